@@ -1,6 +1,6 @@
-//! Times as text.
+//! Formats times as text.
 
-/// A time as RFC 3339 in UTC, to the millisecond.
+/// Formats a time as RFC 3339 in UTC, to the millisecond.
 pub fn timestamp(unix_ms: u64) -> String {
     let (seconds, milliseconds) = (unix_ms / 1000, unix_ms % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);

@@ -4,80 +4,80 @@ use rsm_ids::{Guid, Lid, PortNum};
 
 use crate::model::{GroupSelector, PortId};
 
-/// The error of a name that does not identify one node or port.
+/// The error for a name that does not identify one node or port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
     /// No node or port has this name.
     #[error("nothing in the fabric is named `{selector}`")]
     NotFound {
-        /// The name.
+        /// The requested name.
         selector: String,
     },
-    /// A node had this name until it disappeared from the subnet.
+    /// A node or port had this name until it disappeared from the subnet.
     #[error("`{selector}` is gone: {name} was at {place} until {until}")]
     Gone {
-        /// The name.
+        /// The requested name.
         selector: String,
-        /// The node.
+        /// The node that disappeared.
         node: Guid,
         /// The port of the node that has the name; `None` if the name is the node's.
         port: Option<PortNum>,
         /// The node's description, or its GUID if it had none.
         name: String,
-        /// The name of the port to which it was cabled.
+        /// The name of the port to which the node was cabled.
         place: String,
-        /// The time when it was last known to be present, in UTC.
+        /// The time in UTC when the node was last known to be present.
         until: String,
     },
     /// Several nodes or ports have this name.
     #[error("`{selector}` names {total} things; use one of: {}{}", candidates.join(", "), if *total > candidates.len() { ", …" } else { "" })]
     Ambiguous {
-        /// The name.
+        /// The requested name.
         selector: String,
         /// Unambiguous names of the candidates, at most
-        /// [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), in the order of GUID and port.
+        /// [`MAX_CANDIDATES`](crate::limits::MAX_CANDIDATES), sorted by GUID and port.
         candidates: Vec<String>,
         /// The total number of candidates.
         total: usize,
     },
-    /// The node has no such port.
+    /// The node has no port of this number.
     #[error("{port} does not exist: the node has no port of that number")]
     NoSuchPort {
         /// The requested port.
         port: PortId,
     },
-    /// The name identifies a node that is no switch, where a switch is required.
+    /// The name must identify a switch, and identifies another node.
     #[error("`{selector}` is not a switch, so it has no forwarding table")]
     NotASwitch {
-        /// The name.
+        /// The requested name.
         selector: String,
     },
-    /// There is no such partition.
+    /// No partition has this P_Key.
     #[error("no partition has the P_Key {p_key:#06x}")]
     NoSuchPartition {
         /// The requested P_Key.
         p_key: u16,
     },
-    /// There is no such multicast group.
+    /// No multicast group matches.
     #[error("no multicast group is named `{group}`")]
     NoSuchGroup {
-        /// The name.
+        /// The requested group.
         group: GroupSelector,
     },
-    /// The port cannot be an end of a route.
+    /// The port has no LID, so no route starts or ends there.
     #[error(
         "{port} has no LID, so no route starts or ends there: name an end port (a switch's is port 0)"
     )]
     NoLid {
-        /// The port.
+        /// The port without a LID.
         port: PortId,
     },
     /// The node has no LID yet, and rsm cannot assign one.
     #[error("{node} has no LID, so no route starts or ends there: {reason}")]
     WithoutLid {
-        /// The node.
+        /// The node without a LID.
         node: Guid,
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
 }
@@ -88,7 +88,7 @@ pub enum ControlError {
     /// The name does not identify one node or port.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// Another subnet manager is master.
+    /// Another subnet manager is master, so this one changes nothing.
     #[error("this subnet manager is standby and sends no Set: ask the master at LID {master}")]
     Standby {
         /// The LID of the master.
@@ -103,32 +103,32 @@ pub enum ControlError {
     /// The queue of requests is full.
     #[error("too many requests are waiting already: ask again once a convergence has finished")]
     Busy,
-    /// No engine has the name.
+    /// No engine has the requested name.
     #[error("{message}")]
     UnknownEngine {
-        /// The requested name, and the existing ones.
+        /// A message that states the requested name and the existing names.
         message: String,
     },
     /// The requested tables failed the proof; everything stays unchanged.
     #[error("refused, and everything stays as it was: {reason}")]
     Refused {
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
-    /// Ports would be cut off, and the request does not accept that; everything stays unchanged.
+    /// The request would cut off ports, and does not accept that; everything stays unchanged.
     #[error("{reason}")]
     CutOff {
-        /// The number of ports.
+        /// The number of ports that would be cut off.
         ports: u64,
-        /// The names of the ports, and their losses.
+        /// The names of these ports, and their losses.
         reason: String,
     },
-    /// A partition stays unchanged.
+    /// A change to a partition was refused; the partition stays unchanged.
     #[error("{reason}")]
     Partition {
         /// The kind of refusal.
         refusal: PartitionRefusal,
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
     /// The subnet manager is being stopped.
@@ -142,16 +142,16 @@ pub enum ControlError {
     },
 }
 
-/// The kinds of refusals of a change to a partition.
+/// The kinds of refusal of a change to a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartitionRefusal {
-    /// There is no such partition.
-    NotThere,
-    /// The partition, or its name, exists already.
+    /// The partition does not exist.
+    NotFound,
+    /// A partition with this P_Key or name exists already.
     Exists,
     /// The request is invalid, whatever partitions exist.
     Invalid,
-    /// The identity may not change a partition that the change affects.
+    /// The identity may not change one of the affected partitions.
     NotAllowed,
     /// There is no room for more.
     Full,
@@ -171,7 +171,7 @@ pub enum RoutingError {
     /// The loss of the named cable or node cannot be computed.
     #[error("{reason}")]
     Impossible {
-        /// The reason.
+        /// The reason, in words.
         reason: String,
     },
     /// The queue of requests is full.
@@ -179,7 +179,7 @@ pub enum RoutingError {
         "too many requests for route measurements are waiting already: ask again in some seconds"
     )]
     Busy,
-    /// The computation ended without an answer.
+    /// The subnet manager is being stopped, and the computation ended without an answer.
     #[error("the subnet manager is stopping")]
     Stopping,
 }
@@ -190,7 +190,7 @@ pub enum SaError {
     /// The name does not identify a single object.
     #[error(transparent)]
     Lookup(#[from] LookupError),
-    /// The SA does not answer hosts either; these repeat their requests.
+    /// The SA does not answer hosts either; hosts repeat their requests.
     #[error("the SA does not answer here: {reason}")]
     NotAnswering {
         /// The reason, in a few words.
@@ -207,9 +207,9 @@ pub enum SaError {
 /// The reason why the history gives no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HistoryError {
-    /// The state of the subnet at that time is unknown.
+    /// The history has no state of the subnet yet.
     #[error(
-        "the history does not reach back as far{}: give a later time",
+        "the history has no state of the subnet yet{}: ask again once the subnet is up",
         began_unix_ms.map_or_else(String::new, |began| format!(", it begins at {}", crate::timestamp(began)))
     )]
     TooEarly {
@@ -219,7 +219,7 @@ pub enum HistoryError {
     /// A file of the history cannot be read.
     #[error("the history cannot be read: {reason}")]
     Unreadable {
-        /// The reason, with the file.
+        /// The file and the error.
         reason: String,
     },
 }
@@ -236,7 +236,7 @@ pub enum CountersError {
          in section [counters] of its configuration"
     )]
     NotRead,
-    /// No past is kept.
+    /// The subnet manager keeps no past of the counters.
     #[error(
         "this rsm keeps no past of the counters: it does so with a state folder, if `enabled = true` is in \
          section [counters] of its configuration and `past_days` is not 0"
@@ -245,12 +245,12 @@ pub enum CountersError {
     /// A file of the past cannot be read.
     #[error("the past of the counters cannot be read: {reason}")]
     PastUnreadable {
-        /// The reason, with the file.
+        /// The file and the error.
         reason: String,
     },
 }
 
-/// The reason why the simulation did not act.
+/// The reason why the simulation did not carry out a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// The name does not identify one node.
@@ -259,13 +259,13 @@ pub enum SimulationError {
     /// The port never had a cable.
     #[error("{port} has no cable in this simulation")]
     NoCable {
-        /// The port.
+        /// The port without a cable.
         port: PortId,
     },
-    /// The name identifies a node with several ports.
+    /// The name identifies a node with several ports, and no port is given.
     #[error("`{name}` names no port: expected NODE:PORT, with a port from 1 to 254")]
     NoPort {
-        /// The name.
+        /// The requested name.
         name: String,
     },
     /// The name identifies a port, and another port number is given beside it.
@@ -273,17 +273,17 @@ pub enum SimulationError {
         "`{name}` names port {named}, and port {number} is given beside it: expected one of them"
     )]
     TwoPorts {
-        /// The name.
+        /// The requested name.
         name: String,
         /// The port that the name identifies.
         named: PortNum,
         /// The port number given beside the name.
         number: PortNum,
     },
-    /// No counter of a port has the name.
+    /// No counter of a port has the requested name.
     #[error("`{name}` is no counter of a port: expected one of {}", expected.join(", "))]
     NoCounter {
-        /// The name given.
+        /// The requested name.
         name: String,
         /// The names of all counters.
         expected: Vec<&'static str>,

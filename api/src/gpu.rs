@@ -30,15 +30,15 @@ pub struct GpuImport {
     pub digest: InventoryDigest,
 }
 
-/// The coverage and the ages of the hosts' own inventories.
+/// The hosts with inventories of their own, and the ages of these inventories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuAges {
-    /// Pairs of the seconds since an inventory was imported or checked, and the host, ascending by
-    /// age.
+    /// The age of each inventory in seconds, since it was imported or last checked, with the host;
+    /// sorted by age.
     pub ages: Vec<(u64, String)>,
-    /// The age in seconds from which an inventory is stale; `None` means never.
+    /// The age in seconds after which an inventory is stale; `None` for no limit.
     pub max_age: Option<u64>,
-    /// The names under which a second machine has sent its inventory.
+    /// The host names under which a second machine has sent an inventory.
     pub names_taken_twice: Vec<String>,
 }
 
@@ -56,18 +56,18 @@ pub enum GpuImportError {
          `{host}` first"
     )]
     NameTaken {
-        /// The name.
+        /// The name of the host.
         host: String,
-        /// The age of the inventory with this name, in seconds.
+        /// The age in seconds of the inventory under this name.
         age: u64,
         /// The number of GUIDs that both inventories have.
         common: usize,
-        /// The number of GUIDs in the inventory with this name.
+        /// The number of GUIDs in the inventory under this name.
         known: usize,
-        /// The number of GUIDs in the inventory that was sent.
+        /// The number of GUIDs in the new inventory.
         new: usize,
     },
-    /// The inventory has no GUID, and the one that it would replace has some.
+    /// The inventory has no GUID, but the one that it would replace has some.
     #[error(
         "host `{host}`: this inventory has no GUID of an adapter, and would replace the one with \
          GUIDs that came {age} seconds ago. Import it together with a file that has them, as the \
@@ -75,9 +75,9 @@ pub enum GpuImportError {
          `{host}` first"
     )]
     WithoutGuids {
-        /// The name.
+        /// The name of the host.
         host: String,
-        /// The age of the inventory with this name, in seconds.
+        /// The age in seconds of the inventory under this name.
         age: u64,
     },
     /// The store could not write the inventory; nothing has changed.
@@ -85,21 +85,21 @@ pub enum GpuImportError {
     Kept(String),
 }
 
-/// The inventories of GPU hosts, and their join with the fabric.
+/// The inventories of GPU hosts, and their match with the fabric.
 ///
 /// Methods may take some hundred milliseconds and access files: they must not be called on the
 /// threads of an event loop.
 pub trait Gpus: Send + Sync + 'static {
-    /// The inventories joined with the snapshot in force.
+    /// The inventories matched with the snapshot in force.
     fn analysis(&self) -> Arc<Analysis>;
 
     /// A counter of changes to inventories.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Stores the inventory of a machine type, in place of an earlier one.
+    /// Stores the inventory of a machine type, and replaces an earlier one.
     fn import_machine_type(&self, name: &str, host: HostInventory) -> Result<(), GpuImportError>;
 
-    /// Stores the inventories of hosts, in place of earlier ones: all of them, or none on an error.
+    /// Stores the inventories of hosts, and replaces earlier ones; on an error, none is stored.
     /// Returns the number of inventories that have changed.
     fn import_hosts(&self, hosts: Vec<GpuImport>) -> Result<usize, GpuImportError>;
 

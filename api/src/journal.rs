@@ -8,11 +8,11 @@ use rsm_proto::v1::Event;
 use rsm_proto::v1::event::Change;
 use tokio::sync::broadcast;
 
-/// A bounded journal of events. Acts of operators have a separate bound, so that flapping links do
+/// A bounded journal of events. Acts of operators have a separate limit, so that flapping links do
 /// not push them out.
 ///
-/// Publishing never waits for a reader: watchers that lag lose the oldest events, and get the
-/// number of lost ones.
+/// Publishing never waits for a reader: a watcher that lags loses the oldest events, and learns how
+/// many.
 #[derive(Debug)]
 pub struct EventJournal {
     kept: Mutex<Kept>,
@@ -23,15 +23,15 @@ pub struct EventJournal {
 struct Kept {
     events: VecDeque<Arc<Event>>,
     capacity: usize,
-    /// The acts of operators that are older than all `events`.
+    /// The acts of operators older than all of `events`.
     acts: VecDeque<Arc<Event>>,
     acts_capacity: usize,
     last_sequence: u64,
 }
 
 impl EventJournal {
-    /// Creates a journal that keeps the latest `capacity` events, at least one, and, of the events
-    /// before, the latest `acts` acts of operators.
+    /// Creates a journal that keeps the latest `capacity` events (at least one) and, of the older
+    /// events, the latest `acts` acts of operators.
     pub fn new(capacity: usize, acts: usize) -> EventJournal {
         let capacity = capacity.max(1);
         EventJournal {
@@ -74,23 +74,23 @@ impl EventJournal {
         acts.chain(events).take(limit).cloned().collect()
     }
 
-    /// The stream of all further events.
+    /// The stream of all events from now on.
     pub fn subscribe(&self) -> broadcast::Receiver<Arc<Event>> {
         self.sender.subscribe()
     }
 }
 
 /// Whether an event is an act of an operator.
-pub fn is_act(event: &Event) -> bool {
+pub fn is_operator_action(event: &Event) -> bool {
     matches!(event.change, Some(Change::OperatorActed(_)))
 }
 
 impl Kept {
-    /// Keeps an event. The oldest event is removed if there is no room, unless it is an act.
+    /// Keeps an event. If there is no room, removes the oldest event; an act moves to `acts`.
     fn put(&mut self, event: Arc<Event>) {
         if self.events.len() == self.capacity
             && let Some(oldest) = self.events.pop_front()
-            && is_act(&oldest)
+            && is_operator_action(&oldest)
         {
             self.acts.push_back(oldest);
             if self.acts.len() > self.acts_capacity {

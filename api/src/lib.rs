@@ -5,14 +5,17 @@
 //! [`Server`] serves them.
 
 pub mod access;
+pub mod blocking;
 pub mod client;
 pub mod error;
+pub mod firmware;
 pub mod limits;
 pub mod link_rate;
 pub mod manual;
 pub mod model;
 pub mod node_list;
 pub mod resolve;
+pub mod together;
 pub mod v1_fields;
 
 mod calendar;
@@ -28,10 +31,13 @@ pub use error::{
     SaError, SimulationError,
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-pub use journal::{EventJournal, is_act};
-pub use rsm_proto::{Label, v1};
-pub use server::{Backend, Listen, Reader, ServeError, Server, SocketError, gpu_status, serve};
+pub use journal::{EventJournal, is_operator_action};
+pub use rsm_proto::{AGGREGATION_NODE, Label, v1};
+pub use server::{
+    ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
+    gpu_status, serve,
+};
 pub use traits::{
-    ActionLog, BoxFuture, Control, CountersQueries, History, Judge, Reports, RoutingQueries,
-    SaQueries, Simulation, Subnet,
+    ActionLog, BoxFuture, Control, CountersQueries, Differences, History, Judge, Reports,
+    RoutingQueries, SaQueries, Simulation, Subnet,
 };

@@ -1,4 +1,4 @@
-//! Every bound of the API, with its unit and reason.
+//! The limits of the API, with their units and reasons.
 
 use std::time::Duration;
 
@@ -14,25 +14,25 @@ pub const MAX_PAGE_SIZE: usize = 1_000;
 /// less than 2 KB.
 pub const MAX_TOP_PORTS: usize = MAX_PAGE_SIZE;
 
-/// The default number of ports in such an answer.
+/// The default number of ports in an answer that ranks ports.
 pub const DEFAULT_TOP_PORTS: usize = DEFAULT_PAGE_SIZE;
 
-/// The permitted range of the interval between two messages in a stream of such answers: each
+/// The permitted range of the interval between two messages in a stream of ranked ports: each
 /// message examines every port.
 pub const TOP_EVERY: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(3600);
 
-/// The default interval between two such messages.
+/// The default interval between two messages in a stream of ranked ports.
 pub const DEFAULT_TOP_EVERY: Duration = Duration::from_secs(5);
 
-/// The maximum number of names in one request to drain or undrain parts: with
-/// [`MAX_SELECTOR_BYTES`] each, half of [`MAX_REQUEST_BYTES`].
+/// The maximum number of names in one request to drain or undrain parts; at [`MAX_SELECTOR_BYTES`]
+/// each, they take half of [`MAX_REQUEST_BYTES`].
 pub const MAX_PARTS_PER_REQUEST: usize = 32;
 
-/// The maximum size of a request in bytes. Requests carry names and numbers, and no long lists.
+/// The maximum size of a request in bytes. Requests contain names and numbers, but no long lists.
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
-/// The maximum size of a request to the GPU service, in bytes: a file about a host, and the names
+/// The maximum size of a request to the GPU service in bytes: a file about a host, and names.
 /// around it.
 pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
@@ -94,11 +94,11 @@ pub const MAX_CANDIDATES: usize = 8;
 pub const MAX_PATHS: u8 = 127;
 
 /// The number of events that the subnet manager keeps for `ListEvents`, and by which a watcher may
-/// lag before it loses some. A restart of a large switch makes some hundreds; at about 500 bytes
-/// each this is 4 MB.
+/// lag before it loses events. A restart of a large switch causes some hundreds; at about 500 bytes
+/// each, the journal takes 4 MB.
 pub const EVENT_JOURNAL: usize = 8_192;
 
-/// The number of operators' acts that are kept beside the events: more than a team makes in weeks.
+/// The number of operators' acts kept beside the events: more than a team performs in weeks.
 pub const ACT_JOURNAL: usize = 1_024;
 
 /// The maximum number of answers from the past of the counters that are computed at the same time:
@@ -137,7 +137,7 @@ impl ConnectionLimits {
         tcp: 4096,
     };
 
-    /// The lower bound of the limits, however few descriptors there are.
+    /// The lower bound of the limits, for any number of descriptors.
     pub const LEAST: ConnectionLimits = ConnectionLimits { unix: 8, tcp: 8 };
 
     /// The limits for this many descriptors (RLIMIT_NOFILE), less [`RESERVED_DESCRIPTORS`]: a
@@ -161,8 +161,8 @@ pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// The domain of ErrorInfo in the refusals of rsm.
 pub const ERROR_DOMAIN: &str = "rsm";
 
-/// The key in the ErrorInfo metadata of a refusal whose request would be carried out if it accepted
-/// that ports are cut off (reason `CUT_OFF`); its value is their number.
+/// The key in the ErrorInfo metadata of a refusal for the reason `CUT_OFF`: the request would be
+/// carried out if it accepted that ports are cut off. The value is the number of these ports.
 pub const CUT_OFF_PORTS: &str = "ports";
 
 #[cfg(test)]

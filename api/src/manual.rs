@@ -1,9 +1,9 @@
-//! Manual pages of a command line, for packages.
+//! Writes manual pages of a command line, for packages.
 //!
-//! A page has what clap knows of a command, and the text below its help as sections. In that text a
-//! short line that ends with a colon is a heading. Below it an indented line with two blanks
-//! between words is a term and its meaning; other indented lines, such as examples, stay as they
-//! are.
+//! A page consists of clap's data about a command, and of the text below the command's help as
+//! sections. In that text, a short line that ends with a colon is a heading. Below a heading, an
+//! indented line with two blanks between words is a term with its meaning; other indented lines,
+//! such as examples, do not change.
 
 use std::fs;
 use std::io;
@@ -13,25 +13,25 @@ use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Inline, Roff, bold, roman};
 
-/// The programs and their version, at the foot of each page.
+/// The name and version of the programs, at the foot of each page.
 const SOURCE: &str = concat!("rsm ", env!("CARGO_PKG_VERSION"));
 
-/// The place of a command line's pages in the manual.
+/// The place in the manual of a command line's pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Manual<'a> {
     /// The section: `1` for commands, `8` for daemons.
     pub section: &'a str,
-    /// Other pages that belong to these, such as `rsm.toml(5)`.
+    /// The related pages, such as `rsm.toml(5)`.
     pub see_also: &'a [&'a str],
 }
 
 impl Manual<'_> {
-    /// Writes a page for `command`, and one for each of its subcommands that is not hidden, into
-    /// the folder of their section below `root`, such as `/usr/share/man`.
+    /// Writes a page for `command`, and one for each of its visible subcommands, into the folder of
+    /// their section below `root`, such as `/usr/share/man`.
     ///
     /// # Errors
     ///
-    /// If the folder or a file cannot be written.
+    /// The folder or a file cannot be written.
     pub fn write(&self, command: Command, root: &Path) -> io::Result<()> {
         let dir = section_folder(root, self.section)?;
         let mut command = command.disable_help_subcommand(true);
@@ -78,23 +78,23 @@ impl Manual<'_> {
     }
 }
 
-/// The folder of a section of the manual below `root`; makes it.
+/// Creates the folder of a section of the manual below `root`, and returns its path.
 ///
 /// # Errors
 ///
-/// If the folder cannot be made.
+/// The folder cannot be created.
 pub fn section_folder(root: &Path, section: &str) -> io::Result<PathBuf> {
     let dir = root.join(format!("man{section}"));
     fs::create_dir_all(&dir)?;
     Ok(dir)
 }
 
-/// Keeps names of options and keys whole and their blanks single: no hyphenation, a ragged margin.
+/// Keeps option and key names whole, with single blanks: no hyphenation, and a ragged margin.
 pub fn keep_words(roff: &mut Roff) {
     roff.control("nh", []).control("ad", ["l"]);
 }
 
-/// Text with code between backquotes, for a page: code is bold.
+/// Converts text with code between backquotes for a page: code is bold.
 pub fn inlines(text: &str) -> Vec<Inline> {
     let parts = text.split('`').enumerate();
     parts
@@ -106,7 +106,7 @@ pub fn inlines(text: &str) -> Vec<Inline> {
         .collect()
 }
 
-/// Lines that a page shows as they are.
+/// Writes lines that a page shows unchanged.
 pub fn literal<'a>(roff: &mut Roff, lines: impl IntoIterator<Item = &'a str>) {
     roff.control("RS", ["4"]).control("nf", []);
     for line in lines {
@@ -119,7 +119,7 @@ pub fn literal<'a>(roff: &mut Roff, lines: impl IntoIterator<Item = &'a str>) {
 #[derive(Debug, PartialEq, Eq)]
 struct HelpSection {
     title: String,
-    /// The lines below the heading; an empty one is between two paragraphs.
+    /// The lines below the heading, with an empty line between two paragraphs.
     lines: Vec<String>,
 }
 
@@ -146,7 +146,7 @@ impl HelpSection {
         sections
     }
 
-    /// The index of the section of that title, ready for another paragraph.
+    /// The index of the section with a title, ready for another paragraph; creates it if needed.
     fn open(sections: &mut Vec<HelpSection>, title: &str) -> usize {
         if let Some(index) = sections.iter().position(|one| one.title == title) {
             sections[index].lines.push(String::new());
@@ -182,10 +182,11 @@ impl HelpSection {
     }
 }
 
-/// The longest heading, in words.
+/// The maximum length of a heading in words.
 const HEADING_WORDS: usize = 3;
 
-/// The title of a heading, and the text behind it on its line: `Example: rsmctl sweep`.
+/// Splits a heading such as `Example: rsmctl sweep` into its title and the text after it; `None`
+/// for other lines.
 fn heading(line: &str) -> Option<(String, &str)> {
     let (title, rest) = line.split_once(':')?;
     let is_short = title.split(' ').count() <= HEADING_WORDS;
@@ -197,7 +198,7 @@ fn heading(line: &str) -> Option<(String, &str)> {
     Some((title.to_uppercase(), rest.trim()))
 }
 
-/// The term and the meaning of an indented line that has both.
+/// Splits an indented line into a term and its meaning; `None` if it lacks one of them.
 fn term(line: &str) -> Option<(&str, &str)> {
     let (term, meaning) = line.trim().split_once("  ")?;
     Some((term, meaning.trim_start()))

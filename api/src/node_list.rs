@@ -1,17 +1,17 @@
-//! Lists of hosts as Slurm and launchers write them: `node[001-064,070]`.
+//! Expands lists of hosts as Slurm and launchers write them: `node[001-064,070]`.
 
 use std::collections::HashSet;
 
 use crate::limits::MAX_JOB_HOSTS;
 
-/// The maximum number of brackets in a name; Slurm takes two.
+/// The maximum number of brackets in a name; Slurm accepts two.
 const MAX_BRACKETS: usize = 8;
 
-/// The hosts that words name, each once, in their order. Each word is a node list: names separated
-/// by commas, each with any number of ranges in brackets.
+/// The hosts in these words, each once, in their order. Each word is a node list: names separated
+/// by commas, each with any number of bracketed ranges.
 ///
 /// # Errors
-/// A list is wrong, names no host, or more than [`MAX_JOB_HOSTS`].
+/// A list is malformed, contains no host, or more than [`MAX_JOB_HOSTS`].
 pub fn expand<T: AsRef<str>>(words: &[T]) -> Result<Vec<String>, String> {
     let mut all = NodeList::default();
     for word in words {
@@ -31,7 +31,7 @@ impl NodeList {
     /// Adds the hosts of a node list.
     ///
     /// # Errors
-    /// The list is wrong, or names too many hosts.
+    /// The list is malformed, or contains too many hosts.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         for item in items(text)? {
             if item.matches('[').count() > MAX_BRACKETS {
@@ -42,7 +42,7 @@ impl NodeList {
         Ok(())
     }
 
-    /// Adds the names that begin with `begin` and go on with the expansions of `rest`.
+    /// Adds the names that begin with `begin` and continue with the expansions of `rest`.
     fn expand(&mut self, begin: String, rest: &str) -> Result<(), String> {
         let Some((before, behind)) = rest.split_once('[') else {
             return self.push(begin + rest);
@@ -83,10 +83,10 @@ impl NodeList {
         Ok(())
     }
 
-    /// The hosts, each once, in their order.
+    /// Returns the hosts, each once, in their order.
     ///
     /// # Errors
-    /// There is none.
+    /// There are no hosts.
     pub fn end(self) -> Result<Vec<String>, String> {
         match self.list.is_empty() {
             true => Err("no host is named: expected a host a line, or a node list".to_owned()),

@@ -1,6 +1,7 @@
 //! Resolves names to one node or port, by the same rules for every request.
 
 use rsm_ids::{Gid, Guid, Lid, PortNum};
+use rsm_proto::plain_names;
 
 use crate::error::LookupError;
 use crate::limits::MAX_CANDIDATES;
@@ -14,10 +15,10 @@ pub trait NameLookup {
     /// The port with this port GUID; the port GUID of a switch leads to its port 0.
     fn port_of_guid(&self, guid: Guid) -> Option<PortId>;
 
-    /// The port that answers to this LID, as its base LID or as one that its LMC adds.
+    /// The port with this LID, as its base LID or one of the LIDs of its LMC.
     fn port_of_lid(&self, lid: Lid) -> Option<PortId>;
 
-    /// The port with this GID, formed with the subnet's prefix or the link-local prefix.
+    /// The port with this GID, whose prefix may be the subnet's or the link-local one.
     fn port_of_gid(&self, gid: Gid) -> Option<PortId>;
 
     /// The nodes whose description satisfies `is_meant`, by ascending GUID.
@@ -34,24 +35,25 @@ pub trait NameLookup {
         LookupError::NoLid { port }
     }
 
-    /// The error about nodes that have gone and had this name: the place of the one, or that there
-    /// were several. The lookup calls it only if nothing present has the name in this sense.
+    /// The error about nodes that have gone and matched this name in this sense: the place of the
+    /// only one, or the fact that there are several. The lookup calls the method only if no present
+    /// node matches.
     fn gone(&self, _selector: &Selector, _sense: Sense) -> Option<LookupError> {
         None
     }
 }
 
-/// The extent to which a text has to match a node's description.
+/// The extent to which a text must match a node's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// The text is the whole description, or the name of a switch in it; first in the given case,
-    /// then in any case.
+    /// The text is the whole description, or the name of a switch in it, of a chassis with the
+    /// part; first in the given case, then in any case.
     Whole,
     /// The text is any part of the description, in any case.
     Part,
 }
 
-/// The target of a name, before a default port is chosen.
+/// The object that a name identifies, before a default port is chosen.
 struct Target {
     node: Guid,
     port: Option<PortNum>,
@@ -66,7 +68,7 @@ fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> Loo
         .unwrap_or_else(not_found)
 }
 
-/// The error that several nodes or ports have the name; only some of the `candidates` fit in an
+/// The error for a name that several nodes or ports have; only some of the `candidates` fit in an
 /// answer.
 pub fn ambiguous(selector: &Selector, mut candidates: Vec<String>) -> LookupError {
     let total = candidates.len();
@@ -119,7 +121,7 @@ fn locate(
 }
 
 /// The present node with this description. Whole descriptions are tried before parts of them, and
-/// for each of these, present nodes before nodes that have gone.
+/// each time present nodes before nodes that have gone.
 fn described(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -141,7 +143,7 @@ fn described(
     })
 }
 
-/// Unambiguous names of `nodes`, with the port if one is named.
+/// Unambiguous names of `nodes`, with the port if there is one.
 pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
     let names = nodes.iter().map(|&guid| Selector::Guid { guid, port });
     names.map(|name| name.to_string()).collect()
@@ -150,8 +152,8 @@ pub fn candidates(nodes: &[Guid], port: Option<PortNum>) -> Vec<String> {
 /// A function that finds the nodes whose description passes a test.
 pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
 
-/// The nodes with this text in their description, or else with the text before a port number at its
-/// end; `find` finds nodes by their description.
+/// The nodes with this text in their description or, if there are none, with the text before the
+/// port number at its end; `find` finds nodes by their description.
 pub fn called<T>(
     text: &str,
     sense: Sense,
@@ -168,15 +170,16 @@ pub fn called<T>(
     }
 }
 
-/// The nodes with this description, or else the switches with this name in their description; first
-/// in the given case, then in any case.
+/// The nodes with this description, and the switches with this name in their description: first in
+/// the given case, then in any case. A host that describes itself by the name of a switch makes the
+/// name ambiguous, and does not take its place.
 fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
+    let exact = |text: &str| text == name;
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
-    let ways: [&dyn Fn(&str) -> bool; 4] = [
-        &|description| description == name,
-        &|description| switch_name(description) == Some(name),
-        &alike,
-        &|description| switch_name(description).is_some_and(alike),
+    let ways: [&dyn Fn(&str) -> bool; 3] = [
+        &|description| exact(description) || switch_name(description).is_some_and(exact),
+        &|description| alike(description) || switch_name(description).is_some_and(alike),
+        &|description| alike(&plain_names(description)),
     ];
     let mut found = ways.into_iter().map(find);
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
@@ -188,8 +191,8 @@ fn called_in_part<T>(part: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
 
-/// Whether `text` contains `part`, and not only in the middle of a number: `node-1` is not a part
-/// of `node-17`.
+/// Whether `text` contains `part` other than in the middle of a number: `node-17` does not contain
+/// `node-1`.
 fn contains(text: &str, part: &str) -> bool {
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     let (bytes, ends) = (text.as_bytes(), part.as_bytes());
@@ -201,7 +204,7 @@ fn contains(text: &str, part: &str) -> bool {
     })
 }
 
-/// The operator's name of a switch in the description that managed NVIDIA switches make from it:
+/// The operator's name of a switch, which managed NVIDIA switches put into their description:
 /// `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
 pub fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
@@ -212,10 +215,10 @@ pub fn switch_name(description: &str) -> Option<&str> {
     (is_chassis && model.contains('/')).then_some(name)
 }
 
-/// The node that `selector` names; a selector of a port leads to the port's node.
+/// The node that `selector` identifies; a selector of a port leads to the port's node.
 ///
 /// # Errors
-/// Nothing has this name, several nodes have it, or the node has no such port.
+/// Nothing has this name, several nodes have it, or the node has no port of this number.
 pub fn resolve_node(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -233,7 +236,7 @@ pub fn resolve_node(
     Ok(target.node)
 }
 
-/// The node that `selector` names, and the port if it names one.
+/// The node that `selector` identifies, and the port if the selector has one.
 ///
 /// # Errors
 /// The errors of [`resolve_node`].
@@ -248,11 +251,11 @@ pub fn resolve_node_or_port(
     Ok((node, port))
 }
 
-/// The port that `selector` names. A node without a port number means its one port with a LID,
-/// which is port 0 of a switch.
+/// The port that `selector` identifies. A node without a port number stands for its only port with
+/// a LID; on a switch, for port 0.
 ///
 /// # Errors
-/// The errors of [`resolve_node`], and a node that has several ports with a LID, or none.
+/// The errors of [`resolve_node`], or the node has several ports with a LID or none.
 pub fn resolve_port(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -354,7 +357,8 @@ mod tests {
         (0x60_0000, "MF0;leaf-03:MQM8700/U1", &[(0, 6), (1, 0)]),
         (0x70_0000, "MF0;director:CS7500/L01/U1", &[(0, 7)]),
         (0x80_0000, "MF0;director:CS7500/L02/U1", &[(0, 8)]),
-        (0x90_0000, "MF0;rack:MQM8700/U1", &[(0, 9)]),
+        (0x90_0000, "MF0;leaf-04:MQM8700/U1", &[(0, 9)]),
+        (0xb0_0000, "leaf-04", &[(1, 11)]),
         (0xa0_0000, "note;no-switch:at all", &[(1, 10)]),
     ]);
 
@@ -398,15 +402,28 @@ mod tests {
         assert_eq!(port("leaf-03"), Ok((0x60_0000, 0)));
         assert_eq!(port("leaf-03:1"), Ok((0x60_0000, 1)));
         assert_eq!(port("MF0;leaf-03:MQM8700/U1:1"), Ok((0x60_0000, 1)));
-        assert_eq!(
-            port("rack"),
-            Ok((0x40_0000, 1)),
-            "a whole description goes before"
-        );
         assert!(matches!(
             port("director"),
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
+    }
+
+    #[test]
+    fn a_host_that_calls_itself_by_the_name_of_a_switch_makes_the_name_ambiguous() {
+        for name in ["leaf-04", "leaf-04:1", "LEAF-04"] {
+            let found = port(name);
+            assert!(
+                matches!(found, Err(LookupError::Ambiguous { total: 2, .. })),
+                "{name}: {found:?}"
+            );
+        }
+        assert_eq!(port("MF0;leaf-04:MQM8700/U1"), Ok((0x90_0000, 0)));
+    }
+
+    #[test]
+    fn a_part_of_a_chassis_resolves_by_the_name_that_tables_show() {
+        assert_eq!(port("director/L01"), Ok((0x70_0000, 0)));
+        assert_eq!(port("Director/l02"), Ok((0x80_0000, 0)));
     }
 
     #[test]

@@ -10,13 +10,13 @@ pub enum Role {
     Read,
     /// May send the inventories of GPU hosts, and nothing else.
     Report,
-    /// May read, and act on the fabric in ways that do not affect its configuration: sweep, drain,
-    /// expect, import inventories, and change partitions made through the API.
+    /// May read, and act on the fabric without changing its configuration: sweep, drain, expect,
+    /// import inventories, and change partitions made through the API.
     Operate,
-    /// May see and change partitions, with certain P_Keys only.
+    /// May see and change partitions, but only those of the granted P_Keys.
     Tenant,
-    /// May do everything that the roles above may do, for every P_Key, and change how the subnet is
-    /// managed.
+    /// May do everything that the roles above may do, for every P_Key, and change how rsm manages
+    /// the subnet.
     Admin,
     /// May see keys.
     Secrets,
@@ -33,7 +33,7 @@ impl Role {
         Role::Secrets,
     ];
 
-    /// The name of the role in the file of roles.
+    /// The name of the role in the roles file.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
@@ -65,7 +65,7 @@ pub enum Need {
     Operate,
     /// The right to change partitions; a tenant changes its own.
     ChangePartitions,
-    /// The right to change how the subnet is managed.
+    /// The right to change how rsm manages the subnet.
     Administer,
     /// The right to see keys.
     SeeSecrets,
@@ -108,7 +108,7 @@ impl Need {
     }
 }
 
-/// The roles of an identity, with the P_Keys of the role tenant.
+/// The roles of an identity, and the P_Keys of its role tenant.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Grant {
     roles: u8,
@@ -123,7 +123,7 @@ impl Grant {
         p_keys: Vec::new(),
     };
 
-    /// A grant of these roles; the role tenant has no P_Keys.
+    /// A grant of these roles, without P_Keys for the role tenant.
     pub fn of(roles: &[Role]) -> Grant {
         let roles = roles.iter().fold(0, |bits, role| bits | role.bit());
         Grant {
@@ -145,7 +145,7 @@ impl Grant {
         Grant::of(&Role::ALL)
     }
 
-    /// Adds the roles and P_Keys of another grant.
+    /// Adds the roles and P_Keys of `other`.
     pub fn add(&mut self, other: &Grant) {
         self.roles |= other.roles;
         let both = self.p_keys.iter().chain(&other.p_keys);
@@ -162,12 +162,13 @@ impl Grant {
         need.roles().iter().any(|&role| self.has(role))
     }
 
-    /// Whether the identity may see the partition with this P_Key, whatever the membership bit.
+    /// Whether the identity may see the partition with this P_Key; the membership bit is ignored.
     pub fn sees(&self, p_key: u16) -> bool {
         self.satisfies(Need::Read) || self.owns(p_key)
     }
 
-    /// Whether the identity may change the partition with this P_Key, whatever the membership bit.
+    /// Whether the identity may change the partition with this P_Key; the membership bit is
+    /// ignored.
     pub fn changes(&self, p_key: u16) -> bool {
         self.changes_all() || self.owns(p_key)
     }
@@ -185,7 +186,7 @@ impl Grant {
         self.has(Role::Admin) || self.has(Role::Operate)
     }
 
-    /// Whether the P_Key belongs to the role tenant.
+    /// Whether the role tenant has this P_Key.
     fn owns(&self, p_key: u16) -> bool {
         let base = p_key & 0x7fff;
         let after = self.p_keys.partition_point(|range| *range.start() <= base);
@@ -213,7 +214,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// The ranges in ascending order, with adjacent ones joined.
+/// Sorts the ranges, and merges adjacent ones.
 fn merged(mut ranges: Vec<RangeInclusive<u16>>) -> Vec<RangeInclusive<u16>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| (*range.start(), *range.end()));

@@ -58,8 +58,8 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &PortFilter,
     ) -> Page<Keyed<PortId, v1::Port>>;
 
-    /// The virtual ports that are not Down, by ascending port and index; only those of `node`, if
-    /// it is given.
+    /// The virtual ports that are not Down, by ascending port and index; only those of `node` if it
+    /// is given.
     fn virtual_ports(
         &self,
         after: Option<VirtualPortId>,
@@ -72,7 +72,7 @@ pub trait Subnet: Send + Sync + 'static {
     fn virtual_ports_off(&self) -> Option<&'static str>;
 
     /// The reason why there are no agents of congestion control, with the configuration key that
-    /// enables it; `None` if it is on.
+    /// enables it; `None` if congestion control is on.
     fn congestion_off(&self) -> Option<&'static str>;
 
     /// The agents of congestion control by ascending node GUID and port number; only those of
@@ -87,6 +87,17 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
+    /// The fields of an attribute of a node or port, as the device last answered it; empty if it
+    /// has not. The M_Key is not shown.
+    ///
+    /// # Errors
+    /// The name does not identify one node, or one port for PortInfo.
+    fn attribute(
+        &self,
+        attribute: v1::SmpAttribute,
+        selector: &Selector,
+    ) -> Result<Vec<v1::AttributeField>, LookupError>;
+
     /// The partitions that a port is a member of, by ascending P_Key; empty for external ports of a
     /// switch and for ports that are not present.
     fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition>;
@@ -99,8 +110,8 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &LinkFilter,
     ) -> Page<Keyed<PortId, v1::Link>>;
 
-    /// The entries of a switch's linear forwarding table by ascending LID, as the switch last
-    /// confirmed them; LIDs that the switch drops are left out. The server fills in the page token.
+    /// The entries of a switch's linear forwarding table by ascending LID, as last confirmed by the
+    /// switch, without LIDs that the switch drops. The server fills in the page token.
     fn forwarding_table(
         &self,
         switch: &Selector,
@@ -153,11 +164,16 @@ pub trait Subnet: Send + Sync + 'static {
     /// The missing nodes and cables by ascending key.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
+    /// The missing nodes and cables by ascending key, each by itself: also the cables of missing
+    /// switches, and the hosts behind them.
+    fn each_missing(&self, after: Option<PortId>, limit: usize)
+    -> Page<Keyed<PortId, v1::Missing>>;
+
     /// The moves that make the fabric as designed, in their order, those with a number above
     /// `after`.
     fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove>;
 
-    /// The missing switches, and the missing cables between switches, for a drawing.
+    /// The missing switches, and the missing cables between switches, for drawing the fabric.
     fn gone_switches(&self) -> GoneSwitches;
 
     /// The drained parts by ascending key: the port, or port 0 of a drained node.
@@ -169,20 +185,20 @@ pub trait Subnet: Send + Sync + 'static {
     /// The kept events with a sequence number above `after`, oldest first, at most `limit`.
     fn events(&self, after: u64, limit: usize) -> Vec<Arc<v1::Event>>;
 
-    /// The stream of all further events. A receiver that lags loses the oldest, and gets the number
-    /// of lost ones.
+    /// The stream of all events from now on. A receiver that lags loses the oldest events, and
+    /// learns how many.
     ///
     /// An event is in [`events`](Subnet::events) before the channel sends it, so that a caller that
-    /// subscribes first and then reads misses none. [`EventJournal`](crate::EventJournal) ensures
-    /// both.
+    /// first subscribes and then reads misses no event. [`EventJournal`](crate::EventJournal)
+    /// ensures both.
     fn subscribe(&self) -> broadcast::Receiver<Arc<v1::Event>>;
 }
 
 /// Queries about the registrations of hosts at the SA, and about its answers.
 ///
-/// Registrations change with every request of a host: a call reads their present state, after a
-/// wait of some milliseconds at most. Trees and ports come from the latest snapshot. The rules for
-/// lists are those of [`Subnet`].
+/// Registrations change with every request of a host: a call reads their current state, after a
+/// wait of at most some milliseconds. Trees and ports come from the latest snapshot. Lists follow
+/// the rules of [`Subnet`].
 pub trait SaQueries: Send + Sync + 'static {
     /// The SA's counters since the start.
     fn counters(&self) -> v1::SaCounters;
@@ -233,8 +249,8 @@ pub trait SaQueries: Send + Sync + 'static {
         group: GroupSelector,
     ) -> BoxFuture<'_, Result<v1::MulticastGroup, SaError>>;
 
-    /// The members of one group by ascending GUID in the GID with which they joined: the port's, or
-    /// one of its aliases.
+    /// The members of one group, by ascending GUID in the GID with which they joined (the port's
+    /// GID or an alias).
     fn multicast_members(
         &self,
         group: GroupSelector,
@@ -253,6 +269,10 @@ pub trait SaQueries: Send + Sync + 'static {
 
 /// Queries about the performance counters of ports.
 pub trait CountersQueries: Send + Sync + 'static {
+    /// The nodes with their firmware, by ascending GUID; see [`Subnet`] for lists. A node whose
+    /// firmware is not known is listed with the reason.
+    fn firmware(&self, after: Option<Guid>, limit: usize) -> Page<Keyed<Guid, v1::DeviceFirmware>>;
+
     /// The ports that have been read, only those of `part` if it is given; see [`Subnet`] for
     /// lists.
     ///
@@ -265,8 +285,8 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<Page<Keyed<PortId, v1::PortCounters>>, CountersError>;
 
-    /// The first `limit` ports in `order`, among ports whose reading is not stale; only those of
-    /// `part`, if it is given. Takes some tenths of a second on a large fabric.
+    /// The first `limit` ports in `order` among ports whose reading is not stale; only those of
+    /// `part` if it is given. Takes some tenths of a second on a large fabric.
     ///
     /// # Errors
     /// The name does not identify one node, or nothing has been read.
@@ -277,8 +297,8 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
-    /// Counts of a part, or of the fabric, in a span of the past. May take seconds, and waits for the
-    /// disk. The server has checked the number of steps.
+    /// The counts of a part, or of the fabric, in a span of the past. May take seconds, and waits
+    /// for the disk. The server has checked the number of steps.
     ///
     /// # Errors
     /// The name does not identify one node, no past is kept, or it cannot be read.
@@ -289,8 +309,8 @@ pub trait CountersQueries: Send + Sync + 'static {
         step_seconds: Option<u32>,
     ) -> Result<v1::GetCounterSeriesResponse, CountersError>;
 
-    /// Traffic and errors of each port of a node in a span of the past. May take seconds, and waits
-    /// for the disk. The server has checked the number of steps.
+    /// The traffic and errors of each port of a node in a span of the past. May take seconds, and
+    /// waits for the disk. The server has checked the number of steps.
     ///
     /// # Errors
     /// The name does not identify one node, no past is kept, or it cannot be read.
@@ -301,7 +321,7 @@ pub trait CountersQueries: Send + Sync + 'static {
         step_seconds: Option<u32>,
     ) -> Result<v1::GetPortTrendsResponse, CountersError>;
 
-    /// The first `limit` ports in `order` over a span of the past; only those of `part`, if it is
+    /// The first `limit` ports in `order` over a span of the past; only those of `part` if it is
     /// given. May take seconds, and waits for the disk.
     ///
     /// # Errors
@@ -317,14 +337,14 @@ pub trait CountersQueries: Send + Sync + 'static {
     /// The present time, in milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
 
-    /// A number that identifies the readings that the other methods show: it changes with them,
-    /// about once a second while counters are read. A reading can become stale in between.
+    /// The number of the readings that the other methods show. It changes with the readings, about
+    /// once a second while counters are read. A reading can become stale without a change.
     fn pass(&self) -> u64;
 
     /// Calls `visit` for each port whose reading is not stale, by ascending key.
     fn each_port(&self, visit: &mut dyn FnMut(PortTotals<'_>));
 
-    /// Calls `visit` for each agent that is asked, by ascending key.
+    /// Calls `visit` for each agent that the collector asks, by ascending key.
     fn each_agent(&self, visit: &mut dyn FnMut(AgentState));
 
     /// The state of the collector: whether and how well counters are read.
@@ -336,13 +356,13 @@ pub trait CountersQueries: Send + Sync + 'static {
 /// A caller that drops the future cancels its request, unless the core has already begun to carry
 /// it out.
 pub trait Control: Send + Sync + 'static {
-    /// The present activity, for which callers of the other methods wait.
+    /// The current activity, for which callers of the other methods wait.
     fn activity(&self) -> v1::Activity;
 
     /// Starts a sweep, and returns the resulting convergence.
     ///
-    /// `full` reads everything again; otherwise only the parts that may have changed. A sweep that
-    /// is under way at the time of the call does not count.
+    /// `full` reads everything again; otherwise the sweep reads only parts that may have changed. A
+    /// sweep under way at the time of the call does not count.
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Reads everything again and writes every block of every linear forwarding table, even if the
@@ -350,16 +370,16 @@ pub trait Control: Send + Sync + 'static {
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
     /// Switches to the engine of this name, and returns the convergence that put its tables into
-    /// force. If the core refuses the tables, the engine in use stays. Writing the tables cuts
-    /// ports off where no mixture of them and the present ones is safe.
+    /// force. If the core refuses the tables, the engine in use stays. If no mixture of the new and
+    /// the present tables is safe, writing the new ones cuts off ports for a while.
     fn set_engine(
         &self,
         name: String,
         cut_off: WhenCutOff,
     ) -> BoxFuture<'_, Result<v1::Convergence, ControlError>>;
 
-    /// Routes around parts from now on, all of them or none, and returns them once the tables are
-    /// in force.
+    /// Routes around parts from now on, all of them or none, and returns the parts once the tables
+    /// are in force.
     fn drain(
         &self,
         question: DrainQuestion,
@@ -372,15 +392,15 @@ pub trait Control: Send + Sync + 'static {
         parts: Vec<Selector>,
     ) -> BoxFuture<'_, Result<(u64, v1::Convergence), ControlError>>;
 
-    /// Disables, enables or resets a port, and answers with the port that was set, the description of
-    /// its node and the convergence, once the port has answered.
+    /// Disables, enables or resets a port. Once the port has answered, returns the port that was
+    /// set, the description of its node, and the convergence.
     fn operate_port(
         &self,
         command: PortCommand,
     ) -> BoxFuture<'_, Result<v1::OperatePortResponse, ControlError>>;
 
-    /// Gives every port another M_Key, and answers with the state of the keys and the convergence
-    /// that wrote them. Refused while ports hold keys of the rotation before, unless `force` is set.
+    /// Gives every port another M_Key, and returns the state of the keys and the convergence that
+    /// wrote them. Refuses while ports hold keys of the previous rotation, unless `force` is set.
     fn rotate_m_keys(
         &self,
         force: bool,
@@ -393,24 +413,24 @@ pub trait Control: Send + Sync + 'static {
         change: PartitionChange,
     ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>>;
 
-    /// No longer expects the node or cable with this name (`None`: all that are missing at
-    /// present), and returns the number of nodes and ports given up.
+    /// Stops expecting the missing node or cable with this name (`None`: everything that is missing
+    /// now), and returns the number of nodes and ports given up.
     fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
 }
 
-/// Measurements of the routes in force, and forecasts of others. No method sends anything to the
+/// Measurements of the routes in force, and predictions for losses. No method sends anything to the
 /// fabric.
 pub trait RoutingQueries: Send + Sync + 'static {
     /// The routing engines.
     fn engines(&self) -> Page<v1::Engine>;
 
-    /// Measures how well the tables in force spread traffic; random traffic begins at `seed`.
+    /// Measures how well the tables in force spread traffic; `seed` determines the random traffic.
     fn quality(
         &self,
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>>;
 
-    /// Foresees the consequence of all `losses` at the same time; there must be at least one.
+    /// Predicts the consequence of all `losses` at the same time; there must be at least one.
     fn foresee(
         &self,
         losses: Vec<LossSelector>,
@@ -431,21 +451,21 @@ pub trait RoutingQueries: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Page<Keyed<PortId, v1::CableHost>>, RoutingError>>;
 }
 
-/// Checking the subnet and its manager.
+/// Checks of the subnet and its manager.
 pub trait Reports: Send + Sync + 'static {
-    /// Every check, from the snapshot in force.
+    /// The results of all checks on the snapshot in force.
     fn report(&self) -> BoxFuture<'_, v1::Report>;
 }
 
-/// Judging whether the fabric is at fault for a slow job.
+/// The judgement whether the fabric is at fault for a slow job.
 pub trait Judge: Send + Sync + 'static {
-    /// The judgement for a job on `hosts`, from what happened at or after a time in milliseconds
-    /// since the Unix epoch; 0 for an hour ago, or for the start of the manager if that was later.
+    /// Judges a job on `hosts` by what happened at or after a time in milliseconds since the Unix
+    /// epoch; 0 stands for an hour ago, or for the start of the manager if that was later.
     ///
-    /// A host that is not found is in the judgement, and not an error.
+    /// The judgement lists hosts that are not found; they are not an error.
     ///
     /// # Errors
-    /// Too many questions wait, or the manager is stopping.
+    /// Too many requests are waiting, or the manager is stopping.
     fn judge(
         &self,
         hosts: Vec<String>,
@@ -453,21 +473,27 @@ pub trait Judge: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>>;
 }
 
-/// Reading the history on the disk, events of earlier runs included.
+/// The history on the disk, which includes events of earlier runs.
 pub trait History: Send + Sync + 'static {
-    /// The matching events, oldest first, each with the number of its record; numbers rise over all
-    /// runs.
+    /// The matching events, oldest first, each with the number of its record; numbers ascend over
+    /// all runs.
     fn events(
         &self,
         query: HistoryQuery,
     ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
 
     /// The differences between the present subnet and that at a time, in milliseconds since the
-    /// Unix epoch.
-    fn differences(
-        &self,
-        at_unix_ms: u64,
-    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>>;
+    /// Unix epoch; where the history begins later, the first state in it.
+    fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>>;
+}
+
+/// The differences of the subnet from an earlier state.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Differences {
+    /// The differences, in the order of their kinds, then of nodes and ports.
+    pub list: Vec<v1::Difference>,
+    /// The time that they count from, in milliseconds since the Unix epoch.
+    pub from_unix_ms: u64,
 }
 
 /// A log of operators' requests.
@@ -478,7 +504,8 @@ pub trait ActionLog: Send + Sync + 'static {
 
 /// Actions on a simulated fabric.
 pub trait Simulation: Send + Sync + 'static {
-    /// Acts, and returns once the simulated hardware has changed: links of a reconnected cable are
-    /// up, and a rebooting node is still off. The subnet manager's reaction comes as events.
+    /// Carries out an action, and returns once the simulated hardware has changed: links of a
+    /// reconnected cable are up, and a rebooting node is still off. Events report the subnet
+    /// manager's reaction.
     fn act(&self, action: SimulationAction) -> BoxFuture<'_, Result<(), SimulationError>>;
 }

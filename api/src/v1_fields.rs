@@ -5,7 +5,7 @@ use std::time::Duration;
 use rsm_ids::{LinkSpeed, LinkWidth};
 use rsm_proto::v1;
 
-/// A link width; `None` becomes the unspecified value.
+/// Converts a link width; `None` becomes the unspecified value.
 pub fn link_width(width: Option<LinkWidth>) -> v1::LinkWidth {
     match width {
         None => v1::LinkWidth::Unspecified,
@@ -17,7 +17,7 @@ pub fn link_width(width: Option<LinkWidth>) -> v1::LinkWidth {
     }
 }
 
-/// A link speed; `None` becomes the unspecified value.
+/// Converts a link speed; `None` becomes the unspecified value.
 pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
     match speed {
         None => v1::LinkSpeed::Unspecified,
@@ -33,12 +33,12 @@ pub fn link_speed(speed: Option<LinkSpeed>) -> v1::LinkSpeed {
     }
 }
 
-/// A rate in units of 100 Mb/s, converted to Gb/s.
+/// Converts a rate in units of 100 Mb/s to Gb/s.
 pub fn gbps(tenths: u16) -> f64 {
     f64::from(tenths) / 10.0
 }
 
-/// A duration in milliseconds, to the microsecond: more digits would be noise.
+/// Converts a duration to milliseconds, rounded to the microsecond: more digits would be noise.
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }

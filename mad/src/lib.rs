@@ -1,5 +1,6 @@
 //! InfiniBand management datagrams: wire formats, transactions, transports.
 
+pub mod allowance;
 pub mod client;
 pub mod ids;
 pub mod messenger;

@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Time(u64);
 
 impl Time {
-    /// The origin.
+    /// The origin of the time scale.
     pub const ZERO: Time = Time(0);
     /// A time later than any event.
     pub const MAX: Time = Time(u64::MAX);

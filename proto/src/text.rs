@@ -2,6 +2,10 @@
 
 use crate::v1;
 
+/// NodeDescription of aggregation nodes inside switches (SHARP), set by their firmware. Their
+/// links are no cables, and no plan counts them among hosts.
+pub const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
+
 /// Escapes control characters, and those that change the direction or the visibility of text: names
 /// of nodes come from their firmware and hosts.
 pub fn printable(text: &str) -> String {
@@ -18,6 +22,50 @@ pub fn printable(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Text without the decoration that switches put around their host name, `MF0;leaf-03:MQM8790/U1`:
+/// `leaf-03`. Of a chassis, the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`.
+pub fn plain_names(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("MF") {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        match decorated(rest) {
+            Some((name, length)) => {
+                plain.push_str(&name);
+                rest = &rest[length..];
+            }
+            None => {
+                plain.push_str("MF");
+                rest = &rest[2..];
+            }
+        }
+    }
+    plain + rest
+}
+
+/// The name in the decorated one that `text` begins with, and the length of that in bytes.
+fn decorated(text: &str) -> Option<(String, usize)> {
+    let (digits, behind) = text.strip_prefix("MF")?.split_once(';')?;
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (host, model) = behind.split_once(':')?;
+    let end = model.find(|c: char| !c.is_ascii_alphanumeric() && !"/-_.".contains(c));
+    let model = &model[..end.unwrap_or(model.len())];
+    let (_, chip) = model.split_once('/')?;
+    let is_name = |c: char| !c.is_whitespace() && !",;/".contains(c);
+    if host.is_empty() || !host.chars().all(is_name) {
+        return None;
+    }
+    let part = match chip.rsplit_once('/') {
+        Some((part, _)) => format!("/{part}"),
+        None => String::new(),
+    };
+    let length = "MF".len() + digits.len() + 1 + host.len() + 1 + model.len();
+    Some((format!("{host}{part}"), length))
 }
 
 impl v1::OperatorActed {
@@ -49,5 +97,21 @@ mod tests {
             r"\u{202e}70-upg\u{202c}"
         );
         assert_eq!(printable("leaf\u{200b}-01"), r"leaf\u{200b}-01");
+    }
+
+    #[test]
+    fn names_of_switches_lose_their_decoration() {
+        for (text, plain) in [
+            ("MF0;leaf-03:MQM8790/U1", "leaf-03"),
+            ("MF0;leaf-03:MQM8790/U1:7 - gpu-1:1", "leaf-03:7 - gpu-1:1"),
+            ("MF0;core:CS8500/L01/U1 port 3", "core/L01 port 3"),
+            ("to MF0;a:M/U1, MF0;b:M/U1 and 2 more", "to a, b and 2 more"),
+            ("MF;x", "MF;x"),
+            ("MF0;no model", "MF0;no model"),
+            ("AMF0; a:b", "AMF0; a:b"),
+            ("MFé", "MFé"),
+        ] {
+            assert_eq!(plain_names(text), plain);
+        }
     }
 }

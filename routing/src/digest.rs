@@ -28,8 +28,8 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
     mixed ^ mixed >> 32
 }
 
-/// Hashes keys of a few words, several times as fast as the standard library. Not for keys that a
-/// peer chooses, who could make them collide.
+/// Hashes keys of a few words, several times as fast as the standard library. Not suitable for keys
+/// that a peer chooses, because the peer could make them collide.
 #[derive(Default)]
 pub(crate) struct WordHasher(u64);
 

@@ -1,16 +1,17 @@
-//! Service levels and virtual lanes that tables need beside their entries (IBA 3.5.8, 7.6).
+//! The service levels and virtual lanes that tables need beside their entries (IBA 3.5.8, 7.6).
 //!
-//! A packet carries a service level (SL) from its source to its end. Each switch looks up the
-//! virtual lane (VL) for the next link by the SL, the input port and the output port: the
-//! SLtoVLMappingTable (IBA 14.2.5.8). Lanes have buffers of their own, so that tables which close
-//! cycles of links need not close cycles of (link, lane).
+//! A packet carries a service level (SL) from its source to its destination. Each switch looks up
+//! the virtual lane (VL) for the next link in the SLtoVLMappingTable (IBA 14.2.5.8), by the SL, the
+//! input port and the output port. VLs have separate buffers, so that tables that close cycles of
+//! links need not close cycles of (link, VL).
 //!
 //! SLs are assigned by switch rather than by LID: all destinations at one switch share the paths to
 //! it.
 //!
 //! A pair of switches has one level in both directions, because answers have the level of their
-//! request. The sweep reads SLtoVLMappingTables back only where the engine needs them, and all
-//! switches hold them before the push writes the first table that does.
+//! request. The sweep reads SLtoVLMappingTables back only if the engine needs them, and all
+//! switches hold the planned SLtoVLMappingTables before the push writes the first forwarding table
+//! that needs them.
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// The number of service levels.
 pub const SERVICE_LEVELS: usize = 16;
 
-/// The VL of each service level, as one SLtoVLMappingTable holds it.
+/// A row of an SLtoVLMappingTable: the VL of each service level.
 pub type Row = [u8; SERVICE_LEVELS];
 
 /// The value in an SLtoVLMappingTable that makes a switch drop packets (IBA 14.2.5.8).
@@ -34,14 +35,14 @@ pub enum ServiceLevels {
     #[default]
     Any,
     /// A service level for each switch of the destination. Answers on a connection have the level
-    /// of their request, which is the level of the other end: the proof does not cover them.
+    /// of their request, which belongs to the other end: the proof does not cover answers.
     ByDestination(Vec<u8>),
     /// A service level for each pair of source and destination switch; packets may have the level
     /// of either direction.
     ByPair(PairLevels),
 }
 
-/// The service level of each pair of switches, one byte for each.
+/// The service level of each pair of switches, in one byte per pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairLevels {
     switches: usize,
@@ -66,8 +67,8 @@ impl PairLevels {
     }
 }
 
-/// The SLtoVLMappingTables of all switches: rows for each pair of kinds of ports, and the kind of
-/// each port. Tables for each pair of ports would be 4,000 rows for a switch with 64 ports.
+/// The SLtoVLMappingTables of all switches, as rows for each pair of kinds of ports, and the kind
+/// of each port. Tables for each pair of ports would take 4,000 rows for a switch with 64 ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The kind of each port, by switch and by port from port 0 on.
@@ -106,7 +107,7 @@ impl Mapping {
         }
     }
 
-    /// The kind of a port; 0 for ports that the switch does not have.
+    /// The kind of a port; 0 for a port that the switch does not have.
     fn kind(&self, switch: SwitchIdx, port: PortNum) -> usize {
         let kinds = &self.kinds[switch.index()];
         usize::from(kinds.get(port.index()).copied().unwrap_or(0))
@@ -153,12 +154,12 @@ impl Lanes {
         Lanes::new(levels, Mapping::new(topology, 2, kind, row), vls)
     }
 
-    /// Whether the tables are sound on one VL, with any SLs of packets and any SLtoVL tables.
+    /// Whether the tables are sound on one VL, with any SLs of packets and any SLtoVLMappingTables.
     pub fn is_single(&self) -> bool {
         self.mapping.is_none()
     }
 
-    /// Whether packets need certain SLs, which their sources must request.
+    /// Whether packets need certain SLs, which their sources must request from the SA.
     pub fn needs_levels(&self) -> bool {
         !matches!(self.levels, ServiceLevels::Any)
     }
@@ -168,7 +169,7 @@ impl Lanes {
         self.vls
     }
 
-    /// One bit for each service level that packets may have; all bits where any level is permitted.
+    /// One bit for each service level that packets may have; all bits if any level is permitted.
     pub fn used_levels(&self) -> u16 {
         let levels = match &self.levels {
             ServiceLevels::Any => return u16::MAX,
@@ -180,8 +181,8 @@ impl Lanes {
             .fold(0, |mask, &level| mask | 1 << (level & 15))
     }
 
-    /// For each service level, the lowest level that all switches map to the same VLs: both have
-    /// the same dependencies.
+    /// For each service level, the lowest level that all switches map to the same VLs; the two
+    /// levels have equal dependencies.
     pub fn alike(&self) -> [u8; SERVICE_LEVELS] {
         let rows = self.mapping.iter().flat_map(|mapping| &mapping.rows);
         let rows: Vec<&Row> = rows.collect();
@@ -194,8 +195,9 @@ impl Lanes {
         })
     }
 
-    /// One bit for each VL on which switches send packets of the levels in use, by ports to
-    /// switches or by all other ports; no bits where any SLtoVL tables will do.
+    /// One bit for each VL on which switches send packets of the levels in use: by ports to
+    /// switches if `to_switches`, else by all other ports. No bits if any SLtoVLMappingTables will
+    /// do.
     pub fn used_vls(&self, topology: &Topology, to_switches: bool) -> u16 {
         let mut outputs = vec![false; self.kinds()];
         for switch in topology.indices() {
@@ -224,8 +226,7 @@ impl Lanes {
         &self.levels
     }
 
-    /// The SL of packets between the destinations of two switches; `None` where any SL is
-    /// permitted.
+    /// The SL of packets between the destinations of two switches; `None` if any SL is permitted.
     pub fn level(&self, from: SwitchIdx, to: SwitchIdx) -> Option<u8> {
         match &self.levels {
             ServiceLevels::Any => None,
@@ -234,9 +235,9 @@ impl Lanes {
         }
     }
 
-    /// Whether packets sent for `other`, on `before`, are sound on these VLs as well: switches that
-    /// are in both have the same service levels between each other, and map them to the same VLs
-    /// between ports that both use.
+    /// Whether packets sent under `other`, on `before`, are sound on these VLs as well: switches of
+    /// both fabrics have the same service levels between each other, and map them to the same VLs
+    /// between ports that both fabrics use.
     pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
         let common: Vec<(SwitchIdx, SwitchIdx)> = topology
             .indices()
@@ -267,7 +268,7 @@ impl Lanes {
             })
     }
 
-    /// The SLtoVL row of a switch from one port to another; `None` where any row will do.
+    /// The SLtoVLMappingTable row of a switch from one port to another; `None` if any row will do.
     pub fn row(&self, switch: SwitchIdx, input: PortNum, output: PortNum) -> Option<&Row> {
         let [input, output] = [input, output].map(|port| self.kind(switch, port));
         self.row_of_kinds(input, output)

@@ -1,10 +1,11 @@
-//! The cost of planning after a fault, from the model to the stages of its tables: `cargo bench -p
-//! rsm --bench plan_job [-- SPEC]`.
+//! Measures the cost of planning after a fault, from the model to the stages of its tables: `cargo
+//! bench -p rsm --bench plan_job [-- SPEC]`.
 //!
-//! Prints medians in milliseconds: the first plan, and for a cable of a leaf switch, one further
-//! up, one of a host, the first half of the top tier, and every second switch of it, the plan
-//! without them and the plan when they are back. The first half takes half of the upper links from
-//! every switch below, every second switch all of them from half of the switches below.
+//! Prints medians in milliseconds: for the first plan, and for each fault the plan without the
+//! failed parts and the plan after their return. The faults are: one cable of a leaf switch, one
+//! cable further up, one cable of a host, the first half of the top tier, and every second switch
+//! of the top tier. A lost first half takes half of the upper links from every switch below; lost
+//! second switches take all upper links from half of the switches below.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
@@ -21,16 +22,16 @@ use rsm_plan::{Plan, PlanJob, plan};
 use rsm_routing::generate::generate;
 use rsm_routing::topology::SwitchIdx;
 
-/// How often the first plan is made, which takes seconds.
+/// Number of times that the first plan is made; it takes seconds.
 const FIRST_RUNS: usize = 1;
 
-/// How often the plan after a fault is made.
+/// Number of times that the plan after a fault of one part is made.
 const RUNS: usize = 25;
 
-/// How often the plan after a fault of many parts is made.
+/// Number of times that the plan after a fault of many parts is made.
 const MASS_RUNS: usize = 5;
 
-/// The median in milliseconds, and the plan of the last of `runs` runs.
+/// Median in milliseconds over `runs` runs, and the plan of the last run.
 fn median(job: &PlanJob, runs: usize) -> (f64, Arc<Plan>) {
     let mut times = Vec::with_capacity(runs);
     let mut made = None;
@@ -74,7 +75,7 @@ fn main() {
         println!("  {name} less: {time:.1} ms, proved {}", during.proved);
         print_whole(&during);
         let back = PlanJob {
-            // A host that is away keeps its LID.
+            // An absent host keeps its LID.
             claims: PlanJob::after(&before, whole.clone()).claims,
             ..PlanJob::after(&during, whole.clone())
         };
@@ -84,14 +85,14 @@ fn main() {
     }
 }
 
-/// The steps that the plan made whole, with why.
+/// Prints the steps that the plan made whole, with the reasons.
 fn print_whole(plan: &Plan) {
     for step in &plan.whole {
         println!("      {step:?}");
     }
 }
 
-/// The switches at the top.
+/// Switches at the top: switches without hosts whose neighbours have no hosts either.
 fn top_tier(plan: &Plan) -> Vec<SwitchIdx> {
     let topology = &plan.topology;
     let has_hosts = |switch| topology.hosts(switch) > 0;
@@ -103,7 +104,7 @@ fn top_tier(plan: &Plan) -> Vec<SwitchIdx> {
     switches.filter(|&switch| !touches_hosts(switch)).collect()
 }
 
-/// The ports of all links of some switches.
+/// Ports of all links of the switches.
 fn links_of<'a>(plan: &Plan, switches: impl Iterator<Item = &'a SwitchIdx>) -> BTreeSet<PortKey> {
     let topology = &plan.topology;
     let ports = switches.flat_map(|&switch| {
@@ -114,7 +115,8 @@ fn links_of<'a>(plan: &Plan, switches: impl Iterator<Item = &'a SwitchIdx>) -> B
     ports.collect()
 }
 
-/// A cable between a leaf switch and the one above it, a cable further up, and a host's.
+/// A cable between a leaf switch and a switch above it, a cable further up, and a cable of a host,
+/// with names.
 fn faults(fabric: &Fabric, plan: &Plan) -> Vec<(&'static str, PortKey)> {
     let topology = &plan.topology;
     let hosts = |guid| {
@@ -127,8 +129,8 @@ fn faults(fabric: &Fabric, plan: &Plan) -> Vec<(&'static str, PortKey)> {
             wanted(a, b)
         });
         let links: Vec<_> = links.collect();
-        // Not the cable whose place among its like is that of the leaf: it also carries the traffic
-        // to the leaf itself.
+        // The cable further up has another index in its list than the leaf's cable: the cable with
+        // the same index also carries the traffic to the leaf itself.
         links.get(links.len() / 2 + 5).map(|&(a, _)| fabric.key(a))
     };
     let is_leaf = |a: usize, b: usize| a.max(b) > 0;

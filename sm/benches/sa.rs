@@ -1,8 +1,8 @@
-//! How many requests a second the SA answers, one after the other on one thread, from the bytes of
-//! the request to the bytes of the answer: the cost of the SA itself, without a network.
+//! Measures how many requests the SA answers per second, one after another on one thread, from the
+//! bytes of a request to the bytes of its answer: the cost of the SA itself, without a network.
 //!
-//! `cargo bench -p rsm --bench sa [-- FABRIC]`, FABRIC being anything that `rsm plan`
-//! takes; without one a small fabric and one of 45,056 hosts.
+//! Usage: `cargo bench -p rsm --bench sa [-- FABRIC]`, where FABRIC is anything that `rsm plan`
+//! takes; without FABRIC, the benchmark runs on a small fabric and on a fabric of 45,056 hosts.
 
 #![allow(
     clippy::print_stdout,
@@ -39,13 +39,13 @@ use rsm_state::{Identity, Role, Snapshot};
 
 const FABRICS: [&str; 2] = ["fat-tree:k=12,levels=3", "pgft:3;32,32,44;1,32,16;1,1,2"];
 
-/// Requests of each kind.
+/// Number of requests of each kind.
 const REQUESTS: usize = 1_000_000;
 
-/// Different requests of each kind, which are sent in turn: too many to stay in a cache.
+/// Number of different requests of each kind, which are sent in turn: too many to stay in a cache.
 const VARIETY: usize = 65_536;
 
-/// Numbers that look random and are the same in every run.
+/// Generator of pseudo-random numbers that are the same in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -61,7 +61,7 @@ struct Host {
     gid: Gid,
 }
 
-/// The fabric as it is when the plan for it is written.
+/// Snapshot of the fabric after its plan is written.
 fn settled(spec: &str) -> Snapshot {
     let netlist = offline::load(spec).expect("the specification is right");
     let mut fabric = Fabric::of_netlist(&netlist);
@@ -171,8 +171,8 @@ impl Bench {
         );
     }
 
-    /// A search for the only record with so rare a value, without a LID, from the request to the
-    /// answer.
+    /// Measures a search for the only record with a rare value, without a LID, from the request to
+    /// the answer.
     fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);
@@ -200,7 +200,7 @@ impl Bench {
         );
     }
 
-    /// One table to its end.
+    /// Measures the answer to a GetTable until its last byte.
     fn table<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET_TABLE, Tid(1), mask, record);
         let start = Instant::now();
@@ -317,7 +317,7 @@ fn run(spec: &str, links: &str, snapshot: Snapshot) {
     );
 }
 
-/// Gets without a LID.
+/// Measures Gets that name no LID.
 fn searches(bench: &mut Bench) {
     let last = bench.hosts.last().expect("there are hosts");
     let guid = last.gid.guid();

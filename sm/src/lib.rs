@@ -1,6 +1,6 @@
-//! The programs of a subnet manager for InfiniBand: the daemon and its command line.
+//! Programs of a subnet manager for InfiniBand: the daemon and its command line.
 //!
-//! One pipeline, a crate for each stage, each below the next:
+//! The crates form one pipeline; each stage is a crate, and each crate is below the next:
 //!
 //! ```text
 //! rsm-model     what the hardware holds      rsm-store    what survives a restart
@@ -12,8 +12,8 @@
 //! rsm-view      state ─▶ API, history, dumps
 //! ```
 //!
-//! Whatever touches a clock, a socket, a thread or a file is here, in [`daemon`]; the crates below
-//! decide and never wait. [`cli`] is the command line, [`migrate`] reads OpenSM's files,
+//! All code that uses a clock, a socket, a thread or a file is here, in [`daemon`]; the crates
+//! below decide and never wait. [`cli`] is the command line, [`migrate`] reads OpenSM's files,
 //! [`offline`] reads and generates fabrics without hardware.
 
 pub mod cli;

@@ -1,4 +1,4 @@
-//! Runs the daemon, and the other commands of `rsm`.
+//! Runs the daemon and the other commands of `rsm`.
 
 use std::process::ExitCode;
 

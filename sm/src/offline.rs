@@ -8,24 +8,24 @@ use rsm_routing::ibnetdiscover::{self, Strictness};
 use rsm_routing::netlist::Netlist;
 use rsm_sim::{Devices, SimConfig};
 
-/// Largest fabric file that is read, in bytes: a full subnet of 49,151 LIDs takes a tenth of it.
+/// Largest size of a fabric file that is read, in bytes: ten times the file of a full subnet of
+/// 49,151 LIDs.
 const FILE_MAX: u64 = 256 * 1024 * 1024;
 
-/// Loads the fabric of `spec`: a file in ibnetdiscover's or ibsim's format if one of that name
-/// exists, else a generator's specification.
+/// Loads the fabric of `spec`: a file in ibnetdiscover's or ibsim's format if a file with this name
+/// exists, otherwise a generator's specification.
 ///
 /// # Errors
-/// The file cannot be read, or holds no fabric (with file and line), or the specification is wrong
-/// (with the expected text and its place).
+/// The file cannot be read or contains no fabric (the error states file and line), or the
+/// specification is invalid (the error states the expected text and its place).
 pub fn load(spec: &str) -> anyhow::Result<Netlist> {
     load_as(spec, Strictness::Strict)
 }
 
-/// Loads the fabric of `spec` as [`load`] does; `strictness` decides about lines of a file that
-/// cannot be read.
+/// Loads the fabric of `spec` like [`load`]; `strictness` decides about unreadable lines of a file.
 ///
 /// # Errors
-/// Fails as [`load`] does; a lenient reading also fails where no node is left.
+/// Fails as [`load`] does; a lenient reading also fails if no node is left.
 pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     let path = Path::new(spec);
     if !path.is_file() {
@@ -49,23 +49,23 @@ pub fn load_as(spec: &str, strictness: Strictness) -> anyhow::Result<Netlist> {
     Ok(parsed.netlist)
 }
 
-/// Suffix of a file name that asks to leave out lines that cannot be read.
+/// Suffix of a file name that requests omission of unreadable lines.
 const LENIENT: &str = ",lenient";
 
-/// Loads the fabric to simulate and its hardware. Takes `spec` as [`load`] does, with `devices=…`
-/// for devices with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`), `vports=…` for hosts
-/// with virtual ports (`ring:6,vports=16`), and `lenient` to leave out lines of a file that cannot
-/// be read (`fabric.txt,lenient`).
+/// Loads the fabric to simulate and its hardware. Accepts `spec` like [`load`], followed by
+/// `devices=…` for devices with habits (`ring:6,devices=mix:7`, `fabric.txt,devices=qib`),
+/// `vports=…` for hosts with virtual ports (`ring:6,vports=16`), and `lenient` for omission of
+/// unreadable lines of a file (`fabric.txt,lenient`).
 ///
 /// # Errors
 /// Fails as [`load_as`] does; also if `devices=` has an unknown name (the error lists the known
-/// ones), or `vports=` is no number.
+/// names), or `vports=` is not a number.
 pub fn simulated(spec: &str) -> anyhow::Result<(Netlist, SimConfig)> {
     simulated_as(spec, Strictness::Strict)
 }
 
-/// Loads the fabric to simulate as [`simulated`] does; `strictness` applies where `spec` does not
-/// say `lenient`.
+/// Loads the fabric to simulate like [`simulated`]; `strictness` applies unless `spec` contains
+/// `lenient`.
 ///
 /// # Errors
 /// Fails as [`simulated`] does.

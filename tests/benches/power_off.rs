@@ -1,7 +1,8 @@
 //! Switches lose power and cables are cut, one or many at one instant: how long until packets arrive
 //! again, and until the last Set.
 //!
-//! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME] [--faults PART]]`.
+//! `cargo bench -p rsm-tests --bench power_off [-- [--spec SPEC] [--rounds N] [--only NAME]
+//! [--faults PART] [--loss PERCENT]]`.
 //! Each manager runs resident on a fabric of its own, which this process simulates, and reaches it
 //! through the shim. In each round every fault strikes one manager after the other, and ends when
 //! the manager rests. The number of the round is the seed of what is chosen at random.
@@ -10,6 +11,7 @@
 //! to the manager arrive, by the tables of the switches, which a walker follows every few
 //! milliseconds; `last_block_ms` is that until the last block of a forwarding table is written,
 //! `last_set_ms` until the last Set. The times of the manager's own leaf count from its return.
+//! With `--loss`, each packet between nodes is lost with that probability once the subnet is up.
 //! "without traps" loses every trap, and single faults strike alone; the managers then notice by
 //! sweeping, rsm twice a second, OpenSM once (its least).
 
@@ -111,6 +113,8 @@ fn main() -> Result<(), Failure> {
                     continue;
                 }
                 let contender = Contender::start(name, &netlist, with_traps)?;
+                let loss = options.loss();
+                contender.fabric.sim.with(move |sim| sim.set_loss(loss))??;
                 let layout = Layout::of(&netlist, contender.fabric.place.0);
                 for round in 0..options.rounds() {
                     let mut faults = layout.single_faults();

@@ -1,4 +1,4 @@
-//! A simulated fabric in real time, with the SA at the manager's port, and hosts that query it.
+//! A simulated fabric in real time, with the SA at the manager's port and hosts that query the SA.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -40,30 +40,30 @@ pub struct AnsweringFabric {
     pub handle: SimHandle,
     /// The manager's last published snapshot.
     pub snapshot: Arc<Snapshot>,
-    /// The SA, which has no snapshot before [`SaHandle::publish`].
+    /// The SA; it has no snapshot before [`SaHandle::publish`].
     pub sa_handle: SaHandle,
     lid: Lid,
     _transport: SimTransport,
 }
 
 impl AnsweringFabric {
-    /// Brings up the fabric of a generator's specification, with `sm_key` as the SM_Key of trusted
-    /// requesters.
+    /// Brings up the fabric `spec`, a generator's specification; requesters with the SM_Key
+    /// `sm_key` are trusted.
     ///
     /// # Panics
     ///
-    /// When the specification is invalid, or the subnet does not come up.
+    /// The specification is invalid, or the subnet does not come up.
     #[must_use]
     pub fn brought_up(spec: &str, sm_key: u64) -> AnsweringFabric {
         AnsweringFabric::journaled(spec, sm_key, None)
     }
 
-    /// Brings up a fabric as [`AnsweringFabric::brought_up`] does; the SA writes to `journal`
-    /// before it answers.
+    /// Brings up a fabric like [`AnsweringFabric::brought_up`]; the SA writes to `journal` before
+    /// it answers.
     ///
     /// # Panics
     ///
-    /// The panics of [`AnsweringFabric::brought_up`].
+    /// Panics as [`AnsweringFabric::brought_up`] does.
     #[must_use]
     pub fn journaled(
         spec: &str,
@@ -111,11 +111,11 @@ impl AnsweringFabric {
         }
     }
 
-    /// Brings up a fabric as [`AnsweringFabric::brought_up`] does, and lets the SA answer.
+    /// Brings up a fabric like [`AnsweringFabric::brought_up`], and lets the SA answer.
     ///
     /// # Panics
     ///
-    /// The panics of [`AnsweringFabric::brought_up`], and when the SA never answers.
+    /// Panics as [`AnsweringFabric::brought_up`] does; also if the SA never answers.
     #[must_use]
     pub fn answering(spec: &str, sm_key: u64) -> AnsweringFabric {
         AnsweringFabric::brought_up(spec, sm_key).serving()
@@ -125,7 +125,7 @@ impl AnsweringFabric {
     ///
     /// # Panics
     ///
-    /// When the SA never answers.
+    /// The SA never answers.
     #[must_use]
     pub fn serving(self) -> AnsweringFabric {
         let answering = self;
@@ -141,7 +141,7 @@ impl AnsweringFabric {
     ///
     /// # Panics
     ///
-    /// When there is no such port, or it is taken.
+    /// The port does not exist, or is taken.
     #[must_use]
     pub fn host(&self, node: Guid, port: PortNum) -> Host {
         Host::at(&self.handle, (node, port), self.lid)
@@ -164,11 +164,11 @@ impl Answer {
         self.header().mad().status()
     }
 
-    /// The records of a table answer.
+    /// The records of an answer to a GetTable.
     ///
     /// # Panics
     ///
-    /// When they have another length.
+    /// A record has another length than `R`.
     #[must_use]
     pub fn records<R: Record>(&self) -> Vec<R> {
         if self.0.data().is_empty() {
@@ -186,7 +186,7 @@ impl Answer {
     ///
     /// # Panics
     ///
-    /// When there is no record, or more than one.
+    /// The answer has no record, or more than one.
     #[must_use]
     pub fn record<R: Record>(&self) -> R {
         assert_eq!(self.status(), Status::OK);
@@ -206,16 +206,16 @@ pub struct Host {
 }
 
 impl Host {
-    /// Attaches a program at an end port, which queries the SA at the LID `server`.
+    /// Attaches a program at an end port; the program queries the SA at the LID `server`.
     ///
     /// # Panics
     ///
-    /// When there is no such port, or it is taken.
+    /// The port does not exist, or is taken.
     #[must_use]
     pub fn at(sim: &SimHandle, (node, port): (Guid, PortNum), server: Lid) -> Host {
         let (sender, inbox) = channel();
         let sink: SaSink = Box::new(move |inbound| {
-            // The receiver is gone when the host is dropped.
+            // After the host is dropped, there is no receiver.
             let _ = sender.send(inbound);
         });
         let reregistrations = Arc::new(AtomicU32::new(0));
@@ -250,7 +250,7 @@ impl Host {
         }
     }
 
-    /// The number of requests for client reregistration so far.
+    /// The number of requests for client reregistration that have arrived so far.
     #[must_use]
     pub fn reregistrations(&self) -> u32 {
         self.reregistrations.load(Ordering::Relaxed)
@@ -260,7 +260,7 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// When `report` is no report, or the messenger refuses the answer.
+    /// `report` is not a report, or the messenger refuses the answer.
     pub fn confirm(&mut self, report: &Answer) {
         let mut bytes = report.0.bytes.clone();
         let (header, _) = SaHeader::split_mut(&mut bytes).expect("a report has a header");
@@ -276,7 +276,7 @@ impl Host {
         self.transmit();
     }
 
-    /// The next report; `None` if none comes within `patience`.
+    /// The next report; `None` if no report arrives within `patience`.
     pub fn report(&mut self, patience: Duration) -> Option<Answer> {
         let until = (self.clock)() + patience;
         loop {
@@ -309,7 +309,7 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// When the messenger does not take the request.
+    /// The messenger does not take the request.
     pub fn send<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) {
         self.send_for(PATIENCE, (method, mask, 0), template);
     }
@@ -340,28 +340,28 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// When no answer comes.
+    /// No answer comes.
     pub fn ask<R: Record>(&mut self, method: Method, mask: ComponentMask, template: &R) -> Answer {
         self.send(method, mask, template);
         self.answer()
     }
 
-    /// Waits for the answer to the request that was sent last.
+    /// Waits for the answer to the last request.
     ///
     /// # Panics
     ///
-    /// When no answer comes.
+    /// No answer comes.
     pub fn answer(&mut self) -> Answer {
         self.answer_or_none()
             .expect("there is an answer while it is waited for")
     }
 
     /// Sends a request with `sm_key` (0 for untrusted requesters), and returns the answer; `None`
-    /// if none comes within `patience`.
+    /// if no answer arrives within `patience`.
     ///
     /// # Panics
     ///
-    /// When the request cannot be sent.
+    /// The request cannot be sent.
     pub fn try_ask<R: Record>(
         &mut self,
         patience: Duration,
@@ -399,7 +399,7 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// When no packet comes.
+    /// No packet comes.
     pub fn first_packet(&mut self) {
         let inbound = self.inbox.recv_timeout(PATIENCE);
         let now = (self.clock)();

@@ -1,10 +1,10 @@
-//! Paths of rsm's own programs, built with the profile of the tests that run them.
+//! The paths of rsm's own programs, built with the profile of the tests that run them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Environment variables that name programs built elsewhere, in place of a build.
+/// The environment variables that name programs built elsewhere; such a program replaces a build.
 const OVERRIDES: [(&str, &str); 4] = [
     ("rsm", "RSM_BIN"),
     ("rsmctl", "RSMCTL_BIN"),
@@ -21,12 +21,11 @@ pub fn rsm() -> PathBuf {
 /// The environment variable with the path of an rsm of an earlier version.
 const OLDER_RSM: &str = "RSM_OLD_BIN";
 
-/// The path of the daemon of an earlier version, as given in the environment variable
-/// `RSM_OLD_BIN`.
+/// The path of the daemon of an earlier version, from the environment variable `RSM_OLD_BIN`.
 ///
 /// # Panics
 ///
-/// When the variable is not set, or names no file.
+/// The variable is not set, or names no file.
 #[must_use]
 pub fn older_rsm() -> PathBuf {
     let named = std::env::var_os(OLDER_RSM).map(PathBuf::from);
@@ -74,10 +73,10 @@ fn binary(name: &str) -> PathBuf {
     )
 }
 
-/// The directory `target`, wherever it is: a test program runs from `target/<profile>/deps`.
+/// The directory `target`. A test program runs from `target/<profile>/deps`.
 ///
 /// Cargo builds the programs of other packages only on request, so the first use in a process
-/// requests them: a test never runs against a program older than its source.
+/// requests them: a test never runs against a program that is older than its source.
 fn target_directory() -> &'static Path {
     static TARGET: OnceLock<PathBuf> = OnceLock::new();
     TARGET.get_or_init(|| {
@@ -102,9 +101,9 @@ fn build(target: &Path) {
 
 fn cargo_build(target: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Cargo's variables about the running test's package would make the build script of `ring` run
-    // again, and everything built on it be compiled again, both here and in the developer's next
-    // build without them.
+    // Cargo's variables about the package of the running test would make the build script of `ring`
+    // run again and recompile its dependents, both here and in the developer's next build without
+    // the variables.
     for (name, _) in std::env::vars_os() {
         if describes_a_package(&name.to_string_lossy()) {
             cargo.env_remove(name);
@@ -114,7 +113,7 @@ fn cargo_build(target: &Path) -> Command {
         .args([
             "build",
             "--quiet",
-            // If only three packages were named, Cargo would choose other features of their
+            // If the command named only three packages, Cargo would choose other features of their
             // dependencies, and compile rsm again.
             "--workspace",
             "--target-dir",
@@ -127,13 +126,13 @@ fn cargo_build(target: &Path) -> Command {
     cargo
 }
 
-/// Whether Cargo sets this environment variable for the programs of a single package.
+/// Tells whether Cargo sets this environment variable for the programs of a single package.
 fn describes_a_package(variable: &str) -> bool {
     let prefixes = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_EXE_"];
     variable == "OUT_DIR" || prefixes.iter().any(|prefix| variable.starts_with(prefix))
 }
 
-/// The directory below `target` for the profile with which this program was built; benches use the
+/// The directory below `target` of the profile with which this program was built; benches use the
 /// release profile.
 fn profile() -> &'static str {
     if cfg!(debug_assertions) {
@@ -153,7 +152,7 @@ mod tests {
     fn programs_are_built_as_outside_of_a_test() {
         let described = std::env::vars().filter(|(name, _)| describes_a_package(name));
         let described: Vec<String> = described.map(|(name, _)| name).collect();
-        // Cargo describes the package of the test that it runs.
+        // Cargo describes the package of the test in the environment.
         if std::env::var_os("CARGO").is_some() {
             for name in ["CARGO_MANIFEST_DIR", "CARGO_PKG_NAME", "OUT_DIR"] {
                 assert!(described.contains(&name.to_owned()), "{described:?}");

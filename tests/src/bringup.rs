@@ -10,7 +10,7 @@ use crate::ibsim::{Ibsim, SimNodeKind};
 use crate::sm::{OnceReport, PortStates, check_dumps, check_states, discovered_nodes, rsm_once};
 use crate::tap::Tap;
 
-/// The maximum time that rsm may take to bring a subnet up in a test; far above its need.
+/// The maximum time for a bring-up by rsm in a test, which is far above its need.
 pub const LIMIT: Duration = Duration::from_secs(180);
 
 /// The time for which the wire must be quiet before a subnet counts as settled.
@@ -19,7 +19,7 @@ pub const QUIET: Duration = Duration::from_millis(500);
 /// An ibsim net: two switches with two links between them, and four hosts.
 pub const SMALL: &str = "net.2sw2path4hca";
 
-/// All programs that the peer tests of rsm drive.
+/// All programs that rsm's peer tests drive.
 pub const PEERS: &[&str] = &[
     "ibsim",
     "ibsim-run",
@@ -36,16 +36,17 @@ pub const PEERS: &[&str] = &[
 ///
 /// # Panics
 ///
-/// When rsm does not generate the fabric or ibsim does not load it.
+/// rsm does not generate the fabric or ibsim does not load it.
 pub fn generated(spec: &str, directory: &Path) -> Ibsim {
     Ibsim::start(&fabrics::generate(spec, directory).unwrap()).unwrap()
 }
 
-/// Runs `rsm --once` to its end, attached to `host`, and reads its report and its exit status.
+/// Runs `rsm --once` at `host` until it ends, and returns its report and whether the exit status is
+/// 0.
 ///
 /// # Panics
 ///
-/// When rsm hangs or prints no report.
+/// rsm hangs or prints no report.
 pub fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, state: &Path) -> (OnceReport, bool) {
     let finished = rsm_once(ibsim, tap, host, state)
         .unwrap()
@@ -58,11 +59,11 @@ pub fn once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str, state: &Path) -> (Once
     )
 }
 
-/// Runs rsm as [`once`] does, with dumps, and returns the directory of the dumps.
+/// Runs rsm like [`once`], with dumps, and returns the directory of the dumps.
 ///
 /// # Panics
 ///
-/// The panics of [`once`], and when the exit status is not 0.
+/// Panics as [`once`] does; also if the exit status is not 0.
 pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
     let invocation = rsm_once(ibsim, None, host, &ibsim.directory().join("state")).unwrap();
     let dumps = invocation.directory().join("dumps");
@@ -81,12 +82,11 @@ pub fn once_with_dumps(ibsim: &Ibsim, host: &str) -> (OnceReport, PathBuf) {
 /// Asserts that the diagnostics agree with rsm's report: every port Active, equal counts, no
 /// duplicate LID.
 ///
-/// A port with a loop-back plug, which has no other end to arm, may stay idle if there is a finding
-/// about it.
+/// A port with a loop-back plug has no other end to arm, and may stay idle if a finding reports it.
 ///
 /// # Panics
 ///
-/// When the diagnostics disagree with the report.
+/// The diagnostics disagree with the report.
 pub fn assert_diagnostics_agree(ibsim: &Ibsim, host: &str, report: &OnceReport) -> PortStates {
     let states = check_states(ibsim, host).unwrap();
     assert_eq!(states.not_active, Vec::<String>::new());
@@ -139,12 +139,12 @@ fn findings_of_kind(report: &OnceReport, kind: &str) -> Vec<String> {
         .collect()
 }
 
-/// Asserts that ibdmchk, on the dumped routes, finds every ordered pair of CA ports connected and
-/// no credit loop.
+/// Asserts that ibdmchk finds every ordered pair of CA ports connected by the dumped routes, and no
+/// credit loop.
 ///
 /// # Panics
 ///
-/// When ibdmchk complains or finds fewer pairs.
+/// ibdmchk complains or finds fewer pairs.
 pub fn assert_routes_are_good(dumps: &Path, ca_ports: u64) {
     let verdict = check_dumps(dumps).unwrap();
     assert_eq!(verdict.complaints, Vec::<String>::new());
@@ -161,12 +161,12 @@ pub fn assert_routes_are_good(dumps: &Path, ca_ports: u64) {
     );
 }
 
-/// The number of cabled CA ports that ibnetdiscover reaches from `host`, between which ibdmchk
-/// checks the paths.
+/// The number of cabled CA ports that ibnetdiscover reaches from `host`. ibdmchk checks the paths
+/// between these ports.
 ///
 /// # Panics
 ///
-/// When ibnetdiscover fails.
+/// ibnetdiscover fails.
 #[must_use]
 pub fn ca_ports(ibsim: &Ibsim, host: &str) -> u64 {
     let nodes = discovered_nodes(ibsim, host).unwrap();

@@ -1,4 +1,4 @@
-//! Makes certificates with openssl, in files of a directory: `NAME.key`, `NAME.pem`.
+//! Makes certificates with openssl, as files `NAME.key` and `NAME.pem` in a directory.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// The certificates in `directory`, which must exist.
+    /// Certificates in `directory`, which must exist.
     #[must_use]
     pub fn at(directory: &Path) -> Certificates {
         Certificates {

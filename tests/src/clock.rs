@@ -1,4 +1,4 @@
-//! The only module of the harness that reads the clock.
+//! Reads the clock for the whole harness.
 //!
 //! Tests wait for peers and benches measure them; both need real time, which the workspace
 //! otherwise bans.
@@ -23,7 +23,7 @@ impl Stopwatch {
     }
 }
 
-/// The present time, for deadlines and for measuring how long answers take.
+/// The current time, for deadlines and for measuring how long answers take.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "peers run in real time")]
 pub fn now() -> Instant {
@@ -38,7 +38,8 @@ pub fn wait_for<T>(limit: Duration, condition: impl FnMut() -> Option<T>) -> Opt
     wait_for_every(POLL_INTERVAL, limit, condition)
 }
 
-/// Polls as [`wait_for`] does, but only every `interval`: for conditions that are costly to poll.
+/// Polls like [`wait_for`], but at intervals of `interval`: for conditions that are expensive to
+/// poll.
 pub fn wait_for_every<T>(
     interval: Duration,
     limit: Duration,
@@ -56,7 +57,7 @@ pub fn wait_for_every<T>(
     }
 }
 
-/// The present time, in milliseconds since the Unix epoch.
+/// The current time, in milliseconds since the Unix epoch.
 #[must_use]
 pub fn unix_ms() -> u64 {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();

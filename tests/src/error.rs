@@ -75,7 +75,7 @@ pub enum Error {
     Output {
         /// The program.
         program: String,
-        /// The line or field that does not have the form.
+        /// The line or field with another form.
         detail: String,
     },
 }

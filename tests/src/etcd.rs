@@ -41,10 +41,11 @@ struct Member {
     endpoint: String,
 }
 
-/// The disk that a member writes to.
+/// The disk to which a member writes.
 #[derive(Clone, Copy)]
 enum Disk {
-    /// No write is forced to the disk, whose speed would otherwise affect every measurement.
+    /// The member forces no write to the disk, because the speed of the disk would affect every
+    /// measurement.
     Unused,
     /// Each fsync takes this much longer.
     Slow(Duration),
@@ -59,8 +60,8 @@ impl Disk {
             Disk::Slow(delay) => {
                 let delay = format!("fsync,fdatasync:delay_exit={}", delay.as_micros());
                 Invocation::new(program_path("strace"), directory)
-                    // With `-D` the member stays the test's child, so that a signal to the child
-                    // reaches it and not strace.
+                    // With `-D` the member, and not strace, is the test's child, so a signal to the
+                    // child reaches the member.
                     .args(["-D", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"])
                     .args(["-e", "trace=fsync,fdatasync", "-e"])
                     .arg(format!("inject={delay}"))
@@ -79,11 +80,11 @@ impl Etcd {
         Etcd::start_with(count, "http", |_| Vec::new())
     }
 
-    /// Starts a cluster as [`Etcd::start`] does, with one member whose every fsync takes `delay`
+    /// Starts a cluster like [`Etcd::start`], with a single member whose every fsync takes `delay`
     /// longer.
     ///
     /// # Errors
-    /// The errors of [`Etcd::start`].
+    /// Fails as [`Etcd::start`] does.
     pub fn start_on_slow_disk(delay: Duration) -> Result<Etcd, Error> {
         let disk = Disk::Slow(delay);
         let etcd = Etcd::start_members(1, "http", disk, |_| Vec::new())?;
@@ -91,11 +92,11 @@ impl Etcd {
         Ok(etcd)
     }
 
-    /// Starts a cluster as [`Etcd::start`] does, for clients of `scheme` and with further
-    /// arguments, which may name files in the cluster's directory.
+    /// Starts a cluster like [`Etcd::start`], for clients with the URL scheme `scheme`, and with
+    /// further arguments, which may name files in the cluster's directory.
     ///
     /// # Errors
-    /// The errors of [`Etcd::start`].
+    /// Fails as [`Etcd::start`] does.
     pub fn start_with(
         count: usize,
         scheme: &str,
@@ -211,7 +212,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// Stops all members (SIGSTOP): their connections stay open, and nobody answers.
+    /// Stops all members with SIGSTOP: their connections stay open, but get no answers.
     pub fn suspend(&self) {
         for member in &self.members {
             if let Some(process) = &member.process {
@@ -220,14 +221,14 @@ impl Etcd {
         }
     }
 
-    /// Stops one member, as [`Etcd::suspend`] does.
+    /// Stops one member like [`Etcd::suspend`].
     pub fn suspend_member(&self, number: usize) {
         if let Some(process) = &self.members[number].process {
             process.suspend();
         }
     }
 
-    /// Resumes all members (SIGCONT).
+    /// Resumes all members with SIGCONT.
     pub fn resume(&self) {
         for member in &self.members {
             if let Some(process) = &member.process {
@@ -251,7 +252,7 @@ impl Etcd {
     }
 }
 
-/// Ports that are free at present.
+/// Currently free ports.
 fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     let listeners: std::io::Result<Vec<TcpListener>> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0"))

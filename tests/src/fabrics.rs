@@ -15,11 +15,11 @@ const IBSIM_EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 /// The environment variable that names the directory of real topologies.
 const TOPOLOGIES: &str = "RSM_TOPOLOGIES";
 
-/// The example nets that come with ibsim, sorted by name.
+/// The example nets of ibsim, sorted by name.
 ///
 /// # Errors
 ///
-/// When their directory cannot be read.
+/// The directory of the examples cannot be read.
 pub fn ibsim_examples() -> Result<Vec<PathBuf>, Error> {
     let mut nets = files_of(Path::new(IBSIM_EXAMPLES))?;
     nets.retain(|path| {
@@ -29,18 +29,18 @@ pub fn ibsim_examples() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// The example net of ibsim with this name.
+/// The example net of ibsim with the name `name`.
 #[must_use]
 pub fn ibsim_example(name: &str) -> PathBuf {
     Path::new(IBSIM_EXAMPLES).join(name)
 }
 
-/// Real fabrics as ibnetdiscover printed them, sorted by name; empty if the collection
+/// Real fabrics in ibnetdiscover's output format, sorted by name; empty if the collection
 /// (`../shared/data/topologies`, or `RSM_TOPOLOGIES`) is absent.
 ///
 /// # Errors
 ///
-/// When its directory cannot be read.
+/// The directory of the collection cannot be read.
 pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     let directory = std::env::var_os(TOPOLOGIES).map_or_else(
         || crate::binaries::workspace().join("../shared/data/topologies"),
@@ -54,8 +54,8 @@ pub fn real_topologies() -> Result<Vec<PathBuf>, Error> {
     Ok(nets)
 }
 
-/// The fabric with the port GUIDs that ibsim assigns in place of the file's, so that ibsim's dumps
-/// name ports of the fabric; unchanged if two ports would share a GUID.
+/// The fabric with the port GUIDs that ibsim assigns in place of the file's GUIDs, so that ibsim's
+/// dumps name ports of the fabric; unchanged if two ports would share a GUID.
 #[must_use]
 pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
     let (mut nodes, cables) = netlist.clone().into_parts();
@@ -75,7 +75,7 @@ pub fn as_ibsim_numbers(netlist: &Netlist) -> Netlist {
 ///
 /// # Errors
 ///
-/// When rsm cannot generate it or the file cannot be written.
+/// rsm cannot generate the fabric, or the file cannot be written.
 pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     const GENERATION_LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
     let finished = crate::process::Invocation::new(crate::binaries::rsm(), directory)
@@ -90,12 +90,12 @@ pub fn generate(spec: &str, directory: &Path) -> Result<PathBuf, Error> {
     Ok(path)
 }
 
-/// The fabric with a LID for every port to which a switch forwards; ports keep their LIDs where
-/// possible.
+/// The fabric with a LID for every port to which a switch forwards packets; ports keep their LIDs
+/// where possible.
 ///
 /// # Errors
 ///
-/// When the LIDs do not suffice.
+/// The LIDs do not suffice.
 pub fn with_lids(netlist: Netlist) -> Result<Netlist, TopologyError> {
     let topology = Topology::from_netlist(&netlist)?;
     let destinations = topology.destinations().iter();

@@ -1,6 +1,6 @@
-//! The topology of a GPU host as nvidia-smi prints it.
+//! The topology of a GPU host in the output format of nvidia-smi.
 
-/// The output of `nvidia-smi topo -m` on a machine of eight GPUs, each with an adapter; the GPUs in
+/// The output of `nvidia-smi topo -m` on a machine of eight GPUs with one adapter each; the GPUs in
 /// `without_nvlinks` have lost all their NVLinks.
 #[must_use]
 pub fn gpu_matrix(without_nvlinks: &[usize]) -> String {

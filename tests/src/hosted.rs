@@ -1,5 +1,5 @@
-//! A fabric that this process simulates and serves. Programs reach it through the shim, and this
-//! process reaches it directly.
+//! A fabric that this process simulates and serves. Programs reach the fabric through the preloaded
+//! library, and this process reaches it directly.
 //!
 //! [`Served`](crate::served::Served) leaves the simulation to another process.
 
@@ -29,9 +29,9 @@ const PREFIX: u64 = 0xFE80_0000_0000_0000;
 /// The interval at which traffic is polled.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// A simulated and served fabric. Dropping it ends it.
+/// A simulated and served fabric, which ends when dropped.
 pub struct Hosted {
-    // Fields drop in this order: the server removes its files before the directory goes.
+    // Fields drop in this order: the server removes its files before the directory is removed.
     _server: HostServer,
     /// The handle to the fabric, which runs in real time.
     pub sim: SimHandle,
@@ -46,11 +46,11 @@ impl Hosted {
     ///
     /// # Errors
     ///
-    /// When there is no room for a socket.
+    /// There is no room for a socket.
     ///
     /// # Panics
     ///
-    /// When the netlist has no host.
+    /// The netlist has no host.
     pub fn start(netlist: &Netlist) -> Result<Hosted, Box<dyn std::error::Error>> {
         let directory = tempfile::Builder::new().prefix("rsm-hosted-").tempdir()?;
         let socket = directory.path().join("fabric.sock");
@@ -69,7 +69,7 @@ impl Hosted {
         })
     }
 
-    /// A directory for files, removed with the fabric.
+    /// A directory for files, which is removed with the fabric.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -79,7 +79,7 @@ impl Hosted {
     ///
     /// # Errors
     ///
-    /// When its directory cannot be made.
+    /// The directory of the program cannot be made.
     pub fn client(&self, program: impl AsRef<Path>) -> Result<Invocation, Error> {
         served::client(self.directory.path(), &self.socket, "", program)
     }
@@ -129,8 +129,8 @@ impl Hosted {
         })
     }
 
-    /// Waits until switches and hosts have received no request, except Gets of SMInfo, for `quiet`;
-    /// returns false when `limit` passes first.
+    /// Waits until switches and hosts have received no request, except Gets of SMInfo, for the time
+    /// `quiet`; returns false if `limit` passes first.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
-//! A relay between programs and a served fabric that puts the SA's key into their requests.
+//! A relay between programs and a served fabric, which writes the SA's key into their requests.
 //!
-//! osmtest has SM_Key 1 built in and makes its requests as a trusted requester. rsm's SA does not
-//! accept key 1 but has a key of its own; the relay writes that key into the requests.
+//! osmtest has the SM_Key 1 built in and makes its requests as a trusted requester. rsm's SA has
+//! another key and does not accept key 1; the relay writes rsm's key into the requests.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -32,7 +32,7 @@ const SM_KEY: std::ops::Range<usize> = MAD + 36..MAD + 44;
 
 const BACKLOG: i32 = 16;
 
-/// A relay. Dropping it ends the listener; connections end with their programs.
+/// A relay. Its listener ends when the relay is dropped; a connection ends with its program.
 #[derive(Debug)]
 pub struct KeyRelay {
     listener: Arc<OwnedFd>,
@@ -45,7 +45,7 @@ impl KeyRelay {
     ///
     /// # Panics
     ///
-    /// When it cannot.
+    /// A path is too long, `socket` is in use, or the socket cannot be made.
     #[must_use]
     pub fn start(socket: PathBuf, fabric: &Path, key: u64) -> KeyRelay {
         let listener = Arc::new(packet_socket());
@@ -86,7 +86,7 @@ fn packet_socket() -> OwnedFd {
         .expect("the kernel has sockets")
 }
 
-/// Relays packets in both directions until an end has gone.
+/// Relays packets in both directions until an end has closed.
 fn join(program: OwnedFd, server: OwnedFd, key: u64) {
     let (program, server) = (Arc::new(program), Arc::new(server));
     let back = (server.clone(), program.clone());
@@ -105,7 +105,7 @@ fn pass_on(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
         }
     }
     for end in [from, to] {
-        // The other end may have gone already.
+        // The other end may be closed already.
         let _ = rustix::net::shutdown(end, Shutdown::Both);
     }
 }
@@ -139,7 +139,7 @@ fn receive(from: BorrowedFd<'_>, buffer: &mut [u8]) -> Option<(usize, Option<Own
     (received.bytes > 0).then_some((received.bytes, carried))
 }
 
-/// Sends a packet; returns whether that succeeded.
+/// Sends a packet; returns whether the call succeeded.
 fn send(to: BorrowedFd<'_>, packet: &[u8], carried: Option<&OwnedFd>) -> bool {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

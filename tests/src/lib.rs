@@ -1,28 +1,30 @@
 //! Whole-system tests of rsm: simulation, peers, crashes, benches.
 //!
 //! This library drives foreign programs (ibsim, OpenSM, infiniband-diags, ibutils) and reads their
-//! output; the tests below `tests/` put rsm next to them.
+//! output; the tests below `tests/` compare rsm with them.
 //!
-//! * [`ibsim`] starts the simulator and its clients, [`tap`] sees every MAD between them.
-//! * [`served`] runs `rsm sim serve`, which simulates a fabric for them, through the shim.
-//! * [`hosted`] simulates one in this process, for them and for [`load`].
+//! * [`ibsim`] starts the simulator and its clients; [`tap`] records every MAD between them.
+//! * [`served`] runs `rsm sim serve`, which simulates a fabric for programs, through the
+//!   preloaded library.
+//! * [`hosted`] simulates a fabric in this process, for programs and for [`load`].
 //! * [`sm`] runs a subnet manager, OpenSM or rsm, once or resident.
 //! * [`osmtest`] runs OpenSM's own test program against rsm.
 //! * [`parse`] reads the outputs, [`fabrics`] names the fabrics.
 //! * [`measure`] turns rounds of a bench into medians and ratios.
 //! * [`virtual_time`] runs rsm's core on the simulated fabric, without a clock.
 //! * [`answering`] has hosts that query the SA, on the simulated fabric in real time.
-//! * [`managed`] runs a real rsm on such a fabric, with hosts that query it.
+//! * [`managed`] runs a real rsm on a simulated fabric, with hosts that query the SA.
 //! * [`sa_key`] is a key for requests that the SA trusts.
 //! * [`certificates`] makes certificates with openssl.
 //! * [`etcd`] runs a cluster of etcd for the shared store.
-//! * [`fuzz`] takes any bytes: records, requests, RMPP.
+//! * [`fuzz`] accepts arbitrary bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
+//! * [`webhook`] takes the events of managers.
 //! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
 //! * [`bringup`] holds the assertions the peer tests of rsm share.
 //! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
-//! * [`peer`] handles missing programs, [`binaries`] finds rsm's own.
+//! * [`peer`] handles missing programs, [`binaries`] finds rsm's own programs.
 
 pub mod answering;
 pub mod binaries;
@@ -54,5 +56,6 @@ pub mod structure;
 pub mod tap;
 pub mod virtual_time;
 pub mod web;
+pub mod webhook;
 
 pub use error::Error;

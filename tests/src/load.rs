@@ -1,7 +1,7 @@
 //! Hosts of a simulated fabric that query the SA as fast as it answers.
 //!
-//! A host runs on the simulation's thread, at the moment when an answer arrives: it has no thread,
-//! socket or system call of its own between an answer and the next request.
+//! A host runs on the simulation's thread, at the moment when an answer arrives, without its own
+//! thread, socket or system call between an answer and the next request.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,13 +19,13 @@ use rsm_sim::live::{LiveError, SimHandle, SimSaPort, SimTransport};
 use crate::clock::now;
 use crate::virtual_time::Dice;
 
-/// The timeout after which a request is repeated: that of IP over InfiniBand.
+/// The timeout after which a request is repeated, as in IP over InfiniBand.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum time for which a run waits for the last answers.
 const END: Duration = Duration::from_secs(5);
 
-/// A port that sends requests, or that requests name.
+/// A port that sends requests, or that a request names.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The node.
@@ -41,7 +41,7 @@ pub struct Place {
 /// The kind of request. The method is always Get, and each request names another port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// A PathRecord by GIDs and P_Key, as IP over InfiniBand requests it.
+    /// A PathRecord by GIDs and P_Key, like the request of IP over InfiniBand.
     Path,
     /// A PortInfoRecord by LID.
     Port,
@@ -86,7 +86,7 @@ impl Outcome {
         self.answered as f64 / self.elapsed.as_secs_f64()
     }
 
-    /// The latency that `share` of the answers, 0 to 1, did not exceed; zero without answers.
+    /// The latency that `share` of the answers (0 to 1) do not exceed; zero without answers.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Duration {
         let last = self.latencies.len().saturating_sub(1);
@@ -115,8 +115,7 @@ struct Client {
     load: Load,
     dice: Dice,
     own: Place,
-    /// The times at which the transactions under way were requested, by the low bits of their
-    /// numbers.
+    /// The request times of the transactions under way, by the low bits of the transaction numbers.
     asked: Vec<Instant>,
     latencies: Vec<Duration>,
 }
@@ -258,13 +257,13 @@ impl Load {
             performance: None,
         };
         let transport = sim.attach(place.node, place.port, sinks)?;
-        // The cell is new, so that setting it cannot fail.
+        // The cell is new, so setting it cannot fail.
         let _ = port.set(transport.sa());
         Ok(transport)
     }
 
-    /// Sends a first request in each transaction; each answer, whatever its status, triggers the
-    /// next request.
+    /// Sends a first request in each transaction; each answer triggers the next request, whatever
+    /// the status of the answer.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
         let port = transport.sa();
         let server = RemoteAddress::gsi(self.server, 0);

@@ -1,5 +1,5 @@
-//! A real rsm, started with the shim, on a fabric that the test's process simulates: a test can
-//! kill rsm and inspect the fabric meanwhile.
+//! A real rsm, started with the preloaded library, on a fabric that the test's process simulates: a
+//! test can kill rsm and inspect the fabric meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::hosted::Hosted;
 use crate::process::Running;
 use crate::sa_key;
 
-/// The time after which a host repeats a request, as rsm may be down.
+/// The time after which a host repeats a request, because rsm may be down.
 const ASK_AGAIN: Duration = Duration::from_millis(500);
 
 /// The maximum number of ports of a switch in the tests.
@@ -33,7 +33,7 @@ pub type Masks = BTreeMap<u32, [u8; 64]>;
 
 /// A fabric with rsm at its first host.
 pub struct Managed {
-    /// The fabric, and the access of programs to it.
+    /// The fabric, and the access of programs to the fabric.
     pub fabric: Hosted,
     /// The cabled end ports of hosts, sorted by GUID, with the manager's port first.
     pub hosts: Vec<(Guid, PortNum)>,
@@ -44,7 +44,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When it cannot be simulated or served.
+    /// The fabric cannot be simulated or served.
     #[must_use]
     pub fn start(spec: &str) -> Managed {
         let netlist = rsm::offline::load(spec).expect("the specification is one");
@@ -77,17 +77,17 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When rsm does not answer.
+    /// rsm does not answer.
     pub fn rsm(&self, host: &mut Host) -> Running {
         let config = sa_key::configuration(&self.fabric.directory().join("conf"));
         self.rsm_with(host, &["--config", config.to_str().expect("it is text")])
     }
 
-    /// Starts rsm as [`Managed::rsm`] does, without a configuration and with these arguments.
+    /// Starts rsm like [`Managed::rsm`], without a configuration and with these arguments.
     ///
     /// # Panics
     ///
-    /// The panics of [`Managed::rsm`].
+    /// Panics as [`Managed::rsm`] does.
     pub fn rsm_with(&self, host: &mut Host, arguments: &[&str]) -> Running {
         let rsm = self.fabric.client(binaries::rsm());
         let rsm = rsm.expect("there is room").args(["--fabric", "umad"]);
@@ -107,22 +107,22 @@ impl Managed {
         running
     }
 
-    /// Attaches the host with this index.
+    /// Attaches the host with the index `number`.
     ///
     /// # Panics
     ///
-    /// When the host is already attached.
+    /// The host is already attached.
     #[must_use]
     pub fn host(&self, number: usize) -> Host {
         let (node, port) = self.hosts[number];
         Host::at(&self.fabric.sim, (node, port), self.lid(0))
     }
 
-    /// The LID of the host with this index, read from its port.
+    /// The LID of the host with the index `number`, as its port holds it.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn lid(&self, number: usize) -> Lid {
         let (node, port) = self.hosts[number];
@@ -137,17 +137,17 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn lids(&self) -> Vec<Lid> {
         (0..self.hosts.len()).map(|place| self.lid(place)).collect()
     }
 
-    /// The MasterSMLID that the host with this index holds.
+    /// The MasterSMLID that the host with the index `number` holds.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn master_lid(&self, number: usize) -> Lid {
         let (node, port) = self.hosts[number];
@@ -162,7 +162,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn master_lids(&self) -> Vec<Lid> {
         let hosts = self.hosts.clone();
@@ -177,11 +177,11 @@ impl Managed {
         lids.expect("it runs")
     }
 
-    /// The GID of the host with this index.
+    /// The GID of the host with the index `place`.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn gid(&self, place: usize) -> Gid {
         let (node, port) = self.hosts[place];
@@ -196,7 +196,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     pub fn sets_by_sender(&self) -> BTreeMap<Guid, usize> {
         let taken = self.fabric.sim.with(|sim| {
             let journal = sim.take_journal();
@@ -217,7 +217,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When it is no cable.
+    /// No cable between switches is at the port.
     pub fn set_link(&self, (node, port): (Guid, PortNum), up: bool) {
         let set = self.fabric.sim.with(move |sim| match up {
             true => sim.relink(node, port),
@@ -230,7 +230,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn cables(&self) -> Vec<(Guid, PortNum)> {
         let found = self.fabric.sim.with(|sim| {
@@ -257,7 +257,7 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn multicast_tables(&self) -> BTreeMap<Guid, Masks> {
         let tables = self.fabric.sim.with(|sim| {
@@ -275,11 +275,11 @@ impl Managed {
         tables.expect("it runs")
     }
 
-    /// The GUIDInfo table of the host with this index.
+    /// The GUIDInfo table of the host with the index `number`.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn guids(&self, number: usize) -> Vec<Guid> {
         let (node, port) = self.hosts[number];
@@ -291,19 +291,19 @@ impl Managed {
     ///
     /// # Panics
     ///
-    /// When the simulation has ended.
+    /// The simulation has ended.
     #[must_use]
     pub fn sets(&self) -> u64 {
         let sets = self.fabric.sim.with(|sim| sim.counters().sets());
         sets.expect("it runs")
     }
 
-    /// The hosts, by index, that receive a packet which the host `from` sends to a group, each with
-    /// its number of copies.
+    /// The hosts, by index, that receive a packet from the host `from` to a group, each with its
+    /// number of copies.
     ///
     /// # Panics
     ///
-    /// When the simulation has ended, or the packet cycles.
+    /// The simulation has ended, or the packet cycles.
     #[must_use]
     pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
         let sender = self.hosts[from];

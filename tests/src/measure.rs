@@ -1,4 +1,4 @@
-//! Figures of the benches: medians, tables, and a line of JSON for machines.
+//! Figures of the benches: medians, tables, and a line of JSON for programs.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 ///
 /// # Panics
 ///
-/// When `values` is empty.
+/// `values` is empty.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -26,7 +26,7 @@ pub fn median(values: &[f64]) -> f64 {
 ///
 /// # Panics
 ///
-/// When `values` is empty.
+/// `values` is empty.
 #[must_use]
 pub fn percentile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
@@ -42,7 +42,7 @@ pub fn milliseconds(duration: Duration) -> f64 {
 }
 
 /// A memory field of `/proc/PROCESS/status`, such as `VmHWM:`, in bytes; 0 for a process that has
-/// ended. The process `self` is this one.
+/// ended. The name `self` stands for this process.
 #[must_use]
 pub fn memory(process: &str, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
@@ -55,14 +55,14 @@ pub fn memory(process: &str, field: &str) -> u64 {
 ///
 /// # Panics
 ///
-/// When the kernel refuses.
+/// The kernel refuses.
 pub fn reset_peak(process: &str) {
     if let Err(error) = std::fs::write(format!("/proc/{process}/clear_refs"), "5") {
         panic!("the peak of memory cannot be reset: {error}");
     }
 }
 
-/// The figures of one contender: names, which end with the unit, each with one value per round.
+/// The figures of one contender: each name, which ends with the unit, has one value per round.
 #[derive(Debug, Clone, Default)]
 pub struct Figures(Vec<(&'static str, Vec<f64>)>);
 
@@ -75,7 +75,7 @@ impl Figures {
         }
     }
 
-    /// The median of a figure; `None` if there is no such figure.
+    /// The median of a figure; `None` if the contender lacks the figure.
     #[must_use]
     pub fn median(&self, name: &str) -> Option<f64> {
         self.values(name).map(median)
@@ -94,7 +94,7 @@ impl Figures {
 pub struct Comparison(Vec<(&'static str, Figures)>);
 
 impl Comparison {
-    /// The figures of `contender`, for adding values.
+    /// The figures of `contender`, to which values can be added.
     pub fn of(&mut self, contender: &'static str) -> &mut Figures {
         let index = self
             .0

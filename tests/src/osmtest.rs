@@ -14,12 +14,12 @@ use crate::served::{self, Served};
 /// The broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
 
-/// Starts a resident rsm at `host`, whose SA trusts [`SA_KEY`], and waits until it answers `other`.
-/// Needs `saquery`.
+/// Starts a resident rsm at `host`, whose SA trusts [`SA_KEY`], and waits until rsm answers
+/// `other`. Requires `saquery`.
 ///
 /// # Panics
 ///
-/// When rsm does not answer.
+/// rsm does not answer.
 #[must_use]
 pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
     let state = served.directory().join("state");
@@ -36,11 +36,11 @@ pub fn rsm(served: &Served, host: &str, other: &str) -> Running {
     running
 }
 
-/// Runs a flow of osmtest at `host` as [`run_to_pass`] does.
+/// Runs a flow of osmtest at `host` like [`run_to_pass`].
 ///
 /// # Panics
 ///
-/// The panics of [`run_to_pass`].
+/// Panics as [`run_to_pass`] does.
 pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
     let osmtest = served.client(host, "osmtest").unwrap();
     run_to_pass(osmtest, served.directory(), flow, title);
@@ -50,7 +50,7 @@ pub fn passes(served: &Served, host: &str, flow: &str, title: &str) {
 ///
 /// # Panics
 ///
-/// When osmtest does not say that the test `title` passed.
+/// osmtest does not say that the test `title` passed.
 pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
     let socket = served.directory().join(format!("osmtest-{flow}.sock"));
     let relay = KeyRelay::start(socket, served.socket(), SA_KEY);
@@ -58,11 +58,11 @@ pub fn passes_with_key(served: &Served, host: &str, flow: &str, title: &str) {
     run_to_pass(osmtest, served.directory(), flow, title);
 }
 
-/// Runs a flow of `osmtest`. Its log, and the inventory that flow `c` writes, go to `directory`.
+/// Runs a flow of `osmtest`. The log, and the inventory that flow `c` writes, go to `directory`.
 ///
 /// # Panics
 ///
-/// When osmtest does not say that the test `title` passed.
+/// osmtest does not say that the test `title` passed.
 pub fn run_to_pass(osmtest: Invocation, directory: &Path, flow: &str, title: &str) {
     let log = directory.join(format!("osmtest-{flow}.log"));
     let inventory = directory.join("inventory");

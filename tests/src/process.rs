@@ -1,5 +1,5 @@
-//! Runs foreign programs as children: their output goes to files, their time is limited, and their
-//! peak memory is recorded.
+//! Runs foreign programs as children: writes their output to files, limits their time, and records
+//! their peak memory.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -15,11 +15,11 @@ use crate::clock::Stopwatch;
 use crate::error::Error;
 use crate::measure::memory;
 
-/// The interval at which the peak memory of a running child is read. The peak only grows, so a
-/// reading misses at most the growth of the last interval.
+/// The interval at which the peak memory of a running child is read. The peak only grows, so the
+/// last reading misses at most the growth of one interval.
 const MEMORY_SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A program that is to be started.
+/// A program to start.
 #[derive(Debug, Clone)]
 pub struct Invocation {
     program: OsString,
@@ -30,7 +30,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Prepares `program` to run in `directory`, which also gets its output files.
+    /// Prepares `program` to run in `directory`, where its output files are also created.
     #[must_use]
     pub fn new(program: impl AsRef<OsStr>, directory: impl Into<PathBuf>) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Invocation {
     ///
     /// # Errors
     ///
-    /// When the output files cannot be made, or the program cannot be started.
+    /// The output files cannot be made, or the program cannot be started.
     pub fn spawn(&self) -> Result<Running, Error> {
         let name = Path::new(&self.program).file_name().map_or_else(
             || "child".to_owned(),
@@ -137,11 +137,11 @@ impl Invocation {
         })
     }
 
-    /// Starts the program, waits at most `limit` for its end, and then kills it.
+    /// Starts the program, waits for its end, and kills it after `limit`.
     ///
     /// # Errors
     ///
-    /// The errors of [`Invocation::spawn`] and [`Running::wait`].
+    /// Fails as [`Invocation::spawn`] and [`Running::wait`] do.
     pub fn run(&self, limit: Duration) -> Result<Finished, Error> {
         self.spawn()?.wait(limit)
     }
@@ -157,7 +157,7 @@ impl std::fmt::Display for Invocation {
     }
 }
 
-/// A running child. Dropping it kills it.
+/// A running child, which is killed when dropped.
 #[derive(Debug)]
 pub struct Running {
     command: String,
@@ -196,8 +196,8 @@ impl Running {
         self.child.id()
     }
 
-    /// The processor time of the child's living threads so far; ended threads are not counted. Zero
-    /// if the kernel does not report it.
+    /// The processor time of the child's living threads so far, without ended threads; zero if the
+    /// kernel does not report it.
     #[must_use]
     pub fn processor_time(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.id()));
@@ -205,7 +205,7 @@ impl Running {
         tasks.map(|task| processor_time_of(&task.path())).sum()
     }
 
-    /// The processor time of the child's first thread so far. Zero if the kernel does not report
+    /// The processor time of the child's first thread so far; zero if the kernel does not report
     /// it.
     #[must_use]
     pub fn first_thread_time(&self) -> Duration {
@@ -219,7 +219,7 @@ impl Running {
         self.child.stdin.take()
     }
 
-    /// Whether the child has not ended yet.
+    /// Tells whether the child still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -240,7 +240,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// When the descriptor cannot be duplicated.
+    /// The descriptor cannot be duplicated.
     pub fn killer(&self) -> Result<Killer, Error> {
         self.pidfd
             .try_clone()
@@ -251,7 +251,7 @@ impl Running {
             })
     }
 
-    /// Sends SIGHUP without waiting for an effect.
+    /// Sends SIGHUP, without waiting for its effect.
     pub fn hang_up(&self) {
         self.signal(Signal::HUP);
     }
@@ -266,31 +266,31 @@ impl Running {
         self.signal(Signal::CONT);
     }
 
-    /// Sends SIGKILL and waits for the end.
+    /// Sends SIGKILL, and waits for the end.
     ///
     /// # Errors
     ///
-    /// The errors of [`Running::wait`].
+    /// Fails as [`Running::wait`] does.
     pub fn kill(self) -> Result<Finished, Error> {
         self.signal(Signal::KILL);
         self.wait(Duration::from_secs(10))
     }
 
-    /// Sends SIGTERM and waits at most `limit` for the end, then kills.
+    /// Sends SIGTERM, waits for the end, and kills the child after `limit`.
     ///
     /// # Errors
     ///
-    /// The errors of [`Running::wait`].
+    /// Fails as [`Running::wait`] does.
     pub fn terminate(self, limit: Duration) -> Result<Finished, Error> {
         self.signal(Signal::TERM);
         self.wait(limit)
     }
 
-    /// Waits at most `limit` (counted from now) for the end, then kills.
+    /// Waits for the end, and kills the child after `limit`, counted from now.
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn wait(mut self, limit: Duration) -> Result<Finished, Error> {
         let watch_error = |command: &str, source| Error::Watch {
             command: command.into(),
@@ -333,15 +333,15 @@ impl Running {
 
     fn sample_memory(&mut self) {
         let bytes = memory(&self.child.id().to_string(), "VmHWM:");
-        // The kernel resets the high-water mark when `ibsim-run`, a script, is replaced by the
-        // program that it runs, so the last reading counts.
+        // The kernel resets the peak when `ibsim-run`, a script, is replaced by the program that it
+        // runs, so the last reading counts.
         if bytes > 0 {
             self.peak_rss_bytes = bytes;
         }
     }
 
     fn signal(&self, signal: Signal) {
-        // A child that has ended needs no signal.
+        // An ended child needs no signal.
         let _ = pidfd_send_signal(&self.pidfd, signal);
     }
 }
@@ -369,7 +369,7 @@ impl Finished {
     ///
     /// # Errors
     ///
-    /// The program failed; the error has the end of its output.
+    /// The program failed; the error contains the end of its output.
     pub fn success(self) -> Result<Self, Error> {
         if self.status.success() && !self.timed_out {
             return Ok(self);
@@ -386,7 +386,7 @@ impl Finished {
     }
 }
 
-/// The processor time of the thread with this folder in `/proc`.
+/// The processor time of the thread whose folder in `/proc` is `task`.
 fn processor_time_of(task: &Path) -> Duration {
     // The first number is the time on a processor in nanoseconds.
     let text = std::fs::read_to_string(task.join("schedstat")).unwrap_or_default();

@@ -13,11 +13,11 @@ pub fn text() -> String {
     format!("{SA_KEY:#018x}")
 }
 
-/// Writes [`SA_KEY`] to the file beside the configuration `config` from which rsm reads it.
+/// Writes [`SA_KEY`] to the file beside the configuration `config`, from which rsm reads the key.
 ///
 /// # Panics
 ///
-/// When the file cannot be written.
+/// The file cannot be written.
 pub fn put_beside(config: &Path) {
     let file = config.with_file_name("sa.key");
     fs::write(&file, format!("{}\n", text())).expect("there is room");
@@ -28,7 +28,7 @@ pub fn put_beside(config: &Path) {
 ///
 /// # Panics
 ///
-/// When a file cannot be written.
+/// A file cannot be written.
 #[must_use]
 pub fn configuration(folder: &Path) -> PathBuf {
     fs::create_dir_all(folder).expect("there is room");

@@ -1,7 +1,7 @@
-//! A fabric simulated by `rsm sim serve`, and programs that reach it through the shim.
+//! A fabric simulated by `rsm sim serve`, and programs that reach it through the preloaded library.
 //!
-//! ibsim delivers 224 bytes of a MAD and no RMPP. This fabric delivers whole MADs and RMPP, so that
-//! programs run unrestricted.
+//! ibsim delivers 224 bytes of a MAD and no RMPP. This fabric delivers whole MADs and RMPP, so
+//! programs run without restrictions.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,7 +20,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// The maximum time for a diagnostic program.
 const DIAGNOSIS_LIMIT: Duration = Duration::from_secs(120);
 
-/// A served fabric. Dropping it ends it.
+/// A served fabric, which ends when dropped.
 #[derive(Debug)]
 pub struct Served {
     // Fields drop in this order: the process before the directory of its socket.
@@ -37,7 +37,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// When the server cannot be started or ends at once.
+    /// The server cannot be started or ends at once.
     pub fn start(fabric: &str) -> Result<Self, Error> {
         let directory = tempfile::Builder::new()
             .prefix("rsm-served-")
@@ -78,27 +78,27 @@ impl Served {
         &self.socket
     }
 
-    /// The directory of this fabric, removed with it.
+    /// The directory of this fabric, which is removed with the fabric.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Prepares `program` to run at the node `host`, named by GUID or description; at the first
-    /// host if the name is empty.
+    /// Prepares `program` to run at the node `host`, a GUID or a description; an empty name stands
+    /// for the first host.
     ///
     /// # Errors
     ///
-    /// When its directory cannot be made.
+    /// The directory of the program cannot be made.
     pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
         client(self.directory.path(), &self.socket, host, program)
     }
 
-    /// Runs a diagnostic program to its end, successful or not.
+    /// Runs a diagnostic program until it ends, with or without success.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn diagnose(
         &self,
         host: &str,
@@ -114,7 +114,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// When the command is refused.
+    /// The command is refused.
     pub fn act(&self, arguments: &[&str]) -> Result<Finished, Error> {
         Invocation::new(binaries::rsmctl(), self.directory.path())
             .args(["--server", &self.server, "sim"])
@@ -127,18 +127,18 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }
 }
 
-/// Prepares `program` to run at the node `host` of the fabric served at `socket`, in a directory of
-/// its own below `directory`.
+/// Prepares `program` to run at the node `host` of the fabric served at `socket`, in a new
+/// directory below `directory`.
 ///
 /// # Errors
 ///
-/// When its directory cannot be made.
+/// The directory of the program cannot be made.
 pub fn client(
     directory: &Path,
     socket: &Path,

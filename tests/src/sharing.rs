@@ -22,7 +22,7 @@ use crate::process::{Invocation, Running};
 use crate::sa_key::{self, SA_KEY};
 use crate::served;
 
-/// The maximum time for any awaited condition.
+/// The maximum time for any condition that a test awaits.
 const LIMIT: Duration = Duration::from_secs(300);
 /// The polling interval of a condition.
 const LOOK: Duration = Duration::from_millis(20);
@@ -36,12 +36,12 @@ pub struct Site {
     pub etcd: Etcd,
 }
 
-/// An rsm process at a host of the fabric, with a state folder of its own.
+/// An rsm process at a host of the fabric, with its own state folder.
 pub struct Manager {
     /// The process.
     pub process: Running,
     server: String,
-    /// The state folder, with the configuration in it.
+    /// The state folder, which contains the configuration.
     pub directory: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When they cannot be started.
+    /// The fabric or the cluster cannot be started.
     #[must_use]
     pub fn start(spec: &str, members: usize) -> Site {
         Site {
@@ -59,11 +59,12 @@ impl Site {
         }
     }
 
-    /// Starts a fabric of `spec`, and an etcd of one member whose every fsync takes `delay` longer.
+    /// Starts a fabric of `spec`, and an etcd cluster of one member whose every fsync takes `delay`
+    /// longer.
     ///
     /// # Panics
     ///
-    /// When they cannot be started.
+    /// The fabric or the cluster cannot be started.
     #[must_use]
     pub fn start_on_slow_disk(spec: &str, delay: Duration) -> Site {
         Site {
@@ -72,17 +73,17 @@ impl Site {
         }
     }
 
-    /// A configuration that names the store, followed by `more`.
+    /// A configuration that names the store, followed by the text `more`.
     #[must_use]
     pub fn config(&self, more: &str) -> String {
         config_at(&self.etcd.endpoints().join(","), more)
     }
 
-    /// Prepares an rsm at the host with this index, with a new state folder `name`.
+    /// Prepares an rsm at the host with the index `place`, with a new state folder `name`.
     ///
     /// # Panics
     ///
-    /// When the folder cannot be made.
+    /// The folder cannot be made.
     #[must_use]
     pub fn invocation(&self, place: usize, name: &str, more: &str) -> (Invocation, PathBuf) {
         self.invocation_of(&binaries::rsm(), (place, name), &self.config(more))
@@ -110,42 +111,42 @@ impl Site {
         )
     }
 
-    /// Starts an rsm at the host with this index, with the state folder `name`.
+    /// Starts an rsm at the host with the index `place`, with the state folder `name`.
     ///
     /// # Panics
     ///
-    /// When rsm cannot be started.
+    /// rsm cannot be started.
     #[must_use]
     pub fn rsm(&self, place: usize, name: &str, more: &str) -> Manager {
         Site::start_rsm(self.invocation(place, name, more))
     }
 
-    /// Starts an rsm as [`Site::rsm`] does, with other endpoints of the store.
+    /// Starts an rsm like [`Site::rsm`], with other endpoints of the store.
     ///
     /// # Panics
     ///
-    /// When rsm cannot be started.
+    /// rsm cannot be started.
     #[must_use]
     pub fn rsm_at(&self, place: usize, name: &str, endpoints: &str) -> Manager {
         self.rsm_of(&binaries::rsm(), (place, name), &config_at(endpoints, ""))
     }
 
-    /// Starts an rsm without the store, which keeps its state in its folder alone.
+    /// Starts an rsm without the shared store, which keeps its state only in its folder.
     ///
     /// # Panics
     ///
-    /// When rsm cannot be started.
+    /// rsm cannot be started.
     #[must_use]
     pub fn rsm_alone(&self, place: usize, name: &str) -> Manager {
         self.rsm_of(&binaries::rsm(), (place, name), "")
     }
 
-    /// Starts the rsm at the path `program` at the host with this index, with a state folder and a
-    /// configuration.
+    /// Starts the program `program`, an rsm, at the host with the index and the state folder of
+    /// `place`, with the configuration `config`.
     ///
     /// # Panics
     ///
-    /// When rsm cannot be started.
+    /// rsm cannot be started.
     #[must_use]
     pub fn rsm_of(&self, program: &Path, place: (usize, &str), config: &str) -> Manager {
         Site::start_rsm(self.invocation_of(program, place, config))
@@ -163,16 +164,16 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When no answer comes.
+    /// No answer comes.
     pub fn wait_answer(&self, host: &mut Host, place: usize) -> Duration {
         self.wait_answer_at(host, self.fabric.lid(place))
     }
 
-    /// Waits as [`Site::wait_answer`] does, for the SA at a LID.
+    /// Waits like [`Site::wait_answer`], for the SA at the LID `lid`.
     ///
     /// # Panics
     ///
-    /// When no answer comes.
+    /// No answer comes.
     pub fn wait_answer_at(&self, host: &mut Host, lid: Lid) -> Duration {
         let watch = Stopwatch::start();
         let answers = wait_for_every(LOOK, LIMIT, || {
@@ -196,7 +197,7 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// When the command fails.
+    /// The command fails.
     pub fn command(&self, arguments: &[&str]) -> String {
         let rsmctl = Invocation::new(binaries::rsmctl(), &self.directory);
         let rsmctl = rsmctl.args(["--server", &self.server]).args(arguments);
@@ -231,7 +232,7 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// When it does not within the limit.
+    /// The state does not contain `expected` within the limit.
     pub fn wait_state(&self, expected: &str) {
         let there = wait_for_every(LOOK, LIMIT, || {
             self.state().contains(expected).then_some(())
@@ -246,11 +247,11 @@ impl Manager {
         self.ask(&["findings"]).unwrap_or_default().to_string()
     }
 
-    /// Waits until rsm has a finding of this kind, or, unless `holds`, has none.
+    /// Waits until rsm has a finding of the kind `kind`; if `holds` is false, until rsm has none.
     ///
     /// # Panics
     ///
-    /// When that does not happen within the limit.
+    /// The finding does not appear, or disappear, within the limit.
     pub fn wait_finding(&self, kind: &str, holds: bool) {
         let there = wait_for_every(LOOK, LIMIT, || {
             (self.findings().contains(kind) == holds).then_some(())
@@ -263,11 +264,11 @@ impl Manager {
         );
     }
 
-    /// Waits until no change waits to be written to the shared store.
+    /// Waits until all changes are written to the shared store.
     ///
     /// # Panics
     ///
-    /// When a change still waits at the limit.
+    /// A change still waits at the limit.
     pub fn wait_stored(&self) {
         let stored = wait_for_every(LOOK, LIMIT, || {
             let store = &self.status()["shared_store"];
@@ -277,11 +278,11 @@ impl Manager {
         assert!(stored.is_some(), "{}", self.status());
     }
 
-    /// Ends the process in order.
+    /// Ends the process regularly.
     ///
     /// # Panics
     ///
-    /// When it does not end.
+    /// The process does not end.
     pub fn stop(self) {
         self.process.terminate(LIMIT).unwrap().success().unwrap();
     }
@@ -291,19 +292,19 @@ impl Manager {
 ///
 /// # Panics
 ///
-/// When no answer comes.
+/// No answer comes.
 pub fn all<R: Record + Default>(host: &mut Host) -> Vec<R> {
     let question = (Method::GET_TABLE, ComponentMask::NONE, SA_KEY);
     let answer = host.try_ask(LIMIT, question, &R::default());
     answer.expect("there is an answer").records()
 }
 
-/// Registers `hosts`, which are the hosts from index 2 on, as members of the broadcast group; also
-/// registers a service, a subscription and an alias GUID, and returns the alias GUID.
+/// Registers `hosts`, whose indexes begin at 2, as members of the broadcast group. Also registers a
+/// service, a subscription and an alias GUID, and returns the alias GUID.
 ///
 /// # Panics
 ///
-/// When the SA refuses a registration.
+/// The SA refuses a registration.
 pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
     for (index, host) in hosts.iter_mut().enumerate() {
         join(fabric, host, index + 2);
@@ -313,11 +314,11 @@ pub fn register(fabric: &Managed, hosts: &mut [Host]) -> Guid {
     take_alias(fabric, &mut hosts[1], 3)
 }
 
-/// Joins `host`, the one with index `place`, to the broadcast group.
+/// Joins `host`, whose index is `place`, to the broadcast group.
 ///
 /// # Panics
 ///
-/// When the SA refuses the join.
+/// The SA refuses the join.
 pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     let mut record = McMemberRecord::default();
@@ -329,11 +330,11 @@ pub fn join(fabric: &Managed, host: &mut Host, place: usize) {
     assert_eq!(host.ask(Method::SET, mask, &record).status(), Status::OK);
 }
 
-/// Registers the service `id` of `host`, the one with index `place`.
+/// Registers the service `id` of `host`, whose index is `place`.
 ///
 /// # Panics
 ///
-/// When the SA refuses the service.
+/// The SA refuses the service.
 pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
     let mut service = ServiceRecord::default();
     service
@@ -348,7 +349,7 @@ pub fn offer(fabric: &Managed, host: &mut Host, place: usize, id: u64) {
 ///
 /// # Panics
 ///
-/// When the SA refuses the subscription.
+/// The SA refuses the subscription.
 pub fn subscribe(host: &mut Host, sm_key: u64) {
     let mut subscription = InformInfo::default();
     subscription
@@ -363,12 +364,12 @@ pub fn subscribe(host: &mut Host, sm_key: u64) {
     assert_eq!(answer.map(|answer| answer.status()), Some(Status::OK));
 }
 
-/// Requests an alias GUID for `host`, the one with index `place`, waits until its port holds it,
-/// and returns it.
+/// Requests an alias GUID for `host`, whose index is `place`, waits until its port holds the alias
+/// GUID, and returns it.
 ///
 /// # Panics
 ///
-/// When the SA refuses the alias GUID.
+/// The SA refuses the alias GUID.
 pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     let mut record = GuidInfoRecord::default();
     record.set_lid(fabric.lid(place)).set_block_num(0);

@@ -1,4 +1,4 @@
-//! A TCP proxy in front of a server that delays the server's answers and can be cut.
+//! A TCP proxy in front of a server, which delays the server's answers and can be cut.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -14,10 +14,10 @@ use crate::clock::Stopwatch;
 /// The maximum number of bytes in one read.
 const BUFFER: usize = 64 * 1024;
 
-/// The interval at which the proxy checks whether it has to end.
+/// The interval at which the proxy checks whether it must end.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The proxy. Dropping it ends its connections.
+/// The proxy. Its connections end when it is dropped.
 #[derive(Debug)]
 pub struct SlowLink {
     address: SocketAddr,
@@ -36,7 +36,7 @@ impl SlowLink {
     /// Starts a proxy in front of the server at `server`, without a delay.
     ///
     /// # Errors
-    /// There is no free port.
+    /// No port is free.
     pub fn start(server: SocketAddr) -> std::io::Result<SlowLink> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
@@ -51,9 +51,9 @@ impl SlowLink {
         std::thread::spawn(move || {
             while !shared.is_over.load(Ordering::Relaxed) {
                 match listener.accept() {
-                    // A client that connects while the link is cut is refused at once.
+                    // While the link is cut, a client that connects is refused at once.
                     Ok((client, _)) if !shared.is_cut.load(Ordering::Relaxed) => {
-                        // A server that does not answer ends the connection.
+                        // If the server does not answer, the connection ends.
                         drop(connect(client, server, &shared));
                     }
                     Ok(_) => {}
@@ -70,7 +70,7 @@ impl SlowLink {
         self.address
     }
 
-    /// Delays all further answers by this time.
+    /// Delays all further answers by `delay`.
     pub fn set_delay(&self, delay: Duration) {
         let delay = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         self.state.delay_ms.store(delay, Ordering::Relaxed);
@@ -101,7 +101,7 @@ impl State {
     }
 }
 
-/// Connects a client with the server.
+/// Connects a client to the server.
 fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
     let server = TcpStream::connect(server)?;
@@ -127,7 +127,7 @@ fn pump(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Forwards bytes, each after the delay that applied when it arrived: like a server that waits for
+/// Forwards bytes, each with the delay that applied at its arrival, like a server that waits for
 /// its disk.
 fn pump_late(mut from: TcpStream, mut to: TcpStream, state: &State) {
     let watch = Stopwatch::start();

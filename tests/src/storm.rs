@@ -1,8 +1,8 @@
-//! A boot storm: all hosts start at once, and each joins the broadcast group of IP over InfiniBand
-//! and then requests a path.
+//! A boot storm: all hosts start at once; each host joins the broadcast group of IP over
+//! InfiniBand, and then requests a path.
 //!
 //! A host that gets BUSY, or no answer for a second, repeats the request after one second, then
-//! two, four, and up to sixteen, as IP over InfiniBand does.
+//! after two, four, and up to sixteen seconds, as IP over InfiniBand does.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,7 +26,7 @@ use crate::measure::milliseconds;
 /// The broadcast group of the default partition: ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
-/// The LID of the broadcast group, the first that rsm assigns to a group.
+/// The LID of the broadcast group: the first LID that rsm assigns to a group.
 pub const BROADCAST_LID: Lid = Lid(0xC000);
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
@@ -78,8 +78,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Attaches to the port of each host, to send requests to the SA at the LID `server`. Second,
-    /// the channel on which the answers arrive.
+    /// Attaches to the port of each host, and sends requests to the SA at the LID `server`. Also
+    /// returns the channel on which the answers arrive.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Ports {
                 others: Box::new(|_| ()),
                 sa: Some(Box::new(move |inbound| {
                     if let SaInbound::Datagram(datagram) = inbound {
-                        // The storm may be over.
+                        // After the storm there is no receiver.
                         let _ = sender.send((lid, datagram.mad));
                     }
                 })),
@@ -111,7 +111,7 @@ impl Ports {
         Ok((ports, answers))
     }
 
-    /// Sends a request of the host with this index. The crowd repeats requests that are lost.
+    /// Sends a request of the host with the index `index`. The crowd repeats lost requests.
     pub fn send(&self, index: usize, mad: &SaMad) {
         let port = self.ports[index].sa();
         let _ = port.send(mad.as_bytes(), &self.server, PATIENCE);
@@ -123,9 +123,10 @@ impl Ports {
 pub struct Outcome {
     /// The time from the first request to the last answer.
     pub elapsed: Duration,
-    /// The times from a host's first request to its answer OK, sorted: for joins, and for paths.
+    /// The times from a host's first request to its answer with status OK, sorted: for joins, and
+    /// for paths.
     pub took: [Vec<Duration>; 2],
-    /// The number of requests, repeated ones included.
+    /// The number of requests, including repetitions.
     pub questions: u64,
     /// The number of answers with status BUSY.
     pub busy: u64,
@@ -179,16 +180,16 @@ struct Progress {
     wants: Wants,
     /// The pause after the next BUSY.
     pause: Duration,
-    /// The number of requests so far, by which stale timeouts are recognised.
+    /// The number of requests so far, which identifies stale timeouts.
     asked: u64,
-    /// The time of the first attempt of the present request.
+    /// The time of the first attempt of the current request.
     since: Instant,
 }
 
 /// All hosts, and their connection to the SA.
 pub struct Crowd<'a, S> {
     hosts: &'a [Host],
-    /// Sends a request of the host with this index.
+    /// Sends a request of the host with the given index.
     send: S,
     /// The answers, each with the LID to which it goes.
     answers: Receiver<(Lid, MadBytes)>,
@@ -203,8 +204,8 @@ pub struct Crowd<'a, S> {
 }
 
 impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
-    /// Creates a crowd of hosts whose requests go to `send`, with the index of the host, and whose
-    /// answers come from `answers`.
+    /// Creates a crowd of hosts. `send` receives their requests with the index of the host, and
+    /// `answers` provides the answers.
     pub fn new(hosts: &'a [Host], send: S, answers: Receiver<(Lid, MadBytes)>) -> Self {
         Crowd {
             hosts,
@@ -219,7 +220,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Waits until the SA answers the first host, which it does after the first snapshot.
+    /// Waits until the SA answers the first host; the SA answers after its first snapshot.
     pub fn wait_until_it_answers(&mut self) {
         let own = self.hosts[0];
         loop {
@@ -231,11 +232,12 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Lets all hosts send their requests at once; returns when each has joined and has a path.
+    /// Lets all hosts send their requests at once; returns after each host has joined and has a
+    /// path.
     ///
     /// # Panics
     ///
-    /// When an answer has a status other than OK and BUSY, or the channel of answers has ended.
+    /// An answer has a status other than OK and BUSY, or the channel of answers has ended.
     #[must_use]
     pub fn run(mut self) -> Outcome {
         let started = now();
@@ -310,7 +312,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
         }
     }
 
-    /// Handles an answer. Returns whether it was the host's last one.
+    /// Handles an answer. Returns whether it was the last answer of the host.
     fn take(&mut self, index: usize, mad: &MadBytes) -> bool {
         let status = MadHeader::of(mad).status();
         let attribute = MadHeader::of(mad).attribute();
@@ -321,7 +323,7 @@ impl<'a, S: FnMut(usize, &SaMad)> Crowd<'a, S> {
             Wants::Nothing => return false,
         };
         if attribute != wanted {
-            // This is a second answer to a repeated request.
+            // This is a second answer, to a repeated request.
             return false;
         }
         if status == Status::BUSY {

@@ -2,6 +2,7 @@
 // each is a line. Links and switches that need a look are drawn at any distance.
 
 import { shown, count, plural } from "./dom.js";
+import { Pods, areWorthTiles } from "./pods.js";
 import { GONE } from "./scene.js";
 
 /** Lines drawn one by one; beyond, bands. */
@@ -35,6 +36,8 @@ export class Picture {
     this.path = [];
     /** The two switches of the port that is shown. */
     this.cable = undefined;
+    /** What links are coloured by, and the last load that was read. */
+    this.weighed = ["state", null];
     this.pointers = new Map();
     this.fitted = false;
     this.colours = colours();
@@ -58,6 +61,8 @@ export class Picture {
     const guid = this.scene && this.selected >= 0 ? this.scene.guid[this.selected] : undefined;
     const same = this.scene && this.scene.width === scene.width && this.scene.height === scene.height;
     this.scene = scene;
+    this.pods = undefined;
+    this.hoverPod = undefined;
     this.selected = guid === undefined ? -1 : scene.index.get(guid) ?? -1;
     this.hover = -1;
     if (first || !same || !this.fitted) this.fit();
@@ -152,6 +157,13 @@ export class Picture {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     context.fillStyle = colours.canvas;
     context.fillRect(0, 0, this.width, this.height);
+    if (this.tiled) {
+      this.pods.place(this.width, this.height, Math.max(this.width < 640 ? MARGIN.under : MARGIN.bottom, 20 + (this.handlers.under?.() ?? 0)));
+      this.pods.draw(this);
+      const { count: switches, tierCounts } = scene;
+      this.handlers.drawn?.({ switches, hosts: tierCounts.reduce((sum, tier) => sum + tier.hosts, 0), pods: this.pods.pods.length });
+      return;
+    }
     const near = this.near();
     this.drawGroups(near);
     if (near.links <= MOST_LINES) this.drawLines(near);
@@ -164,6 +176,42 @@ export class Picture {
     this.drawOpen();
     this.drawTiers();
     this.handlers.drawn?.(near);
+  }
+
+  /** Whether pods are drawn as tiles: as a whole, with nothing that has to be shown in its place. */
+  get tiled() {
+    const isWhole = this.scene && this.fitted && !this.moved && this.selected < 0 && !this.path.length && !this.cable;
+    if (!isWhole || !areWorthTiles(this.scene, (group) => this.cell(group))) return false;
+    if (!this.pods) {
+      this.pods = new Pods(this.scene);
+      this.pods.weigh(...this.weighed);
+    }
+    return true;
+  }
+
+  /** Sums up the load of each pod from now on, also when the scene is read again. */
+  weigh(paint, load) {
+    this.weighed = [paint, load];
+    this.pods?.weigh(paint, load);
+  }
+
+  /** Brings a pod or tier to the middle, as large as it fits. */
+  goPart(part) {
+    const narrow = this.width < 640;
+    const [across, down] = [this.width - (narrow ? 28 : MARGIN.left + MARGIN.right), this.height - (narrow ? MARGIN.under : MARGIN.bottom) - 2 * MARGIN.top];
+    const wide = Math.max(part.right - part.left, 1);
+    // Its tiers come closer, so that its switches are as large as they fit, and none covers another.
+    const ordered = [...part.groups].sort((one, two) => one.y - two.y);
+    const [first, last] = [ordered[0], ordered.at(-1)];
+    const least = Math.max(0, ...ordered.slice(1).map((group, place) => (ordered[place].height + 2) / (group.y - ordered[place].y)));
+    const high = (stretch) => (last.y - first.y) * stretch + last.height;
+    this.scale = Math.min(across / wide, down / high(least), NEAREST * 0.62);
+    this.stretch = last === first ? this.stretch : Math.max(least, Math.min(this.stretch, (down / this.scale - last.height) / (last.y - first.y)));
+    this.left = this.width / 2 - (part.left + wide / 2) * this.scale;
+    this.top = MARGIN.top + down / 2 - (this.groupY(first) + high(this.stretch) / 2) * this.scale;
+    this.moved = true;
+    this.over(-1, undefined, [0, 0]);
+    this.redraw();
   }
 
   /** What is in sight. */
@@ -581,7 +629,10 @@ export class Picture {
       canvas.classList.remove("moving");
       if (was && event.type === "pointerup" && this.dragged < 5 && this.scene) {
         const host = this.hostAt(...here);
-        if (host) this.handlers.host?.(host);
+        const pod = this.tiled ? this.pods.at(...here) : undefined;
+        if (pod) this.goPart(pod);
+        else if (this.tiled) return;
+        else if (host) this.handlers.host?.(host);
         else this.handlers.pick?.(this.at(...here));
       }
     };
@@ -596,6 +647,10 @@ export class Picture {
     const before = this.pointers.get(event.pointerId);
     if (!before) {
       if (this.scene && this.fitted) {
+        if (this.tiled) {
+          this.over(-1, undefined, here, this.pods.at(...here));
+          return;
+        }
         const host = this.hostAt(...here);
         this.over(host ? -1 : this.at(...here), host, here);
       }
@@ -616,12 +671,13 @@ export class Picture {
     this.pointers.set(event.pointerId, here);
   }
 
-  over(at, host, here) {
-    if (at === this.hover && host === this.hoverHost) return;
+  over(at, host, here, pod) {
+    if (at === this.hover && host === this.hoverHost && pod === this.hoverPod) return;
     this.hover = at;
     this.hoverHost = host;
-    this.canvas.classList.toggle("over", at >= 0 || Boolean(host));
-    this.handlers.hover?.(at, host, here);
+    this.hoverPod = pod;
+    this.canvas.classList.toggle("over", at >= 0 || Boolean(host) || Boolean(pod));
+    this.handlers.hover?.(at, host, here, pod);
     this.redraw();
   }
 

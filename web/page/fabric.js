@@ -10,8 +10,9 @@ import { findingsSection, parsePort, showPort } from "./port.js";
 import { Refresher } from "./refresh.js";
 import { KINDS, PAINTS, Scene, levelKind } from "./scene.js";
 
-/** Milliseconds between two readings of load or errors while they are shown. */
+/** Milliseconds between two readings of load or errors while links show them, and while pods do. */
 const LOAD_EVERY = 5000;
+const POD_LOAD_EVERY = 30000;
 
 /** The last scene: views and the search share it. */
 export const shared = { scene: null, path: [], paint: "state" };
@@ -61,8 +62,9 @@ export class FabricView {
     this.picture = new Picture(this.canvas, {
       pick: (at) => this.pick(at),
       host: (host) => this.go(`fabric/${host.there.port.node_guid}`),
-      hover: (at, host, here) => this.hover(at, host, here),
+      hover: (at, host, here, pod) => this.hover(at, host, here, pod),
       drawn: (near) => this.drawn(near),
+      under: () => this.legend.offsetHeight,
       enter: () => (this.panel.querySelector(".list button") ?? this.panel.querySelector("button"))?.focus(),
     });
     this.picture.path = shared.path;
@@ -71,7 +73,7 @@ export class FabricView {
     this.choice = h("select", { "aria-label": "Colour links by", onchange: () => this.choose(this.choice.value) },
       Object.entries(PAINTS).map(([value, { title }]) => h("option", { value, selected: value === shared.paint }, `by ${title}`)));
     this.refresher = new Refresher((signal) => this.follow(signal), () => {});
-    this.timer = setInterval(() => document.hidden || shared.paint === "state" || this.readLoad(), LOAD_EVERY);
+    this.timer = setInterval(() => document.hidden || this.isLoadFresh() || this.readLoad(), LOAD_EVERY);
   }
 
   close() {
@@ -115,7 +117,7 @@ export class FabricView {
     this.wait.hidden = true;
     this.picture.show(scene);
     this.drawLegend();
-    if (shared.paint !== "state") this.readLoad();
+    if (shared.paint !== "state" || this.picture.tiled) this.readLoad();
     if (this.shown) await this.select(this.shown, true);
   }
 
@@ -133,9 +135,16 @@ export class FabricView {
     shared.paint = paint;
     this.loadNote = "";
     this.picture.scene?.paint(paint, null);
+    this.picture.weigh(paint, null);
     this.drawLegend();
     this.picture.redraw();
-    if (paint !== "state") this.readLoad();
+    if (paint !== "state" || this.picture.tiled) this.readLoad();
+  }
+
+  /** Whether the load needs no reading now: links show their state, and pods are not shown or have
+   * been read lately. */
+  isLoadFresh() {
+    return shared.paint === "state" && (!this.picture.tiled || performance.now() - this.loadAt < POD_LOAD_EVERY);
   }
 
   /** Reads load and errors of the links, and colours them. */
@@ -147,17 +156,18 @@ export class FabricView {
       const load = await get("graph-load", {}, signal);
       const { paint } = shared;
       let { scene } = this.picture;
-      if (signal.aborted || !scene || paint === "state") return;
-      if (load.generation !== scene.generation) {
-        // The subnet has changed, perhaps only by a finding.
+      if (signal.aborted || !scene) return;
+      if (load.shape !== scene.shape) {
         const newer = await loadScene();
         if (signal.aborted) return;
         if (newer !== scene) this.picture.show(newer);
         scene = newer;
       }
-      const fits = load.generation === scene.generation;
+      const fits = load.shape === scene.shape;
+      this.loadAt = fits ? performance.now() : -Infinity;
+      this.picture.weigh(paint, load);
       this.loadNote = load.ports ? "" : load.collecting ? "no counters read yet" : "counters are off: [counters] enabled";
-      if (fits) scene.paint(paint, load[PAINTS[paint].column]);
+      if (fits) scene.paint(paint, paint === "state" ? null : load[PAINTS[paint].column]);
       document.documentElement.dataset.painted = fits ? paint : "";
     } catch (error) {
       if (error.name === "AbortError") return;
@@ -285,11 +295,12 @@ export class FabricView {
     this.focus();
   }
 
-  hover(at, host, [x, y]) {
-    const { scene } = this.picture;
-    this.tip.hidden = at < 0 && !host;
+  hover(at, host, [x, y], pod) {
+    const { scene, pods } = this.picture;
+    this.tip.hidden = at < 0 && !host && !pod;
     if (this.tip.hidden) return;
-    if (host) fill(this.tip, h("b", {}, name(host.there.description)), `port ${host.port} of the leaf · ${host.bad ? "needs a look" : "active"}`);
+    if (pod) fill(this.tip, h("b", {}, name(pod.name)), pods.facts(pod).join(" · "));
+    else if (host) fill(this.tip, h("b", {}, name(host.there.description)), `port ${host.port} of the leaf · ${host.bad ? "needs a look" : "active"}`);
     else {
       const links = scene.linksOf(at);
       let [cables, bad] = [0, 0];
@@ -327,6 +338,7 @@ export class FabricView {
       h("span", {}, h("b", {}, count(hosts)), " host ports"),
       links,
       this.loadNote ? h("span", {}, this.loadNote) : null,
+      this.picture.tiled ? h("span", {}, "a tile for each pod, with the load of its links: a click goes there") : null,
       shared.path.length ? h("span", {}, "path shown ", h("button", { class: "key", type: "button", onclick: () => this.clearPath() }, "clear")) : null);
   }
 
@@ -342,7 +354,16 @@ export class FabricView {
     root.dataset.generation = this.picture.scene.generation;
     root.dataset.drawn = `${near.switches} switches`;
     root.dataset.folded = near.hosts;
+    root.dataset.pods = near.pods ?? "";
+    if (this.wasTiled !== Boolean(near.pods)) {
+      this.wasTiled = Boolean(near.pods);
+      this.drawLegend();
+    }
     root.dataset.firstPicture ??= Math.round(performance.now());
     this.wasDrawn();
+    if (near.pods && this.loadAt === undefined) {
+      this.loadAt = performance.now();
+      setTimeout(() => this.readLoad());
+    }
   }
 }

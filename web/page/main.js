@@ -103,6 +103,13 @@ function notice() {
 /** Whether the stream of changes has failed before anything came. */
 let failed = false;
 
+/** Who asks, where the server asks for users. */
+let me = {};
+get("me").then((answer) => {
+  me = answer;
+  strip();
+}, () => {});
+
 function strip() {
   const { status, connected, heard } = store;
   failed ||= !connected;
@@ -124,7 +131,8 @@ function strip() {
     progressChip(status, chip),
     chip("", undefined, h("b", {}, count(status.switches)), h("span", { class: "muted" }, noun(status.switches, "switch", "switches")), h("b", {}, count(status.cas)), h("span", { class: "muted" }, noun(status.cas, "host")), h("b", {}, count(status.links)), h("span", { class: "muted" }, noun(status.links, "link"))),
     avoidedChip(status.avoided),
-    status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null);
+    status.engine ? chip("", undefined, h("span", { class: "muted" }, "engine"), h("b", {}, status.engine.name)) : null,
+    me.name ? h("span", { class: "chip", title: me.roles }, h("span", { class: "muted" }, "user"), h("b", {}, shown(me.name))) : null);
   document.documentElement.dataset.state = connected ? status.state : "not-connected";
 }
 

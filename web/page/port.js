@@ -102,6 +102,12 @@ function draw(panel, { port, partitions }, { findings, counters, events }, { clo
       h("p", { class: "none" }, h("a", { href: `#/history?node=${encodeURIComponent(target)}` }, "All that is kept"))));
 }
 
+/** What forward error correction mends, of how much it can, and what it loses. */
+function correctionText({ corrected_per_s: mended, mendable_per_s: most, lost_blocks_per_hour: lost, full }) {
+  const share = most ? ` (${mended > 0 ? Number((mended / most * 100).toPrecision(1)) : 0} % of what can be)` : "";
+  return [`${count(Math.round(mended))}${full ? "+" : ""} symbols/s${share}, ${count(Math.round(lost))} blocks/h`];
+}
+
 function countersSection(counters) {
   if (counters?.error) return h("section", {}, h("h3", {}, "Counters"), problem(counters.error));
   if (!counters) return h("section", {}, h("h3", {}, "Counters"), h("p", { class: "muted none" }, store.counters ? "Not read yet." : NOT_READ));
@@ -113,6 +119,7 @@ function countersSection(counters) {
       term("Sent", ...traffic(counters.xmit_bytes_per_s, counters.xmit_bytes)),
       term("Received", ...traffic(counters.rcv_bytes_per_s, counters.rcv_bytes)),
       term("Use, waits", `${share(counters.use_share)}, ${share(counters.wait_share)}`),
+      isKnown(counters.error_correction?.corrected_per_s) ? term("Mended, lost", ...correctionText(counters.error_correction)) : null,
       term("Read", when(counters.read_unix_ms), counters.stale ? h("span", { class: "tag warn" }, "old") : null)),
     counters.errors.length ? h("table", { class: "errors" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Errors"), h("th", { scope: "col", class: "num" }, "In all"), h("th", { scope: "col", class: "num" }, "An hour"))),

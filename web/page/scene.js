@@ -29,6 +29,7 @@ export class Scene {
     Object.assign(this, graph.switches);
     this.count = this.guid.length;
     this.generation = graph.generation;
+    this.shape = graph.shape;
     this.tiers = graph.tiers;
     this.width = graph.width;
     this.height = graph.height;

@@ -234,6 +234,13 @@ export class LinksView extends ListView {
   }
 }
 
+/** The names that belong to a partition, and the treatment of requests about it. */
+function owned(protection) {
+  const { mgids = [], guids = [], trust } = protection ?? {};
+  const mode = trust ? [`trust=${trust}`] : [];
+  return h("span", { class: "mono" }, [...mgids, ...guids, ...mode].join(" "));
+}
+
 export class PartitionsView extends ListView {
   follows = ["port", "convergence"];
 
@@ -246,6 +253,7 @@ export class PartitionsView extends ListView {
       { title: "Limited", num: true, cell: (one) => count(one.limited_members), key: (one) => one.limited_members },
       { title: "IPoIB", cell: (one) => (one.ipoib ? h("span", { class: "tag good" }, "yes") : "no") },
       { title: "SL", num: true, cell: (one) => one.service_level, key: (one) => one.service_level },
+      { title: "Own names", wide: true, cell: (one) => owned(one.protection) },
     ], 0);
     this.members = new Table([
       { title: "Port", wide: true, cell: (one) => h("a", { href: `#/fabric/${one.port.node_guid}${one.port.number ? `:${one.port.number}` : ""}` }, name(one.description), ` port ${one.port.number}`), key: (one) => one.description },

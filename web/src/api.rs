@@ -17,6 +17,7 @@ use crate::graph::Load;
 use crate::reply::{self, Reply, failure};
 use crate::shared::Shared;
 use crate::shown::Moment;
+use crate::sign_on;
 
 /// Parses the fields of a request from a query string: unknown names and wrong values are refused.
 fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
@@ -27,8 +28,8 @@ fn fields<T: DeserializeOwned>(uri: &Uri) -> Result<T, Box<Reply>> {
     })
 }
 
-/// The first field, by name, that is invalid even alone, with its value and the expected form: the
-/// error of the whole query names no field.
+/// The first field, by name, that is invalid even without the others, with its value and the
+/// expected form: the error of the whole query does not state the field.
 fn wrong_field<T: DeserializeOwned>(query: &str) -> Option<String> {
     let pairs: Vec<(String, String)> = serde_html_form::from_str(query).ok()?;
     let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -213,6 +214,7 @@ async fn load(State(shared): State<Arc<Shared>>, uri: Uri) -> Reply {
 pub(crate) fn routes() -> Router<Arc<Shared>> {
     readers()
         .route("/api/v1/what-if", get(foresee))
+        .route("/api/v1/me", get(sign_on::me))
         .route("/api/v1/graph", get(graph))
         .route("/api/v1/graph-load", get(load))
 }

@@ -10,15 +10,15 @@ use tokio::time::{Sleep, sleep};
 use crate::limits::WRITE_TIMEOUT;
 
 /// A stream whose writes fail after [`WRITE_TIMEOUT`] without progress.
-pub(crate) struct Impatient<S> {
+pub(crate) struct WriteTimeoutStream<S> {
     stream: S,
     /// The deadline, set while a write waits.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
-    pub(crate) fn new(stream: S) -> Impatient<S> {
-        Impatient {
+impl<S> WriteTimeoutStream<S> {
+    pub(crate) fn new(stream: S) -> WriteTimeoutStream<S> {
+        WriteTimeoutStream {
             stream,
             until: None,
         }
@@ -42,7 +42,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -101,7 +101,7 @@ mod tests {
         let runtime = { runtime }.enable_time().build().unwrap();
         runtime.block_on(async {
             let (ours, theirs) = tokio::io::duplex(16);
-            let mut ours = Impatient::new(ours);
+            let mut ours = WriteTimeoutStream::new(ours);
             // The test sets the deadline manually, because its own waiting time is short of the
             // limit.
             let waits = timeout(WRITE_TIMEOUT / 1000, ours.write_all(&[0; 64])).await;

@@ -9,13 +9,13 @@ use axum::http::{Method, Request, StatusCode};
 use crate::reply::{Reply, failure};
 use crate::{netq, ufm};
 
-/// Refuses a request that does not only read, that names another host than this, or that a page of
-/// another site has made.
+/// Refuses a request that does more than read, that names another host, or that comes from a page
+/// of another site.
 ///
-/// A page of another site cannot read answers, but can make the server work. After changing the
-/// address of its own name (DNS rebinding) it could read answers, too: such a request names that
-/// host. Accepted hosts are addresses, names without a dot, `localhost` and this machine's `names`;
-/// at a loopback address, only `localhost` and loopback addresses.
+/// A page of another site cannot read answers, but can load the server. If such a site changes the
+/// address of its own name (DNS rebinding), its page could read answers as well; such a request
+/// names that site's host. Accepted hosts are addresses, names without a dot, `localhost` and this
+/// machine's `names`; at a loopback address, only `localhost` and loopback addresses.
 pub(crate) fn check<B>(
     request: &Request<B>,
     address: IpAddr,

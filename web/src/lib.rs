@@ -19,7 +19,9 @@ mod scrape;
 mod server;
 mod shared;
 mod shown;
+mod sign_on;
 mod ufm;
 
 pub use server::{HttpServer, ServeError};
+pub use sign_on::SignOn;
 pub use ufm::{SmConf, UfmSettings};

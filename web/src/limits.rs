@@ -20,8 +20,8 @@ pub const MAX_HEADERS: usize = 64;
 /// The maximum time for the head of a request to arrive. An idle kept connection ends after it.
 pub const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The maximum time for which the client may read nothing while bytes for it wait. After it the
-/// connection ends, and its place is free.
+/// The maximum time that a client may read nothing while bytes are waiting for it. The connection
+/// then ends, and its place is free.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The maximum time until an answer begins. Foreseeing a loss on the largest fabrics takes some ten
@@ -58,7 +58,7 @@ pub const MAX_SHARDS: u64 = 1024;
 /// counters each they take some megabytes. Ports that are counting errors at the time are added.
 pub const MAX_ERROR_PORTS: u64 = 10_000;
 
-/// The maximum number of convergences that metrics count at a time: as many as the API returns.
+/// The maximum number of convergences that metrics count at a time, which is the API's limit.
 pub const MAX_CONVERGENCES: usize = rsm_api::limits::MAX_CONVERGENCES;
 
 /// The maximum size of a request body to the REST interface of UFM, in bytes: 45,056 GUIDs with

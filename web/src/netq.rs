@@ -98,13 +98,23 @@ impl Fabric {
     }
 
     /// Groups as switches, each linked with the one around it: a tree, so that topograph has nothing
-    /// to merge. All hosts are equally deep, because topograph goes up from all of them at once.
+    /// to merge. All hosts are equally deep, because topograph goes up from all of them at once. A
+    /// host that calls itself by the name of a group is left out: it would take the group's place.
     fn graph(&self) -> Value {
         let depth = self.instances.iter().map(|one| one.network_layers.len());
         let depth = depth.max().unwrap_or(0);
+        let layers = self.instances.iter().map(|one| &one.network_layers);
+        let groups: BTreeSet<String> = layers.flat_map(|layers| deepened(layers, depth)).collect();
         let mut tiers: BTreeMap<String, i64> = BTreeMap::new();
         let mut links: BTreeSet<String> = BTreeSet::new();
         for instance in &self.instances {
+            if groups.contains(&instance.id) {
+                tracing::warn!(
+                    host = instance.id,
+                    "a host has the name of a group of hosts"
+                );
+                continue;
+            }
             let mut below = &instance.id;
             tiers.insert(below.clone(), HOST_TIER);
             let layers = deepened(&instance.network_layers, depth);
@@ -131,7 +141,7 @@ impl Fabric {
     }
 }
 
-/// The groups around a host with as many more above the first one as `depth` lacks.
+/// The groups around a host, extended above the first one to the length `depth`.
 fn deepened(layers: &[String], depth: usize) -> Vec<String> {
     let Some((first, rest)) = layers.split_first() else {
         return Vec::new();
@@ -247,6 +257,20 @@ mod tests {
         let found = parsed(&fabric.graph(), &["a", "s"]);
         assert_eq!(found["a"], ["su-1", "pod-1", "fabric-1"]);
         assert_eq!(found["s"], ["leaf-9", "leaf-9-1", "fabric-1"]);
+    }
+
+    #[test]
+    fn a_host_that_has_the_name_of_a_group_takes_no_group_from_others() {
+        let fabric = fabric(
+            r#"{"instances": [
+            {"id": "a", "network_layers": ["su-1", "pod-1", "fabric-1"], "labels": {}},
+            {"id": "pod-1", "network_layers": ["su-2", "pod-2", "fabric-1"], "labels": {}},
+            {"id": "su-2-1", "network_layers": ["su-3", "pod-2", "fabric-1"], "labels": {}}]}"#,
+        );
+        let found = parsed(&fabric.graph(), &["a", "pod-1", "su-2-1"]);
+        assert_eq!(found["a"], ["su-1", "pod-1", "fabric-1"]);
+        assert_eq!(found["su-2-1"], ["su-3", "pod-2", "fabric-1"]);
+        assert!(!found.contains_key("pod-1"), "{found:?}");
     }
 
     #[test]

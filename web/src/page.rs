@@ -43,6 +43,7 @@ files! {
     "/dom.js": SCRIPT = "dom.js",
     "/scene.js": SCRIPT = "scene.js",
     "/canvas.js": SCRIPT = "canvas.js",
+    "/pods.js": SCRIPT = "pods.js",
     "/fabric.js": SCRIPT = "fabric.js",
     "/detail.js": SCRIPT = "detail.js",
     "/path.js": SCRIPT = "path.js",

@@ -70,8 +70,9 @@ impl Drop for Place {
     }
 }
 
-/// The address that counts as one client. For IPv6 it is the first 64 bits, because a host can use
-/// all addresses of its network (RFC 4291 2.5.4); an IPv4 address mapped into IPv6 counts as IPv4.
+/// The address by which a client is counted: of an IPv6 address only the first 64 bits, because a
+/// host can use all addresses of its network (RFC 4291 2.5.4). An IPv4 address mapped into IPv6
+/// counts as IPv4.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

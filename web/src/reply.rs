@@ -10,15 +10,15 @@ use axum::http::{Response, StatusCode};
 use serde::Serialize;
 use tonic::{Code, Status};
 
-/// An answer.
+/// An HTTP response.
 pub(crate) type Reply = Response<Body>;
 
 /// The media type of JSON (RFC 8259).
 pub(crate) const JSON: &str = "application/json";
 
-/// The content security policy: the page may only load its own files, and only contact its own
-/// server. It allows no inline script, no frame, no form and no foreign origin. Styles come from a
-/// file, too; the script sets single properties.
+/// The content security policy: the page may load only its own files and contact only its own
+/// server. Inline scripts, frames, forms and foreign origins are forbidden. Styles also come from a
+/// file; the script sets single properties.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'; require-trusted-types-for 'script'";
@@ -90,6 +90,14 @@ pub(crate) fn refusal(status: &Status) -> Reply {
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     failure(code, status.message())
+}
+
+/// The answer to a request whose identity, or whose role, does not suffice.
+pub(crate) fn unproved(status: &Status) -> Reply {
+    match status.code() {
+        Code::Unauthenticated => failure(StatusCode::UNAUTHORIZED, status.message()),
+        _ => refusal(status),
+    }
 }
 
 /// The entity tag of bytes, in quotes.

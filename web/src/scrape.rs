@@ -33,8 +33,8 @@ struct Question {
 enum Scrape {
     /// rsm's own metrics, and sums over the fabric.
     Summary,
-    /// The metrics of [`Scrape::Summary`], and those of each port in a shard; rsm's own only with
-    /// the first shard.
+    /// The metrics of [`Scrape::Summary`], and those of each port in a shard; only the first shard
+    /// has rsm's own metrics.
     Ports(Shard),
 }
 

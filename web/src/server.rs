@@ -19,7 +19,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::Service as _;
 
-use crate::connection::Impatient;
+use crate::connection::WriteTimeoutStream;
 use crate::graph::GraphCache;
 use crate::limits::{
     ANSWER_TIMEOUT, HANDSHAKE_TIMEOUT, HEAD_TIMEOUT, MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT,
@@ -29,7 +29,8 @@ use crate::metrics::{Counted, Exporter};
 use crate::places::{Place, Places};
 use crate::reply::{self, Reply};
 use crate::shared::Shared;
-use crate::shown::{Shown, ShownTexts};
+use crate::shown::{SharedTexts, Shown};
+use crate::sign_on::SignOn;
 use crate::ufm::{self, Ufm, UfmSettings};
 use crate::{api, changes, guard, netq, page, scrape};
 
@@ -55,6 +56,7 @@ pub struct HttpServer {
     names: Vec<String>,
     tls: Option<Arc<ServerTls>>,
     ufm: Option<UfmSettings>,
+    sign_on: Option<SignOn>,
 }
 
 impl HttpServer {
@@ -72,6 +74,7 @@ impl HttpServer {
             names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
             tls: None,
             ufm: None,
+            sign_on: None,
         })
     }
 
@@ -89,6 +92,15 @@ impl HttpServer {
     pub fn with_ufm(self, ufm: UfmSettings) -> HttpServer {
         HttpServer {
             ufm: Some(ufm),
+            ..self
+        }
+    }
+
+    /// Serves only clients with an identity, which proxies may state.
+    #[must_use]
+    pub fn with_sign_on(self, sign_on: SignOn) -> HttpServer {
+        HttpServer {
+            sign_on: Some(sign_on),
             ..self
         }
     }
@@ -112,7 +124,7 @@ impl HttpServer {
             load: Shown::default(),
             sums: Shown::default(),
             sums_with_ports: Shown::default(),
-            port_texts: ShownTexts::default(),
+            port_texts: SharedTexts::default(),
             port_scrapes: Arc::new(Semaphore::new(MAX_PORT_SCRAPES)),
             followers: Arc::new(Semaphore::new(MAX_FOLLOWERS)),
             stopping: stopping.clone(),
@@ -123,6 +135,7 @@ impl HttpServer {
             names: self.names,
             tls: self.tls,
             ufm,
+            sign_on: self.sign_on,
         });
         let places = Places::new(MAX_CONNECTIONS, MAX_CONNECTIONS_PER_CLIENT);
         let mut open = JoinSet::new();
@@ -176,13 +189,16 @@ struct Host {
     names: Vec<String>,
     tls: Option<Arc<ServerTls>>,
     ufm: Option<Ufm>,
+    sign_on: Option<SignOn>,
 }
 
 impl Host {
     async fn answer(&self, request: Request<hyper::body::Incoming>) -> Reply {
-        let mut reply = match guard::check(&request, self.address.ip(), &self.names) {
+        let checked = guard::check(&request, self.address.ip(), &self.names)
+            .and_then(|()| self.signed_on(request));
+        let mut reply = match checked {
             Err(refused) => *refused,
-            Ok(()) => {
+            Ok(request) => {
                 let request = request.map(Body::new);
                 let call = async {
                     match &self.ufm {
@@ -204,6 +220,21 @@ impl Host {
         };
         reply::protect(reply.headers_mut());
         reply
+    }
+
+    /// The request with its identity, where this server asks for one. UFM's paths ask by
+    /// themselves.
+    fn signed_on(
+        &self,
+        mut request: Request<hyper::body::Incoming>,
+    ) -> Result<Request<hyper::body::Incoming>, Box<Reply>> {
+        if let Some(sign_on) = &self.sign_on
+            && !ufm::is_path(request.uri().path())
+        {
+            let caller = sign_on.admit(&request)?;
+            request.extensions_mut().insert(caller);
+        }
+        Ok(request)
     }
 }
 
@@ -244,7 +275,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADERS)
-        .serve_connection(TokioIo::new(Impatient::new(stream)), answer);
+        .serve_connection(TokioIo::new(WriteTimeoutStream::new(stream)), answer);
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,

@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::graph::GraphCache;
 use crate::metrics::{Exporter, Shard};
-use crate::shown::{Shown, ShownTexts};
+use crate::shown::{SharedTexts, Shown};
 
 /// The parts that all routes share.
 pub(crate) struct Shared {
@@ -25,7 +25,7 @@ pub(crate) struct Shared {
     /// have all ports.
     pub(crate) sums_with_ports: Shown<Bytes>,
     /// The scrapes of all ports.
-    pub(crate) port_texts: ShownTexts<Shard>,
+    pub(crate) port_texts: SharedTexts<Shard>,
     /// The permits for scrapes of all ports.
     pub(crate) port_scrapes: Arc<Semaphore>,
     /// The permits for clients that follow changes.

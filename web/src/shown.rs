@@ -1,9 +1,9 @@
 //! Answers that simultaneous requests share.
 //!
-//! Some answers require a pass over all ports of the fabric. One request makes such an answer, and
-//! others wait for it. It is reused as long as it is about the same readings and the same snapshot
-//! of the subnet, and at most for the interval between two readings, because a reading can become
-//! stale in between.
+//! Some answers require a pass over all ports of the fabric. One request computes such an answer,
+//! and simultaneous requests wait for it. The answer is reused as long as the readings and the
+//! snapshot of the subnet stay the same, and at most for the interval between two readings, because
+//! a reading can become stale meanwhile.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -62,8 +62,8 @@ impl<T> Default for Shown<T> {
 }
 
 impl<T: Clone + Send + 'static> Shown<T> {
-    /// Returns the last answer if it belongs to the present moment; otherwise runs `make` on a
-    /// thread of its own. The work continues, and its answer is kept, even if the client has gone.
+    /// Returns the last answer if it is still valid; otherwise runs `make` on a separate thread.
+    /// The work continues, and its answer is kept, even if the client has gone.
     ///
     /// # Errors
     /// `make` panicked.
@@ -112,19 +112,19 @@ impl AsRef<[u8]> for Large {
 /// The last large texts, by their key. Texts up to [`MAX_KEPT_BYTES`] are kept until their pass is
 /// over, larger ones until the last answer with them has been sent.
 #[derive(Debug)]
-pub(crate) struct ShownTexts<K> {
+pub(crate) struct SharedTexts<K> {
     texts: Mutex<HashMap<K, Arc<Shown<Weak<String>>>>>,
 }
 
-impl<K> Default for ShownTexts<K> {
-    fn default() -> ShownTexts<K> {
-        ShownTexts {
+impl<K> Default for SharedTexts<K> {
+    fn default() -> SharedTexts<K> {
+        SharedTexts {
             texts: Mutex::default(),
         }
     }
 }
 
-impl<K: Copy + Eq + Hash> ShownTexts<K> {
+impl<K: Copy + Eq + Hash> SharedTexts<K> {
     /// Returns a text as [`Shown::get`] does; it is made when one of `places` is free.
     ///
     /// # Errors
@@ -260,7 +260,7 @@ mod tests {
 
     #[tokio::test]
     async fn texts_are_kept_for_a_pass_and_large_ones_while_they_are_sent() {
-        let texts: ShownTexts<u8> = ShownTexts::default();
+        let texts: SharedTexts<u8> = SharedTexts::default();
         let places = || Arc::new(Semaphore::new(1));
         let small = || "small".to_owned();
         drop(texts.get(1, places(), || FIRST, small).await.unwrap());

@@ -78,7 +78,7 @@ impl ApiTokens {
     /// The line of a token in the file.
     ///
     /// # Errors
-    /// The name or a role cannot be used.
+    /// The name or a role is not valid.
     pub fn line(name: &str, ends: u64, token: &str, roles: &[String]) -> Result<String, String> {
         let digest = hex::encode(digest(token.as_bytes()));
         let line = format!("{name} {ends} {digest} {}", roles.join(" "));

@@ -25,6 +25,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("ListVirtualPorts", Read),
             ("ListCongestionAgents", Read),
             ("GetPort", Read),
+            ("GetAttribute", Read),
             ("ListLinks", Read),
             ("GetForwardingTable", Read),
             ("ResolveRoute", Read),
@@ -57,6 +58,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("RemovePartitionMembers", ChangePartitions),
             ("SetPartitionMembers", ChangePartitions),
             ("ConfigurePartition", ChangePartitions),
+            ("ProtectPartition", Operate),
             ("DeletePartition", ChangePartitions),
             ("SetDefaultMembership", Administer),
         ],
@@ -115,6 +117,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("GetCounterSeries", Read),
             ("GetPortTrends", Read),
             ("GetTopPortsSince", Read),
+            ("ListDeviceFirmware", Read),
         ],
     },
     ServiceNeeds {
@@ -151,7 +154,7 @@ const NEEDS: &[ServiceNeeds] = &[
             ("SetErrors", Administer),
         ],
     },
-    // The tools of gRPC itself show nothing of the subnet.
+    // gRPC's own tools reveal nothing about the subnet.
     ServiceNeeds {
         service: "grpc.health.v1.Health",
         calls: &[("Check", Read), ("Watch", Read)],
@@ -167,7 +170,7 @@ const NEEDS: &[ServiceNeeds] = &[
 ];
 
 /// The right that the call at an HTTP path needs, such as `/rsm.v1.FabricService/GetStatus`; `None`
-/// for a path that the table does not have.
+/// for a path that is not in the table.
 pub fn need(path: &str) -> Option<Need> {
     let (service, call) = path.strip_prefix('/')?.split_once('/')?;
     let of = NEEDS.iter().find(|needs| needs.service == service)?;

@@ -1,4 +1,4 @@
-//! The guard in front of all handlers.
+//! The guard that admits or refuses every request before its handler.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ use crate::calendar::timestamp;
 use crate::role::{Grant, Need, Role};
 use crate::traits::Subnet;
 
-/// The number of refusals of one identity that get audit entries of their own, per second and in a
+/// The rate of refusals of one identity that get audit entries of their own, per second and in a
 /// burst: a client in a loop must not push everything else out of the log.
 const REFUSALS_PER_S: std::num::NonZeroU32 = std::num::NonZeroU32::MIN;
 const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(20) {
@@ -35,7 +35,7 @@ const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(2
     None => std::num::NonZeroU32::MIN,
 };
 
-/// The maximum number of identities whose refusals are counted; beyond it all counts restart.
+/// The maximum number of identities whose refusals are counted; beyond it, all counts restart.
 const MAX_REFUSED: usize = 4096;
 
 /// The maximum length of a call's path in an audit entry, in bytes.
@@ -57,21 +57,21 @@ pub enum Anonymous {
 pub struct AccessPolicy {
     /// The roles of identities.
     pub roles: RoleTable,
-    /// Whether a process at the Unix socket that no line of `roles` names has all rights except to
+    /// Whether a process at the Unix socket that `roles` does not list has all rights except to
     /// secrets. User 0 has all rights in any case.
     pub socket_default: bool,
-    /// The verifier of bearer tokens; `None` if these are not configured.
+    /// The verifier of bearer tokens; `None` if no tokens are configured.
     pub tokens: Option<TokenVerifier>,
     /// The tokens of the REST interface.
     pub api_tokens: ApiTokens,
-    /// The rights over TCP without an identity.
+    /// The rights of clients over TCP without an identity.
     pub anonymous: Anonymous,
-    /// The request rates of each identity.
+    /// The request rate of each identity.
     pub rates: RateSettings,
 }
 
 impl AccessPolicy {
-    /// The policy without files of roles or keys: the Unix socket serves everything.
+    /// Creates a policy without role and key files: the Unix socket permits everything.
     pub fn without_files(anonymous: Anonymous) -> AccessPolicy {
         AccessPolicy {
             roles: RoleTable::default(),
@@ -84,7 +84,7 @@ impl AccessPolicy {
     }
 }
 
-/// Decides on requests, by a policy that can change at run time, and writes the audit log.
+/// Decides on requests by a policy that may change at run time, and writes the audit log.
 pub struct Gate {
     rules: RwLock<Arc<Rules>>,
     audit: Arc<dyn AuditSink>,
@@ -99,7 +99,7 @@ struct Rules {
 
 struct Refusals {
     limiter: DefaultKeyedRateLimiter<String>,
-    untold: AtomicU64,
+    unaudited: AtomicU64,
 }
 
 impl std::fmt::Debug for Gate {
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// Creates a gate with this policy, whose entries go to `audit`.
+    /// Creates a gate with this policy, which sends its audit entries to `audit`.
     pub fn new(policy: AccessPolicy, audit: Arc<dyn AuditSink>) -> Gate {
         let quota = Quota::per_second(REFUSALS_PER_S).allow_burst(REFUSALS_AT_ONCE);
         Gate {
@@ -118,27 +118,34 @@ impl Gate {
             requests: AtomicU64::new(0),
             refusals: Refusals {
                 limiter: RateLimiter::keyed(quota),
-                untold: AtomicU64::new(0),
+                unaudited: AtomicU64::new(0),
             },
         }
     }
 
-    /// Applies another policy from the next request on; counts of rates restart.
+    /// Replaces the policy from the next request on; rate counts restart.
     pub fn replace(&self, policy: AccessPolicy) {
         *self.rules.write() = Arc::new(Rules::of(policy));
     }
 
-    /// The identity behind a request, from its connection and the value of its header
-    /// `authorization`.
+    /// The identity of a request, from its connection and the value of its `authorization` header.
     ///
     /// # Errors
-    /// A proof is given and wrong; no other identity replaces it.
+    /// A proof is given and wrong. No other identity replaces it.
     pub fn identify(&self, peer: &Peer, authorization: Option<&[u8]>) -> Result<Caller, Status> {
         let rules = self.rules.read().clone();
         match authorization {
             Some(value) => rules.by_token(peer, value),
             None => Ok(rules.by_connection(peer)),
         }
+    }
+
+    /// The identity of a user that a proxy of the operator states, with the roles of the name and
+    /// of the groups.
+    pub fn identify_user(&self, user: &str, groups: &[&str]) -> Caller {
+        let rules = self.rules.read().clone();
+        let grant = rules.policy.roles.user(user, groups).unwrap_or_default();
+        Caller::new(user, Proof::Proxy, grant)
     }
 
     /// The identity behind a request of the REST interface, which also accepts the tokens in its
@@ -164,10 +171,10 @@ impl Gate {
         Ok(caller)
     }
 
-    /// Admits a request with this identity and this need, and counts it.
+    /// Admits a request of an identity with a need, and counts it.
     ///
     /// # Errors
-    /// The identity lacks the role, or exceeds its rate. `call` is the name in the message.
+    /// The identity lacks the role, or exceeds its rate. The message names the call `call`.
     pub fn admit(
         &self,
         caller: &Caller,
@@ -191,7 +198,7 @@ impl Gate {
         Err(lacking(caller, call, need))
     }
 
-    /// Writes the audit entry of a refused request, unless there were too many.
+    /// Writes the audit entry of a refused request, unless the identity has had too many refusals.
     pub fn refused(&self, caller: Option<&Caller>, peer: &Peer, call: &str, status: &Status) {
         let name = caller.map_or("unproved", |caller| caller.name.as_str());
         let key = match caller {
@@ -201,14 +208,14 @@ impl Gate {
         if self.refusals.limiter.len() >= MAX_REFUSED {
             self.refusals.limiter.retain_recent();
         }
-        let is_told = self.refusals.limiter.len() < MAX_REFUSED
+        let is_audited = self.refusals.limiter.len() < MAX_REFUSED
             && self.refusals.limiter.check_key(&key).is_ok();
-        if !is_told {
-            self.refusals.untold.fetch_add(1, Ordering::Relaxed);
+        if !is_audited {
+            self.refusals.unaudited.fetch_add(1, Ordering::Relaxed);
             return;
         }
         let proof = caller.map_or(Proof::None, |caller| caller.proof);
-        let more_refused = self.refusals.untold.swap(0, Ordering::Relaxed);
+        let more_refused = self.refusals.unaudited.swap(0, Ordering::Relaxed);
         tracing::warn!(target: "rsm_api::audit", identity = name, %peer, call, more_refused, "refused: {}", status.message());
         self.audit.put(AuditEntry {
             verdict: "refused",
@@ -218,7 +225,7 @@ impl Gate {
         });
     }
 
-    /// The audit entry of a new request.
+    /// Creates the audit entry of a new request.
     fn entry(&self, name: &str, proof: Proof, peer: &Peer, call: &str) -> AuditEntry {
         let mut end = call.len().min(MAX_PATH_BYTES);
         while !call.is_char_boundary(end) {
@@ -274,7 +281,7 @@ fn address_of(peer: &Peer) -> String {
     }
 }
 
-/// The identity by which rates are counted: without a proof it is the machine.
+/// The key by which rates are counted: the identity, or the machine if no identity is proved.
 fn rate_key(caller: &Caller, peer: &Peer) -> String {
     match caller.proof {
         Proof::None => address_of(peer),
@@ -282,7 +289,7 @@ fn rate_key(caller: &Caller, peer: &Peer) -> String {
     }
 }
 
-/// The refusal of a call because of a missing role.
+/// The refusal of a call for lack of a role.
 fn lacking(caller: &Caller, call: &str, need: Need) -> Status {
     let name = call.rsplit('/').next().unwrap_or(call);
     let roles: Vec<&str> = need.roles().iter().map(|role| role.name()).collect();
@@ -337,7 +344,7 @@ impl Rules {
 
     fn by_rest_token(&self, peer: &Peer, value: &[u8]) -> Result<Caller, Status> {
         if !peer.is_private() {
-            // The refusal of the token contains its reason.
+            // The refusal of the token states its reason.
             return self.by_token(peer, value);
         }
         let now = SystemTime::UNIX_EPOCH
@@ -397,8 +404,8 @@ fn all_but_secrets() -> Grant {
     Grant::of(&[Role::Read, Role::Operate, Role::Admin])
 }
 
-/// A request under way that may change something. Its beginning and its end are in the audit log;
-/// if dropped before its end, it counts as cancelled.
+/// A request under way that may change something. The audit log has its beginning and its end; a
+/// request dropped before its end counts as cancelled.
 pub struct Followed {
     gate: Arc<Gate>,
     subnet: Arc<dyn Subnet>,
@@ -408,12 +415,13 @@ pub struct Followed {
 
 struct UnderWay {
     entry: AuditEntry,
-    /// Whether its beginning is in the audit log.
+    /// Whether the audit log has the beginning of the request.
     is_recorded: bool,
 }
 
 impl Followed {
-    /// Records that the message of the request was read: `digest` is its SHA-256 in hexadecimal.
+    /// Records that the message of the request has been read; `digest` is its SHA-256 in
+    /// hexadecimal.
     pub fn begun(&self, digest: String) {
         let mut under_way = self.under_way.lock();
         if let Some(under_way) = under_way.as_mut() {
@@ -423,8 +431,8 @@ impl Followed {
         }
     }
 
-    /// Records the end of the request: its effect beyond what was requested, often empty, or the
-    /// reason for its failure.
+    /// Records the end of the request: the effect beyond the requested one (often empty), or the
+    /// reason for the failure.
     pub fn ended(&self, outcome: Result<&str, &str>) {
         match outcome {
             Ok(effect) => self.end("done", effect),
@@ -470,7 +478,7 @@ impl Drop for Followed {
 pub(crate) struct GuardLayer {
     pub(crate) gate: Arc<Gate>,
     pub(crate) subnet: Arc<dyn Subnet>,
-    /// The Unix socket, which refusals name to clients that may only read.
+    /// The path of the Unix socket, which refusals suggest to clients that may only read.
     pub(crate) socket: Option<PathBuf>,
 }
 
@@ -493,7 +501,7 @@ pub(crate) struct Guard<S> {
 }
 
 impl GuardLayer {
-    /// Returns the identity of an admitted request, or the answer to a refused one.
+    /// Returns the identity and the need of an admitted request, or the refusal.
     fn decide(&self, request: &Request<Body>, peer: &Peer) -> Result<(Caller, Need), Status> {
         let path = request.uri().path();
         let authorization = request.headers().get(header::AUTHORIZATION);
@@ -522,7 +530,7 @@ impl GuardLayer {
         }
     }
 
-    /// The refusal of a client that may only read, with the ways to get more rights.
+    /// Adds to the refusal of a client that may only read the ways to get more rights.
     fn with_way(&self, caller: &Caller, path: &str, status: Status) -> Status {
         let may_read = caller.proof == Proof::None && caller.grant.satisfies(Need::Read);
         if !may_read || status.code() != Code::Unauthenticated {

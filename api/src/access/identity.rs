@@ -138,6 +138,8 @@ pub enum Proof {
     Certificate,
     /// A signed token.
     Token,
+    /// The word of a proxy of the operator.
+    Proxy,
     /// A token in the REST interface's file of tokens.
     ApiToken,
     /// No proof.
@@ -151,6 +153,7 @@ impl Proof {
             Proof::UnixPeer => "unix-peer",
             Proof::Certificate => "certificate",
             Proof::Token => "token",
+            Proof::Proxy => "proxy",
             Proof::ApiToken => "api-token",
             Proof::None => "none",
         }

@@ -4,8 +4,8 @@ use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
 use crate::role::Need;
 
-/// The maximum number of identities with a rate of their own; further ones share one. At some 100
-/// bytes each, this is less than a megabyte.
+/// The maximum number of identities with a separate rate; further identities share one. At about
+/// 100 bytes each, they take less than a megabyte.
 pub(super) const MAX_IDENTITIES: usize = 4096;
 
 /// The size of a burst after a pause, in seconds' worth of requests.

@@ -19,10 +19,12 @@ pub const MAX_ROLES_BYTES: usize = 4 << 20;
 /// san     spiffe://fabric/provisioner   admin
 /// cn      monitoring                    read
 /// jwt     tenant-blue                   tenant:0x10-0x1f,0x30
+/// user    alice                         read
+/// group   ib-ops                        operate
 /// ```
 ///
-/// `san` and `cn` are names of client certificates, `jwt` is a value of the claim with roles. An
-/// identity has the roles of all lines that match it.
+/// `san` and `cn` are names of client certificates, `jwt` is a value of the claim with roles, `user`
+/// and `group` are those of a proxy that signs users on. An identity has the roles of all lines that match it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RoleTable {
     grants: BTreeMap<(Kind, String), Grant>,
@@ -35,15 +37,19 @@ enum Kind {
     San,
     Cn,
     Jwt,
+    User,
+    Group,
 }
 
 impl Kind {
-    const ALL: [(&'static str, Kind); 5] = [
+    const ALL: [(&'static str, Kind); 7] = [
         ("uid", Kind::Uid),
         ("gid", Kind::Gid),
         ("san", Kind::San),
         ("cn", Kind::Cn),
         ("jwt", Kind::Jwt),
+        ("user", Kind::User),
+        ("group", Kind::Group),
     ];
 }
 
@@ -103,6 +109,15 @@ impl RoleTable {
         self.sum(values.iter().map(|value| (Kind::Jwt, value.clone())))
     }
 
+    /// The rights of a user whom a proxy has signed on; `None` if no line names the user or one of
+    /// the groups.
+    pub fn user(&self, user: &str, groups: &[&str]) -> Option<Grant> {
+        let groups = groups
+            .iter()
+            .map(|group| (Kind::Group, (*group).to_owned()));
+        self.sum([(Kind::User, user.to_owned())].into_iter().chain(groups))
+    }
+
     fn sum(&self, keys: impl Iterator<Item = (Kind, String)>) -> Option<Grant> {
         let mut found: Option<Grant> = None;
         for grant in keys.filter_map(|key| self.grants.get(&key)) {
@@ -130,7 +145,7 @@ fn entry(line: &str) -> Result<((Kind, String), Grant), String> {
     let known = Kind::ALL.into_iter().find(|(name, _)| *name == kind);
     let Some((_, kind)) = known else {
         return Err(format!(
-            "`{}` is no kind of name: expected uid, gid, san, cn or jwt",
+            "`{}` is no kind of name: expected uid, gid, san, cn, jwt, user or group",
             kind.escape_debug()
         ));
     };
@@ -242,7 +257,7 @@ mod tests {
     #[test]
     fn wrong_lines_are_refused_with_their_number() {
         for (text, line, part) in [
-            ("uid 1 read\nuser 2 read", 2, "no kind"),
+            ("uid 1 read\nwho 2 read", 2, "no kind"),
             ("uid", 1, "no name"),
             ("uid 1", 1, "no role"),
             ("uid root admin", 1, "no number"),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, Error as RustlsError, RootCertStore,
@@ -40,15 +40,18 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The CAs of client certificates; `None` if no client certificate is requested.
     pub client_ca: Option<PathBuf>,
+    /// The lists of revoked client certificates, one of each CA; `None` if no certificate is
+    /// revoked.
+    pub client_crl: Option<PathBuf>,
 }
 
 /// The error of a file of certificates or keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsError {
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// The error.
+    /// The description of the error.
     pub reason: String,
 }
 
@@ -60,8 +63,8 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Creates settings from `files`. Until a [`ServerTls::reload`] succeeds, every connection is
-    /// refused.
+    /// Creates settings from `files`. Every connection is refused until a [`ServerTls::reload`]
+    /// succeeds.
     pub fn new(files: TlsFiles) -> ServerTls {
         ServerTls {
             files,
@@ -168,6 +171,19 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
+/// The lists of revoked certificates in a file.
+fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let bytes = read(path)?;
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&bytes).collect();
+    let lists =
+        lists.map_err(|error| failed(path, format!("a list in it is not whole ({error})")))?;
+    if lists.is_empty() {
+        let reason = "there is no list of revoked certificates in it (expected PEM, X509 CRL)";
+        return Err(failed(path, reason));
+    }
+    Ok(lists)
+}
+
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
@@ -182,12 +198,19 @@ fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsErr
         .map_err(|error| failed(&files.certificate, error))?;
     let builder = match &files.client_ca {
         Some(path) => {
-            let verifier =
+            let mut verifier =
                 WebPkiClientVerifier::builder_with_provider(Arc::new(roots(path)?), provider())
                     // A client without a certificate may have a token, or only read.
-                    .allow_unauthenticated()
-                    .build()
-                    .map_err(|error| failed(path, error))?;
+                    .allow_unauthenticated();
+            let revoked = files.client_crl.as_deref();
+            if let Some(revoked) = revoked {
+                // A certificate of a CA without a list is refused: whether it is revoked is not
+                // known.
+                verifier = verifier.with_crls(revocations(revoked)?);
+            }
+            let verifier = verifier
+                .build()
+                .map_err(|error| failed(revoked.unwrap_or(path), error))?;
             builder.with_client_cert_verifier(verifier)
         }
         None => builder.with_no_client_auth(),
@@ -259,9 +282,15 @@ fn certificate_refusal(reason: &CertificateError, other: &str) -> String {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             format!("the certificate of the {other} is not valid yet: compare the clocks")
         }
-        // In the second case, the issuer has the name of a trusted CA, but another key.
+        // A bad signature means that the issuer has the name of a trusted CA, but another key.
         CertificateError::UnknownIssuer | CertificateError::BadSignature => format!(
             "the certificate of the {other} is from no CA that is trusted here: compare its issuer with the file of CAs"
+        ),
+        CertificateError::Revoked => {
+            format!("the certificate of the {other} is revoked: it needs a new one")
+        }
+        CertificateError::UnknownRevocationStatus => format!(
+            "the certificate of the {other} is of a CA whose list of revoked certificates is missing here"
         ),
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             format!(
@@ -277,7 +306,7 @@ fn alert_received(alert: AlertDescription, other: &str) -> String {
         AlertDescription::CertificateExpired => {
             format!("the {other} refused the certificate shown to it: it has expired")
         }
-        // In the second case, the issuer has the name of a trusted CA, but another key.
+        // A decryption error means that the issuer has the name of a trusted CA, but another key.
         AlertDescription::UnknownCA | AlertDescription::DecryptError => format!(
             "the {other} refused the certificate shown to it: it is from no CA that the {other} trusts"
         ),

@@ -166,7 +166,7 @@ pub enum ConnectError {
     /// A token cannot be used.
     #[error("the token cannot be used: {reason}")]
     Token {
-        /// The reason.
+        /// The reason for the error.
         reason: &'static str,
     },
 }

@@ -36,20 +36,20 @@ pub struct PortTotals<'a> {
     pub errors_per_hour: &'a [(&'static str, f64)],
 }
 
-/// The way in which an agent of performance management answers.
+/// The state of an agent of performance management.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
     /// The agent has not been asked yet.
     New,
     /// The agent's last answer was correct.
     Answers,
-    /// The agent did not answer the last request, or has no time.
+    /// The agent did not answer the last request, or reported that it is busy.
     Silent,
-    /// The agent knows no attribute with counters, or requires requests that rsm cannot send.
+    /// The agent supports no attribute with counters, or requires requests that rsm cannot send.
     Unreadable,
 }
 
-/// An agent of performance management: that of a switch, or that of a port of another node.
+/// An agent of performance management, which answers for a switch, or for one port of another node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AgentState {
     /// The node of the agent.
@@ -58,7 +58,7 @@ pub struct AgentState {
     pub guid: Guid,
     /// Whether the agent's node is a switch.
     pub is_switch: bool,
-    /// The way in which it answers.
+    /// The state of the agent.
     pub answering: Answering,
     /// The duration of the last reading of all its ports; `None` before the first one.
     pub took: Option<Duration>,
@@ -69,7 +69,7 @@ pub struct AgentState {
 pub struct CountersState {
     /// Whether counters are being read at present.
     pub is_collecting: bool,
-    /// The number of agents that are asked.
+    /// The number of agents that the collector asks.
     pub agents: u64,
     /// The number of agents that did not answer the last request.
     pub silent_agents: u64,
@@ -79,19 +79,19 @@ pub struct CountersState {
     pub stale_ports: u64,
     /// The number of requests sent, repetitions included.
     pub requests: u64,
-    /// The number of answers by result, each with a word for the result.
+    /// The number of answers by result, each with the name of the result.
     pub results: [(&'static str, u64); 5],
     /// The number of readings in which a counter was lower than before.
     pub resets: u64,
-    /// The time for which the most overdue agent has been waiting for its turn.
+    /// The time that the most overdue agent has been waiting for its turn.
     pub behind: Duration,
 }
 
-/// A span of the past, in milliseconds since the Unix epoch: `since` is before `until`.
+/// A span of the past in milliseconds since the Unix epoch; `since` is before `until`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PastSpan {
-    /// Begin of the span.
+    /// The beginning of the span, inclusive.
     pub since_unix_ms: u64,
-    /// End of the span, itself not in it.
+    /// The end of the span, exclusive.
     pub until_unix_ms: u64,
 }

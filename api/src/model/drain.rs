@@ -3,12 +3,12 @@ use super::Selector;
 /// A request to route around parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DrainQuestion {
-    /// The parts: nodes, and ports that stand for their cables.
+    /// The parts to drain: nodes, and ports that stand for their cables.
     pub parts: Vec<Selector>,
-    /// Whether the parts are drained even if ports would be cut off without them.
+    /// Whether to drain the parts even if ports are then cut off.
     pub force: bool,
-    /// The operator's name as stated in the request; empty if not stated.
+    /// The operator's name in the request; empty if none is stated.
     pub by: String,
-    /// A note, often empty.
+    /// The operator's note; often empty.
     pub note: String,
 }

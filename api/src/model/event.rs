@@ -2,12 +2,12 @@ use rsm_proto::v1;
 use rsm_proto::v1::EventKind;
 use rsm_proto::v1::event::Change;
 
-/// A filter of events; the default passes all. Texts are compared without regard to case.
+/// A filter of events; the default passes all events. Texts are compared regardless of case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
     kind: Option<EventKind>,
     node: Option<NodeFilter>,
-    /// The text to find in the cause, in lower case.
+    /// The text to find in causes, in lower case.
     cause: Option<String>,
 }
 
@@ -16,7 +16,7 @@ pub struct EventFilter {
 struct NodeFilter {
     /// The whole text, in lower case.
     text: String,
-    /// The text before the last colon, and the port number after it, if there is one.
+    /// The text before the last colon, and the port number after it; `None` if there is no number.
     port: Option<(String, u32)>,
 }
 
@@ -40,16 +40,16 @@ impl NodeFilter {
     }
 }
 
-/// A text that names a node of a change, and the port of the change at that node.
+/// A text that identifies a node of a change, with the port of the change at that node.
 struct Place<'a> {
     text: &'a str,
     port: Option<u32>,
 }
 
 impl EventFilter {
-    /// Creates a filter that passes events of `kind`, about nodes with `node` as their GUID or in
-    /// their description, and with `cause` in their cause, reason or message. `node` may end with a
-    /// colon and a port number.
+    /// Creates a filter that passes events that match all given criteria: events of `kind`; events
+    /// about nodes with `node` as their GUID or in their description; events with `cause` in their
+    /// cause, reason or message. `node` may end with a colon and a port number.
     pub fn new(kind: Option<EventKind>, node: Option<&str>, cause: Option<&str>) -> EventFilter {
         EventFilter {
             kind,
@@ -96,7 +96,7 @@ fn kind(change: &Change) -> EventKind {
     }
 }
 
-/// The texts that name the nodes of a change.
+/// The texts that identify the nodes of a change.
 fn places(change: &Change) -> Vec<Place<'_>> {
     fn plain(text: &str) -> Place<'_> {
         Place { text, port: None }
@@ -153,29 +153,31 @@ fn causes(change: &Change) -> Vec<&str> {
     }
 }
 
-/// The matching events that are wanted.
+/// The selection among the matching events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryOrder {
-    /// The oldest ones, at most this many.
+    /// The oldest events, at most this many.
     First(usize),
-    /// The newest ones, at most this many.
+    /// The newest events, at most this many.
     Newest(usize),
 }
 
-/// A query to the history. Answers are oldest first in either order.
+/// A query to the history. Answers are sorted by age, oldest first, in either order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuery {
-    /// Only records with a higher number.
+    /// The query matches only records with a higher number.
     pub after: u64,
-    /// Only records with a lower number; 0 for any.
+    /// The query matches only records with a lower number; 0 for any.
     pub before: u64,
-    /// Only events at or after this time, in milliseconds since the Unix epoch; 0 for any.
+    /// The query matches only events at or after this time, in milliseconds since the Unix epoch; 0
+    /// for any.
     pub since_unix_ms: u64,
-    /// Only events before this time, in milliseconds since the Unix epoch; 0 for any.
+    /// The query matches only events before this time, in milliseconds since the Unix epoch; 0 for
+    /// any.
     pub until_unix_ms: u64,
-    /// Only events that this filter passes.
+    /// The query matches only events that this filter passes.
     pub filter: EventFilter,
-    /// The matching events that are wanted.
+    /// The selection among the matching events, with the maximum number.
     pub order: HistoryOrder,
 }
 

@@ -3,14 +3,14 @@ use rsm_proto::v1;
 
 use super::Severity;
 
-/// A filter of findings; the default passes all.
+/// A filter of findings; the default passes all findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FindingFilter {
-    /// Only findings of this severity or a higher one.
+    /// The filter passes only findings of this severity or a higher one.
     pub min_severity: Option<Severity>,
-    /// Only findings of this kind.
+    /// The filter passes only findings of this kind.
     pub kind: Option<String>,
-    /// Only findings about the node with this GUID.
+    /// The filter passes only findings about the node with this GUID.
     pub node: Option<Guid>,
 }
 

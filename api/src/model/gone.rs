@@ -9,9 +9,9 @@ pub struct GoneSwitch {
     pub guid: Guid,
     /// The NodeDescription of the switch.
     pub description: String,
-    /// The LID that it held; [`Lid::NONE`] if it held none.
+    /// The LID of the switch; [`Lid::NONE`] if it had none.
     pub lid: Lid,
-    /// Whether hosts were cabled to it.
+    /// Whether hosts were cabled to the switch.
     pub has_hosts: bool,
 }
 
@@ -20,8 +20,8 @@ pub struct GoneSwitch {
 pub struct GoneSwitches {
     /// The missing switches, by ascending GUID.
     pub switches: Vec<GoneSwitch>,
-    /// The missing cables, each once, by its two ends.
+    /// The missing cables, each once, as pairs of ends.
     pub cables: Vec<[PortId; 2]>,
-    /// The switches at which missing cables of hosts were, by ascending GUID.
+    /// The switches at which cables of hosts are missing, by ascending GUID.
     pub leaves: Vec<Guid>,
 }

@@ -3,18 +3,19 @@ use rsm_proto::v1;
 
 use super::{NodeKind, PortState};
 
-/// A filter of links; the default passes all.
+/// A filter of links; the default passes all links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkFilter {
-    /// Only links with an end on the node with this GUID.
+    /// The filter passes only links with an end at the node with this GUID.
     pub node: Option<Guid>,
-    /// Only links whose ends are both switches.
+    /// The filter passes only links between two switches.
     pub between_switches: bool,
-    /// Only links in this state.
+    /// The filter passes only links in this state.
     pub state: Option<PortState>,
-    /// Only links with this text, in lower case, in the description or node GUID of an end.
+    /// The filter passes only links with this text, in lower case, in the description or node GUID
+    /// of an end.
     pub end_contains: Option<String>,
-    /// Only links that carry less than they should.
+    /// The filter passes only links that run below their proper rate.
     pub slow: bool,
 }
 

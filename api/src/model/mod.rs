@@ -37,14 +37,14 @@ pub use node::NodeFilter;
 pub use page::{Keyed, Page};
 pub use partition::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange,
-    PartitionChanged, PartitionSettings, WantedMember, WhenCutOff,
+    PartitionChanged, PartitionProtection, PartitionSettings, WantedMember, WhenCutOff,
 };
 pub use port::{PortFilter, PortId};
 pub use port_command::PortCommand;
 pub use routing::LossSelector;
 pub use rsm_proto::v1::{
     JoinState, Membership, MissingKind, NodeKind, PhysicalState, PortAction, PortOrder, PortState,
-    RouteOutcome, Severity, SubnetState,
+    RouteOutcome, Severity, SubnetState, TrustMode,
 };
 pub use sa::PathQuestion;
 pub use selector::{ParseSelectorError, Selector};

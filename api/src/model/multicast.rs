@@ -6,12 +6,13 @@ use rsm_ids::{Gid, Lid};
 use super::PortId;
 use crate::limits::MAX_SELECTOR_BYTES;
 
-/// A filter of groups; the default passes all.
+/// A filter of multicast groups; the default passes all groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MulticastGroupFilter {
-    /// Only groups of the partition with this P_Key, whatever its membership bit.
+    /// The filter passes only groups of the partition with this P_Key; the membership bit is
+    /// ignored.
     pub p_key: Option<u16>,
-    /// Only groups in which this port takes part.
+    /// The filter passes only groups with this port as a member.
     pub port: Option<PortId>,
 }
 
@@ -25,7 +26,7 @@ pub enum GroupSelector {
     Mlid(Lid),
 }
 
-/// The error of a text that names no group.
+/// The error for a text that identifies no multicast group.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseGroupError {
     /// The text is neither an MGID nor a multicast LID.
@@ -33,10 +34,10 @@ pub enum ParseGroupError {
         "`{text}` names no multicast group: give an MGID (ff12:401b:ffff::ffff:ffff) or a multicast LID (0xc000 to 0xfffe)"
     )]
     Malformed {
-        /// The text, cut to the length of a name.
+        /// The text, truncated to the length of a name.
         text: String,
     },
-    /// The GID is that of a port.
+    /// The GID belongs to a port.
     #[error("{gid} is the GID of a port: that of a multicast group begins with ff")]
     Unicast {
         /// The GID.

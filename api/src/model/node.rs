@@ -1,11 +1,11 @@
 use super::NodeKind;
 
-/// A filter of nodes; the default passes all.
+/// A filter of nodes; the default passes all nodes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFilter {
-    /// Only nodes of this kind.
+    /// The filter passes only nodes of this kind.
     pub kind: Option<NodeKind>,
-    /// Only nodes whose description contains this text, in the given case.
+    /// The filter passes only nodes whose description contains this text, in the given case.
     pub description_contains: Option<String>,
 }
 

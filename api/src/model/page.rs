@@ -1,13 +1,13 @@
-/// A part of a list, all of it from one snapshot.
+/// A part of a list; all items come from one snapshot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page<T> {
     /// The generation of the snapshot from which the items come.
     pub generation: u64,
-    /// The items, ascending by the key of their kind.
+    /// The items, in ascending order of the key of their kind.
     pub items: Vec<T>,
 }
 
-/// A message of a list, with its sort key in the list.
+/// A message of a list, with its sort key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyed<K, M> {
     /// The key.

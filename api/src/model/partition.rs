@@ -1,26 +1,26 @@
 use rsm_ids::Guid;
 use rsm_proto::v1;
 
-use super::{Membership, Selector};
+use super::{Membership, Selector, TrustMode};
 use crate::role::Grant;
 
-/// A change of one partition through the API.
+/// A change to one partition through the API.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionChange {
     /// The P_Key of the partition without the membership bit, 0x0001 to 0x7fff.
     pub p_key: u16,
     /// The change.
     pub action: PartitionAction,
-    /// The identity that requests it.
+    /// The identity that requests the change.
     pub by: String,
-    /// The rights of that identity: a claim to index 0 ends claims of other partitions that the
-    /// identity may change, and no others.
+    /// The rights of the identity. A claim to index 0 ends claims of other partitions, but only of
+    /// those that the identity may change.
     pub grant: Grant,
-    /// Whether the change may cut ports off.
+    /// Whether the change may cut off ports.
     pub cut_off: WhenCutOff,
 }
 
-/// The treatment of a request that cuts ports off from others.
+/// The treatment of a request that cuts off ports from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenCutOff {
     /// The request is refused with [`ControlError::CutOff`](crate::ControlError::CutOff), and
@@ -40,19 +40,19 @@ impl WhenCutOff {
     }
 }
 
-/// A change of a partition that is in force.
+/// The result of a partition change that is in force.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionChanged {
     /// The number of memberships that have changed.
     pub memberships: u64,
     /// The ports that the change cuts off from others; `None` if there are none.
     pub cut_off: Option<v1::PartitionCutOff>,
-    /// The convergence that put it into force.
+    /// The convergence that put the change into force.
     pub convergence: v1::Convergence,
 }
 
 impl PartitionChanged {
-    /// The ports that the change cut off, in a few words, for logs; empty if there are none.
+    /// The ports that the change cut off, in a few words for logs; empty if there are none.
     pub fn cut_off_in_words(&self) -> String {
         let Some(cut_off) = &self.cut_off else {
             return String::new();
@@ -66,7 +66,7 @@ impl PartitionChanged {
     }
 }
 
-/// The kinds of changes.
+/// The kinds of partition changes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PartitionAction {
     /// Creates a partition with members.
@@ -80,16 +80,18 @@ pub enum PartitionAction {
     },
     /// Adds members, or changes their membership.
     Add(Vec<WantedMember>),
-    /// Makes these the members, and no others.
+    /// Replaces all members by these.
     Replace(Vec<WantedMember>, EmptyPartition),
-    /// Removes members; names of ports that are no members are ignored.
+    /// Removes members; ports that are not members are ignored.
     Remove(Vec<MemberName>, EmptyPartition),
-    /// Gives the partition other settings.
+    /// Replaces the settings of the partition.
     Configure(PartitionSettings),
+    /// Replaces what belongs to the partition.
+    Protect(PartitionProtection),
     /// Deletes the partition with all members.
     Delete,
     /// Makes the ports of hosts limited members of the default partition, or restores the
-    /// membership in the file. The P_Key is ignored.
+    /// membership in the partition file. The P_Key is ignored.
     LimitDefault(bool),
 }
 
@@ -118,17 +120,17 @@ pub enum EmptyPartition {
 pub struct PartitionSettings {
     /// The name of the partition; if empty, the P_Key in hexadecimal is used.
     pub name: String,
-    /// Whether the broadcast group of IP over InfiniBand exists even without members.
+    /// Whether the IPoIB broadcast group exists even without members.
     pub ipoib: bool,
-    /// The service level of its packets, 0 to 15.
+    /// The service level of packets in the partition, 0 to 15.
     pub service_level: u8,
-    /// The MTU of that group in bytes.
+    /// The MTU of the broadcast group in bytes.
     pub mtu_bytes: u16,
-    /// The rate of that group in tenths of Gb/s.
+    /// The rate of the broadcast group in tenths of Gb/s.
     pub rate_tenth_gbps: u16,
 }
 
-/// The settings of a line in `partitions.conf` without flags.
+/// The settings that a line of `partitions.conf` without flags gives.
 impl Default for PartitionSettings {
     fn default() -> Self {
         PartitionSettings {
@@ -141,10 +143,21 @@ impl Default for PartitionSettings {
     }
 }
 
+/// Names that belong to a partition, and the treatment of requests about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionProtection {
+    /// The treatment; unspecified for that of the configuration.
+    pub trust: TrustMode,
+    /// First bits of MGIDs, such as `ff12:a01d:10::/48`.
+    pub mgids: Vec<String>,
+    /// First bits of alias GUIDs, such as `0x0252000000100000/44`.
+    pub guids: Vec<String>,
+}
+
 /// A requested membership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedMember {
-    /// The port, or the ports of a node.
+    /// The name of the port, or of a node for all its ports.
     pub port: MemberName,
     /// The membership: full, limited or both.
     pub membership: Membership,
@@ -152,7 +165,7 @@ pub struct WantedMember {
     pub index0: bool,
 }
 
-/// The name of a port that is a member or should become one.
+/// The name of a port that is a member or is to become one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemberName {
     /// A port GUID; the port need not be present.

@@ -5,13 +5,12 @@ use rsm_proto::v1;
 
 use super::{Keyed, NodeKind, PortState};
 
-/// The identity of a port: its node, and its number there. Ports are ordered by GUID, then by
-/// number.
+/// The identity of a port: its node and its number there. Ports sort by GUID, then by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId {
     /// The GUID of the node.
     pub node: Guid,
-    /// The number on the node; 0 is a switch's management port.
+    /// The number of the port at the node; 0 is a switch's management port.
     pub number: PortNum,
 }
 
@@ -30,16 +29,16 @@ impl From<PortId> for v1::PortKey {
     }
 }
 
-/// A filter of ports; the default passes all.
+/// A filter of ports; the default passes all ports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PortFilter {
-    /// Only ports of the node with this GUID.
+    /// The filter passes only ports of the node with this GUID.
     pub node: Option<Guid>,
-    /// Only ports of nodes of this kind.
+    /// The filter passes only ports of nodes of this kind.
     pub node_kind: Option<NodeKind>,
-    /// Only ports in this state.
+    /// The filter passes only ports in this state.
     pub state: Option<PortState>,
-    /// Only ports with a cable to a port that answers.
+    /// The filter passes only ports whose cable leads to a port that answers.
     pub connected: bool,
 }
 

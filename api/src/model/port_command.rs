@@ -5,16 +5,16 @@ use super::Selector;
 /// A request for an action on a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortCommand {
-    /// The port, at either end of its cable.
+    /// The port to act on, at either end of its cable.
     pub port: Selector,
-    /// The action.
+    /// The action to carry out.
     pub action: v1::PortAction,
-    /// Whether ports may be cut off by it.
+    /// Whether the action may cut off ports.
     pub accept_cut_off: bool,
-    /// Whether the subnet manager itself may be cut off by it.
+    /// Whether the action may cut off the subnet manager itself.
     pub accept_own_cut_off: bool,
-    /// The operator, as he calls himself; empty where he does not.
+    /// The name that the operator states; empty if none is stated.
     pub by: String,
-    /// The reason, often empty.
+    /// The operator's reason; often empty.
     pub reason: String,
 }

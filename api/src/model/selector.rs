@@ -25,7 +25,7 @@ pub enum Selector {
     Guid {
         /// The GUID.
         guid: Guid,
-        /// The port of the node, if one is named.
+        /// The port of the node; `None` if the name has no port.
         port: Option<PortNum>,
     },
     /// A LID to which the port answers.
@@ -38,7 +38,7 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// The node with this GUID.
+    /// Selects the node with this GUID.
     pub const fn guid(guid: Guid) -> Selector {
         Selector::Guid { guid, port: None }
     }
@@ -66,7 +66,7 @@ fn parse_port(digits: &str) -> Option<PortNum> {
         .map(PortNum)
 }
 
-/// Whether the text can only be a GUID: longer than any LID.
+/// Whether the text is longer than any LID, so that it can only be a GUID.
 fn looks_like_guid(text: &str) -> bool {
     let hex = |digits: &str| digits.bytes().all(|b| b.is_ascii_hexdigit());
     match text.strip_prefix("0x") {
@@ -84,7 +84,7 @@ fn parse_guid(text: &str) -> Option<Selector> {
     Some(Selector::Guid { guid, port })
 }
 
-/// The error of a text that is no name.
+/// The error for a text that is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseSelectorError {
     /// The text is empty.
@@ -92,7 +92,7 @@ pub enum ParseSelectorError {
         "no node is named: give a GUID (0x0002c90300001234), a LID (17), a GID or a node description"
     )]
     Empty,
-    /// The text is longer than any name.
+    /// The text is longer than any valid name.
     #[error(
         "a name of {bytes} bytes is too long: a node description has at most 64, and {MAX_SELECTOR_BYTES} are read"
     )]

@@ -13,11 +13,11 @@ pub struct ServiceKey {
     pub p_key: u16,
 }
 
-/// A filter of services; the default passes all.
+/// A filter of services; the default passes all services.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServiceFilter {
-    /// Only services of this name.
+    /// The filter passes only services of this name.
     pub name: Option<String>,
-    /// Only services of this port.
+    /// The filter passes only services of this port.
     pub port: Option<PortId>,
 }

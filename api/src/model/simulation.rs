@@ -4,48 +4,48 @@ use super::Selector;
 
 /// A change of a simulated fabric.
 ///
-/// The lookup covers the whole simulation, so that a node that the subnet manager has lost can come
-/// back.
+/// The lookup covers the whole simulation, so that a node that the subnet manager has lost can be
+/// restored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimulationAction {
     /// Disconnects the cable from a port.
     Unlink {
         /// The node at either end of the cable, or its port.
         node: Selector,
-        /// The port on that node, if `node` does not name it.
+        /// The port of that node, if `node` does not identify the port.
         port: Option<PortNum>,
     },
-    /// Reconnects the cable that the port had.
+    /// Reconnects the former cable of a port.
     Relink {
         /// The node at either end of the cable, or its port.
         node: Selector,
-        /// The port on that node, if `node` does not name it.
+        /// The port of that node, if `node` does not identify the port.
         port: Option<PortNum>,
     },
-    /// Exchanges the cables of two ports, and so their far ends.
+    /// Exchanges the cables of two ports, so that their far ends change places.
     SwapCables {
         /// The node at either end of the first cable, or its port.
         node: Selector,
-        /// The port on that node, if `node` does not name it.
+        /// The port of that node, if `node` does not identify the port.
         port: Option<PortNum>,
         /// The node at either end of the second cable, or its port.
         other_node: Selector,
-        /// The port on that node, if `other_node` does not name it.
+        /// The port of that node, if `other_node` does not identify the port.
         other_port: Option<PortNum>,
     },
-    /// Restarts a node: it forgets its configuration, and its links go down and up.
+    /// Restarts a node: the node forgets its configuration, and its links go down and up.
     Reboot {
-        /// The node.
+        /// The node to restart.
         node: Selector,
     },
     /// Switches a node off.
     PowerOff {
-        /// The node.
+        /// The node to switch off.
         node: Selector,
     },
     /// Switches a node on that was off.
     PowerOn {
-        /// The node.
+        /// The node to switch on.
         node: Selector,
     },
     /// Drops a share of all subnet management packets.
@@ -59,7 +59,7 @@ pub enum SimulationAction {
     SetErrors {
         /// The node, or its port.
         node: Selector,
-        /// The port, if `node` does not name it.
+        /// The port of that node, if `node` does not identify the port.
         port: Option<PortNum>,
         /// The counter's name in the specification (IBA 16.1.3.5), in any case.
         counter: String,

@@ -5,6 +5,6 @@ use super::PortId;
 pub struct VirtualPortId {
     /// The port of the host.
     pub port: PortId,
-    /// The index of the virtual port there.
+    /// The index of the virtual port at the host's port.
     pub index: u16,
 }

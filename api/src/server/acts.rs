@@ -10,25 +10,30 @@ use crate::traits::ActionLog;
 
 /// Records requests that change something.
 #[derive(Clone)]
-pub(super) struct Acts {
+pub struct ActionRecorder {
     log: Option<Arc<dyn ActionLog>>,
 }
 
-impl Acts {
-    /// Records requests in `log`; without a log nothing is recorded.
-    pub(super) fn new(log: Option<Arc<dyn ActionLog>>) -> Acts {
-        Acts { log }
+impl ActionRecorder {
+    /// Creates a recorder that writes to `log`; without a log, nothing is recorded.
+    pub fn new(log: Option<Arc<dyn ActionLog>>) -> ActionRecorder {
+        ActionRecorder { log }
     }
 
-    /// Begins a request, `action` on `detail`. It is recorded when it ends, or when the client
-    /// disconnects before.
-    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> Act {
-        Act {
+    /// Begins a request, `action` on `detail`, of the caller in `from`.
+    pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> OpenAction {
+        self.begin_of(origin(from), action, detail)
+    }
+
+    /// Begins a request of `operator`, `action` on `detail`. The request is recorded when it ends,
+    /// or when the client disconnects before.
+    pub fn begin_of(&self, operator: String, action: &str, detail: String) -> OpenAction {
+        OpenAction {
             log: self.log.clone(),
             note: v1::OperatorActed {
                 action: action.to_owned(),
                 detail,
-                operator: origin(from),
+                operator,
                 refusal: "the client left before the answer; it may have been carried out"
                     .to_owned(),
             },
@@ -37,38 +42,41 @@ impl Acts {
 }
 
 /// A request under way.
-pub(super) struct Act {
+pub struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
     note: v1::OperatorActed,
 }
 
-impl Act {
+impl OpenAction {
     /// Adds the name that the client states, if any.
-    pub(super) fn stated(mut self, name: &str) -> Act {
+    pub(super) fn stated(mut self, name: &str) -> OpenAction {
         if !name.is_empty() {
             self.note.operator = format!("{} ({name})", self.note.operator);
         }
         self
     }
 
-    /// Adds to the record what the request did, if anything.
-    pub(super) fn add(&mut self, text: &str) {
+    /// Adds the effect of the request, if any, to the record.
+    pub fn add(&mut self, text: &str) {
         if !text.is_empty() {
             self.note.detail = format!("{}: {text}", self.note.detail);
         }
     }
 
     /// Ends the request, and passes its outcome on.
-    pub(super) fn end<T>(mut self, outcome: Result<T, Status>) -> Result<T, Status> {
-        self.note.refusal = match &outcome {
-            Ok(_) => String::new(),
-            Err(status) => status.message().to_owned(),
-        };
+    pub(super) fn end<T>(self, outcome: Result<T, Status>) -> Result<T, Status> {
+        self.close(outcome.as_ref().err().map_or("", Status::message));
         outcome
+    }
+
+    /// Ends the request, with the reason of its refusal; an empty reason says that it was carried
+    /// out.
+    pub fn close(mut self, refusal: &str) {
+        refusal.clone_into(&mut self.note.refusal);
     }
 }
 
-impl Drop for Act {
+impl Drop for OpenAction {
     fn drop(&mut self) {
         if let Some(log) = &self.log {
             log.acted(std::mem::take(&mut self.note));

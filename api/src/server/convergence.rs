@@ -6,7 +6,7 @@ use rsm_proto::v1::convergence_service_server::ConvergenceService;
 use rsm_proto::v1::event::Change;
 use tonic::{Request, Response, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::paging::Listing;
 use super::request::{known_place, past_span, selector, text_filter};
 use crate::limits::MAX_CONVERGENCES;
@@ -19,7 +19,7 @@ pub(super) struct Convergences {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
     pub(super) history: Option<Arc<dyn History>>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 /// A convergence with its number in the list.

@@ -10,6 +10,7 @@ use tonic::{Request, Response, Status};
 
 use super::paging::Listing;
 use super::request::{port_order, selector};
+use crate::blocking;
 use crate::error::CountersError;
 use crate::limits::{
     DEFAULT_TOP_EVERY, DEFAULT_TOP_PORTS, MAX_SERIES_STEPS, MAX_TOP_PORTS, MAX_WATCHERS, TOP_EVERY,
@@ -41,7 +42,7 @@ impl Counters {
     }
 }
 
-/// The span that a request names.
+/// The span of a request.
 fn past_span(
     counters: &Arc<dyn CountersQueries>,
     since_unix_ms: u64,
@@ -62,7 +63,7 @@ fn past_span(
     })
 }
 
-/// The step that a request asks for; `None` for one by the span.
+/// The requested step; `None` to derive it from the span.
 fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     let Some(step_ms) = u64::from(step_seconds)
         .checked_mul(1000)
@@ -80,18 +81,19 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     Ok(Some(step_seconds))
 }
 
-/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
+/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free. The work
+/// keeps its place until it ends, also when the client has left.
 async fn from_past<T: Send + 'static>(
-    places: &Semaphore,
+    places: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let _place = places.acquire().await;
-    let answer = tokio::task::spawn_blocking(work).await;
-    let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
+    let place = Arc::clone(places).acquire_owned().await;
+    let answer = blocking::holding(place, work).await;
+    let (_, answer) = answer.map_err(|error| Status::internal(error.to_string()))?;
     Ok(Response::new(answer?))
 }
 
-/// The number of ports that a request asks for.
+/// The requested number of ports, or the default.
 fn top_limit(limit: u32) -> usize {
     match limit {
         0 => DEFAULT_TOP_PORTS,
@@ -140,7 +142,7 @@ fn part(text: &str) -> Result<Option<Selector>, Status> {
     }
 }
 
-/// The interval between two messages that a request asks for.
+/// The requested interval between two messages, or the default.
 fn interval(request: &v1::WatchTopPortsRequest) -> Result<Duration, Status> {
     let interval = match request.interval_ms {
         0 => return Ok(DEFAULT_TOP_EVERY),
@@ -217,6 +219,15 @@ impl CountersService for Counters {
         let page = self
             .counters()?
             .ports(listing.after(), listing.limit(), part.as_ref())?;
+        listing.answer_keyed(page)
+    }
+
+    async fn list_device_firmware(
+        &self,
+        request: Request<v1::ListDeviceFirmwareRequest>,
+    ) -> Result<Response<v1::ListDeviceFirmwareResponse>, Status> {
+        let (_, listing) = Listing::of(request)?;
+        let page = self.counters()?.firmware(listing.after(), listing.limit());
         listing.answer_keyed(page)
     }
 

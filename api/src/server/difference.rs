@@ -29,11 +29,12 @@ impl DifferenceService for Differences {
             )
         })?;
         let at = past("at_unix_ms", request.at_unix_ms)?;
-        let all = history.differences(at).await?;
+        let found = history.differences(at).await?;
         // The key of a difference is its position in the list, counted from 1.
         let after = listing.after().unwrap_or(0);
         let skipped = usize::try_from(after).unwrap_or(usize::MAX);
-        let items: Vec<_> = all
+        let items: Vec<_> = found
+            .list
             .into_iter()
             .skip(skipped)
             .take(listing.limit())
@@ -41,6 +42,8 @@ impl DifferenceService for Differences {
             .map(|(message, key)| crate::model::Keyed { key, message })
             .collect();
         let generation = self.subnet.status().generation;
-        listing.answer_keyed(Page { generation, items })
+        let mut answer = listing.answer_keyed(Page { generation, items })?;
+        answer.get_mut().from_unix_ms = found.from_unix_ms;
+        Ok(answer)
     }
 }

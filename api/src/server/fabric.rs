@@ -9,7 +9,7 @@ use super::incoming::Connections;
 use super::paging::{Cursor, Listing};
 use super::request::{
     finding_kind, named_node, node_filter, node_kind, node_or_gone_filter, of_kind, port_state,
-    selector, severity, text_filter,
+    selector, severity, smp_attribute, text_filter,
 };
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
 use crate::traits::{Reports, Subnet};
@@ -19,8 +19,7 @@ use crate::traits::{Reports, Subnet};
 pub(super) struct Fabric {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) reports: Option<Arc<dyn Reports>>,
-    /// The connections of the Unix socket, and those over TCP; `None` if requests come through
-    /// neither.
+    /// The connections of the Unix socket and over TCP; `None` if requests come through neither.
     pub(super) connections: Option<[Arc<Connections>; 2]>,
 }
 
@@ -105,6 +104,17 @@ impl FabricService for Fabric {
         };
         let page = self.subnet.ports(listing.after(), listing.limit(), &filter);
         listing.answer_keyed(page)
+    }
+
+    async fn get_attribute(
+        &self,
+        request: Request<v1::GetAttributeRequest>,
+    ) -> Result<Response<v1::GetAttributeResponse>, Status> {
+        let request = request.into_inner();
+        let attribute = smp_attribute("attribute", request.attribute)?;
+        let name = selector("name", &request.name)?;
+        let fields = self.subnet.attribute(attribute, &name)?;
+        Ok(Response::new(v1::GetAttributeResponse { fields }))
     }
 
     async fn list_virtual_ports(
@@ -214,10 +224,14 @@ impl FabricService for Fabric {
         &self,
         request: Request<v1::ListMissingRequest>,
     ) -> Result<Response<v1::ListMissingResponse>, Status> {
-        let (_, listing) = Listing::of(request)?;
-        let page = self.subnet.missing(listing.after(), listing.limit());
+        let (request, listing) = Listing::of(request)?;
+        let page = match request.each {
+            true => self.subnet.each_missing(listing.after(), listing.limit()),
+            false => self.subnet.missing(listing.after(), listing.limit()),
+        };
         listing.answer_keyed(page)
     }
+
     async fn list_design_moves(
         &self,
         request: Request<v1::ListDesignMovesRequest>,

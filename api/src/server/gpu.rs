@@ -9,7 +9,7 @@ use rsm_proto::v1::gpu_service_server::GpuService;
 use tokio::sync::{Semaphore, watch};
 use tonic::{Request, Response, Status, Streaming};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::gpu_export::{self, FileStream};
 use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
@@ -19,7 +19,7 @@ use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
 
-/// Serves inventories of GPU hosts, joined with the fabric.
+/// Serves inventories of GPU hosts, matched with the fabric.
 #[derive(Clone)]
 pub(super) struct GpuHints {
     pub(super) gpus: Option<Arc<dyn Gpus>>,
@@ -30,7 +30,7 @@ pub(super) struct GpuHints {
     pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
@@ -56,7 +56,7 @@ impl GpuHints {
         done.map(Response::new)
     }
 
-    /// The file that a request asks for.
+    /// Renders the requested file.
     async fn file(
         &self,
         request: v1::ExportGpuFileRequest,

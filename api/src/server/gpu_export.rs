@@ -105,7 +105,7 @@ pub(super) fn pieces(
             _stopping = stopping.wait_for(|stopping| *stopping) => {}
         }
     });
-    // The end of the channel alone would look like the end of the file.
+    // Without an error, the end of the channel would look like the end of the file.
     let cut = std::iter::once_with(move || {
         let cut = || Status::aborted("the file was not read in time, or the server stops");
         (!is_whole.load(Ordering::Acquire)).then(|| Err(cut()))

@@ -185,7 +185,7 @@ async fn accept_all(
             _place: place,
         };
         if let Some(tls) = listener.tls() {
-            // A task of its own keeps a slow client from delaying others.
+            // A separate task keeps a slow client from delaying others.
             tokio::spawn(secured(counted, tls.clone(), gate.clone(), sender.clone()));
         } else if sender.send(Ok(counted)).await.is_err() {
             return;

@@ -5,7 +5,7 @@ use rsm_proto::v1;
 use rsm_proto::v1::maintenance_service_server::MaintenanceService;
 use tonic::{Request, Response, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::paging::Listing;
 use super::request::{port_action, selector, text_filter};
 use crate::limits::MAX_PARTS_PER_REQUEST;
@@ -17,7 +17,7 @@ use crate::traits::{Control, Subnet};
 pub(super) struct Maintenance {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 /// The names in a request, of which there must be at least one.

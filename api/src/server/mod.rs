@@ -67,7 +67,7 @@ use crate::traits::{
     ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
     Simulation, Subnet,
 };
-use acts::Acts;
+pub use acts::{ActionRecorder, OpenAction};
 use incoming::{Connections, Listener, incoming};
 use socket::Socket;
 
@@ -97,15 +97,15 @@ pub struct Backend {
     pub gpus: Option<Arc<dyn Gpus>>,
     /// The history on the disk; `None` if none is kept.
     pub history: Option<Arc<dyn History>>,
-    /// The report, where a subnet is managed.
+    /// The source of reports; `None` if no subnet is managed.
     pub reports: Option<Arc<dyn Reports>>,
-    /// The judge of the fabric, where a subnet is managed.
+    /// The judge of the fabric; `None` if no subnet is managed.
     pub judge: Option<Arc<dyn Judge>>,
     /// Takes notes of operators' requests.
     pub actions: Option<Arc<dyn ActionLog>>,
 }
 
-/// The listeners of the server. At least one of socket and address should be given.
+/// The listeners of the server: at least one of socket and address should be given.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
     /// The path of the Unix socket, which its owner and group may use (mode 0660).
@@ -127,7 +127,7 @@ pub enum ServeError {
     /// The TCP address could not be bound.
     #[error("cannot listen on {address}: another server may be there; name another with --listen")]
     Tcp {
-        /// The address.
+        /// The address of the listener.
         address: SocketAddr,
         /// The system's error.
         #[source]
@@ -310,7 +310,8 @@ pub async fn serve(
     Server::bind(listen).await?.run(backend, shutdown).await
 }
 
-/// The outcome of a listener's task. Only the server cancels a task; a panic in one is propagated.
+/// The outcome of a listener's task. Only the server cancels such a task; a panic in it is
+/// propagated.
 fn listener_outcome(
     ended: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
 ) -> Result<(), ServeError> {
@@ -371,8 +372,8 @@ impl Services {
         .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
-    fn acts(&self) -> Acts {
-        Acts::new(self.backend.actions.clone())
+    fn acts(&self) -> ActionRecorder {
+        ActionRecorder::new(self.backend.actions.clone())
     }
 
     fn partition(&self) -> PartitionServiceServer<partition::Partitions> {

@@ -1,10 +1,10 @@
 use std::sync::Arc;
 
-use rsm_proto::v1;
 use rsm_proto::v1::partition_service_server::PartitionService;
+use rsm_proto::{Label as _, v1};
 use tonic::{Extensions, Request, Response, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::paging::Listing;
 use super::request::{p_key, selector, service_level, text_filter};
 use crate::access::Caller;
@@ -12,19 +12,23 @@ use crate::error::ControlError;
 use crate::limits::MAX_MEMBERS_PER_REQUEST;
 use crate::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionChange,
-    PartitionChanged, PartitionSettings, Selector, WantedMember, WhenCutOff,
+    PartitionChanged, PartitionProtection, PartitionSettings, Selector, TrustMode, WantedMember,
+    WhenCutOff,
 };
 use crate::traits::{Control, Subnet};
 
 /// The maximum number of members' names in the record of a request; further ones are counted.
 const NAMES_NOTED: usize = 8;
 
+/// Names that may belong to one partition.
+const MAX_NAMES: usize = 64;
+
 /// Serves partitions and their members.
 #[derive(Clone)]
 pub(super) struct Partitions {
     pub(super) subnet: Arc<dyn Subnet>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 /// Refuses to show a partition to a tenant that does not own it.
@@ -86,6 +90,7 @@ fn act_name(action: &PartitionAction) -> &'static str {
         PartitionAction::Replace(..) => "set-members",
         PartitionAction::Remove(..) => "remove-members",
         PartitionAction::Configure(_) => "configure-partition",
+        PartitionAction::Protect(_) => "protect-partition",
         PartitionAction::Delete => "delete-partition",
         PartitionAction::LimitDefault(_) => "set-default-membership",
     }
@@ -113,6 +118,12 @@ fn detail(p_key: u16, action: &PartitionAction) -> String {
         | PartitionAction::Replace(members, _) => wanted(members),
         PartitionAction::Remove(members, _) => names(members.iter().collect()),
         PartitionAction::Configure(settings) => settings.name.clone(),
+        PartitionAction::Protect(protection) => {
+            let names = protection.mgids.iter().chain(&protection.guids);
+            let names: Vec<&str> = names.take(NAMES_NOTED).map(String::as_str).collect();
+            let mode = TrustMode::label(protection.trust.into()).unwrap_or_default();
+            format!("{} {mode}", names.join(" "))
+        }
         PartitionAction::Delete => String::new(),
         PartitionAction::LimitDefault(true) => "limited".to_owned(),
         PartitionAction::LimitDefault(false) => "as the file says".to_owned(),
@@ -183,6 +194,28 @@ fn settings(given: Option<v1::PartitionSettings>) -> Result<PartitionSettings, S
             0 => plain.rate_tenth_gbps,
             some => some,
         },
+    })
+}
+
+fn protection(given: Option<v1::PartitionProtection>) -> Result<PartitionProtection, Status> {
+    let v1::PartitionProtection {
+        trust,
+        mgids,
+        guids,
+    } = given.unwrap_or_default();
+    let trust = TrustMode::try_from(trust).map_err(|_| {
+        Status::invalid_argument(format!("trust: this server knows no value {trust}"))
+    })?;
+    let count = mgids.len() + guids.len();
+    if count > MAX_NAMES {
+        return Err(Status::invalid_argument(format!(
+            "mgids, guids: {count} names: expected at most {MAX_NAMES}"
+        )));
+    }
+    Ok(PartitionProtection {
+        trust,
+        mgids,
+        guids,
     })
 }
 
@@ -309,6 +342,22 @@ impl PartitionService for Partitions {
             .change(request.extensions(), p_key, action, false)
             .await?;
         Ok(Response::new(v1::ConfigurePartitionResponse {
+            convergence: Some(changed.convergence),
+        }))
+    }
+
+    async fn protect_partition(
+        &self,
+        request: Request<v1::ProtectPartitionRequest>,
+    ) -> Result<Response<v1::ProtectPartitionResponse>, Status> {
+        let asked = request.get_ref();
+        let action = PartitionAction::Protect(protection(asked.protection.clone())?);
+        let p_key = p_key("p_key", asked.p_key)?;
+        // Names do not affect the members.
+        let changed = self
+            .change(request.extensions(), p_key, action, false)
+            .await?;
+        Ok(Response::new(v1::ProtectPartitionResponse {
             convergence: Some(changed.convergence),
         }))
     }

@@ -16,7 +16,7 @@ use rsm_proto::v1::watch_service_server::WatchService as _;
 use tokio::sync::{Semaphore, watch as signal};
 use tonic::{Request, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::{
     Backend, convergence, counters, fabric, gpu, maintenance, multicast, partition, routing, sa,
     watch,
@@ -41,12 +41,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Creates a reader of `backend`. Its status has no connections, because these belong to gRPC's
-    /// listeners.
+    /// Creates a reader of `backend`. The reader's status has no connections, because connections
+    /// belong to gRPC's listeners.
     pub fn new(backend: &Backend, stopping: signal::Receiver<bool>) -> Reader {
         let subnet = || Arc::clone(&backend.subnet);
         let control = || Arc::clone(&backend.control);
-        let acts = || Acts::new(backend.actions.clone());
+        let acts = || ActionRecorder::new(backend.actions.clone());
         let places = Arc::new(Semaphore::new(MAX_WATCHERS));
         Reader {
             fabric: fabric::Fabric {

@@ -95,7 +95,7 @@ impl From<ControlError> for Status {
 
 const fn of_partition(refusal: PartitionRefusal) -> (Code, &'static str) {
     match refusal {
-        PartitionRefusal::NotThere => (Code::NotFound, "NO_SUCH_PARTITION"),
+        PartitionRefusal::NotFound => (Code::NotFound, "NO_SUCH_PARTITION"),
         PartitionRefusal::Exists => (Code::AlreadyExists, "PARTITION_EXISTS"),
         PartitionRefusal::Invalid => (Code::InvalidArgument, "PARTITION_INVALID"),
         PartitionRefusal::NotAllowed => (Code::PermissionDenied, "PARTITION_NOT_ALLOWED"),

@@ -26,8 +26,8 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
     Ok(named_node(subnet, text)?.map(|node| node.key))
 }
 
-/// The GUID of the node that a filter names, present or gone; `None` if the filter is empty. For
-/// lists that also cover nodes that have gone.
+/// The GUID of the node in a filter, present or gone; `None` if the filter is empty. Serves lists
+/// that also cover nodes that have gone.
 pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -258,6 +258,14 @@ pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status>
     match PortAction::try_from(value).map_err(|_| unknown(field, value))? {
         PortAction::Unspecified => Err(unknown(field, value)),
         action => Ok(action),
+    }
+}
+
+/// An attribute of subnet management.
+pub(super) fn smp_attribute(field: &str, value: i32) -> Result<v1::SmpAttribute, Status> {
+    match v1::SmpAttribute::try_from(value) {
+        Ok(v1::SmpAttribute::Unspecified) | Err(_) => Err(unknown(field, value)),
+        Ok(attribute) => Ok(attribute),
     }
 }
 

@@ -5,7 +5,7 @@ use rsm_proto::v1::foresee_loss_request::Loss;
 use rsm_proto::v1::routing_service_server::RoutingService;
 use tonic::{Request, Response, Status};
 
-use super::acts::Acts;
+use super::acts::ActionRecorder;
 use super::paging::{Cursor, Listing};
 use super::request::selector;
 use crate::limits::MAX_PARTS_PER_REQUEST;
@@ -17,7 +17,7 @@ use crate::traits::{Control, RoutingQueries};
 pub(super) struct Routes {
     pub(super) routing: Arc<dyn RoutingQueries>,
     pub(super) control: Arc<dyn Control>,
-    pub(super) acts: Acts,
+    pub(super) acts: ActionRecorder,
 }
 
 #[tonic::async_trait]

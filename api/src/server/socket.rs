@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
 
-/// The file mode of the socket. Owner and group may read and write: the operator adds users who may
-/// act on the fabric to the group.
+/// The file mode of the socket: owner and group may read and write. The operator adds users with
+/// the right to act on the fabric to the group.
 const MODE: u32 = 0o660;
 
 /// The reason why the socket could not be bound.
@@ -18,13 +18,13 @@ pub enum SocketError {
     /// Another server answers there.
     #[error("a server answers at {} already: stop it, or name another socket", path.display())]
     InUse {
-        /// The socket.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The path is not a socket.
     #[error("{} is there and is not a socket: move it away, or name another socket", path.display())]
     NotASocket {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// The system refused.
@@ -44,8 +44,8 @@ pub enum SocketError {
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
-    /// The device and inode, to distinguish this file from one that another server has put in its
-    /// place.
+    /// The device and inode of this socket file, which distinguish it from a file that another
+    /// server has put in its place.
     identity: (u64, u64),
 }
 

@@ -195,6 +195,59 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
 }
 
 #[test]
+fn folder_without_its_copies_and_a_stream_with_a_silent_host_are_imported_and_forgotten() {
+    let served = Served::start(Fake::tree(1, 1));
+    let directory = tempfile::tempdir().unwrap();
+    let folder = directory.path().join("hosts");
+    fs::create_dir(&folder).unwrap();
+    for file in ["gpu-1.txt", "gpu-2.txt", "gpu-2.txt.bak", "gpu-3.txt~"] {
+        fs::write(folder.join(file), MATRIX).unwrap();
+    }
+    let unix = format!("unix:{}", served.socket.display());
+    let run = |arguments: &[&str]| {
+        let output = rsmctl(&unix, &[&["gpu"], arguments].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code(), text, errors)
+    };
+    let (code, text, notes) = run(&["import", &folder.display().to_string()]);
+    assert_eq!(
+        (code, text.as_str()),
+        (Some(0), "2 hosts imported, 2 changed\n")
+    );
+    for copy in ["gpu-2.txt.bak: a copy", "gpu-3.txt~: a copy"] {
+        assert!(notes.contains(copy), "{notes}");
+    }
+    // The source is that of the files, although they were sent in rsm's own form.
+    let (_, hosts, _) = run(&["hosts"]);
+    assert_eq!(hosts.matches("nvidia-smi").count(), 2, "{hosts}");
+
+    let stream: String = MATRIX
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| format!("gpu-4: {line}\n"))
+        .collect();
+    let file = directory.path().join("pdsh.txt");
+    let told = "pdsh@admin: gpu-5: ssh exited with exit code 255\n";
+    fs::write(&file, stream + told).unwrap();
+    let (code, _, notes) = run(&["import", &file.display().to_string()]);
+    assert_eq!(code, Some(0), "{notes}");
+    let silent = "host gpu-5 has printed nothing (ssh exited with exit code 255), left out";
+    assert!(notes.contains(silent), "{notes}");
+
+    let (code, _, errors) = run(&["forget", "gpu-[1-2]", "gpu-9", "gpu-4"]);
+    assert_eq!(code, Some(1), "{errors}");
+    assert_eq!(
+        errors.matches("no inventory of host").count(),
+        1,
+        "{errors}"
+    );
+    assert!(errors.contains("`gpu-9`"), "{errors}");
+    let (_, hosts, _) = run(&["hosts"]);
+    assert!(!hosts.contains("gpu-"), "{hosts}");
+}
+
+#[test]
 fn bad_inventories_and_imports_over_tcp_are_refused() {
     let served = Served::start(Fake::tree(1, 1));
     let directory = tempfile::tempdir().unwrap();

@@ -3,8 +3,8 @@
 use rsm_api::access::Grant;
 use rsm_api::limits::{CUT_OFF_PORTS, ERROR_DOMAIN, MAX_MEMBERS_PER_REQUEST};
 use rsm_api::model::{
-    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction, PartitionSettings,
-    Selector, WantedMember,
+    EmptyPartition, ExistingPartition, MemberName, Membership, PartitionAction,
+    PartitionProtection, PartitionSettings, Selector, TrustMode, WantedMember,
 };
 use rsm_ids::Guid;
 use rsm_proto::v1;
@@ -106,7 +106,45 @@ fn commands_become_changes() {
             &["configure", "0x10", "--name", "red"],
             PartitionAction::Configure(PartitionSettings {
                 name: "red".to_owned(),
+                mtu_bytes: 4096,
                 ..PartitionSettings::default()
+            }),
+        ),
+        (
+            &["configure", "0x8010", "--ipoib", "--sl", "3"],
+            PartitionAction::Configure(PartitionSettings {
+                name: "tenant-a".to_owned(),
+                ipoib: true,
+                service_level: 3,
+                mtu_bytes: 4096,
+                ..PartitionSettings::default()
+            }),
+        ),
+        (
+            &[
+                "protect",
+                "0x10",
+                "--mgids",
+                "ff12:a01d:10::/48,ff15:a01d:10::/48",
+                "--guids",
+                "0x0252000000100000/44",
+                "--trust",
+                "enforce",
+            ],
+            PartitionAction::Protect(PartitionProtection {
+                trust: TrustMode::Enforce,
+                mgids: ["ff12:a01d:10::/48", "ff15:a01d:10::/48"]
+                    .map(str::to_owned)
+                    .to_vec(),
+                guids: vec!["0x0252000000100000/44".to_owned()],
+            }),
+        ),
+        (
+            &["protect", "0x10"],
+            PartitionAction::Protect(PartitionProtection {
+                trust: TrustMode::Unspecified,
+                mgids: Vec::new(),
+                guids: Vec::new(),
             }),
         ),
         (&["delete", "0x10"], PartitionAction::Delete),

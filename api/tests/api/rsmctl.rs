@@ -130,10 +130,8 @@ fn every_subcommand_prints_its_golden_output() {
         ("whatif", &["whatif", "unlink=leaf-1:1"]),
         ("whatif-part", &["whatif", "host-1"]),
         ("link", &["link", "leaf-1:1"]),
-        ("drain", &["drain", "leaf-1", "--force", "--note", "fans"]),
         ("drained", &["drained"]),
         ("engine-set", &["engine", "set", "minhop", "--wide"]),
-        ("rotate-m-keys", &["rotate-m-keys", "--force"]),
         ("sim-unlink", &["sim", "unlink", "leaf-1", "1"]),
         ("sim-loss", &["sim", "loss", "0.05", "--attribute", "0x15"]),
     ] {
@@ -179,6 +177,48 @@ fn an_engine_that_cuts_ports_off_while_it_is_set_wants_yes() {
     );
     let text = printed(&served, &["engine", "set", "nue", "--yes"]);
     assert!(text.contains("engine nue requested"), "{text}");
+}
+
+#[test]
+fn an_action_that_is_not_complete_prints_its_verdict_and_fails() {
+    let served = Served::start(Fake::tree(2, 1));
+    for (name, arguments, code) in [
+        (
+            "drain",
+            &["drain", "leaf-1", "--force", "--note", "fans"][..],
+            5,
+        ),
+        ("rotate-m-keys", &["rotate-m-keys", "--force"], 4),
+    ] {
+        for (format, ending) in [(&[][..], "txt"), (&["--format", "json"], "json")] {
+            let output = run(&served, &[arguments, format].concat());
+            assert_eq!(output.status.code(), Some(code), "{name}");
+            golden(
+                &format!("{name}.{ending}"),
+                &String::from_utf8(output.stdout).unwrap(),
+            );
+        }
+    }
+}
+
+#[test]
+fn options_of_lists_are_refused_before_a_command_acts() {
+    let served = Served::start(Fake::tree(2, 1));
+    let before = served.fake.convergences.lock().len();
+    for command in [
+        &["undrain", "leaf-1"][..],
+        &["sweep"],
+        &["sim", "unlink", "leaf-1", "1"],
+        &["partition", "delete", "0x10"],
+        &["engine", "set", "minhop"],
+    ] {
+        let output = run(&served, &[command, &["--limit", "5"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{command:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains("nothing was done"), "{errors}");
+    }
+    assert_eq!(served.fake.convergences.lock().len(), before);
+    assert!(served.fake.partition_changes.lock().is_empty());
 }
 
 #[test]
@@ -498,12 +538,14 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
         missing(7, MissingKind::Cable, "leaf-1", None),
     ];
     let served = Served::start(fake);
-    let text = printed(&served, &["expect"]);
+    let text = printed(&served, &["expect", "--wide"]);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 3, "{text}");
-    assert!(lines[1].starts_with("2026-11-20T"), "{text}");
-    assert!(lines[1].contains("switch") && lines[1].contains("leaf-7"));
-    assert!(lines[2].contains("cable") && lines[2].contains("7 of 8 links"));
+    // A line that counts, the headings, and a row for each.
+    assert_eq!(lines.len(), 4, "{text}");
+    assert!(lines[2].starts_with("11-20 "), "{text}");
+    assert!(lines[2].contains("switch") && lines[2].contains("leaf-7"));
+    assert!(lines[3].contains("cable") && lines[3].contains("7 of 8 links"));
+    assert!(lines[3].contains("no signal at spine-1:3"), "{text}");
     let json = printed(&served, &["expect", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json[0]["lost_unix_ms"], 1_795_132_800_000_u64);

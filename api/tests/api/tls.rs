@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rsm_api::access::tls::{ClientTlsFiles, ServerTls, TlsFiles, client_config};
 use rsm_api::access::{AccessPolicy, Anonymous, Gate, NoAudit, Peer, RoleTable};
@@ -50,8 +51,41 @@ impl Authority {
         self.folder.path().join("ca.crt")
     }
 
+    /// Writes the list of revoked certificates, with these serial numbers.
+    fn revoke(&self, serials: &[u64]) -> PathBuf {
+        let revoked_certs = serials.iter().map(|&serial| RevokedCertParams {
+            serial_number: SerialNumber::from(serial),
+            revocation_time: date_time_ymd(2020, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: date_time_ymd(2020, 1, 1),
+            next_update: date_time_ymd(2100, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked_certs.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let list = list.signed_by(&self.issuer).unwrap();
+        let file = self.folder.path().join("ca.crl");
+        fs::write(&file, list.pem().unwrap()).unwrap();
+        file
+    }
+
     fn issue(&self, file: &str, name: &str, until: (i32, u8)) -> Issued {
+        self.issue_with_serial(file, name, until, None)
+    }
+
+    fn issue_with_serial(
+        &self,
+        file: &str,
+        name: &str,
+        until: (i32, u8),
+        serial: Option<u64>,
+    ) -> Issued {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.serial_number = serial.map(SerialNumber::from);
         params.not_before = date_time_ymd(2000, 1, 1);
         params.not_after = date_time_ymd(until.0, until.1, 1);
         let key = KeyPair::generate().unwrap();
@@ -95,6 +129,7 @@ impl Secured {
             certificate: server.certificate,
             key: server.key,
             client_ca: Some(authority.ca()),
+            client_crl: Some(authority.revoke(&[])),
         }));
         tls.reload().unwrap();
         let policy = AccessPolicy {
@@ -367,4 +402,35 @@ fn tokens_over_plain_tcp_from_afar_are_refused() {
     assert!(refused.message().contains("jwks_file"), "{refused}");
     let refused = gate.identify(&near, Some(b"Basic abc")).unwrap_err();
     assert!(refused.message().contains("Bearer"), "{refused}");
+}
+
+#[test]
+fn a_revoked_client_certificate_is_refused_from_the_next_reading_of_the_list_on() {
+    let secured = Secured::start("127.0.0.1", LONG);
+    let authority = &secured.authority;
+    let lost = authority.issue_with_serial("lost", "ops.example", LONG, Some(77));
+    let kept = authority.issue_with_serial("kept", "ops.example", LONG, Some(78));
+    let [lost, kept] = [lost, kept].map(|issued| authority.credentials(Some(&issued)));
+    let sweeps = |credentials| {
+        let connection = secured.connect(credentials);
+        connection.is_ok_and(|connection| secured.sweep(&connection).is_ok())
+    };
+    assert!(sweeps(&lost) && sweeps(&kept));
+    authority.revoke(&[76, 77]);
+    secured.tls.reload().unwrap();
+    assert!(!sweeps(&lost) && sweeps(&kept));
+    let anonymous = secured.connect(&authority.credentials(None)).unwrap();
+    assert!(secured.read(&anonymous).is_ok());
+    // A list that cannot be read leaves the one in force.
+    let file = authority.folder.path().join("ca.crl");
+    fs::write(&file, "no list").unwrap();
+    let error = secured.tls.reload().unwrap_err();
+    assert_eq!(error.path, file);
+    assert!(error.reason.contains("X509 CRL"), "{error}");
+    assert!(!sweeps(&lost) && sweeps(&kept));
+    // Nor does a list of another CA open what it does not know.
+    let other = Authority::new();
+    fs::copy(other.revoke(&[]), &file).unwrap();
+    secured.tls.reload().unwrap();
+    assert!(!sweeps(&lost) && !sweeps(&kept));
 }

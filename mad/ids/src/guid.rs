@@ -3,8 +3,8 @@ use std::str::FromStr;
 
 /// A 64-bit EUI-64 globally unique identifier of a node, port or system image (IBA 4.1.1).
 ///
-/// Zero is representable, because hardware reports it; it never identifies an object.
-/// Its text form is `0x` and sixteen lower-case hexadecimal digits.
+/// Zero is valid, because hardware reports it, but never identifies an object. The text form is
+/// `0x` and sixteen lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Guid(pub u64);
 

@@ -1,6 +1,6 @@
 //! Identifiers of an InfiniBand subnet, shared by every layer.
 //!
-//! These types carry no behaviour beyond their own range and text form, so that the routing library
+//! These types have no behaviour beyond their range and text form, so that the routing library
 //! (without MADs) and the MAD layer (without routing) use the same types.
 
 mod gid;

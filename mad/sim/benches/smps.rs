@@ -1,6 +1,6 @@
 //! Measures the number of SMPs that the simulator handles in a second of processor time: NodeInfo
-//! of every switch of a fat tree, by directed route and by LID, with as many requests in flight as
-//! a subnet manager has. Run with `cargo bench -p rsm-sim`.
+//! of every switch of a fat tree, by directed route and by LID, with a subnet manager's number of
+//! requests in flight. Run with `cargo bench -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,

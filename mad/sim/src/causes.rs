@@ -149,7 +149,7 @@ impl CauseAttribute for PortExtendedSpeedsCounters {
     }
 }
 
-/// The causes of the damage that makes `counter` increase by itself.
+/// The causes of the damage that makes `counter` grow.
 pub(crate) fn of_damage(counter: Counter) -> &'static [Cause] {
     match counter {
         Counter::SymbolError => &[Cause::CorrectableBlock, Cause::CorrectedSymbol],
@@ -170,7 +170,7 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
-    /// The record of a packet that reached a port that is no member of its partition.
+    /// The record of a packet that reached a port outside its partition.
     pub(crate) fn foreign(port: u32) -> Lost {
         Lost {
             port,

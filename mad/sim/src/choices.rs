@@ -64,11 +64,10 @@ struct Walk<'a> {
 }
 
 impl Sim {
-    /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID: switches with
+    /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID. Switches with
     /// adaptive routing send it by any port of the group, if adaptive routing applies to the
-    /// service level. As with [`Sim::probe`], the packet takes no time and changes nothing but
-    /// counters; the search for the [worst](Picks::Worst) outcome sends no packet and counts
-    /// nothing.
+    /// service level. Like a packet of [`Sim::probe`], it takes no time and changes only counters;
+    /// the search for the [worst](Picks::Worst) outcome sends no packet and counts nothing.
     ///
     /// # Errors
     /// The source does not exist or has no address.

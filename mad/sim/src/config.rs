@@ -90,10 +90,9 @@ pub struct SimConfig {
 /// The LIDs of virtual ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum VPortLids {
-    /// Each virtual port needs a LID of its own.
+    /// Each virtual port needs a separate LID.
     Own,
-    /// Each virtual port with an even index needs a LID of its own, and the next one shares that
-    /// LID.
+    /// Each virtual port with an even index needs a separate LID, and the next one shares that LID.
     ByIndex,
     /// All virtual ports use the LID of the port.
     #[default]
@@ -119,8 +118,8 @@ pub struct VPortsError {
     text: String,
 }
 
-/// The maximum number of virtual ports of a port that `vports=` accepts: as many as the largest
-/// adapters have.
+/// The maximum number of virtual ports of a port that `vports=` accepts: the number of the largest
+/// adapters.
 const VPORTS_MAX: u16 = 1024;
 
 impl SimConfig {

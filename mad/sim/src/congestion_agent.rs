@@ -36,8 +36,7 @@ pub struct CongestionAgent {
     pub sets: u64,
 }
 
-/// The agents by the index of their port: those of the end ports that a request or an operator has
-/// reached.
+/// The agents by the index of their port, for end ports that a request or an operator has reached.
 pub(crate) type CongestionAgents = HashMap<u32, CongestionAgent>;
 
 /// A request that an agent handles.

@@ -4,6 +4,7 @@ use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, LocalChanges, NodeDescription, Notice, NoticeType};
 use rsm_mad::wire::attr::{PortThreshold, Trap};
 use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::vendor::FirmwareVersion;
 use rsm_routing::netlist::{self, LinkSpeed, LinkWidth, MAX_DESCRIPTION, Netlist};
 
 use crate::error::SimError;
@@ -69,11 +70,11 @@ impl Sim {
     }
 
     /// Exchanges the cables in two ports, as a cabling mistake: each port is then connected to the
-    /// port that the other one was connected to. The links train. Nothing happens if the ports are
-    /// the ends of one cable.
+    /// other one's former peer. The links train. Nothing happens if the ports are the ends of one
+    /// cable.
     ///
     /// # Errors
-    /// There is no such port, or there is no cable in one of them.
+    /// There is no such port, or one of the ports has no cable.
     pub fn swap_cables(&mut self, a: (Guid, PortNum), b: (Guid, PortNum)) -> Result<(), SimError> {
         let a = self.fabric.find_cabled(a.0, a.1)?;
         let b = self.fabric.find_cabled(b.0, b.1)?;
@@ -180,7 +181,7 @@ impl Sim {
     /// Puts a new cable between two ports. The link trains.
     ///
     /// # Errors
-    /// There is no such port, or there is a cable in one of them.
+    /// There is no such port, or one of the ports already has a cable.
     pub fn add_cable(
         &mut self,
         a: (Guid, PortNum),
@@ -227,8 +228,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets the probability with which any packet, request or answer, is lost between nodes.
-    /// Packets that stay at their node are never lost.
+    /// Sets the probability that any packet, request or answer, is lost between nodes. Packets that
+    /// stay at their node are never lost.
     ///
     /// # Errors
     /// The number is not a probability.
@@ -237,10 +238,10 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets how likely a packet with this attribute is lost, besides.
+    /// Sets the additional probability that a packet with this attribute is lost.
     ///
     /// # Errors
-    /// Not a probability.
+    /// The number is not a probability.
     pub fn set_attribute_loss(
         &mut self,
         attribute: AttrId,
@@ -251,11 +252,11 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets how likely a packet is lost each time it crosses the link at a port, in either
-    /// direction.
+    /// Sets the probability that a packet is lost each time it crosses the link at a port, in
+    /// either direction.
     ///
     /// # Errors
-    /// Not a probability, no such port, or no cable in it.
+    /// The number is not a probability, or there is no such port or no cable in it.
     pub fn set_link_loss(
         &mut self,
         node: Guid,
@@ -270,11 +271,11 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets how likely a packet is lost each time it reaches a node's agent, to be answered or
-    /// forwarded.
+    /// Sets the probability that a packet is lost each time it reaches a node's agent, to be
+    /// answered or forwarded.
     ///
     /// # Errors
-    /// Not a probability, or no such node.
+    /// The number is not a probability, or there is no such node.
     pub fn set_node_loss(&mut self, node: Guid, probability: f64) -> Result<(), SimError> {
         let chance = chance(probability)?;
         let index = self.fabric.find_node(node)?;
@@ -282,19 +283,20 @@ impl Sim {
         Ok(())
     }
 
-    /// Sets how likely an agent's answer is sent twice.
+    /// Sets the probability that an agent's answer is sent twice.
     ///
     /// # Errors
-    /// Not a probability.
+    /// The number is not a probability.
     pub fn set_duplicates(&mut self, probability: f64) -> Result<(), SimError> {
         self.faults.duplicate = chance(probability)?;
         Ok(())
     }
 
-    /// Sets how likely an agent's answer is late, by up to [`late_by`](crate::SimConfig::late_by).
+    /// Sets the probability that an agent's answer is late, by up to
+    /// [`late_by`](crate::SimConfig::late_by).
     ///
     /// # Errors
-    /// Not a probability.
+    /// The number is not a probability.
     pub fn set_late(&mut self, probability: f64) -> Result<(), SimError> {
         self.faults.late = chance(probability)?;
         Ok(())
@@ -310,8 +312,20 @@ impl Sim {
         Ok(())
     }
 
+    /// Gives a node another firmware than its type has, as an update does.
+    ///
+    /// # Errors
+    /// There is no such node.
+    pub fn set_firmware(&mut self, node: Guid, version: FirmwareVersion) -> Result<(), SimError> {
+        let index = self.fabric.find_node(node)?;
+        let guid = self.fabric.node(index).guid;
+        self.firmware.insert(guid, version);
+        Ok(())
+    }
+
     /// Replaces the personality of a node by the part of `personality` that a node of its kind can
-    /// have. States and programmed tables stay; links run at the best common rate of both ends now.
+    /// have. States and programmed tables do not change; links now run at the best common rate of
+    /// both ends.
     ///
     /// # Errors
     /// There is no such node.
@@ -382,8 +396,8 @@ impl Sim {
     }
 
     /// Makes a node report other GUIDs than its own, as clones and unprogrammed hardware do.
-    /// Operations on the model use its own GUID. The links stay as they are: a device that changes
-    /// its GUID resets them, see [`Sim::power_off`] and [`Sim::power_on`].
+    /// Operations on the model use the node's own GUID. The links do not change; to reset them, as
+    /// a device that changes its GUID does, see [`Sim::power_off`] and [`Sim::power_on`].
     ///
     /// # Errors
     /// There is no such node.
@@ -399,7 +413,7 @@ impl Sim {
         Ok(())
     }
 
-    /// The GUIDs that a node reports.
+    /// The GUIDs that a node reports, or its own GUIDs by default.
     ///
     /// # Errors
     /// There is no such node.

@@ -32,7 +32,7 @@ pub enum DropReason {
     Silent,
     /// The M_Key did not match (IBA 14.2.4).
     MKey,
-    /// A port that the packet left or reached is no member of its partition, or both ends are
+    /// A port that the packet left or reached does not belong to its partition, or both ends are
     /// limited members (IBA 10.9.3).
     PKey,
     /// The CC_Key did not match (IBA A10.5).

@@ -1,8 +1,8 @@
 //! The processing of a directed-route SMP at one node (IBA 14.2.2).
 //!
-//! A request can go by LID to the node where its directed part starts (DrSLID set), as those of
-//! `ibportstate` and `smpquery -c` do; its answer goes by LID to DrSLID from there. A LID-routed
-//! part after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], because no known
+//! A request can go by LID to the node where its directed part starts (DrSLID set), as requests of
+//! `ibportstate` and `smpquery -c` do; its answer then goes by LID to DrSLID. A LID-routed part
+//! after the directed one (DrDLID set) is refused as [`DropReason::MixedRoute`], because no known
 //! program sends one.
 
 use rsm_ids::{Lid, PortNum};
@@ -96,7 +96,7 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
         }
     } else {
         match pointer {
-            // Here the directed part starts. An adapter's port is a node to itself.
+            // The directed part starts here. An adapter's port acts as a separate node.
             0 if count > 0 && starts_by_lid(smp) => {
                 let first = smp.initial_path()[1];
                 if !is_switch && first != entry.0 {

@@ -29,7 +29,7 @@ pub enum SimError {
     /// The node has no such port.
     #[error("node {guid} has no port {port}: it has {num_ports} external ports")]
     NoSuchPort {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
         /// The given port.
         port: PortNum,
@@ -39,39 +39,39 @@ pub enum SimError {
     /// The port has no address of its own: no client can attach to it, and the port sends nothing.
     #[error("port {port} of node {guid} is not an end port")]
     NotAnEndPort {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// The node is not a switch.
     #[error("node {guid} is not a switch")]
     NotASwitch {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
     },
     /// There is no cable in the port.
     #[error("port {port} of node {guid} is not cabled")]
     NotCabled {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// The port has a cable already.
     #[error("port {port} of node {guid} is cabled already")]
     AlreadyCabled {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// The port has a client already.
     #[error("port {port} of node {guid} has a client already")]
     AlreadyAttached {
-        /// The node.
+        /// The GUID of the node.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// Another node already has the GUID.
@@ -114,7 +114,7 @@ pub enum SimError {
     /// The netlist has more ports than the model can number.
     #[error("the fabric has more than {max} ports")]
     TooManyPorts {
-        /// The bound.
+        /// The maximum number.
         max: u32,
     },
 }

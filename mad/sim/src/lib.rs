@@ -53,6 +53,7 @@ mod congestion;
 mod congestion_agent;
 mod control;
 mod counters;
+mod device;
 mod directed;
 mod error;
 mod fabric;

@@ -19,14 +19,14 @@ const SELF_ACTIVATION: Duration = Duration::from_micros(5);
 impl Sim {
     /// Executes the effects that agents returned.
     pub(crate) fn take_effects(&mut self) {
-        // No effect causes a further effect, because agents are not involved.
+        // The effects cause no further effects, because agents are not involved.
         let mut effects = std::mem::take(&mut self.effects);
         for effect in effects.drain(..) {
             match effect {
                 Effect::LinkDown(port) => self.take_down(port, Some(port)),
                 Effect::Train(port) => self.train(port),
                 Effect::Armed(port) => self.note_armed(port),
-                Effect::Event(port, event) => self.tell_host(port, event),
+                Effect::Event(port, event) => self.send_event(port, event),
                 Effect::Trap(port, notice) => self.raise(port, notice),
                 Effect::LeaseStart(port) => {
                     let state = self.fabric.port_mut(port);
@@ -41,8 +41,8 @@ impl Sim {
         self.effects = effects;
     }
 
-    /// Handles a port that became Armed. If both ends of its link are Armed, those that activate by
-    /// themselves do so.
+    /// Handles a port that became Armed. If both ends of its link are Armed, ends that activate by
+    /// themselves become Active.
     fn note_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
@@ -153,7 +153,7 @@ impl Sim {
                 self.performance.count(end, Counter::LinkDowned, 1);
             }
             if was_up && by_set == Some(end) {
-                self.tell_host(end, PortEvent::Down);
+                self.send_event(end, PortEvent::Down);
             } else if was_up {
                 self.note_change(end, PortEvent::Down);
             }
@@ -177,7 +177,7 @@ impl Sim {
                 let notice = notice::link_state_change(&self.fabric, first_port);
                 self.raise(first_port, notice);
             }
-            None => self.tell_host(port, event),
+            None => self.send_event(port, event),
         }
     }
 }

@@ -28,8 +28,8 @@ use rsm_mad::transport::{
 use crate::error::SimError;
 use crate::sim::{AttachId, Sim};
 
-/// The maximum number of commands that wait for the simulation: 4096 datagrams, 1.3 MB. When it is
-/// reached, the channel refuses datagrams like a full send queue of an operating system, and
+/// The maximum number of commands that wait for the simulation: 4096 datagrams, 1.3 MB. At the
+/// maximum, the channel refuses datagrams like a full send queue of an operating system, and
 /// operations wait.
 const MAX_COMMANDS: usize = 4096;
 
@@ -77,9 +77,9 @@ pub enum LiveError {
     /// The port cannot have a client.
     #[error("cannot attach to port {port} of node {node}")]
     Attach {
-        /// The node.
+        /// The GUID of the node.
         node: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
         /// The reason.
         source: SimError,
@@ -89,7 +89,7 @@ pub enum LiveError {
     Stopped,
 }
 
-/// Runs `sim` in real time on a thread of its own.
+/// Runs `sim` in real time on a separate thread.
 ///
 /// The virtual time of `sim` continues from its present value, at the pace of the clock.
 ///
@@ -329,8 +329,8 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of the SA and of performance management of a [`SimTransport`], usable from any thread. It does no RMPP.
-/// Datagrams sent after the transport is dropped are lost.
+/// The sending half of the SA and of performance management of a [`SimTransport`], usable from any
+/// thread. It does no RMPP. Datagrams sent after the transport is dropped are lost.
 #[derive(Debug, Clone)]
 pub struct SimSaPort {
     commands: SyncSender<Command>,

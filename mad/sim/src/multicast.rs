@@ -28,13 +28,12 @@ pub struct MulticastProbe {
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
-    /// Sends a multicast data packet of 256 bytes from an end port, and returns what happens to the
-    /// copies of it. As with [`Sim::probe`], the packet takes no time and changes nothing but
-    /// counters.
+    /// Sends a multicast data packet of 256 bytes from an end port, and returns the fate of its
+    /// copies. Like a packet of [`Sim::probe`], it takes no time and changes only counters.
     ///
-    /// Switches forward it according to their multicast forwarding tables up to MulticastFDBTop, by
-    /// every port but the entry port, over links that carry data (see [`Sim::probe`]). Partitions
-    /// and loss are not considered.
+    /// Switches forward the packet by their multicast forwarding tables up to MulticastFDBTop,
+    /// through every port but the entry port, over links that carry data (see [`Sim::probe`]).
+    /// Partitions and loss are ignored.
     ///
     /// # Errors
     /// The source does not exist or has no address.

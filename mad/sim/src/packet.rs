@@ -11,7 +11,7 @@ use rsm_mad::wire::smp::Smp;
 use crate::directed;
 use crate::fabric::NONE;
 
-/// A management datagram with its packet headers and its present place in the fabric.
+/// A management datagram with its packet headers and its current place in the fabric.
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     pub(crate) mad: MadBytes,
@@ -19,26 +19,26 @@ pub(crate) struct Packet {
     pub(crate) slid: Lid,
     /// The destination LID; [`Lid::PERMISSIVE`] in an SMP whose whole route is directed.
     pub(crate) dlid: Lid,
-    /// The index of the port where the packet starts, last arrived, or is waiting.
+    /// The index of the port at which the packet started, arrived last, or waits.
     pub(crate) at: u32,
     /// The epoch of the node whose agent holds the packet.
     pub(crate) epoch: u32,
     pub(crate) sl: u8,
-    /// The P_Key, if it is no SMP.
+    /// The P_Key; unused in an SMP.
     pub(crate) p_key: PKey,
-    /// The time at which a client sent the packet, if a client sent it.
+    /// The time at which a client sent the packet; unused if an agent sent it.
     pub(crate) sent: Time,
-    /// The index of the port of that client.
+    /// The index of the sending client's port.
     pub(crate) sender: u32,
     /// Whether the packet has not yet left the node that sent it.
     pub(crate) origin: bool,
-    /// Whether the packet answers a request that never left this node; the LIDs of the packet are
-    /// not used then.
+    /// Whether the packet answers a request that never left this node, so that the packet's LIDs
+    /// are unused.
     pub(crate) home: bool,
 }
 
 impl Packet {
-    /// A packet with no place and no address yet.
+    /// Creates a packet without a place and an address.
     pub(crate) fn new(mad: MadBytes) -> Packet {
         Packet {
             mad,
@@ -75,12 +75,13 @@ impl Packet {
         self.header().class().is_subnet_management()
     }
 
-    /// Whether the agent of the node that the packet reaches forwards it.
+    /// Whether the agent of the node that the packet has reached forwards it.
     pub(crate) fn passes(&self) -> bool {
         self.is_directed() && !self.origin && !directed::ends_here(self.smp())
     }
 
-    /// Whether the packet is of RMPP, which carries messages longer than a datagram (IBA 13.6).
+    /// Whether the packet belongs to a class with RMPP, which carries messages longer than a
+    /// datagram (IBA 13.6).
     pub(crate) fn is_segment(&self) -> bool {
         self.header().class() == Class::SUBNET_ADMINISTRATION
             && RmppHeader::of(&self.mad).is_active()
@@ -95,18 +96,19 @@ impl Packet {
         }
     }
 
-    /// Whether the packet is of a class of general services for which every node has an agent.
+    /// Whether the packet belongs to a general service class for which every node has an agent.
     pub(crate) fn is_of_general_agent(&self) -> bool {
-        self.header().class() == Class::PERFORMANCE || self.is_congestion_control()
+        let class = self.header().class();
+        matches!(class, Class::PERFORMANCE | Class::VENDOR_DEVICE) || self.is_congestion_control()
     }
 
-    /// Whether the packet is of congestion control.
+    /// Whether the packet belongs to the congestion control class.
     pub(crate) fn is_congestion_control(&self) -> bool {
         self.header().class() == Class::CONGESTION_CONTROL
     }
 }
 
-/// The packets in flight by their index; slots are reused.
+/// The packets in flight, by index; slots are reused.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,

@@ -2,7 +2,7 @@
 //!
 //! General service datagrams and the data packets of [probes](Sim::probe) count on each link that
 //! they cross, and where they are lost; SMPs do not. A [symptom](Sim::set_errors) makes a counter
-//! increase by itself.
+//! grow without traffic.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
@@ -13,8 +13,10 @@ use rsm_mad::wire::perf::{
     PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record, SaCapabilityMask, SaCapabilityMask2};
+use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
 use crate::causes::{CauseAttribute, Lost};
+use crate::device::usual_firmware;
 use crate::error::SimError;
 use crate::route::Way;
 use crate::sim::Sim;
@@ -140,6 +142,24 @@ impl Sim {
         }
         let packet = self.packets.get_mut(index);
         *PerfMad::from_bytes_mut(&mut packet.mad).data_mut() = data;
+        Ok(())
+    }
+
+    /// Answers a request of the vendor's class of NVIDIA devices at its destination: GeneralInfo.
+    pub(crate) fn answer_device(&mut self, index: u32) -> Result<(), Status> {
+        let packet = self.packets.get(index);
+        let node = self.fabric.node_of(self.fabric.address_port(packet.at));
+        let (header, usual) = (packet.header(), usual_firmware(&node.info));
+        let usual = usual.filter(|_| header.attribute() == GENERAL_INFO);
+        let usual = usual.ok_or(Status::UNSUPPORTED_METHOD_ATTRIBUTE)?;
+        if header.method() != Method::GET {
+            return Err(Status::UNSUPPORTED_METHOD);
+        }
+        let own = self.firmware.get(&node.guid).copied();
+        let packet = self.packets.get_mut(index);
+        let mad = GeneralInfoMad::from_bytes_mut(&mut packet.mad);
+        mad.set_firmware(own.unwrap_or(usual))
+            .set_psid(b"MT_SIMULATED");
         Ok(())
     }
 

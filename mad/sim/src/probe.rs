@@ -12,7 +12,7 @@ use crate::tally::Load;
 pub enum Probe {
     /// The packet reached the port that holds the LID.
     Delivered {
-        /// The node.
+        /// The GUID of the node.
         node: Guid,
         /// The port; 0 on a switch.
         port: PortNum,
@@ -45,7 +45,7 @@ impl Probe {
     }
 }
 
-/// The default payload of a probe in bytes: that of a management datagram.
+/// The default payload of a probe in bytes, equal to that of a management datagram.
 pub(crate) const PAYLOAD: u16 = 256;
 
 impl Sim {

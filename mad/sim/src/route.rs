@@ -16,8 +16,7 @@ pub(crate) const MAX_SWITCHES: u32 = 64;
 pub(crate) enum Traffic {
     /// An SMP, which travels on VL15 and passes every link that is up.
     Management,
-    /// Any other packet: it needs Active links, VLs in operation, and links whose MTU is large
-    /// enough.
+    /// A data packet, which needs Active links, operational VLs, and links with a sufficient MTU.
     Data {
         sl: u8,
         payload: u16,
@@ -27,7 +26,7 @@ pub(crate) enum Traffic {
 }
 
 impl Traffic {
-    /// The payload in bytes; for an SMP that of a datagram.
+    /// The payload in bytes; for an SMP, the payload of a datagram.
     pub(crate) fn payload(self) -> u16 {
         match self {
             Traffic::Management => MAD_LEN as u16,
@@ -119,8 +118,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Whether a port belongs to a switch, enforces partitions, and is no member of the packet's
-/// partition.
+/// Whether a port belongs to a switch, enforces partitions, and is outside the packet's partition.
 fn is_foreign(fabric: &Fabric, port: u32, traffic: Traffic) -> bool {
     let Some(key) = traffic.key() else {
         return false;

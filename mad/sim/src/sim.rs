@@ -7,6 +7,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound, PortEvent, SendFailure};
 use rsm_mad::wire::header::{Class, MadHeader};
+use rsm_mad::wire::vendor::FirmwareVersion;
 use rsm_routing::netlist::Netlist;
 
 use crate::agent::Effect;
@@ -35,7 +36,7 @@ pub(crate) struct AttachedClient {
     send_free: Time,
     /// Whether only responses to waiting requests are delivered.
     matches: bool,
-    /// The waiting requests, by their class and the low half of their transaction identifier. For
+    /// The waiting requests, by class and the low half of the transaction identifier. Used for
     /// look-ups only, never iterated.
     waiting: HashMap<(Class, u32), u64>,
     serial: u64,
@@ -58,8 +59,10 @@ pub struct Sim {
     pub(crate) clients: Vec<AttachedClient>,
     pub(crate) counters: SimCounters,
     pub(crate) performance: Performance,
-    /// The agents of congestion control. For look-ups only, never iterated.
+    /// The agents of congestion control. Used for look-ups only, never iterated.
     pub(crate) congestion: CongestionAgents,
+    /// Firmware of the nodes that have another one than their type. For look-ups only.
+    pub(crate) firmware: HashMap<Guid, FirmwareVersion>,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
@@ -89,6 +92,7 @@ impl Sim {
             counters: SimCounters::default(),
             performance: Performance::default(),
             congestion: CongestionAgents::default(),
+            firmware: HashMap::new(),
             faults: FabricFaults::default(),
             journal: None,
             rng: Rng::new(seed),
@@ -166,7 +170,7 @@ impl Sim {
     /// Sends a datagram as an operating system does: if `timeout` is not zero, the host waits for a
     /// response, and if none arrives in time, the client receives [`Inbound::SendFailed`].
     ///
-    /// From the first use on, responses without a waiting request do not reach this client; they
+    /// From the first call on, responses without a waiting request do not reach this client; they
     /// are counted as [`DropReason::TooLate`].
     pub fn send_with_timeout(
         &mut self,
@@ -336,7 +340,7 @@ impl Sim {
     }
 
     /// Sends the event to the client at a port, if there is one.
-    pub(crate) fn tell_host(&mut self, port: u32, event: PortEvent) {
+    pub(crate) fn send_event(&mut self, port: u32, event: PortEvent) {
         let client = self.fabric.port(port).client;
         if client != NONE {
             self.put_out(client, Inbound::Port(event));

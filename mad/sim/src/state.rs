@@ -215,8 +215,7 @@ impl Sim {
         Ok(mask >> bit & 1 != 0)
     }
 
-    /// The P_Keys in a port's table, up to the last block that was written; after power-on 0xFFFF
-    /// alone.
+    /// The P_Keys in a port's table, up to the last written block; after power-on, only 0xFFFF.
     ///
     /// # Errors
     /// There is no such port.

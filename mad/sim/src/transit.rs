@@ -76,8 +76,9 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 impl Sim {
     /// Sends a packet out of the port where it starts.
     ///
-    /// A LID-routed packet crosses the whole fabric now, by the present tables, and only arrives
-    /// later. The difference to reality is a few microseconds; it saves an event for every switch.
+    /// A LID-routed packet crosses the whole fabric at once, by the present tables, and only
+    /// arrives later. The deviation from reality is a few microseconds; it saves an event for every
+    /// switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -90,7 +91,7 @@ impl Sim {
         let is_switch = node.is_switch();
         let own = self.fabric.port(packet.at).number;
         match directed::originate(packet.smp_mut()) {
-            // A port of an adapter acts as a node of its own: the only exit is the client's port.
+            // A port of an adapter acts as a separate node: the only exit is the client's port.
             Step::Exit(exit) if !is_switch && exit.0 != own => {
                 self.lose(index, DropReason::BadPath);
             }
@@ -194,7 +195,7 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
-    /// An answer has come to the start of its directed part, and goes on to DrSLID.
+    /// Handles an answer that has come to the start of its directed part, and continues to DrSLID.
     fn leave_by_lid(&mut self, index: u32) {
         let at = self.packets.get(index).at;
         let address = self.fabric.address_port(at);
@@ -334,8 +335,8 @@ impl Sim {
         self.take_effects();
     }
 
-    /// Handles a request of performance management or congestion control, which needs no M_Key but
-    /// a P_Key.
+    /// Handles a request of performance management, congestion control or the vendor's class,
+    /// which needs no M_Key but a P_Key.
     fn at_general_agent(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
@@ -351,9 +352,10 @@ impl Sim {
         if !is_member {
             return self.lose_foreign(index, address);
         }
-        let refusal = match self.packets.get(index).is_congestion_control() {
-            true => self.answer_congestion(index).err(),
-            false => self.answer_performance(index).err().map(Into::into),
+        let refusal = match self.packets.get(index).header().class() {
+            Class::CONGESTION_CONTROL => self.answer_congestion(index).err(),
+            Class::VENDOR_DEVICE => self.answer_device(index).err().map(Into::into),
+            _ => self.answer_performance(index).err().map(Into::into),
         };
         match refusal {
             None => self.answer(index, Status::OK),
@@ -415,9 +417,9 @@ impl Sim {
     }
 
     /// Handles a packet that has reached `port`, which has no client. The node answers a Get or a
-    /// Set of a general service: no agent here has its class, method and attribute (IBA 13.4.7).
-    /// Other packets are lost, and so are requests to the SA: it runs only while its process does,
-    /// and the node does not know whether it runs.
+    /// Set of a general service, because no agent here has the class, method and attribute (IBA
+    /// 13.4.7). Other packets are lost, and so are requests to the SA: the SA runs only while its
+    /// process does, and the node does not know whether it runs.
     fn refuse(&mut self, index: u32, port: u32) {
         let packet = self.packets.get(index);
         let header = packet.header();
@@ -431,7 +433,7 @@ impl Sim {
         self.answer(index, Status::UNSUPPORTED_METHOD_ATTRIBUTE);
     }
 
-    /// Ends a packet at a port that is no member of the packet's partition.
+    /// Ends a packet at a port outside the packet's partition.
     fn lose_foreign(&mut self, index: u32, port: u32) {
         self.count_lost(&Lost::foreign(port));
         self.lose(index, DropReason::PKey);

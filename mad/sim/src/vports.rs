@@ -41,7 +41,7 @@ pub enum VPortProbe {
     /// The port that the packet reached has no Active virtual port with the GUID of the packet's
     /// DGID.
     NoSuchGid,
-    /// The virtual port is no member of the partition.
+    /// The virtual port does not belong to the partition.
     PKey,
 }
 
@@ -124,8 +124,8 @@ impl Sim {
     }
 
     /// Writes a block of the GUID table of a virtual port, as its host does; the first GUID of
-    /// block 0 stays. The port reports the change to the manager. If there is no such virtual port,
-    /// nothing happens.
+    /// block 0 does not change. The port reports the change to the manager. Nothing happens if
+    /// there is no such virtual port.
     ///
     /// # Errors
     /// There is no such end port, or it belongs to a switch.
@@ -194,8 +194,8 @@ impl Sim {
         Ok(self.fabric.vports.get(&at).map(|vports| vports.info))
     }
 
-    /// The QoSConfigSL of a host's port, or of the virtual port with index `vport` of it; all zero
-    /// if nothing was set or there is no such virtual port.
+    /// The QoSConfigSL of a host's port, or of its virtual port with index `vport`; all zero if
+    /// nothing was set or there is no such virtual port.
     ///
     /// # Errors
     /// There is no such end port, or it belongs to a switch.
@@ -248,8 +248,7 @@ impl Sim {
     }
 
     /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
-    /// partition. As with [`Sim::probe`], the packet takes no time and changes nothing but
-    /// counters.
+    /// partition. Like a packet of [`Sim::probe`], it takes no time and changes only counters.
     ///
     /// # Errors
     /// The source's port does not exist or has no address.

@@ -23,7 +23,7 @@ pub struct ClientConfig {
     /// The longest timeout of an attempt.
     pub timeout_ceiling: Duration,
     /// The time for which the client sends nothing to a target after a BUSY answer, doubled with
-    /// every further attempt; also the time to wait after the transport failed to send. At most the
+    /// every further attempt, and the time to wait after the transport failed to send; at most the
     /// ceiling.
     pub busy_delay: Duration,
     /// The generation before the first generation of transaction identifiers. A process that starts

@@ -72,8 +72,9 @@ impl<C> Transaction<C> {
         self.attempts - self.excused
     }
 
-    /// Whether one more attempt may be excused. In a request with several keys none may: the next
-    /// attempt has the next key, and sending it without need would be a key violation.
+    /// Whether one more attempt may be excused. An attempt of a request with several keys may not:
+    /// the next attempt has the next key, and sending that key without need would be a key
+    /// violation.
     fn may_be_excused(&self) -> bool {
         self.excused < MAX_EXCUSED && self.request.m_keys.count() <= 1
     }
@@ -92,8 +93,8 @@ pub enum Handled<C> {
     Deferred,
     /// A response to no pending request; the client counts it and ignores it otherwise.
     Stale,
-    /// The datagram is no response to a subnet management request but a trap, a request of another
-    /// subnet manager, or a datagram of another class: the caller handles it.
+    /// The datagram is no response to a subnet management request. It is a trap, a request of
+    /// another subnet manager, or a datagram of another class, which the caller handles.
     Unsolicited,
 }
 
@@ -106,7 +107,7 @@ pub struct Client<C> {
     timers: Timers,
     tids: Tids,
     window: Window,
-    /// The round trip of all targets that are no outliers.
+    /// The round trip of all targets except outliers.
     round_trip: RoundTrip,
     outliers: Outliers,
     loss: LossRate,
@@ -315,8 +316,8 @@ impl<C> Client<C> {
     /// Handles all timers due at `now`. [`Client::poll_completion`] returns any completions.
     ///
     /// Pass all datagrams that have arrived to [`Client::handle`] first. If the first timer is
-    /// overdue by 10 ms or more, the owner was short of processor time: what it sent before is sent
-    /// again when it times out, and does not count as unanswered.
+    /// overdue by 10 ms or more, the owner was short of processor time: attempts sent before are
+    /// repeated when they time out, and do not count as unanswered.
     pub fn handle_deadline(&mut self, now: Time) {
         self.note_lateness(now);
         while let Some(index) = self.timers.pop_due(now) {
@@ -455,7 +456,7 @@ impl<C> Client<C> {
         let (sent, known) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // The time at which that attempt was sent is no longer known; it was before this one.
+            // The time of that attempt is no longer known; it was before this one.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);

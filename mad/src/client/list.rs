@@ -1,6 +1,6 @@
 use super::slab::NONE;
 
-/// The ends of one list. Many lists share one [`Links`].
+/// The ends of a list. Many lists share one [`Links`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List {
     head: u32,

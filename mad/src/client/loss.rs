@@ -64,8 +64,8 @@ impl LossRate {
         (self.rate() * 1000.0) as u32
     }
 
-    /// The number of rounds of `attempts` until losses alone no longer explain that all of them
-    /// stayed unanswered; at most `most`.
+    /// The number of rounds of `attempts` until losses no longer suffice to explain that all of
+    /// them stayed unanswered; at most `most`.
     pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
         let unlucky = power(self.rate(), attempts);
         let mut chance = unlucky;
@@ -160,8 +160,8 @@ impl Tolerance {
         f64::from(self.lost) / f64::from(self.total().max(1))
     }
 
-    /// The difference between two rates, each measured with so many attempts, that chance can
-    /// explain.
+    /// The difference from the tolerated rate that chance can explain, given the numbers of
+    /// attempts over which both rates were measured.
     fn slack(&self) -> f64 {
         let weight = 1.0 / f64::from(self.total().max(1)) + 1.0 / f64::from(self.measured);
         DEVIATIONS * (self.tolerated * (1.0 - self.tolerated) * weight).sqrt()
@@ -195,7 +195,8 @@ impl Tolerance {
         Verdict::Random
     }
 
-    /// The number of retries of a request that the tolerated losses alone explain, at most `most`.
+    /// The number of retries of a request that the tolerated losses suffice to explain, at most
+    /// `most`.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         let mut chance = self.tolerated;
         let mut retries = 0;
@@ -207,7 +208,7 @@ impl Tolerance {
     }
 }
 
-/// `base`, from 0 to 1, to the power of `exponent`. It is computed by multiplication, so that every
+/// `base`, from 0 to 1, to the power of `exponent`, computed by multiplication so that every
 /// machine has the same result.
 fn power(base: f64, exponent: u32) -> f64 {
     (0..exponent.min(1024)).fold(1.0, |product, _| product * base)

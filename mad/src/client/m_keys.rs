@@ -12,10 +12,10 @@ impl MKeys {
     /// The maximum number of keys: the usual number of attempts of a request tries each of them.
     pub const MAX: usize = 4;
 
-    /// No M_Key.
+    /// The set without an M_Key.
     pub const NONE: MKeys = MKeys::one(0);
 
-    /// Only this key; 0 means no key.
+    /// The set of only this key; 0 means no key.
     pub const fn one(key: u64) -> MKeys {
         MKeys {
             keys: [key; MKeys::MAX],

@@ -2,14 +2,14 @@
 //!
 //! The owner submits [requests](Request), sends the datagrams of [`Client::poll_transmit`], passes
 //! on inbound datagrams, and calls [`Client::handle_deadline`] at [`Client::next_deadline`]. Every
-//! request ends in exactly one [`Completion`], or its owner takes it back. Equal calls at equal
+//! request ends in exactly one [`Completion`], unless its owner withdraws it. Equal calls at equal
 //! times produce equal datagrams.
 //!
 //! * **Order**: three priorities; within one, targets take turns. At most
-//!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, for an agent is a
-//!   small processor with a small queue, and at most a window of requests over all. The window
-//!   grows while round trips stay constant and halves on loss, unless the smallest window loses as
-//!   much.
+//!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, because an agent is a
+//!   small processor with a small queue, and at most a window of requests over all targets. The
+//!   window grows while round trips stay constant and halves on loss, unless the smallest window
+//!   loses as much.
 //! * **Slow targets**: a target that answers later than the others, or loses more requests, has
 //!   timeouts by its own round trips and one request at a time. The other targets are not
 //!   affected.
@@ -54,6 +54,6 @@ pub use stats::ClientStats;
 
 /// The maximum number of requests that a client holds, waiting and out.
 ///
-/// At about half a kilobyte each that is 16 MB. A sweep keeps far fewer pending than the fabric has
-/// ports; when the client is full, [`Client::submit`] returns the request for a later attempt.
+/// At about half a kilobyte each, they take 16 MB. A sweep keeps far fewer pending than the fabric
+/// has ports; a full client returns the request from [`Client::submit`] for a later attempt.
 pub const MAX_PENDING: usize = 32_768;

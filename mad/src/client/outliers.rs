@@ -7,9 +7,9 @@ use super::ClientConfig;
 use super::rtt::RoundTrip;
 use crate::Time;
 
-/// The maximum number of slow or lossy targets in the table. When it is full, the client drops the
-/// least recently active target and has to recognise it again later. At 100 bytes each the table
-/// has 100 kB.
+/// The maximum number of slow or lossy targets in the table. If it is full, the client drops the
+/// least recently active target and has to recognise that target again later. At 100 bytes each,
+/// the table takes 100 kB.
 const REMEMBERED: usize = 1024;
 
 /// The number of losses after which the client assumes that a target drops requests that arrive too
@@ -20,8 +20,7 @@ const LOSSES_TELLING: u8 = 2;
 /// longer than half the shortest timeout.
 const SLOW_FACTOR: u32 = 4;
 
-/// The number of prompt answers in a row after which a target is no longer treated as slow or
-/// lossy.
+/// The number of consecutive prompt answers after which a target no longer counts as slow or lossy.
 const CALM: u8 = 32;
 
 /// The share of lost attempts over all targets, in permille, from which on a loss says nothing
@@ -48,8 +47,8 @@ impl Outlier {
     }
 }
 
-/// The targets that answer later than others, or drop requests that others accept. Each of them has
-/// a timeout of its own and gets one request at a time, and neither its round trips nor its losses
+/// The targets that answer later than others, or drop requests that others accept. Each has a
+/// separate timeout and gets one request at a time, and neither its round trips nor its losses
 /// affect the estimates of the fabric.
 #[derive(Debug)]
 pub(super) struct Outliers {

@@ -92,6 +92,25 @@ impl Routes {
         }
     }
 
+    /// The routes to an agent, in the order of attempts: by LID, if one is given, then by directed
+    /// routes.
+    pub fn to_agent(
+        lid: Option<Lid>,
+        path: DirectedPath,
+        alternate: Option<DirectedPath>,
+    ) -> Routes {
+        let directed = [Some(path), alternate]
+            .into_iter()
+            .flatten()
+            .map(Route::from);
+        let mut ways = lid.map(Route::from).into_iter().chain(directed);
+        let mut routes = Routes::new(ways.next().unwrap_or(Route::Directed(path)));
+        for way in ways {
+            routes.push(way);
+        }
+        routes
+    }
+
     /// Adds an alternate; `false`, with nothing added, when there are [`Routes::MAX`] already.
     pub fn push(&mut self, alternate: impl Into<Route>) -> bool {
         match self.routes.get_mut(usize::from(self.len)) {
@@ -149,7 +168,7 @@ pub struct Request<C> {
     /// The priority of the request.
     pub priority: Priority,
     /// The number of times that the client may use up the [retries](super::ClientConfig::retries),
-    /// at least 1, as long as recent losses alone explain that no attempt was answered.
+    /// at least 1, as long as recent losses suffice to explain that no attempt was answered.
     pub rounds: u8,
     /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt waits
     /// at least this long before the target counts as silent.
@@ -169,6 +188,23 @@ impl<C> Request<C> {
     pub(super) fn left_lid_route(&self, attempt: u8) -> bool {
         let is_by_lid = |attempt| matches!(self.route(attempt), Route::Lid(_));
         !is_by_lid(attempt) && (0..attempt).any(is_by_lid)
+    }
+
+    /// This request with another value for its [`Completion`].
+    pub fn with_context<D>(self, context: D) -> Request<D> {
+        Request {
+            target: self.target,
+            routes: self.routes,
+            method: self.method,
+            attribute: self.attribute,
+            modifier: self.modifier,
+            m_keys: self.m_keys,
+            data: self.data,
+            priority: self.priority,
+            rounds: self.rounds,
+            response_time: self.response_time,
+            context,
+        }
     }
 
     /// A Get of an attribute, with normal priority and without a key.
@@ -259,7 +295,7 @@ pub struct Completion<C> {
     pub m_key: u64,
 }
 
-/// The response of the target. Its status may be an error: see [`Response::status`].
+/// The response of the target. The status may be an error: see [`Response::status`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Response {
     /// The attribute of the response.

@@ -22,14 +22,14 @@ struct Target {
 /// Selects the next request.
 ///
 /// Requests of a higher priority go first; within a priority, targets take turns, and requests to
-/// one target keep their order. A target with as many requests out as its cap is in no ready list,
-/// so that its waiting requests cost nothing. Requests and targets are small indices; all lists are
+/// one target keep their order. A target at its cap of requests out is in no ready list, so that
+/// its waiting requests cost nothing. Requests and targets are small indices; all lists are
 /// intrusive.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     cap: u16,
     targets: Slab<Target>,
-    /// The index of each target by its number. It is never iterated, so that its order has no
+    /// The index of each target by its number. The map is never iterated, so that its order has no
     /// effect.
     index: HashMap<u64, u32>,
     requests: Links,

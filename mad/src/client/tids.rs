@@ -40,8 +40,8 @@ struct Slot {
 /// Allocates transaction identifiers and finds the transaction of an answer.
 ///
 /// An identifier has 32 bits, because the kernel uses the other 32: the low 16 are a slot, the high
-/// 16 the slot's generation, one for each datagram sent. Therefore every attempt has an identifier
-/// of its own: the kernel never takes a retry for a duplicate, an answer identifies its attempt,
+/// 16 the slot's generation, one for each datagram sent. Every attempt therefore has a different
+/// identifier: the kernel never takes a retry for a duplicate, an answer identifies its attempt,
 /// and a late answer is recognised because the slot has a newer generation.
 #[derive(Debug)]
 pub(super) struct Tids {
@@ -81,8 +81,8 @@ impl Tids {
         }
     }
 
-    /// A slot for the transaction at `index` of the slab. The client holds at most half as many
-    /// transactions as slots can exist.
+    /// Opens a slot for the transaction at `index` of the slab. The client holds at most half as
+    /// many transactions as slots can exist.
     pub(super) fn open(&mut self, index: u32) -> u16 {
         if self.free.len() <= SPARE_SLOTS {
             self.grow(INITIAL_SLOTS);

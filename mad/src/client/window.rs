@@ -7,9 +7,9 @@ const FLAT_FACTOR: u64 = 2;
 /// Round trips also count as constant up to this many nanoseconds above the lowest one, because
 /// scheduling on the local host varies.
 const FLAT_SLACK: u64 = 50_000;
-/// With every answer, the lowest round trip rises by this fraction (a shift) of the difference, so
-/// that a fabric that became slower for good, by a longer path or a slower adapter, counts as
-/// constant again after some thousand answers.
+/// The fraction (a shift) of the difference by which the lowest round trip rises with every answer:
+/// a fabric that became slower for good, by a longer path or a slower adapter, counts as constant
+/// again after some thousand answers.
 const FORGET_SHIFT: u32 = 12;
 
 /// The window: the number of requests that may be out at a time, over all targets.
@@ -20,11 +20,11 @@ const FORGET_SHIFT: u32 = 12;
 /// A loss halves it, but only once for all attempts sent before the last halving, because their
 /// losses are one and the same congestion.
 ///
-/// The client decides which attempts are lost: those followed by an answered attempt of the same
+/// The client decides which attempts are lost: attempts followed by an answered attempt of the same
 /// request. A node that never answers is no evidence about load, and must not slow the others down.
 ///
 /// Losses without load, for example of bad cables, would keep the window at its minimum for good.
-/// Therefore the window counts losses at the minimum and tolerates that rate from then on; only
+/// The window therefore counts losses at the minimum and tolerates that rate from then on; only
 /// losses beyond it halve the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
@@ -84,7 +84,7 @@ impl Window {
         self.halvings
     }
 
-    /// A request has to wait because as many as the window allows are out.
+    /// Records that a request has to wait because the window is full.
     pub(super) fn note_limited(&mut self) {
         self.limited = true;
     }
@@ -170,8 +170,8 @@ impl Window {
         self.peak = None;
     }
 
-    /// The number of retries of a request whose timeout is no longer than that of the first
-    /// attempt, at most `most`.
+    /// The number of retries of a request whose timeout does not exceed that of the first attempt,
+    /// at most `most`.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         self.tolerance.plain_retries(most)
     }

@@ -33,7 +33,7 @@ pub const MAX_MAKING: usize = 256 << 20;
 /// host runs one or two.
 const MAX_MADE: [usize; 2] = [1024, 16];
 
-/// The number of bytes of such a message that are made in one turn.
+/// The number of bytes of such a message that are generated in one turn.
 const CHUNK: usize = 16 << 10;
 
 /// The time to wait when the transport has no room.
@@ -81,10 +81,10 @@ pub enum Left {
     Blocked,
 }
 
-/// Messages of the SA through a port, by the RMPP of the transport or else by an [`Rmpp`] of its
-/// own.
+/// Messages of the SA through a port, by the RMPP of the transport or else by the messenger's own
+/// [`Rmpp`].
 ///
-/// The owner calls it as it would call [`Rmpp`], but the messenger itself sends the datagrams.
+/// The owner calls it like [`Rmpp`], but the messenger itself sends the datagrams.
 pub struct Messenger {
     port: Arc<dyn SaPort>,
     way: Way,
@@ -137,7 +137,7 @@ impl Messenger {
         }
     }
 
-    /// The port.
+    /// The port through which the messenger sends.
     pub fn port(&self) -> &Arc<dyn SaPort> {
         &self.port
     }

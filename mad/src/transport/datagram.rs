@@ -10,7 +10,7 @@ use crate::wire::header::Class;
 /// The Q_Key of QP 1 that every general-service agent listens with (IBA 10.2.4).
 pub const GENERAL_SERVICE_QKEY: u32 = 0x8001_0000;
 
-/// One management datagram and the address of its remote end.
+/// A management datagram with the address of its remote end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Datagram {
     /// The 256 bytes on the wire.
@@ -141,7 +141,7 @@ pub enum PortEvent {
     /// The port changed from Armed or Active to Init without a reading of Down in between: its link
     /// trained again, and the node at the other end may have been reset.
     Retrained,
-    /// The device was removed. Nothing more arrives until the transport is opened again.
+    /// The device was removed. Nothing more arrives until the transport has been reopened.
     Gone,
     /// The port's base LID or LMC changed.
     LidChanged,

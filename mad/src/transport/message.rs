@@ -11,11 +11,11 @@ pub use crate::wire::sa::{SA_DATA_LEN, SA_HEADER_LEN};
 
 /// One message of the SA and the address of its remote end.
 ///
-/// A message is the headers of its first datagram and the data of all of them: the form in which
-/// the Linux MAD layer reads and writes it where the kernel does RMPP. With the RMPP flag ACTIVE
-/// set, the data may have any length, and the sender of the message fills in no other field of the
-/// RMPP header. With ACTIVE clear, the message is a single datagram, and zeroes follow data shorter
-/// than [`SA_DATA_LEN`].
+/// A message consists of the headers of its first datagram and the data of all its datagrams: if
+/// the kernel does RMPP, the Linux MAD layer reads and writes messages in this form. With the RMPP
+/// flag ACTIVE set, the data may have any length, and the creator of the message fills in no other
+/// field of the RMPP header. With ACTIVE clear, the message is a single datagram, and data shorter
+/// than [`SA_DATA_LEN`] are padded with zeroes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     /// The headers and the data, at least [`SA_HEADER_LEN`] bytes.
@@ -33,7 +33,7 @@ impl Message {
         }
     }
 
-    /// The common header; `None` if the bytes are too few for one.
+    /// The common header; `None` if the message is shorter than a header.
     pub fn header(&self) -> Option<&MadHeader> {
         Some(MadHeader::ref_from_prefix(&self.bytes).ok()?.0)
     }
@@ -72,14 +72,14 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
         .is_some_and(|(rmpp, _)| rmpp.is_active())
 }
 
-/// A source of data that are made while the message is sent, so that an answer of any length takes
-/// the memory of one window.
+/// A source of data that are generated while the message is sent, so that an answer of any length
+/// takes the memory of one window.
 pub trait Source: Send {
     /// Writes the next bytes into `room`, which is not empty. It may write few or no bytes before
-    /// the end of the data, so that other messages have their turn if few bytes need much work.
+    /// the end of the data, so that other messages get their turn when few bytes need much work.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
-    /// The number of bytes that remain; `None` if it is not known without making them.
+    /// The number of remaining bytes; `None` if only generating them would tell.
     fn remaining(&self) -> Option<u64>;
 }
 

@@ -1,13 +1,13 @@
-//! How datagrams leave and reach this process.
+//! The ways by which datagrams leave and reach this process.
 //!
-//! A transport has two halves. The sending half is a value that implements [`Transport`]; the
-//! receiving half is a [`Sink`], given when the transport is opened and called from a thread of the
-//! transport's own. Decorators wrap both: they implement [`Transport`] around another one and wrap
-//! the sink before it is handed on.
+//! A transport has two halves. The sending half is a value that implements [`Transport`]. The
+//! receiving half is a [`Sink`], which is passed in when the transport is opened, and called from a
+//! thread of the transport. Decorators wrap both: they implement [`Transport`] around another one
+//! and wrap the sink before they pass it on.
 //!
-//! The SA has halves of its own, see [`SaPort`] and [`Sinks`]; a
-//! [`Messenger`](crate::messenger::Messenger) makes messages of them. Performance management also
-//! has halves of its own, see [`PerformancePort`].
+//! The SA has separate halves (see [`SaPort`] and [`Sinks`]), and a
+//! [`Messenger`](crate::messenger::Messenger) converts their datagrams to messages. Performance
+//! management also has separate halves; see [`PerformancePort`].
 
 mod datagram;
 pub mod fault;
@@ -43,9 +43,9 @@ pub trait Transport: Send {
     /// Sends one datagram.
     ///
     /// A response that arrives within `timeout` is delivered; if none arrives,
-    /// [`Inbound::SendFailed`] follows. Zero means that no response is expected, as for responses,
-    /// TrapRepress and Send; a response to such a datagram is lost. The transport owns the upper 32
-    /// bits of the transaction identifier, except in responses.
+    /// [`Inbound::SendFailed`] follows. A zero timeout means that no response is expected, as for
+    /// responses, TrapRepress and Send; a response to such a datagram is lost. The transport owns
+    /// the upper 32 bits of the transaction identifier, except in responses.
     ///
     /// # Errors
     /// The datagram was not sent; no [`Inbound::SendFailed`] follows.
@@ -68,7 +68,7 @@ pub enum SendError {
     /// The transport has no agent for the datagram's class.
     #[error("no agent is registered for datagrams of class {class}")]
     UnsupportedClass {
-        /// The class.
+        /// The class of the datagram.
         class: Class,
     },
     /// The transport is closed, because the device vanished or it was shut down.

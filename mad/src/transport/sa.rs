@@ -1,9 +1,8 @@
-//! The SA's halves of a transport, and those of performance management, beside those of subnet
+//! The halves of a transport for the SA and for performance management, beside those for subnet
 //! management.
 //!
-//! Datagrams of the SA arrive at a sink of their own and leave by a sending half of their own, from
-//! any thread: a host's request never waits for the subnet manager, nor the subnet manager for a
-//! host.
+//! Datagrams of the SA arrive at a separate sink and leave by a separate sending half, from any
+//! thread: a host's request never waits for the subnet manager, nor the subnet manager for a host.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +49,7 @@ impl SaInbound {
     }
 }
 
-/// The receiving half of the SA. It is called on the transport's receive thread, or by
+/// The receiving half of the SA, called on the transport's receive thread or by
 /// [`SaPort::receive`]. It must not block, because the same thread may receive subnet management.
 pub type SaSink = Box<dyn FnMut(SaInbound) + Send>;
 
@@ -60,7 +59,8 @@ pub struct Sinks {
     pub others: Sink,
     /// The sink for the SA; without it, the datagrams of the SA go to `others`.
     pub sa: Option<SaSink>,
-    /// The sink for performance management (class 0x04); without it, its datagrams go to `others`.
+    /// The sink for performance management (class 0x04) and the class of NVIDIA devices (0x0A);
+    /// without it, their datagrams go to `others`.
     /// The sink must not block: it is called on the thread that receives subnet management.
     pub performance: Option<Sink>,
 }
@@ -89,7 +89,7 @@ impl Sinks {
             Inbound::SendFailed { class, .. } => Some(*class),
             Inbound::Port(_) => None,
         };
-        if class == Some(Class::PERFORMANCE)
+        if let Some(Class::PERFORMANCE | Class::VENDOR_DEVICE) = class
             && let Some(sink) = &mut self.performance
         {
             return sink(inbound);
@@ -169,19 +169,19 @@ pub trait SaPort: Send + Sync {
     /// The port that the half sends from, as last known.
     fn local_port(&self) -> LocalPort;
 
-    /// Whether messages wait until the owner calls [`SaPort::receive`]. Otherwise a thread of the
+    /// Whether messages wait until the owner calls [`SaPort::receive`]. If not, a thread of the
     /// transport passes them to the [`SaSink`].
     fn is_polled(&self) -> bool {
         false
     }
 
     /// Passes at most `most` messages to the [`SaSink`], on the calling thread; waits up to
-    /// `timeout` for the first message. A call of [`SaPort::wake`], also one before this call, ends
-    /// the wait. Returns the number of messages. While the transport is closed, the function only
+    /// `timeout` for the first message. A call of [`SaPort::wake`], even one before this call, ends
+    /// the wait. Returns the number of messages. While the transport is closed, the method only
     /// waits.
     ///
-    /// The function is only for a port that [is polled](SaPort::is_polled); other ports return 0 at
-    /// once.
+    /// Only a port that [is polled](SaPort::is_polled) supports this method; other ports return 0
+    /// at once.
     fn receive(&self, _most: usize, _timeout: Duration) -> usize {
         0
     }

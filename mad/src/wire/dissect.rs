@@ -9,10 +9,10 @@ use super::header::{AttrId, Class, MadHeader};
 use super::sa::{Record, SaMad};
 use super::smp::Smp;
 
-/// All fields of a datagram, one to a line; made by [`dissect`].
+/// All fields of a datagram, one per line, in the form of [`dissect`].
 ///
-/// The first line is the header. For classes other than subnet management and the SA, nothing else
-/// is shown; for a table, the first record is shown.
+/// The first line is the header. A class other than subnet management and the SA has no further
+/// lines; a table shows its first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,

@@ -73,7 +73,8 @@ bits! { MadHeader {
 } }
 
 impl MadHeader {
-    /// Writes the header in one line, with `status` instead of its own status, which may include D.
+    /// Writes the header on one line, with `status` in place of the header's own status, which may
+    /// include D.
     pub(super) fn write_with(&self, status: Status, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -112,6 +113,8 @@ impl Class {
     pub const COMMUNICATION: Class = Class(0x07);
     /// SNMP tunnelling.
     pub const SNMP: Class = Class(0x08);
+    /// The class of NVIDIA devices, one of those of vendors (0x09 to 0x0F).
+    pub const VENDOR_DEVICE: Class = Class(0x0A);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
     /// Subnet management with directed-route packets.
@@ -136,7 +139,7 @@ impl Method {
     pub const SEND: Method = Method(0x03);
     /// A report of an event at the sender.
     pub const TRAP: Method = Method(0x05);
-    /// A trap, passed on to a subscriber.
+    /// A trap that the manager passes on to a subscriber.
     pub const REPORT: Method = Method(0x06);
     /// A request to the sender of a trap not to repeat the trap.
     pub const TRAP_REPRESS: Method = Method(0x07);
@@ -159,7 +162,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit, which is set in responses. TrapRepress answers a Trap without it.
+    /// R, the top bit, is set in responses. TrapRepress answers a Trap without R.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.
@@ -340,6 +343,7 @@ named!(Class, 4, {
     DEVICE => "DevMgt",
     COMMUNICATION => "ComMgt",
     SNMP => "SNMP",
+    VENDOR_DEVICE => "VendorDevice",
     CONGESTION_CONTROL => "CC",
     SUBNET_DIRECTED => "SubnDirected",
 });
@@ -416,7 +420,7 @@ mod tests {
     #[test]
     fn values_without_a_name_print_as_numbers() {
         assert_eq!(AttrId(0xFFA1).to_string(), "0xffa1");
-        assert_eq!(Class(0x0A).to_string(), "0x0a");
+        assert_eq!(Class(0x0B).to_string(), "0x0b");
         assert_eq!(Method::GET.to_string(), "Get");
     }
 

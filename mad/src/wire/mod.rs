@@ -26,6 +26,7 @@ pub mod rmpp;
 pub mod sa;
 pub(crate) mod segment;
 pub mod smp;
+pub mod vendor;
 
 use bits::bits;
 pub use dissect::{Dissection, dissect};

@@ -15,7 +15,7 @@ pub const RMPP_VERSION: u8 = 1;
 code_enum! {
     /// The type of a packet of the protocol (IBA 13.6.2.1).
     RmppType {
-        /// The datagram is no packet of the protocol but a whole message.
+        /// The datagram is no packet of the protocol, but a whole message.
         None = 0 "none",
         /// A segment of a message.
         Data = 1 "DATA",
@@ -118,11 +118,11 @@ bits! { RmppHeader {
     status, set_status: RmppStatus = status;
     /// The number of the segment, from 1; in ACK the last one received in order.
     segment_number, set_segment_number: u32 = data1;
-    /// In DATA, the number of bytes of the message behind the class's header, as the protocol
-    /// counts them. The first segment has the number of all segments together or 0, the last
-    /// segment the number of that segment alone.
+    /// The number of bytes of the message behind the class's header, as the protocol counts them;
+    /// valid in DATA. The first segment has the number for all segments together or 0, the last
+    /// segment its own number.
     payload_length, set_payload_length: u32 = data2;
-    /// In ACK, the last segment that the sender may send before the next ACK.
+    /// The last segment that the sender may send before the next ACK; valid in ACK.
     new_window_last, set_new_window_last: u32 = data2;
 } }
 

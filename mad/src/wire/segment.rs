@@ -95,7 +95,7 @@ impl Segment {
         segment
     }
 
-    /// The headers.
+    /// The headers of the segment.
     pub(crate) fn headers(&self) -> Headers {
         let mut headers = [0; SA_HEADER_LEN];
         headers.copy_from_slice(&self.as_bytes()[..SA_HEADER_LEN]);
@@ -140,7 +140,7 @@ impl Segment {
     }
 }
 
-/// The segments of a message with RMPP, in sending order. None if the headers are incomplete.
+/// The segments of a message with RMPP, in sending order; empty if the headers are incomplete.
 pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     let headers = message.first_chunk::<SA_HEADER_LEN>();
     let data = message.get(SA_HEADER_LEN..).unwrap_or_default();
@@ -156,7 +156,8 @@ pub fn segments(message: &[u8]) -> impl Iterator<Item = MadBytes> + '_ {
     })
 }
 
-/// Fills in the RMPP header of the first segment in a message, as if that segment were sent alone.
+/// Fills in the RMPP header of the first segment in a message, as if the message had no other
+/// segments.
 pub(crate) fn complete_header(message: &mut [u8]) {
     let first = segments(message).next();
     if let (Some(first), Some(headers)) = (first, message.first_chunk_mut::<SA_HEADER_LEN>()) {

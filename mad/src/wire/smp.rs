@@ -97,7 +97,7 @@ impl Smp {
         Smp::new(Class::SUBNET_LID_ROUTED, request)
     }
 
-    /// The packet in `bytes`. Its [class](MadHeader::class) shows whether the bytes are a subnet
+    /// Views `bytes` as an SMP. The [class](MadHeader::class) shows whether the bytes are a subnet
     /// management packet at all.
     pub fn from_bytes(bytes: &MadBytes) -> &Smp {
         zerocopy::transmute_ref!(bytes)
@@ -123,7 +123,7 @@ impl Smp {
         &mut self.header
     }
 
-    /// The attribute.
+    /// The attribute data.
     pub fn data(&self) -> &[u8; SMP_DATA_LEN] {
         &self.data
     }

@@ -1,21 +1,21 @@
-//! The port of each GPU: a matching of least cost, in which GPUs share a near port rather than go to
+//! The port of each GPU: a matching of least cost, in which GPUs share a near port before they take
 //! a far one.
 
 use std::cmp::Ordering;
 
-/// A cost that no pairing of possible ones can reach.
+/// A cost above that of any possible pairing.
 pub(super) const IMPOSSIBLE: u64 = 1 << 40;
 
-/// The cost of each port that a GPU shares with another, or of each GPU that a port has beside
-/// another: below one step of a tier, and above all that tells equal tiers apart.
+/// The cost of each GPU that shares a port with another, and of each further port of a GPU: less
+/// than a step between tiers, and more than all criteria that distinguish equal tiers.
 const SHARED: u64 = 1 << 22;
 
-/// The ports of each GPU, best first, by their columns.
+/// Assigns the ports of each GPU, given as columns, best first.
 ///
-/// Every GPU gets one port of least cost, shared where others have the same: the load is spread as
-/// evenly as the costs allow. Ports that no GPU has then go to one GPU each, as a further one, spread
-/// the same way. Of all such assignments this is one of least total cost; with costs that say which
-/// of two equal ones is preferred, the only one.
+/// Every GPU gets one port of least cost, which it may share: the load is spread as evenly as the
+/// costs allow. Each port without a GPU then becomes a further port of one GPU, spread in the same
+/// way. The assignment has the least total cost; if the costs prefer one of any two equal choices,
+/// it is unique.
 pub(super) fn assign(
     gpus: usize,
     ports: usize,
@@ -37,8 +37,8 @@ pub(super) fn assign(
     out
 }
 
-/// The only cheapest port of every GPU, where no port has two GPUs more than another: then nothing
-/// else costs as little. Most machines have an adapter beside each GPU.
+/// The single cheapest port of every GPU, if no port has two GPUs more than another: no other
+/// assignment costs as little. Most machines have an adapter beside each GPU.
 fn nearest(gpus: usize, ports: usize, cost: impl Fn(usize, usize) -> u64) -> Option<Vec<usize>> {
     let mut load = vec![0; ports];
     let mut out = Vec::with_capacity(gpus);
@@ -62,8 +62,8 @@ fn nearest(gpus: usize, ports: usize, cost: impl Fn(usize, usize) -> u64) -> Opt
     (most - fewest <= 1).then_some(out)
 }
 
-/// The column of each row in an assignment of least cost in which columns may be shared: each
-/// further row at a column costs [`SHARED`] more than the one before.
+/// The column of each row in a least-cost assignment in which rows may share columns: each further
+/// row at a column costs [`SHARED`] more than the previous one.
 fn spread(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
     let slots = least(rows, columns * rows, |row, slot| {
         let (column, place) = (slot / rows, slot % rows);
@@ -72,14 +72,14 @@ fn spread(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Ve
     slots.into_iter().map(|slot| slot / rows).collect()
 }
 
-/// The column of each row in an assignment of least cost: the Hungarian method with potentials, in
-/// rows² × columns steps. There are as many columns as rows, or more.
+/// The column of each row in a least-cost assignment, by the Hungarian method with potentials, in
+/// rows² × columns steps. There must be at least as many columns as rows.
 fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
-    // Potentials go below zero; costs are bounded by a few times IMPOSSIBLE, so that sums of them fit.
+    // Potentials may be negative; costs are at most a few times IMPOSSIBLE, so their sums fit.
     let cost = |row: usize, column: usize| cost(row, column) as i64;
     let mut of_row = vec![0i64; rows + 1];
     let mut of_column = vec![0i64; columns + 1];
-    // Column 0 stands for the row that the search places.
+    // Column 0 stands for the row that the search is placing.
     let mut row_at = vec![0usize; columns + 1];
     let mut from = vec![0usize; columns + 1];
     for row in 1..=rows {

@@ -1,4 +1,4 @@
-//! Ports of the fabric that several hosts claim, and inventories that are another host's.
+//! Ports of the fabric that several hosts claim, and inventories that belong to another host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,41 +6,42 @@ use super::fabric::GpuFabric;
 use super::hosts::HostRecord;
 use super::join::{HostJoin, JoinKey, Joined, NotJoined, described, join};
 
-/// A port of a host whose GUIDs are those of another host's port.
+/// A port of a host that has the GUIDs of another host's port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
-    /// The port, by its place in the inventory of the host that lost.
+    /// The position of the port in the inventory of the host that lost the claim.
     pub(super) port: usize,
-    /// The host that has the port of the fabric, by its place.
+    /// The position of the host that holds the fabric's port.
     pub(super) holder: usize,
-    /// The port in the holder's inventory.
+    /// The position of the port in the holder's inventory.
     pub(super) holders_port: usize,
 }
 
-/// Whose inventory a host really has.
+/// The real origin of a host's inventory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Foreign {
-    /// The GUIDs are those of this host of the fabric.
+    /// The GUIDs belong to this host of the fabric.
     Of(String),
-    /// The fabric has no GUID of the inventory, and all of the host's ports under other ones.
+    /// The fabric has none of the inventory's GUIDs, and has all of the host's ports under other
+    /// GUIDs.
     Unknown,
 }
 
-/// Evidence in the joins of one host beside the match of its ports.
+/// The faults in the match of one host's ports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct JoinFaults {
-    /// Keys that disagree.
+    /// The conflicts between keys.
     pub(super) conflicts: Vec<super::join::JoinConflict>,
-    /// Ports whose GUIDs the fabric does not have, though it has the ports by name.
+    /// The ports that the fabric has by name, but with other GUIDs.
     pub(super) unknown_guids: Vec<usize>,
-    /// Ports that another host has.
+    /// The ports that another host holds.
     pub(super) claims: Vec<Claim>,
-    /// The inventory is not of this host.
+    /// The origin of the inventory, if it is not this host.
     pub(super) foreign: Option<Foreign>,
 }
 
-/// Settles which host each port of the fabric belongs to, and returns the joins with their faults,
-/// by host.
+/// Decides which host holds each port of the fabric, and returns the matches with their faults, by
+/// host.
 pub(super) fn settle(
     records: &[(String, HostRecord)],
     joins: Vec<HostJoin>,
@@ -52,7 +53,8 @@ pub(super) fn settle(
         .map(|((name, record), own)| {
             let foreign = foreign(name, &own, fabric);
             let own = match foreign {
-                // As good as a machine type: its names are this host's, its GUIDs are not.
+                // A foreign inventory is worth as much as a machine type: its names belong to this
+                // host, its GUIDs do not.
                 Some(_) => HostJoin {
                     unknown_guids: Vec::new(),
                     ..join(name, &record.inventory.as_machine_type(), fabric)
@@ -81,7 +83,8 @@ pub(super) fn settle(
         if claims.len() < 2 {
             continue;
         }
-        // The host that the node describes itself as, else the strongest key, else the first.
+        // The holder is the host in the node's description, else the host with the strongest key,
+        // else the first host.
         claims.sort_by_key(|&(place, port)| {
             let (name, record) = &records[place];
             let names_it =
@@ -115,8 +118,8 @@ pub(super) fn settle(
     out
 }
 
-/// Whose inventory this is, where three quarters of its GUIDs or more are not this host's, and the
-/// fabric has the host under its name.
+/// The real origin of an inventory, if at least three quarters of its GUIDs are not this host's and
+/// the fabric has the host by name.
 fn foreign(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<Foreign> {
     let name = fabric.described_host(name)?;
     let by_guid =

@@ -1,4 +1,4 @@
-//! The operator's settings.
+//! The operator's settings for hints and findings.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +6,26 @@ use rsm_ids::Guid;
 
 use super::roles::TrafficRole;
 
-/// The input of hints and findings beside hosts and fabric.
+/// The settings for hints and findings, beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AnalysisConfig {
-    /// The roles of ports that differ from the result of the rules, by port GUID.
+    /// The configured roles of ports, by port GUID, which override the rules.
     pub roles: BTreeMap<Guid, TrafficRole>,
-    /// The service level of collectives, 0 to 15: libraries put it on every queue pair. `None`
-    /// leaves it to them, and to the operator of a job.
+    /// The service level of collectives, 0 to 15, for every queue pair of a library. `None` leaves
+    /// the choice to the libraries and to the operator of a job.
     pub sl: Option<u8>,
-    /// The service levels on which switches pick among several ports (adaptive routing), SL 0 in
-    /// bit 0; 0 where none does.
+    /// The service levels with adaptive routing, as a mask with SL 0 in bit 0; 0 if there are none.
     pub adaptive_sls: u16,
-    /// An inventory that was seen so many seconds ago is stale. `None`: never.
+    /// The age in seconds after which an inventory is stale; `None` for no limit.
     pub max_age: Option<u64>,
-    /// The time, in seconds of the clock that inventories were seen by.
+    /// The current time in seconds, by the clock of
+    /// [`HostRecord::seen`](crate::hosts::HostRecord::seen).
     pub now: u64,
 }
 
 impl AnalysisConfig {
     /// The service level for libraries whose packets may arrive out of order: the operator's, else
-    /// the lowest one with adaptive routing; `None` where that is 0, the libraries' own, or where
+    /// the lowest one with adaptive routing. `None` if that is 0, the libraries' default, or if
     /// there is no adaptive routing.
     pub fn level(&self) -> Option<u8> {
         let lowest = self.adaptive_sls.trailing_zeros() as u8;
@@ -33,8 +33,7 @@ impl AnalysisConfig {
         self.sl.or(lowest)
     }
 
-    /// Whether switches pick among ports on [`AnalysisConfig::level`]; `None` where they do on no
-    /// service level.
+    /// Whether [`AnalysisConfig::level`] has adaptive routing; `None` if no service level has.
     pub fn is_adaptive(&self) -> Option<bool> {
         let level = self.level().unwrap_or(0);
         (self.adaptive_sls != 0).then(|| self.adaptive_sls >> (level & 0xF) & 1 != 0)

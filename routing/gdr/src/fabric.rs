@@ -1,6 +1,6 @@
-//! The fabric as the subnet manager sees it, as far as hints need it.
+//! The fabric as the subnet manager sees it, limited to what hints need.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
@@ -15,19 +15,19 @@ use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 pub struct FabricPort {
     /// The port's GUID.
     pub guid: Guid,
-    /// The node's.
+    /// The node GUID.
     pub node_guid: Guid,
-    /// That of the card; [`Guid::ZERO`] where none is stated.
+    /// The system image GUID of the card; [`Guid::ZERO`] if none is stated.
     pub system_image_guid: Guid,
-    /// The port of the node.
+    /// The port number at the node.
     pub port: PortNum,
     /// NodeDescription, with replacement characters for invalid UTF-8.
     pub description: String,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LMC: the port has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// The switch that it is cabled to.
+    /// The switch to which the port is cabled.
     pub leaf: SwitchIdx,
     /// The port of that switch.
     pub leaf_port: PortNum,
@@ -38,15 +38,15 @@ pub struct FabricPort {
 }
 
 impl FabricPort {
-    /// The host and the device that NodeDescription names, see [`host_and_device`].
+    /// The host and the device in the NodeDescription; see [`host_and_device`].
     pub fn host_and_device(&self) -> Option<(&str, &str)> {
         host_and_device(&self.description)
     }
 }
 
-/// The host and the device that a NodeDescription names by custom, `host-001 mlx5_0`.
+/// The host and the device of a NodeDescription of the customary form, `host-001 mlx5_0`.
 ///
-/// `None` where firmware still describes the model, or something else stands there.
+/// `None` for any other text, such as the model name that firmware sets.
 pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     let mut words = description.split_whitespace();
     let (host, device) = (words.next()?, words.next()?);
@@ -54,15 +54,22 @@ pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && !model).then_some((host, device))
 }
 
-/// A host that was in the fabric, and of which no port is there now.
+/// A place in the fabric where something was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerPlace {
+    /// A port of a switch, by name.
+    pub place: String,
+    /// The time when the host was last present, as text that follows `until`.
+    pub until: String,
+}
+
+/// A host of which devices were in the fabric, and are not there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentHost {
-    /// The devices of the host.
-    pub devices: BTreeSet<String>,
-    /// Where its first port was: a port of a switch, by name.
-    pub place: String,
-    /// When it was there last, in words that follow `until`.
-    pub until: String,
+    /// These devices of the host, and where each was.
+    pub devices: BTreeMap<String, FormerPlace>,
+    /// Where the first of them was.
+    pub first: FormerPlace,
 }
 
 /// The fabric that inventories are joined with.
@@ -70,27 +77,27 @@ pub struct AbsentHost {
 pub struct GpuFabric {
     /// The switches.
     pub topology: Arc<Topology>,
-    /// The programmed tables, where they are known.
+    /// The programmed tables; `None` if unknown.
     pub tables: Option<Arc<Tables>>,
     /// The description of each switch, by its number.
     pub switch_names: Vec<String>,
     /// The positions of compute ports in the order that routes follow.
     pub positions: Arc<HostPositions>,
-    /// The hosts that are gone, by name.
+    /// The absent hosts, by name.
     pub absent: BTreeMap<String, AbsentHost>,
-    /// The state of the fabric; every result repeats it.
+    /// The generation of the fabric, which every result repeats.
     pub generation: u64,
     ports: Vec<FabricPort>,
     by_node: BTreeMap<(Guid, PortNum), u32>,
     by_system: BTreeMap<Guid, Vec<u32>>,
     by_description: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
-    /// The hosts whose descriptions have a domain, by the first part of their names.
+    /// The hosts whose names in descriptions have a domain, by the first part of the name.
     by_first_part: BTreeMap<String, Vec<String>>,
     by_leaf_port: BTreeMap<(SwitchIdx, PortNum), u32>,
 }
 
 impl GpuFabric {
-    /// The fabric with these ports of adapters; ports in no order, GUIDs unique.
+    /// Creates a fabric with these adapter ports, in any order; GUIDs must be unique.
     pub fn new(
         topology: Arc<Topology>,
         tables: Option<Arc<Tables>>,
@@ -113,7 +120,7 @@ impl GpuFabric {
             by_first_part: BTreeMap::new(),
             by_leaf_port: BTreeMap::new(),
         };
-        // Ports are destinations, of which there are fewer than LIDs.
+        // Ports are destinations; there are fewer of them than LIDs.
         for (index, port) in (0u32..).zip(&ports) {
             fabric.by_node.insert((port.node_guid, port.port), index);
             if !port.system_image_guid.is_zero() {
@@ -141,7 +148,7 @@ impl GpuFabric {
         fabric
     }
 
-    /// A netlist as a subnet manager would run it, with the LIDs of `topology`.
+    /// Creates a fabric as a subnet manager would run the netlist, with the LIDs of `topology`.
     pub fn from_netlist(
         netlist: &Netlist,
         topology: Arc<Topology>,
@@ -182,7 +189,7 @@ impl GpuFabric {
                     lmc: destination.lmc,
                     leaf,
                     leaf_port,
-                    // The fastest link has 2,400 Gb/s.
+                    // The fastest link has 2,400 Gb/s: 24,000 tenths fit 16 bits.
                     rate_tenth_gbps: (cable.rate().gbps() * 10.0) as u16,
                     mtu,
                 });
@@ -191,20 +198,20 @@ impl GpuFabric {
         GpuFabric::new(topology, tables, names, ports, 0)
     }
 
-    /// Every port, in the order of GUIDs.
+    /// All ports, sorted by GUID.
     pub fn ports(&self) -> &[FabricPort] {
         &self.ports
     }
 
-    /// A port by its place.
+    /// The port at an index of [`GpuFabric::ports`].
     ///
     /// # Panics
-    /// When the place is of another fabric.
+    /// If the index belongs to another fabric.
     pub fn port(&self, index: u32) -> &FabricPort {
         &self.ports[index as usize]
     }
 
-    /// The port with a GUID.
+    /// The index of the port with a port GUID; `None` if there is none.
     pub fn by_guid(&self, guid: Guid) -> Option<u32> {
         let found = self
             .ports
@@ -213,25 +220,25 @@ impl GpuFabric {
         found.map(|index| index as u32)
     }
 
-    /// A port of the node with a GUID.
+    /// The index of a port of the node with a node GUID; `None` if there is none.
     pub fn by_node(&self, guid: Guid, port: PortNum) -> Option<u32> {
         self.by_node.get(&(guid, port)).copied()
     }
 
-    /// The ports with this system image GUID, mostly those of one card.
+    /// The ports with this system image GUID, usually the ports of one card.
     pub fn by_system(&self, guid: Guid) -> &[u32] {
         self.by_system.get(&guid).map_or(&[], Vec::as_slice)
     }
 
-    /// The ports whose nodes are described as a device of a host.
+    /// The ports whose NodeDescription states this host and device.
     pub fn by_description(&self, host: &str, device: &str) -> &[u32] {
         self.devices(host)
             .and_then(|host| host.get(device))
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The name of a host in descriptions: its own, or with a domain on one of the two sides the
-    /// one whose first part is the same. Two domains are two hosts.
+    /// The name that descriptions use for a host: the host's own name, or, if only one of the two
+    /// has a domain, the name with the same first part. Two domains are two hosts.
     pub fn described_host(&self, host: &str) -> Option<&str> {
         let same = |name: &str| Some(self.by_description.get_key_value(name)?.0.as_str());
         let other = || match host.split_once('.') {
@@ -244,25 +251,25 @@ impl GpuFabric {
         same(host).or_else(other)
     }
 
-    /// The hosts that descriptions name, each with its devices, both in the order of their names.
+    /// The hosts in descriptions, each with its devices, both sorted by name.
     pub fn hosts(&self) -> impl Iterator<Item = (&str, &BTreeMap<String, Vec<u32>>)> {
         self.by_description
             .iter()
             .map(|(host, devices)| (host.as_str(), devices))
     }
 
-    /// The devices of one host, see [`GpuFabric::described_host`].
+    /// The devices of one host; see [`GpuFabric::described_host`].
     pub fn devices(&self, host: &str) -> Option<&BTreeMap<String, Vec<u32>>> {
         self.by_description.get(self.described_host(host)?)
     }
 
-    /// The port cabled to a port of a switch.
+    /// The adapter port cabled to a port of a switch; `None` if there is none.
     pub fn at(&self, leaf: SwitchIdx, port: PortNum) -> Option<u32> {
         self.by_leaf_port.get(&(leaf, port)).copied()
     }
 
     /// The name of a switch: its description without control characters, which could end a line of
-    /// a file, or its GUID where it has none.
+    /// a file; the GUID of a switch without a description.
     pub fn switch_name(&self, switch: SwitchIdx) -> String {
         match self.switch_names.get(switch.index()) {
             Some(name) if !name.is_empty() => name.replace(char::is_control, "\u{fffd}"),

@@ -1,4 +1,4 @@
-//! One host, joined: roles of its ports, and the port of each GPU.
+//! One host after the match: the roles of its ports, and the port of each GPU.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::inventory::{HostInventory, PciAddress, Tier};
 use super::join::Joined;
 use super::roles::{ReasonedRole, TrafficRole};
 
-/// A host as hints see it. Ports and GPUs are named by their places in the inventory.
+/// A host with its matched ports. Ports and GPUs are given by position in the inventory.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The name.
+    /// The name of the host.
     pub name: String,
     /// The inventory.
     pub inventory: Arc<HostInventory>,
@@ -19,24 +19,24 @@ pub struct Host {
     pub origin: HostOrigin,
     /// The time of the inventory, in seconds of the caller's clock.
     pub seen: u64,
-    /// The match of each port in the fabric.
+    /// The match of each port with the fabric.
     pub joined: Vec<Joined>,
-    /// The role of each port, and the reason.
+    /// The role of each port, with its reason.
     pub roles: Vec<ReasonedRole>,
-    /// The compute ports by slot, whether they work or not: the k-th is the host's port on rail k,
-    /// `None` where the host has no port that its peers have.
+    /// The compute ports by slot, working or not: the k-th one is the host's port on rail k. `None`
+    /// if the host lacks a port that its peers have.
     pub slots: Vec<Option<usize>>,
-    /// Compute ports at places that no other host uses: their leaves give them their slots.
+    /// The compute ports at PCIe places that no other host uses: their leaves decide their slots.
     pub(super) unplaced: Vec<usize>,
 }
 
-/// Costs of a pairing, from the most to the least important.
+/// Costs of a pairing of a GPU and a port, in descending order of importance.
 pub(super) const TIER: u64 = 1 << 32;
 const RAIL: u64 = 1 << 16;
 const ORDER: u64 = 1;
 
 impl Host {
-    /// Numbers the compute ports by the GPUs they serve, without a look at other hosts.
+    /// Numbers the compute ports by the GPUs that they serve, without other hosts.
     pub(super) fn number_slots(&mut self) {
         let compute = self.compute_ports();
         let order = self.device_order(&compute);
@@ -55,24 +55,24 @@ impl Host {
         self.slots = slots.into_iter().map(Some).collect();
     }
 
-    /// The compute ports that have a slot, in the order of slots.
+    /// The compute ports with a slot, in the order of slots.
     pub fn compute_slots(&self) -> impl Iterator<Item = usize> + '_ {
         self.slots.iter().flatten().copied()
     }
 
-    /// Gives compute ports without a slot the ones behind all others.
+    /// Puts compute ports without a slot behind all others.
     pub(super) fn append_unplaced(&mut self) {
         let unplaced = std::mem::take(&mut self.unplaced);
         self.slots.extend(unplaced.into_iter().map(Some));
     }
 
-    /// The ports for GPUs, in the order of the inventory.
+    /// The compute ports, in the order of the inventory.
     pub fn compute_ports(&self) -> Vec<usize> {
         let is_compute = |port: &usize| self.roles[*port].0 == TrafficRole::Compute;
         (0..self.roles.len()).filter(is_compute).collect()
     }
 
-    /// Whether traffic can go through a port, as far as is known.
+    /// Whether traffic can pass a port, as far as known.
     pub fn works(&self, port: usize, has_fabric: bool) -> bool {
         match has_fabric {
             true => self
@@ -83,8 +83,8 @@ impl Host {
         }
     }
 
-    /// The ports of each GPU among `ports`, best first; `misfit` is a further cost of a pairing of
-    /// a GPU and a port (0 or 1).
+    /// The ports of each GPU among `ports`, best first; `misfit` is an additional cost (0 or 1) of
+    /// a pairing of a GPU and a port.
     pub(super) fn assign_among(
         &self,
         ports: &[usize],
@@ -97,8 +97,8 @@ impl Host {
                 .tier(gpu, port)
                 .map_or(5, |tier: Tier| tier as u64)
         };
-        // Ports in their order to GPUs in theirs, as far as no nearer tier decides: the square
-        // makes two small shifts cheaper than a large one, so that no lines cross.
+        // Pair ports and GPUs in their orders, unless a nearer tier decides: the square makes two
+        // small shifts cheaper than a large one, so that no lines cross.
         let shift = |gpu: usize, place: usize| {
             let wanted = (2 * gpu + 1) * ports.len();
             let got = (2 * order[place] + 1) * gpus;
@@ -117,7 +117,7 @@ impl Host {
             .collect()
     }
 
-    /// The rank of each of these ports in the order of PCI addresses, or of the list where one is
+    /// The rank of each of these ports by PCI address, or by position in the list if an address is
     /// missing.
     fn device_order(&self, ports: &[usize]) -> Vec<usize> {
         let address = |port: usize| self.inventory.hca_ports[port].pci;
@@ -138,8 +138,8 @@ impl Host {
         rank
     }
 
-    /// The compute ports in the order of PCI addresses; `None` where an address is missing, or two
-    /// ports have the same place.
+    /// The compute ports sorted by PCI address; `None` if an address is missing, or two ports have
+    /// the same PCIe place.
     pub(super) fn pci_order(&self) -> Option<Vec<usize>> {
         let key = |&port: &usize| -> Option<(PciAddress, u8)> {
             let entry = &self.inventory.hca_ports[port];
@@ -155,7 +155,7 @@ impl Host {
     }
 
     /// The compute ports in the order in which software counts devices: by name, with numbers in
-    /// names as numbers.
+    /// natural order.
     pub(super) fn device_names_order(&self) -> Option<Vec<usize>> {
         let key = |port: usize| -> Option<(&str, u64, u8)> {
             let entry = &self.inventory.hca_ports[port];
@@ -172,7 +172,7 @@ impl Host {
         Some(keyed.into_iter().map(|(_, port)| port).collect())
     }
 
-    /// The slot of a port, if it is a compute port.
+    /// The slot of a port; `None` if it has none.
     pub fn slot(&self, port: usize) -> Option<usize> {
         self.slots.iter().position(|&other| other == Some(port))
     }

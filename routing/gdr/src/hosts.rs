@@ -7,51 +7,52 @@ use super::fabric::GpuFabric;
 use super::inventory::{HostInventory, InventoryError, MAX_NAME};
 use rsm_routing::netlist::MAX_NODES;
 
-/// The most hosts: every one of them needs a LID.
+/// The maximum number of hosts: every host needs a LID.
 pub const MAX_HOSTS: usize = MAX_NODES;
 
-/// The most machine types. A site has a handful; each can be as large as a host's inventory.
+/// The maximum number of machine types. A site has a handful; each can be as large as a host's
+/// inventory.
 pub const MAX_MACHINE_TYPES: usize = 256;
 
-/// Where a host's inventory comes from.
+/// The origin of a host's inventory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HostOrigin {
-    /// The host itself.
+    /// The host reported the inventory itself.
     Own,
-    /// The default machine type, because the inventory is not known: the host has its devices by
-    /// name.
+    /// The inventory is the default machine type, because none is known of the host. The names of
+    /// the host's devices in the fabric match that type.
     MachineType,
 }
 
-/// One host.
+/// The inventory of one host, with its origin and time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostRecord {
     /// The inventory.
     pub inventory: Arc<HostInventory>,
     /// The origin of the inventory.
     pub origin: HostOrigin,
-    /// The time of the inventory, in seconds of the caller's clock.
+    /// The time of the inventory in seconds of the caller's clock; 0 for a machine type.
     pub seen: u64,
 }
 
-/// Why a record is refused.
+/// The reason why a record is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// A name that does not fit into the files of schedulers and libraries.
+    /// The host name does not fit into the files of schedulers and libraries.
     #[error(
         "host name `{0}`: expected at most {MAX_NAME} letters, digits and `._-`, a letter or digit first"
     )]
     Name(String),
-    /// More hosts than a subnet has.
+    /// There are more hosts than a subnet can have.
     #[error("more than {MAX_HOSTS} hosts")]
     TooManyHosts,
-    /// More machine types than a site has.
+    /// There are more than [`MAX_MACHINE_TYPES`] machine types.
     #[error("more than {MAX_MACHINE_TYPES} machine types")]
     TooManyMachineTypes,
     /// The inventory breaks a rule.
     #[error(transparent)]
     Inventory(#[from] InventoryError),
-    /// No such machine type.
+    /// No machine type has this name.
     #[error("no machine type `{0}`")]
     UnknownMachineType(String),
 }
@@ -64,7 +65,7 @@ pub struct GpuInventory {
     default: Option<String>,
 }
 
-/// Whether a text can be a host's name in every rendered file: hosts choose their own names.
+/// Whether a text is valid as a host's name in every rendered file: hosts choose their own names.
 pub(crate) fn is_host_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len())
@@ -80,15 +81,15 @@ fn checked_name(name: &str) -> Result<String, HostError> {
 }
 
 impl GpuInventory {
-    /// An inventory of nothing.
+    /// Creates an inventory without hosts and machine types.
     pub fn new() -> GpuInventory {
         GpuInventory::default()
     }
 
-    /// Adds or replaces the inventory of a host, from the host itself, at time `seen`.
+    /// Adds or replaces the inventory that a host reported itself at time `seen`.
     ///
     /// # Errors
-    /// The rule that name or inventory break; the inventory is unchanged then.
+    /// The name or the inventory breaks a rule; nothing changes then.
     pub fn insert(
         &mut self,
         name: &str,
@@ -98,10 +99,10 @@ impl GpuInventory {
         self.insert_shared(name, Arc::new(inventory), seen)
     }
 
-    /// As [`GpuInventory::insert`], with an inventory that others hold as well.
+    /// Adds or replaces an inventory as [`GpuInventory::insert`] does, without a copy of it.
     ///
     /// # Errors
-    /// As [`GpuInventory::insert`].
+    /// The errors of [`GpuInventory::insert`].
     pub fn insert_shared(
         &mut self,
         name: &str,
@@ -118,10 +119,11 @@ impl GpuInventory {
         Ok(())
     }
 
-    /// Whether [`GpuInventory::insert`] takes all of these hosts, of which none is there twice.
+    /// Whether [`GpuInventory::insert`] accepts all of these hosts, whose names are distinct.
     ///
     /// # Errors
-    /// The first rule that a name or an inventory breaks, or too many hosts.
+    /// A name or an inventory breaks a rule, or there are too many hosts; the first error is
+    /// returned.
     pub fn may_insert<'a>(
         &self,
         hosts: impl Iterator<Item = (&'a str, &'a HostInventory)>,
@@ -138,7 +140,7 @@ impl GpuInventory {
         }
     }
 
-    /// Notes that the inventory of a host still holds at time `seen`. An unknown host stays unknown.
+    /// Notes that the inventory of a host still holds at time `seen`. Ignores an unknown host.
     pub fn saw(&mut self, name: &str, seen: u64) {
         if let Some(record) = self.hosts.get_mut(name) {
             record.seen = seen;
@@ -150,10 +152,10 @@ impl GpuInventory {
         self.hosts.remove(name).is_some()
     }
 
-    /// Adds or replaces a machine type, made of one host's inventory.
+    /// Adds or replaces a machine type, derived from one host's inventory.
     ///
     /// # Errors
-    /// As [`GpuInventory::insert`].
+    /// The errors of [`GpuInventory::insert`].
     pub fn insert_machine_type(
         &mut self,
         name: &str,
@@ -170,8 +172,8 @@ impl GpuInventory {
         Ok(())
     }
 
-    /// Removes a machine type; returns whether it was known. Hosts without an inventory of their own
-    /// have none any more if they had this one.
+    /// Removes a machine type; returns whether it was known. If it was the default, hosts without
+    /// an inventory of their own no longer have one.
     pub fn remove_machine_type(&mut self, name: &str) -> bool {
         self.default.take_if(|default| default == name);
         self.machine_types.remove(name).is_some()
@@ -180,7 +182,7 @@ impl GpuInventory {
     /// Sets the machine type of hosts without an inventory of their own; `None` for no type.
     ///
     /// # Errors
-    /// No such machine type.
+    /// No machine type has this name.
     pub fn set_default(&mut self, machine_type: Option<&str>) -> Result<(), HostError> {
         if let Some(name) = machine_type
             && !self.machine_types.contains_key(name)
@@ -193,7 +195,7 @@ impl GpuInventory {
         Ok(())
     }
 
-    /// The machine type of hosts without an inventory of their own.
+    /// The machine type of hosts without an inventory of their own; `None` if none is set.
     pub fn default_machine_type(&self) -> Option<&str> {
         self.default.as_deref()
     }
@@ -208,8 +210,8 @@ impl GpuInventory {
         &self.machine_types
     }
 
-    /// All hosts: those with inventories of their own, and those of the fabric that look or looked
-    /// like the default machine type, by name.
+    /// All hosts by name: hosts with inventories of their own, and hosts of the fabric, present or
+    /// absent, whose devices match the default machine type.
     pub(super) fn all(&self, fabric: Option<&GpuFabric>) -> Vec<(String, HostRecord)> {
         let mut all: BTreeMap<&str, HostRecord> = self
             .hosts
@@ -227,7 +229,7 @@ impl GpuInventory {
                 .hosts()
                 .filter(|(_, devices)| looks_like(machine, |device| devices.contains_key(device)));
             let gone = fabric.absent.iter().filter(|(_, absent)| {
-                looks_like(machine, |device| absent.devices.contains(device))
+                looks_like(machine, |device| absent.devices.contains_key(device))
             });
             let gone = gone.map(|(name, _)| name.as_str());
             for name in here.map(|(name, _)| name).chain(gone) {
@@ -246,8 +248,9 @@ impl GpuInventory {
     }
 }
 
-/// Whether a host has enough of a machine's devices to be of its type: half of those that can be
-/// InfiniBand. A storage server with an adapter or two does not pass for a machine with eight.
+/// Whether a host has enough devices of a machine type to be of that type: at least half of the
+/// devices that can be InfiniBand. A storage server with one or two adapters does not match a
+/// machine with eight.
 fn looks_like(machine: &HostInventory, has: impl Fn(&str) -> bool) -> bool {
     let devices = machine
         .hca_ports

@@ -1,29 +1,29 @@
-//! The match of ports of a host and ports of the fabric.
+//! Matches ports of a host with ports of the fabric.
 //!
-//! Keys from the strongest to the weakest: port GUID; node GUID and port; system image GUID and
-//! port; NodeDescription. The strongest that finds a port decides. When a weaker one finds another
-//! port, the join reports a conflict and never settles it by guessing.
+//! The keys, from strongest to weakest, are: port GUID; node GUID and port number; system image
+//! GUID and port number; NodeDescription. The strongest key that finds a port decides. If a weaker
+//! key finds another port, the match reports a conflict, and never settles it by a guess.
 
 use rsm_ids::PortNum;
 
 use super::fabric::GpuFabric;
 use super::inventory::{HcaPort, HostInventory};
 
-/// The key that found a port, strongest first.
+/// The key that found a port; strongest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum JoinKey {
-    /// The GUID of the port itself.
+    /// The port GUID.
     PortGuid,
-    /// The GUID of the node, and the number of the port.
+    /// The node GUID and the port number.
     NodeGuid,
-    /// The GUID of the card, which all of its functions share, and the number of the port.
+    /// The system image GUID of the card, common to all of its functions, and the port number.
     SystemImageGuid,
-    /// The name of the host and of the device in NodeDescription.
+    /// The names of host and device in the NodeDescription.
     Description,
 }
 
 impl JoinKey {
-    /// The key, for people.
+    /// The key as text for the operator.
     pub const fn name(self) -> &'static str {
         match self {
             JoinKey::PortGuid => "port GUID",
@@ -34,39 +34,39 @@ impl JoinKey {
     }
 }
 
-/// Why a port of a host has no counterpart in the fabric.
+/// The reason why a port of a host has no counterpart in the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NotJoined {
-    /// An Ethernet port.
+    /// The port is an Ethernet port.
     Ethernet,
-    /// The host's inventory states that it is not Active.
+    /// The inventory states that the port is not Active.
     Down,
-    /// The fabric has no port with its GUIDs or name.
+    /// The fabric has no port with the port's GUIDs or name.
     NotInFabric,
-    /// Several ports of the fabric match its GUIDs or name.
+    /// Several ports of the fabric match the port's GUIDs or name.
     Ambiguous,
-    /// The port of the fabric belongs to another host that claims it.
+    /// Another host that claims the same port of the fabric holds it.
     Taken,
-    /// A virtual function: the fabric has the port of its physical function only.
+    /// The port is a virtual function: the fabric has only the port of its physical function.
     VirtualFunction,
 }
 
 /// The match of one port of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Joined {
-    /// A port of the fabric.
+    /// The port is in the fabric.
     Port {
-        /// The place in [`GpuFabric::ports`].
+        /// The index in [`GpuFabric::ports`].
         fabric: u32,
-        /// The key that found it.
+        /// The key that found the port.
         by: JoinKey,
     },
-    /// A port without a counterpart.
+    /// The port has no counterpart.
     Not(NotJoined),
 }
 
 impl Joined {
-    /// The place in [`GpuFabric::ports`].
+    /// The index in [`GpuFabric::ports`]; `None` for a port without a counterpart.
     pub const fn port(self) -> Option<u32> {
         match self {
             Joined::Port { fabric, .. } => Some(fabric),
@@ -78,26 +78,26 @@ impl Joined {
 /// Two keys of one port find different ports of the fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JoinConflict {
-    /// The port, by its place in [`HostInventory::hca_ports`].
+    /// The position of the port in [`HostInventory::hca_ports`].
     pub port: usize,
-    /// The key that decided, and the port of the fabric.
+    /// The key that decided, and the port of the fabric that it finds.
     pub kept: (JoinKey, u32),
-    /// The key that disagrees, and the port it finds.
+    /// The key that disagrees, and the port of the fabric that it finds.
     pub other: (JoinKey, u32),
 }
 
-/// The ports of one host, joined.
+/// The matches of one host's ports.
 #[derive(Clone, Default)]
 pub(super) struct HostJoin {
     /// The match of each port.
     pub(super) joined: Vec<Joined>,
-    /// The disagreements of keys.
+    /// The conflicts between keys.
     pub(super) conflicts: Vec<JoinConflict>,
-    /// Ports that the fabric has by name, under another GUID than the inventory's.
+    /// The ports that the fabric has by name, but with another GUID than the inventory's.
     pub(super) unknown_guids: Vec<usize>,
 }
 
-/// Joins every port of one host.
+/// Matches every port of one host.
 pub(super) fn join(name: &str, host: &HostInventory, fabric: &GpuFabric) -> HostJoin {
     let mut of_host = HostJoin::default();
     for (at, port) in host.hca_ports.iter().enumerate() {
@@ -114,7 +114,7 @@ pub(super) fn join(name: &str, host: &HostInventory, fabric: &GpuFabric) -> Host
     of_host
 }
 
-/// The joins of a host without a fabric.
+/// The matches of a host without a fabric.
 pub(super) fn join_nothing(host: &HostInventory) -> HostJoin {
     let of_port = |port| match host.is_virtual_function(port) {
         true => Joined::Not(NotJoined::VirtualFunction),
@@ -126,7 +126,8 @@ pub(super) fn join_nothing(host: &HostInventory) -> HostJoin {
     }
 }
 
-/// The port of the fabric that is described as a host's port.
+/// The port of the fabric whose description states this host and device; `None` unless there is
+/// exactly one.
 pub(super) fn described(name: &str, port: &HcaPort, fabric: &GpuFabric) -> Option<u32> {
     let number = PortNum(port.port);
     let ports = fabric.by_description(name, port.device.as_deref()?);
@@ -162,7 +163,7 @@ fn one(
         Some(guid) => with_number(fabric.by_system(guid)),
         None => Vec::new(),
     };
-    // The device in the node's description tells functions of one card apart.
+    // The device in the node's description distinguishes functions of one card.
     let of_card = match of_card.iter().find(|index| described.contains(index)) {
         Some(&both) => vec![both],
         None => of_card,

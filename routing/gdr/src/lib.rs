@@ -1,23 +1,24 @@
 //! GPU-aware hints: PCIe as hosts see it, joined with the fabric as only the subnet manager sees
 //! it.
 //!
-//! Collective libraries see the host they run on, and never the fabric; a subnet manager sees the
-//! fabric, and never a GPU. This crate joins the two:
+//! A collective library sees the host on which it runs, and never the fabric; a subnet manager sees
+//! the fabric, and never a GPU. This crate joins the two views:
 //!
-//! - [`inventory`] is the inventory of one host: GPUs, ports of adapters, the PCIe tier between
-//!   them, NVLink;
-//! - [`import`] reads it from the output of the machines' own tools;
-//! - [`hosts`] keeps the inventories of many hosts, and machine types that stand in for others;
+//! - [`inventory`] describes one host: GPUs, ports of adapters, the PCIe tiers between them,
+//!   NVLink;
+//! - [`import`] reads inventories from the output of the machines' own tools;
+//! - [`hosts`] stores the inventories of many hosts, and machine types for hosts without one;
 //! - [`fabric`] is the subnet manager's part, and [`join`] matches ports of hosts and fabric;
-//! - [`roles`] tells compute ports from others, [`rails`] finds units and rails from the cables;
+//! - [`roles`] distinguishes compute ports from others, and [`rails`] finds units and rails from
+//!   cables;
 //! - [`host_order`] puts compute ports into the order that routes follow;
-//! - [`hints`] gives each GPU its port, and [`pairs`] the path between two GPUs;
+//! - [`hints`] gives each GPU its port, and [`pairs`] finds the path between two GPUs;
 //! - [`job`] orders the processes of a job, and computes the load of its traffic;
-//! - [`render`] writes all that as the files and variables that other programs read;
+//! - [`render`] writes the results as files and variables that other programs read;
 //! - [`findings`] reports faults, with evidence and advice;
 //! - [`generate`] makes inventories for simulated fabrics, with faults.
 //!
-//! [`Analysis::new`] does all of it. Hints only ever name ports that exist: they add no path.
+//! [`Analysis::new`] runs all steps. Hints refer only to existing ports: they add no path.
 
 mod analysis;
 mod assign;

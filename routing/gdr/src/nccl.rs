@@ -1,4 +1,4 @@
-//! Versions of NCCL, and what they need to be told about a host.
+//! Versions of NCCL, and the settings that each needs for a host.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -6,26 +6,27 @@ use std::str::FromStr;
 use super::Analysis;
 use super::hints::{Gdr, GpuHint};
 
-/// A version of NCCL.
+/// A version of NCCL: major, minor and patch number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NcclVersion(pub u32, pub u32, pub u32);
 
 impl NcclVersion {
-    /// The first that takes rail and plane of a port.
+    /// The first version that reads rail and plane of a port.
     pub const RAILS: NcclVersion = NcclVersion(2, 30, 7);
-    /// The first that relays through another GPU (PXN).
+    /// The first version that relays through another GPU (PXN).
     pub const RELAYS: NcclVersion = NcclVersion(2, 12, 0);
-    /// The first that goes on with the other port of an adapter where one fails
+    /// The first version that continues with the other port of an adapter when one fails
     /// (`NCCL_IB_RESILIENCY_PORT_FAILOVER`).
     pub const FAILOVER: NcclVersion = NcclVersion(2, 29, 7);
-    /// The first that takes such a port back when it works again
+    /// The first version that returns to such a port when it works again
     /// (`NCCL_IB_RESILIENCY_PORT_RECOVERY`).
     pub const RECOVERY: NcclVersion = NcclVersion(2, 30, 3);
-    /// The first that by itself uses GPUDirect RDMA over a coherent link (`NCCL_NET_GDR_C2C`).
+    /// The first version that uses GPUDirect RDMA over a coherent link by default
+    /// (`NCCL_NET_GDR_C2C`).
     pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
 }
 
-/// The text is no version.
+/// The error for a text that is no version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version of NCCL: expected three numbers, like 2.30.7")]
 pub struct ParseVersionError(pub String);
@@ -46,10 +47,11 @@ impl FromStr for NcclVersion {
     }
 }
 
-/// The GPUs that need `NCCL_NET_GDR_LEVEL` for GPUDirect RDMA, by their places.
+/// The GPUs that need `NCCL_NET_GDR_LEVEL` for GPUDirect RDMA, by position.
 ///
-/// A GPU with NVLinks to one that uses GPUDirect RDMA at NCCL's limit needs no other: NCCL relays
-/// through that one (PXN). A coherent link, or a PCIe function for it, makes up for the distance.
+/// A GPU with NVLinks to a GPU that uses GPUDirect RDMA at NCCL's limit does not need it: NCCL
+/// relays through that GPU (PXN). A coherent link, or a PCIe function for GPUDirect RDMA, makes up
+/// for the distance.
 pub(crate) fn gpus_to_allow(
     analysis: &Analysis,
     place: usize,

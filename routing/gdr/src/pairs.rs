@@ -1,4 +1,4 @@
-//! The path between two GPUs.
+//! The class of the path between two GPUs, and the ports and LIDs for their traffic.
 
 use std::fmt;
 
@@ -8,32 +8,32 @@ use super::Analysis;
 use super::fabric::FabricPort;
 use super::hints::{ForwardingPath, RouteError};
 
-/// The path between two GPUs, cheapest first.
+/// The class of the path between two GPUs, cheapest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PairClass {
-    /// One GPU and itself.
+    /// Both ends are one GPU.
     SameGpu,
-    /// In one host, over NVLink.
+    /// Two GPUs of one host, over NVLink.
     NvLink,
-    /// In one host, over PCIe.
+    /// Two GPUs of one host, over PCIe.
     SameHost,
-    /// In two hosts of one NVLink domain.
+    /// GPUs of two hosts in one NVLink domain.
     NvLinkDomain,
-    /// Their ports are cabled to one switch.
+    /// GPUs whose ports are cabled to one leaf switch.
     SameLeaf,
-    /// In one scalable unit, on different rails: PXN, relaying through the GPU on the peer's rail,
-    /// stays under a leaf.
+    /// GPUs of one scalable unit, on different rails. PXN, the relay through the GPU on the peer's
+    /// rail, keeps the traffic under one leaf.
     SameUnit,
-    /// In different units, on one rail.
+    /// GPUs of different scalable units, on one rail.
     AcrossUnitsSameRail,
-    /// In different units, on different rails.
+    /// GPUs of different scalable units, on different rails.
     AcrossUnits,
-    /// In two hosts without a better class.
+    /// GPUs of two hosts to which no better class applies.
     Apart,
 }
 
 impl PairClass {
-    /// The class in lower case.
+    /// The name of the class in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             PairClass::SameGpu => "same-gpu",
@@ -58,76 +58,76 @@ impl fmt::Display for PairClass {
 /// One end of a path between two ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PairEnd {
-    /// The place of the port in its host's inventory.
+    /// The position of the port in its host's inventory.
     pub port: usize,
-    /// The device and, where it is not the first, the port.
+    /// The device name, with the port number unless it is 1.
     pub device: String,
-    /// The port's GUID.
+    /// The port GUID.
     pub guid: Guid,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
-    /// The leaf.
+    /// The GUID of the leaf switch.
     pub leaf: Guid,
-    /// The leaf's port.
+    /// The port of the leaf switch.
     pub leaf_port: PortNum,
-    /// The rail.
+    /// The rail of the port; `None` if unknown.
     pub rail: Option<u16>,
 }
 
-/// One of the ways to a port: a DLID, and its route.
+/// One path to a port: a DLID and its route.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathHint {
     /// The path bits: the offset from the base LID.
     pub path_bits: u8,
     /// The destination LID.
     pub dlid: Lid,
-    /// The switches on the way, as programmed now; `None` without tables.
+    /// The switches on the path, as programmed now; `None` without tables.
     pub route: Option<Result<ForwardingPath, RouteError>>,
 }
 
-/// The hint for two GPUs.
+/// The hint for traffic between two GPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PairHint {
-    /// The class of their path.
+    /// The class of the path.
     pub class: PairClass,
-    /// Where both have ports in the fabric: the ports to use.
+    /// The ports to use; `None` unless both GPUs have ports in the fabric.
     pub ends: Option<(PairEnd, PairEnd)>,
     /// The DLIDs of the destination, base LID first.
     pub paths: Vec<PathHint>,
     /// The service level for the queue pair.
     pub sl: u8,
-    /// The MTU in bytes that both ports have.
+    /// The largest MTU in bytes that both ports support.
     pub mtu: u16,
-    /// The rate in tenths of Gb/s that both ports have.
+    /// The highest rate in tenths of Gb/s that both ports support.
     pub rate_tenth_gbps: u16,
-    /// Whether a relay through the GPU on the peer's rail (PXN) keeps the traffic under one leaf:
-    /// the source's GPU on that rail, by its place.
+    /// The source's GPU on the peer's rail, by position, if a relay through it (PXN) keeps the
+    /// traffic under one leaf.
     pub relay: Option<usize>,
-    /// The state of the fabric that the hint is for.
+    /// The generation of the fabric for which the hint was computed.
     pub generation: u64,
 }
 
-/// A pair without a hint.
+/// The reason why a pair has no hint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PairError {
-    /// No such host.
+    /// No host has this name.
     #[error("nothing is known of host `{0}`")]
     UnknownHost(String),
-    /// No such GPU.
+    /// The host has no GPU of this index.
     #[error("host `{host}` has no GPU {gpu}")]
     UnknownGpu {
-        /// The host.
+        /// The name of the host.
         host: String,
-        /// The index given.
+        /// The given index.
         gpu: u16,
     },
 }
 
 impl Analysis {
-    /// The hint for two GPUs, each by host and index.
+    /// Computes the hint for two GPUs, each given by host and index.
     ///
     /// # Errors
-    /// An unknown host or GPU.
+    /// The host or the GPU is unknown.
     pub fn pair(&self, from: (&str, u16), to: (&str, u16)) -> Result<PairHint, PairError> {
         let ((host, gpu), (peer, peer_gpu)) = (self.find(from)?, self.find(to)?);
         let port = |host: usize, gpu: usize| -> Option<(usize, u32)> {
@@ -155,7 +155,7 @@ impl Analysis {
             self.endpoint(host, gpu, from.0, source),
             self.endpoint(peer, peer_gpu, to.0, target),
         ));
-        // As many as an LMC of 7 allows.
+        // An LMC of at most 7 gives at most 128 LIDs.
         for path_bits in 0..target.lmc.lids() as u8 {
             let dlid = Lid(target.lid.0 + u16::from(path_bits));
             let route = fabric

@@ -1,9 +1,10 @@
-//! Hosts that are built alike, compared: the PCI addresses of their GPUs and adapters, or without
-//! addresses the names of their devices.
+//! Compares hosts of one machine type by the PCI addresses of their GPUs and adapters or, without
+//! addresses, by the names of their devices.
 //!
-//! A family is the hosts of one machine type: most PCI addresses of their GPUs and adapters are the
-//! same. Its template is the fullest shape that several of them share; what a host lacks of it, or
-//! has beyond it, is a property of that host, and shifts nothing of what the others have.
+//! A family is the set of hosts of one machine type: most PCI addresses of their GPUs and adapters
+//! are equal. The family's template is the largest shape that several hosts share. A deviation from
+//! the template, by lack or by excess, is a property of one host, and does not affect the rest of
+//! its devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,52 +15,54 @@ use super::join::{Joined, NotJoined};
 use super::roles::{RoleReason, TrafficRole};
 use rsm_routing::topology::SwitchIdx;
 
-/// A port of a host by its place on PCIe: the address of its adapter, and its number there.
+/// The key of a port by its place on PCIe: the address of the adapter, and the port's number there.
 pub(crate) type PortKey = (PciAddress, u8);
 
-/// A template must be shared by one host in so many of its family, and by two at least.
+/// At least one host in this many of a family must share the template, and at least two hosts.
 const COMMON_SHAPE_IN: usize = 10;
 
-/// A port as most hosts of a family have it.
+/// The properties of a port in most hosts of a family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct UsualPort {
-    /// The role in most of them.
+    /// The port's role in most hosts.
     pub(crate) role: TrafficRole,
-    /// The GPUs under the same PCIe switches.
+    /// The GPUs under the same PCIe switches as the port.
     pub(crate) near: BTreeSet<PciAddress>,
-    /// The rate in Gb/s, where more than half of at least two hosts agree.
+    /// The rate in Gb/s; `None` unless more than half of at least two hosts agree.
     pub(crate) gbps: Option<u32>,
 }
 
-/// The hosts of one machine type.
+/// The hosts of one machine type, and their template.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Family {
-    /// The hosts by their places, ascending.
+    /// The hosts by position, ascending.
     pub(crate) hosts: Vec<usize>,
-    /// The hosts with exactly the template's addresses.
+    /// The hosts with exactly the template's addresses, by position.
     pub(crate) whole: Vec<usize>,
     /// The template's GPUs in the order of their indices in most whole hosts.
     pub(crate) gpus: Vec<PciAddress>,
     /// The template's ports.
     pub(crate) ports: BTreeMap<PortKey, UsualPort>,
-    /// The compute ports among them, by slot.
+    /// The template's compute ports by slot.
     pub(crate) slots: Vec<PortKey>,
 }
 
 /// All families, and the family of each host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Peers {
-    /// In no particular order.
+    /// The families, in no particular order.
     pub(crate) families: Vec<Family>,
-    /// The family of each host, by place; `None` where an address is missing or stands twice.
+    /// The family of each host, by position; `None` if an address is missing or occurs twice.
     pub(crate) of_host: Vec<Option<usize>>,
-    /// Hosts without a family whose devices have the same names, each group by place, ascending.
+    /// Groups of hosts without a family whose devices have equal names, each by position,
+    /// ascending.
     layouts: Vec<Vec<usize>>,
-    /// The layout of each host, by its place; `None` with a family.
+    /// The layout of each host, by position: an index into `layouts`; `None` for a host with a
+    /// family.
     layout_of: Vec<Option<usize>>,
 }
 
-/// The names of the devices of a host without PCI addresses, which tell its machine type.
+/// The device names of a host without PCI addresses, which identify its machine type.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct DeviceNames<'a> {
     machine: Option<&'a str>,
@@ -88,19 +91,19 @@ struct Shape {
     ports: BTreeSet<PortKey>,
 }
 
-/// The place of a port on PCIe, where it is known.
+/// The PCIe place of a port; `None` if unknown.
 pub(crate) fn key(inventory: &HostInventory, port: usize) -> Option<PortKey> {
     let entry = &inventory.hca_ports[port];
     Some((entry.pci?, entry.port))
 }
 
-/// Whether the host's PCIe shows a port as a virtual function.
+/// Whether a port is a virtual function, by the host's PCIe.
 pub(crate) fn is_virtual(host: &Host, port: usize) -> bool {
     host.joined[port] == Joined::Not(NotJoined::VirtualFunction)
 }
 
 impl Shape {
-    /// `None` where a GPU or a port has no address, or two have the same.
+    /// The shape of a host; `None` if a GPU or a port has no address, or two have the same.
     fn of(host: &Host) -> Option<Shape> {
         let inventory = &host.inventory;
         let gpus: BTreeSet<PciAddress> = inventory
@@ -127,8 +130,8 @@ impl Shape {
         self.gpus.len() + self.ports.len()
     }
 
-    /// Whether two shapes are of one machine type: at least half of the GPUs and ports of the one
-    /// with fewer are at addresses of the other, and their products do not differ.
+    /// Whether two shapes belong to one machine type: at least half of the GPUs and ports of the
+    /// smaller shape are at addresses of the other, and the product names do not differ.
     fn is_like(&self, other: &Shape) -> bool {
         let products = match (&self.machine, &other.machine) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -143,7 +146,7 @@ impl Shape {
             && half(ports, self.ports.len(), other.ports.len())
     }
 
-    /// How many GPUs have exactly one adapter under the same PCIe switches.
+    /// The number of GPUs that have exactly one adapter under the same PCIe switches.
     fn paired(&self, host: &Host) -> usize {
         let inventory = &host.inventory;
         let near = |gpu: usize| {
@@ -157,7 +160,7 @@ impl Shape {
 }
 
 impl Peers {
-    /// The families of these hosts, whose roles are known.
+    /// Finds the families of hosts, whose roles are known.
     pub(crate) fn find(hosts: &[Host]) -> Peers {
         let mut by_shape: BTreeMap<Shape, Vec<usize>> = BTreeMap::new();
         for (place, host) in hosts.iter().enumerate() {
@@ -197,7 +200,7 @@ impl Peers {
         peers
     }
 
-    /// Groups the hosts without a family.
+    /// Groups the hosts without a family by their device names.
     fn find_layouts(&mut self, hosts: &[Host]) {
         let mut by_layout: BTreeMap<DeviceNames<'_>, Vec<usize>> = BTreeMap::new();
         for (place, host) in hosts.iter().enumerate() {
@@ -216,12 +219,12 @@ impl Peers {
         }
     }
 
-    /// The layout of a host without a family.
+    /// The layout of a host; `None` for a host with a family.
     pub(crate) fn layout(&self, host: usize) -> Option<usize> {
         self.layout_of.get(host).copied().flatten()
     }
 
-    /// The family of a host.
+    /// The family of a host; `None` if it has none.
     pub(crate) fn family(&self, host: usize) -> Option<&Family> {
         Some(&self.families[self.of_host.get(host).copied().flatten()?])
     }
@@ -234,7 +237,7 @@ impl Family {
         let template = shapes.iter().max_by_key(|(shape, of_shape)| {
             let is_common = of_shape.len() >= common;
             let paired = shape.paired(&hosts[of_shape[0]]);
-            // The first of those that are equal: the most frequent.
+            // On a tie, the shape of the lowest host is the template.
             let first = std::cmp::Reverse(of_shape[0]);
             (is_common, shape.size(), paired, of_shape.len(), first)
         });
@@ -261,7 +264,7 @@ impl Family {
         family
     }
 
-    /// Whether other hosts can tell what one should have.
+    /// Whether the family has other hosts to compare a host with.
     pub(crate) fn has_peers(&self) -> bool {
         self.hosts.len() > 1
     }
@@ -283,7 +286,7 @@ impl Family {
         }
     }
 
-    /// Learns the rates of ports from the fabric.
+    /// Takes the usual rate of each port from the fabric.
     pub(crate) fn learn_rates(&mut self, hosts: &[Host], fabric: &GpuFabric) {
         for (&key, usual) in &mut self.ports {
             let rates: Vec<u32> = self
@@ -298,7 +301,7 @@ impl Family {
         }
     }
 
-    /// Numbers the slots: the order of compute ports that most whole hosts have.
+    /// Numbers the slots: compute ports in the order that most whole hosts have.
     pub(crate) fn number_slots(&mut self, hosts: &[Host]) {
         let orders = self.whole.iter().map(|&place| {
             let host = &hosts[place];
@@ -317,7 +320,7 @@ impl Family {
     }
 }
 
-/// The port of a host at a place on PCIe.
+/// The port of a host at a PCIe place; `None` if there is none.
 pub(crate) fn port_at(inventory: &HostInventory, wanted: PortKey) -> Option<usize> {
     (0..inventory.hca_ports.len()).find(|&port| key(inventory, port) == Some(wanted))
 }
@@ -330,18 +333,18 @@ pub(crate) fn near_gpus(inventory: &HostInventory, port: usize) -> BTreeSet<PciA
         .collect()
 }
 
-/// The rate of a joined port's cable in Gb/s.
+/// The rate of a joined port's cable in Gb/s; `None` for a port that is not joined.
 pub(crate) fn rate(host: &Host, port: usize, fabric: &GpuFabric) -> Option<u32> {
     let of_fabric = fabric.port(host.joined[port].port()?);
     Some(u32::from(of_fabric.rate_tenth_gbps) / 10)
 }
 
-/// The leaf of a joined port.
+/// The leaf of a joined port; `None` for a port that is not joined.
 pub(crate) fn leaf(host: &Host, port: usize, fabric: &GpuFabric) -> Option<SwitchIdx> {
     Some(fabric.port(host.joined[port].port()?).leaf)
 }
 
-/// The value that more than half of these are.
+/// The value that more than half of `values` have; `None` if there is none.
 pub(crate) fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
     let mut count: BTreeMap<&T, usize> = BTreeMap::new();
     for value in values {
@@ -353,7 +356,7 @@ pub(crate) fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
     found.map(|(value, _)| value.clone())
 }
 
-/// The most frequent of these values; the lowest of those that are as frequent.
+/// The most frequent value, the lowest on a tie; `None` if there are no values.
 fn most<T: Ord>(values: Vec<T>) -> Option<T> {
     let mut count: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {
@@ -368,7 +371,7 @@ fn most<T: Ord>(values: Vec<T>) -> Option<T> {
     best.map(|(value, _)| value)
 }
 
-/// The order that most have, and more than any other; `None` where two are as frequent.
+/// The most frequent order; `None` on a tie.
 fn usual_order<T: Ord + Clone>(orders: impl Iterator<Item = Vec<T>>) -> Option<Vec<T>> {
     let mut count: BTreeMap<Vec<T>, usize> = BTreeMap::new();
     for order in orders {
@@ -382,7 +385,7 @@ fn usual_order<T: Ord + Clone>(orders: impl Iterator<Item = Vec<T>>) -> Option<V
 
 /// Gives ports the roles that they have in most hosts of the family, or of the layout.
 ///
-/// A slow port beside a storage adapter, or an adapter whose GPU is gone, keeps its role so.
+/// A slow port beside a storage adapter, or an adapter whose GPU is gone, thereby keeps its role.
 pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuFabric>) {
     for family in peers.families.iter().filter(|family| family.has_peers()) {
         let compute_leaves = fabric.map(|fabric| family.compute_leaves(hosts, fabric));
@@ -392,7 +395,7 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
                 let usual = key(&host.inventory, port).and_then(|key| family.ports.get(&key));
                 match (usual, fabric, &compute_leaves) {
                     (Some(usual), _, _) => take_role(host, port, usual.role),
-                    // A place that no other host uses: a port at a rail's leaf serves GPUs.
+                    // No other host uses this PCIe place: a port at a rail's leaf serves GPUs.
                     (None, Some(fabric), Some(leaves))
                         if leaf(host, port, fabric).is_some_and(|leaf| leaves.contains(&leaf)) =>
                     {
@@ -415,7 +418,7 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
     }
 }
 
-/// Gives a port the role of its peers, where no setting and no protocol decides otherwise.
+/// Gives a port the role of its peers, unless a setting or the protocol decides otherwise.
 fn take_role(host: &mut Host, port: usize, usual: TrafficRole) {
     let (role, reason) = host.roles[port];
     let decided = matches!(
@@ -430,7 +433,7 @@ fn take_role(host: &mut Host, port: usize, usual: TrafficRole) {
 }
 
 impl Family {
-    /// The leaves at which more compute ports of the template end than others.
+    /// The leaves at which compute ports of the template outnumber other ports.
     fn compute_leaves(&self, hosts: &[Host], fabric: &GpuFabric) -> BTreeSet<SwitchIdx> {
         let mut count: BTreeMap<SwitchIdx, (usize, usize)> = BTreeMap::new();
         for &place in &self.hosts {
@@ -453,8 +456,8 @@ impl Family {
     }
 }
 
-/// Puts each compute port into its slot of the template; ports at other places are left for the
-/// leaves to decide.
+/// Puts each compute port into its slot of the template. Ports at other PCIe places stay unplaced;
+/// their leaves decide later.
 pub(crate) fn number_by_place(hosts: &mut [Host], peers: &Peers) {
     for family in &peers.families {
         let slot_of: BTreeMap<PortKey, usize> = family

@@ -1,24 +1,25 @@
-//! Positions of compute ports, as routes and the store know them.
+//! Positions of compute ports, by which routes are spread and which the store keeps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_ids::Guid;
 use rsm_routing::engine::Numbers;
 
-/// The most positions, and the most leaves with positions: as many as there are LIDs of one
-/// destination each, 0x0001 to 0xBFFF. Beyond, absent ports lose theirs.
+/// The maximum number of positions, and of leaves with positions: the number of unicast LIDs,
+/// 0x0001 to 0xBFFF. Beyond it, absent ports lose their positions.
 pub const MAX_POSITIONS: usize = 0xbfff;
 
-/// The position of a port.
+/// The position of a compute port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostPosition {
-    /// The leaf, by its GUID. A port that is cabled to another one has no position there yet.
+    /// The GUID of the leaf. A port that is cabled to another leaf does not have a position there
+    /// yet.
     pub leaf: Guid,
-    /// The place at the leaf, from 0 on.
+    /// The place at the leaf, from 0.
     pub place: u32,
 }
 
-/// The positions of ports.
+/// The positions of all compute ports.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostPositions {
     pub(crate) stride: u32,
@@ -26,55 +27,55 @@ pub struct HostPositions {
     pub(crate) ports: BTreeMap<Guid, HostPosition>,
 }
 
-/// Positions that do not fit together.
+/// The contradiction between positions.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PositionError {
     /// A port has a position at a leaf without a rank.
     #[error("port {port} sits at {leaf}, which has no rank")]
     UnknownLeaf {
-        /// The port.
+        /// The port GUID.
         port: Guid,
-        /// The leaf.
+        /// The leaf's GUID.
         leaf: Guid,
     },
-    /// Two ports have one place.
+    /// Two ports have the same place at a leaf.
     #[error("port {port} sits at place {place} of {leaf}, where another one sits")]
     Taken {
-        /// The port.
+        /// The port GUID.
         port: Guid,
-        /// The leaf.
+        /// The leaf's GUID.
         leaf: Guid,
-        /// The place.
+        /// The place at the leaf.
         place: u32,
     },
-    /// A place is beyond the places of a leaf.
+    /// A place exceeds the number of places of a leaf.
     #[error("port {port} sits at place {place}: expected less than {stride}")]
     Beyond {
-        /// The port.
+        /// The port GUID.
         port: Guid,
-        /// The place.
+        /// The place at the leaf.
         place: u32,
-        /// How many places a leaf has.
+        /// The number of places of a leaf.
         stride: u32,
     },
-    /// Two leaves have one rank, or its places cannot be numbered.
+    /// Two leaves have the same rank, or the rank is too high to number the places.
     #[error("leaf {leaf} has rank {rank}, which another one has, or which is too high")]
     Rank {
-        /// The leaf.
+        /// The leaf's GUID.
         leaf: Guid,
-        /// The rank.
+        /// The rank of the leaf.
         rank: u32,
     },
-    /// More than [`MAX_POSITIONS`].
+    /// There are more than [`MAX_POSITIONS`] positions.
     #[error("{0} positions: expected at most {MAX_POSITIONS}")]
     TooMany(usize),
 }
 
 impl HostPositions {
-    /// Positions as they were stored.
+    /// Restores positions from the store.
     ///
     /// # Errors
-    /// The parts do not fit together.
+    /// The positions contradict each other; see [`PositionError`].
     pub fn from_parts(
         stride: u32,
         leaves: BTreeMap<Guid, u32>,
@@ -116,22 +117,22 @@ impl HostPositions {
         })
     }
 
-    /// How many places every leaf has.
+    /// The number of places of every leaf.
     pub fn stride(&self) -> u32 {
         self.stride
     }
 
-    /// The rank of each leaf.
+    /// The rank of each leaf, by GUID.
     pub fn leaves(&self) -> &BTreeMap<Guid, u32> {
         &self.leaves
     }
 
-    /// The position of each port.
+    /// The position of each port, by GUID.
     pub fn ports(&self) -> &BTreeMap<Guid, HostPosition> {
         &self.ports
     }
 
-    /// The place of a host with these ports: that which most of them have.
+    /// The place of a host with these ports: the most frequent place; `None` if no port has one.
     pub fn place(&self, ports: impl Iterator<Item = Guid>) -> Option<u32> {
         most_common(ports.filter_map(|port| Some(self.ports.get(&port)?.place)))
     }
@@ -141,7 +142,8 @@ impl HostPositions {
         self.ports.is_empty()
     }
 
-    /// The numbers by which routes are spread: leaf after leaf, at each by place.
+    /// The numbers by which routes are spread: leaf by leaf in the order of ranks, and by place
+    /// within a leaf.
     pub fn numbers(&self) -> Numbers {
         let number = |(&port, position): (&Guid, &HostPosition)| {
             let rank = self.leaves.get(&position.leaf)?;
@@ -154,7 +156,7 @@ impl HostPositions {
     }
 }
 
-/// The most common of some places, the lowest of those that are as common.
+/// The most frequent place, the lowest on a tie; `None` if there are no places.
 pub(crate) fn most_common(places: impl Iterator<Item = u32>) -> Option<u32> {
     let mut count: BTreeMap<u32, usize> = BTreeMap::new();
     for place in places {

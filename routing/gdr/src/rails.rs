@@ -1,12 +1,12 @@
-//! Scalable units and rails, found from where the ports of GPUs are cabled to.
+//! Finds scalable units and rails from the leaves to which the ports of GPUs are cabled.
 //!
-//! Leaves that the same hosts reach are one unit; hosts with one port are in the unit of its leaf.
-//! A port's slot comes from its place on PCIe, as most hosts of its machine type have it; the rail
-//! of a slot is, in each unit, the leaf that most hosts' ports in that slot reach. A host that lacks
-//! a port leaves its slot empty. A port at a place that no other host uses gets the slot of its
-//! leaf. Where a unit has several machine types, the rails of the one with the most hosts count, and
-//! the others' slots get the numbers of the rails that most of their ports reach. Names of devices
-//! and switches play no part.
+//! Leaves that the same hosts reach form one unit; a host with one port is in the unit of its leaf.
+//! The slot of a port follows from its PCIe place, by the order that most hosts of its machine type
+//! have. The rail of a slot is, in each unit, the leaf that most hosts' ports in that slot reach. A
+//! host that lacks a port leaves its slot empty. A port at a PCIe place that no other host uses
+//! gets the slot of its leaf. In a unit with several machine types, the type with the most hosts
+//! determines the rails, and slots of other types get the numbers of the rails that most of their
+//! ports reach. Names of devices and switches play no part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,27 +15,25 @@ use super::host::Host;
 use super::peers::{Peers, leaf};
 use rsm_routing::topology::SwitchIdx;
 
-/// Hosts whose GPUs share leaves.
+/// A scalable unit: hosts whose GPUs share leaves.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unit {
-    /// The leaves, in the order of GUIDs.
+    /// The leaves, sorted by GUID.
     pub leaves: Vec<SwitchIdx>,
-    /// The hosts, by their places, ascending.
+    /// The hosts by position, ascending.
     pub hosts: Vec<usize>,
-    /// The leaf of each slot, and how sure that is.
-    ///
-    /// A slot of which no port is joined has none.
+    /// The rail of each slot; `None` for a slot without a joined port.
     pub rails: Vec<Option<Rail>>,
 }
 
-/// The leaf of a unit's hosts at one slot.
+/// The leaf that a unit's hosts reach by one slot, with the votes for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rail {
-    /// The leaf that most hosts reach there; the lowest GUID of those that are as frequent.
+    /// The leaf that most hosts reach by the slot; the lowest GUID on a tie.
     pub leaf: SwitchIdx,
-    /// How many reach it.
+    /// The number of hosts that reach this leaf.
     pub votes: u32,
-    /// How many reach the next most frequent one. A leaf without more votes is a guess.
+    /// The number of hosts that reach the next most frequent leaf. On a tie, the leaf is a guess.
     pub runner_up: u32,
 }
 
@@ -49,14 +47,15 @@ impl Rail {
 /// The units of a fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rails {
-    /// In the order of their lowest leaf.
+    /// The units, sorted by their lowest leaf.
     pub units: Vec<Unit>,
-    /// The unit of each host, by its place; `None` when no compute port of it is joined.
+    /// The unit of each host, by position; `None` if none of the host's compute ports is joined.
     pub unit_of: Vec<Option<u32>>,
 }
 
 impl Rails {
-    /// The units and rails of these hosts, whose ports get the slots of their rails.
+    /// Finds the units and rails of `hosts`, and puts the hosts' ports into the slots of their
+    /// rails.
     pub(super) fn find(hosts: &mut [Host], peers: &Peers, fabric: &GpuFabric) -> Rails {
         let mut rails = Rails::units(hosts, fabric);
         for unit in &mut rails.units {
@@ -77,7 +76,7 @@ impl Rails {
         rails
     }
 
-    /// The units, without their rails.
+    /// Finds the units, without their rails.
     fn units(hosts: &[Host], fabric: &GpuFabric) -> Rails {
         let leaves_of: Vec<Vec<SwitchIdx>> =
             hosts.iter().map(|host| leaves(host, fabric)).collect();
@@ -96,7 +95,8 @@ impl Rails {
         pairs.sort_unstable();
         for shared in pairs.chunk_by(|one, other| one == other) {
             let (one, other) = shared[0];
-            // More than half of the hosts of either: a cable in a wrong unit joins none.
+            // Join leaves that share more than half of the hosts of the leaf with fewer: a cable in
+            // a wrong unit joins none.
             let fewer = reach[&one].min(reach[&other]);
             if 2 * shared.len() > fewer as usize {
                 sets.join(one.index(), other.index());
@@ -112,7 +112,7 @@ impl Rails {
         let mut unit_of_leaf: BTreeMap<SwitchIdx, u32> = BTreeMap::new();
         let mut out = Rails::default();
         for leaves in units.into_values() {
-            // Fewer units than switches.
+            // There are fewer units than switches.
             let number = out.units.len() as u32;
             unit_of_leaf.extend(leaves.iter().map(|&leaf| (leaf, number)));
             out.units.push(Unit {
@@ -144,18 +144,18 @@ impl Rails {
         out
     }
 
-    /// The unit of a host.
+    /// The unit of a host; `None` if it has none.
     pub fn unit(&self, host: usize) -> Option<&Unit> {
         let unit = self.unit_of.get(host).copied().flatten()?;
         self.units.get(unit as usize)
     }
 
-    /// The leaf that a host's slot should reach.
+    /// The rail of a host's slot: the leaf that the slot should reach.
     pub fn rail(&self, host: usize, slot: usize) -> Option<Rail> {
         self.unit(host)?.rails.get(slot).copied().flatten()
     }
 
-    /// The rails whose leaf this is, as far as a host's unit is concerned, ascending.
+    /// The rails of a host's unit whose leaf is `leaf`, ascending.
     pub fn rails_at(&self, host: usize, leaf: SwitchIdx) -> impl Iterator<Item = u16> + '_ {
         let rails = self.unit(host).map_or(&[][..], |unit| &unit.rails);
         let has = move |rail: &Option<Rail>| rail.is_some_and(|rail| rail.leaf == leaf);
@@ -166,8 +166,8 @@ impl Rails {
     }
 }
 
-/// For each place in the hosts of a unit, the leaf that most of them have there: `leaf` returns the
-/// leaf of one host, by its place among `hosts`.
+/// The rail of each slot by the votes of a unit's hosts: `leaf` returns the leaf of one host, given
+/// by position, at a slot.
 pub(super) fn vote(
     unit: &Unit,
     hosts: &[Host],
@@ -205,13 +205,14 @@ fn leaves(host: &Host, fabric: &GpuFabric) -> Vec<SwitchIdx> {
     ports.filter_map(|port| leaf(host, port, fabric)).collect()
 }
 
-/// How the slots of a unit's hosts get numbers that mean the same rail in all of them.
+/// The hosts of a unit whose slots need new numbers, so that a number means the same rail in all
+/// hosts.
 struct Numbering {
-    /// Hosts of machine types with fewer hosts in the unit, by machine type.
+    /// The hosts of machine types with fewer hosts in the unit, by family.
     other_families: BTreeMap<usize, Vec<usize>>,
-    /// Hosts without PCI addresses and with another number of ports than the others have.
+    /// The hosts without a family whose number of ports differs from the main type's.
     unlike: Vec<usize>,
-    /// All of these hosts: they have no vote.
+    /// The hosts of `other_families` and `unlike`: they have no vote.
     translated: BTreeSet<usize>,
 }
 
@@ -254,7 +255,7 @@ impl Numbering {
         numbering
     }
 
-    /// Takes the slots of hosts that nothing but their leaves can number.
+    /// Empties the slots of unlike hosts: only their leaves can number them.
     fn take_unlike(&self, hosts: &mut [Host]) {
         for &host in &self.unlike {
             let host = &mut hosts[host];
@@ -309,7 +310,7 @@ impl Numbering {
     }
 }
 
-/// The number of compute ports that most of these hosts have.
+/// The most frequent number of compute ports of these hosts.
 fn usual_count(members: &[usize], hosts: &[Host]) -> usize {
     let mut count: BTreeMap<usize, usize> = BTreeMap::new();
     for &host in members {
@@ -321,7 +322,7 @@ fn usual_count(members: &[usize], hosts: &[Host]) -> usize {
     most.map_or(0, |(slots, _)| slots)
 }
 
-/// Gives a host's ports without a slot that of the rail whose leaf they reach, where it is empty.
+/// Puts a host's unplaced ports into the empty slots of the rails whose leaves they reach.
 fn place_by_leaf(host: &mut Host, rails: &[Option<Rail>], fabric: &GpuFabric) {
     let unplaced = std::mem::take(&mut host.unplaced);
     for port in unplaced {
@@ -340,7 +341,7 @@ fn place_by_leaf(host: &mut Host, rails: &[Option<Rail>], fabric: &GpuFabric) {
             None => host.unplaced.push(port),
         }
     }
-    // Behind the rails of the unit.
+    // Ports that stay unplaced come behind the rails of the unit.
     if !host.unplaced.is_empty() && host.slots.len() < rails.len() {
         host.slots.resize(rails.len(), None);
     }

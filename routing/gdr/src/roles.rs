@@ -1,11 +1,11 @@
 //! The role of each port of a host.
 //!
-//! No signal is right on every machine. Taken together, in this order: the operator's
-//! configuration; the link layer; PCIe (a port under a switch with a GPU serves it, on machines
-//! that show their PCIe at all); the rate, where a GPU has a faster port as near; and how many
-//! ports every GPU of the machine has: ports that one GPU has in excess have another role, first
-//! the port whose leaf also serves nodes without GPUs. Last, hosts of one machine type are compared:
-//! a port has the role that it has in most of them (`peers`).
+//! No single signal is right on every machine. The roles therefore follow from several signals, in
+//! this order: the operator's configuration; the link layer; PCIe, on machines that show their
+//! topology (a port under a switch with a GPU serves the GPU); the rate, if a GPU has a faster port
+//! as near; and the number of ports of every GPU of the machine (ports that one GPU has in excess
+//! get another role, first the port whose leaf also serves nodes without GPUs). Last, hosts of one
+//! machine type are compared: a port gets the role that it has in most of them (`peers`).
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ use rsm_routing::topology::SwitchIdx;
 /// The role of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum TrafficRole {
-    /// GPUs talk to GPUs over it.
+    /// Traffic between GPUs.
     Compute,
-    /// All other traffic that needs bandwidth.
+    /// Storage, and all other traffic that needs bandwidth.
     Storage,
-    /// Slow next to the compute ports: the host's own traffic.
+    /// The host's own traffic: the port is slow next to the compute ports.
     Management,
-    /// No port of this fabric: Ethernet, or not known to be anything else.
+    /// No traffic of this fabric: the port is Ethernet, or no source declares it InfiniBand.
     Outside,
 }
 
 impl TrafficRole {
-    /// The role in lower case.
+    /// The name of the role in lower case.
     pub const fn name(self) -> &'static str {
         match self {
             TrafficRole::Compute => "compute",
@@ -41,7 +41,8 @@ impl TrafficRole {
         }
     }
 
-    /// The category that routes to its ports are spread in; `None` where there are none.
+    /// The category in which routes to ports of this role are spread; `None` for ports outside the
+    /// fabric.
     pub const fn category(self) -> Option<Category> {
         match self {
             TrafficRole::Compute => Some(Category::Compute),
@@ -51,7 +52,7 @@ impl TrafficRole {
         }
     }
 
-    /// The role of ports of a category; `None` for categories inside switches.
+    /// The role of the ports of a category; `None` for categories of ports inside switches.
     pub const fn of(category: Category) -> Option<TrafficRole> {
         match category {
             Category::Compute => Some(TrafficRole::Compute),
@@ -62,38 +63,38 @@ impl TrafficRole {
     }
 }
 
-/// Why a port has its role.
+/// The reason for the role of a port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RoleReason {
-    /// The operator configured it.
+    /// The operator configured the role.
     Configured,
-    /// An Ethernet port.
+    /// The port is an Ethernet port.
     Ethernet,
-    /// A port outside the fabric that no source declares InfiniBand.
+    /// The port is not in the fabric, and no source declares it InfiniBand.
     NotInFabric,
-    /// A GPU is under the same PCIe switches.
+    /// A GPU is under the same PCIe switches as the port.
     NearGpu,
-    /// The nearest port that a GPU without a port of its own has.
+    /// The port is the nearest one to a GPU without a port of its own.
     NearestOfGpu,
-    /// The machine shows no PCIe switch that a GPU and a port share: a virtual machine, or a
+    /// The machine shows no PCIe switch that a GPU and a port share: it is a virtual machine, or a
     /// server without switches.
     NoPcieSignal,
-    /// No GPU is near it, and others have GPUs near them.
+    /// No GPU is near the port, and other ports have GPUs near them.
     FarFromGpus,
-    /// Slower than another port that is as near to the same GPUs.
+    /// The port is slower than another port that is as near to the same GPUs.
     Slower,
-    /// More ports near these GPUs than other GPUs of the machine have.
+    /// The port's GPUs have more ports near them than other GPUs of the machine have.
     Excess,
-    /// There is no GPU.
+    /// The host has no GPU.
     NoGpu,
     /// Most hosts of this machine type have this role at the port.
     LikePeers,
-    /// A virtual function, which has no port of its own in the fabric.
+    /// The port is a virtual function, which has no port of its own in the fabric.
     VirtualFunction,
 }
 
 impl RoleReason {
-    /// The reason, for people.
+    /// The reason as text for the operator.
     pub const fn text(self) -> &'static str {
         match self {
             RoleReason::Configured => "configured",
@@ -112,18 +113,18 @@ impl RoleReason {
     }
 }
 
-/// Role and reason.
+/// A role with its reason.
 pub type ReasonedRole = (TrafficRole, RoleReason);
 
-/// The use of each leaf, an input of the choice of roles.
+/// The use of each leaf, one of the signals for roles.
 pub(super) struct LeafUse {
-    /// How many of its end ports are of nodes that have no GPU, in thousandths.
+    /// The share of each leaf's end ports that belong to nodes without GPUs, in thousandths.
     foreign: BTreeMap<SwitchIdx, u32>,
 }
 
 impl LeafUse {
-    /// Leaves with the ports that hosts with GPUs have: `of_gpu_hosts` by place in
-    /// [`GpuFabric::ports`].
+    /// Computes the use of each leaf. `of_gpu_hosts` says which ports of [`GpuFabric::ports`]
+    /// belong to hosts with GPUs.
     pub(super) fn new(fabric: &GpuFabric, of_gpu_hosts: &[bool]) -> LeafUse {
         let mut count: BTreeMap<SwitchIdx, (u32, u32)> = BTreeMap::new();
         for (port, &of_gpu_host) in fabric.ports().iter().zip(of_gpu_hosts) {
@@ -142,13 +143,13 @@ impl LeafUse {
 }
 
 impl LeafUse {
-    /// The share of a leaf's end ports that are of nodes without GPUs, in thousandths.
+    /// The share of a leaf's end ports that belong to nodes without GPUs, in thousandths.
     pub(super) fn foreign(&self, leaf: SwitchIdx) -> Option<u32> {
         self.foreign.get(&leaf).copied()
     }
 }
 
-/// The roles of every port of a host.
+/// The role of each port of a host.
 pub(super) fn roles(
     host: &HostInventory,
     joined: &[Joined],
@@ -192,7 +193,8 @@ pub(super) fn roles(
     }
     slower(host, joined, fabric, &open, &mut out);
     excess(host, joined, fabric, &open, &mut out);
-    // A GPU without a port of its own: a port that is nearer than those of other GPUs serves it.
+    // A GPU without a port of its own gets one: a port that is nearer to it than the ports of other
+    // GPUs.
     for gpu in gpus.clone() {
         let compute = |port: &usize| matches!(out[*port], Some((TrafficRole::Compute, _)));
         let tier = |port: &usize| host.tier(gpu, *port).map_or(u8::MAX, |tier| tier as u8);
@@ -209,8 +211,8 @@ pub(super) fn roles(
             out[port] = Some((TrafficRole::Compute, RoleReason::NearestOfGpu));
         }
     }
-    // A missing port near a GPU without another port counts as InfiniBand that is down; elsewhere
-    // not.
+    // A missing port near a GPU without another port counts as an InfiniBand port that is down; any
+    // other missing port does not.
     let surplus =
         |port: &usize| strange(*port) && !matches!(out[*port], Some((TrafficRole::Compute, _)));
     let surplus: Vec<usize> = open.iter().copied().filter(surplus).collect();
@@ -225,7 +227,7 @@ pub(super) fn roles(
     )
 }
 
-/// The role that a port has without a look at other ports.
+/// The role of a port that is certain without a comparison with other ports.
 fn told(
     host: &HostInventory,
     joined: &[Joined],
@@ -255,7 +257,7 @@ fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool
     missing && host.hca_ports[port].link_layer.is_none()
 }
 
-/// The rate of a port in Gb/s, as its cable has trained or as the host says.
+/// The rate of a port in Gb/s: the trained rate of its cable, else the rate that the host states.
 fn rate(
     host: &HostInventory,
     joined: &[Joined],
@@ -269,7 +271,7 @@ fn rate(
     }
 }
 
-/// Takes ports out whose every GPU has a faster one as near.
+/// Gives ports the storage role if every GPU near them has a faster port as near.
 fn slower(
     host: &HostInventory,
     joined: &[Joined],
@@ -305,7 +307,7 @@ fn slower(
     }
 }
 
-/// Takes ports from GPUs that have more of them than is usual in the machine.
+/// Takes ports from GPUs that have more ports than is usual in the machine.
 fn excess(
     host: &HostInventory,
     joined: &[Joined],
@@ -317,20 +319,20 @@ fn excess(
         matches!(out[port], Some((TrafficRole::Compute, _)))
     };
     let groups = groups(host, open, |port| is_compute(port, out));
-    // Ports for each GPU, in sixtieths, so that 1/2 and 2/3 are whole.
+    // The number of ports per GPU in sixtieths, so that 1/2 and 2/3 are whole numbers.
     let ratio = |(gpus, ports): &(Vec<usize>, Vec<usize>)| 60 * ports.len() / gpus.len();
     let mut count: BTreeMap<usize, usize> = BTreeMap::new();
     for group in &groups {
         *count.entry(ratio(group)).or_default() += 1;
     }
-    // The most frequent; the smaller of two that are as frequent.
+    // Take the most frequent ratio; on a tie, the smallest.
     let usual = count
         .iter()
         .max_by_key(|&(&ratio, &count)| (count, std::cmp::Reverse(ratio)));
     let Some((&usual, &frequent)) = usual else {
         return;
     };
-    // Of ratios that are as frequent neither is odd: only the fabric tells.
+    // Equally frequent ratios are all usual: then only the fabric shows which ports are in excess.
     let is_odd = count.values().filter(|&&count| count == frequent).count() == 1;
     for (gpus, ports) in &groups {
         if ratio(&(gpus.clone(), ports.clone())) <= usual {
@@ -350,7 +352,7 @@ fn excess(
     }
 }
 
-/// The order of several ports near a GPU: the GPU's own ones first.
+/// The sort key of ports near a GPU: ports that most likely serve the GPU come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NearPort {
     missing: bool,
@@ -386,14 +388,14 @@ impl NearPort {
         }
     }
 
-    /// Whether the port or its leaf itself shows another use.
+    /// Whether the state of the port or its leaf shows another use.
     fn is_other(&self) -> bool {
         self.missing || self.inactive || self.foreign > 0
     }
 }
 
-/// GPUs and the ports near them: every GPU that shares PCIe switches with any port of a group is in
-/// it.
+/// Groups of GPUs and the ports near them: a group contains every GPU that shares PCIe switches
+/// with one of its ports.
 fn groups(
     host: &HostInventory,
     open: &[usize],
@@ -426,7 +428,7 @@ fn groups(
     groups
 }
 
-/// Gives ports without a role the rest's; slow ports that are no compute ports are for management.
+/// Gives ports without a role the role `rest`; slow storage ports become management ports.
 fn finish(
     host: &HostInventory,
     out: Vec<Option<ReasonedRole>>,
@@ -450,7 +452,7 @@ fn finish(
     };
     if let Some(compute) = rates(TrafficRole::Compute, &roles) {
         for (role, port) in roles.iter_mut().zip(&host.hca_ports) {
-            // A quarter or less: too slow for storage.
+            // A quarter of the compute rate or less is too slow for storage.
             if role.0 == TrafficRole::Storage && port.gbps.is_some_and(|rate| rate * 4 <= compute) {
                 role.0 = TrafficRole::Management;
             }

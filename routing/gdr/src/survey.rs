@@ -1,5 +1,5 @@
-//! Inventories joined with the fabric, as far as roles, units and rails: the common part of hints
-//! and the order of routes.
+//! Inventories matched with the fabric, up to roles, units and rails: the common part of hints and
+//! of the order of routes.
 
 use rayon::prelude::*;
 
@@ -13,21 +13,21 @@ use super::peers::{Peers, like_peers, number_by_place};
 use super::rails::Rails;
 use super::roles::{LeafUse, roles};
 
-/// Every host, with the roles and rails of its ports.
+/// All hosts, with the roles and rails of their ports.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
-    /// The hosts in the order of their names.
+    /// The hosts, sorted by name.
     pub hosts: Vec<Host>,
-    /// Units and rails, with hosts by their places in `hosts`.
+    /// Units and rails, with hosts by position in `hosts`.
     pub rails: Rails,
-    /// Hosts of one machine type.
+    /// The families of hosts of one machine type.
     pub(super) peers: Peers,
-    /// The faults of the joins, by host.
+    /// The faults of the matches, by host.
     pub(super) faults: Vec<JoinFaults>,
 }
 
 impl Survey {
-    /// Joins the hosts' inventories with the fabric, or analyses hosts alone.
+    /// Matches the hosts' inventories with the fabric, or analyses hosts alone.
     pub fn new(
         inventory: &GpuInventory,
         fabric: Option<&GpuFabric>,
@@ -68,7 +68,7 @@ impl Survey {
     }
 }
 
-/// The hosts with their ports joined, each port of the fabric with one host at most.
+/// The hosts with their ports matched; each port of the fabric belongs to one host at most.
 fn joined(
     records: Vec<(String, HostRecord)>,
     fabric: Option<&GpuFabric>,
@@ -106,7 +106,7 @@ fn joined(
         .unzip()
 }
 
-/// Which ports of the fabric are of hosts with GPUs, by place in [`GpuFabric::ports`].
+/// For each port in [`GpuFabric::ports`], whether it belongs to a host with GPUs.
 pub(super) fn of_gpu_hosts(hosts: &[Host], fabric: &GpuFabric) -> Vec<bool> {
     let mut of_gpu_hosts = vec![false; fabric.ports().len()];
     for host in hosts.iter().filter(|host| !host.inventory.gpus.is_empty()) {

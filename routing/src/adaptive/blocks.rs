@@ -40,8 +40,8 @@ impl Blocks {
     }
 }
 
-/// Counts the blocks in which two states of the same switches differ. A switch that has neither
-/// groups nor entries in both states has no ARLFT blocks: it forwards by its LFT alone.
+/// Counts the blocks in which two states of the same switches differ. A switch without groups and
+/// entries in both states has no ARLFT blocks: it forwards only by its LFT.
 pub fn blocks_changed(old: (&Tables, &AdaptiveTables), new: (&Tables, &AdaptiveTables)) -> Blocks {
     let none = (Lft::default(), AdaptiveTable::default());
     let count = new.0.lfts.len().max(old.0.lfts.len());

@@ -2,10 +2,10 @@
 //! packet.
 //!
 //! A switch with adaptive routing has numbered *groups* of ports beside its forwarding table, and
-//! for each LID an entry that names one of the groups. It sends a packet to the port of the group
+//! for each LID an entry with the number of a group. It sends a packet to the port of the group
 //! with the shortest queue; packets that must stay in order take the port of the forwarding table.
-//! This module holds these tables as desired state. [`plan`] makes them from a topology and
-//! forwarding tables, one group for each destination leaf, and [`crate::verify::verify_sets`]
+//! This module holds these tables as desired state. [`plan`] computes them from a topology and
+//! forwarding tables, with one group for each destination leaf, and [`crate::verify::verify_sets`]
 //! proves any such tables.
 //!
 //! [`plan`] keeps to the up*/down* order of the routes. At a switch that has a path down to the

@@ -1,24 +1,25 @@
 //! The order in which a change of groups and entries reaches the switches.
 //!
-//! Between two proved states the switches hold mixtures of both. Five phases keep each mixture
-//! within what was proved, and keep an entry from naming a group that does not exist yet:
+//! Between two proved states, the switches hold mixtures of both. Five phases keep each mixture
+//! within the proof, and keep entries from naming a group that does not exist yet:
 //!
-//! 1. entries whose group is another, or has no port in common with its old ports, go back to
-//!    the port of the forwarding table in force;
-//! 2. each group keeps the ports that are old and new;
+//! 1. entries whose group changes, or shares no port with its old ports, return to the port of the
+//!    forwarding table in force;
+//! 2. each group is reduced to the ports that are in the old and in the new state;
 //! 3. the forwarding tables change, in their own stages;
 //! 4. groups get their new ports;
 //! 5. entries get their groups.
 //!
-//! In phases 1 and 2 every choice is one of the old state, in 4 and 5 one of the new. In phase 3 a
-//! group has ports that both states have: where such a port leads down, the next switch sends down
-//! in both states, and where it leads up, no switch above sends down to this one in either; so
-//! groups add no illegal turn to those of the forwarding tables, which their stages exclude.
-//! All switches finish a phase before any begins the next; within a phase blocks go in any order.
+//! In phases 1 and 2 every choice belongs to the old state, in phases 4 and 5 to the new one. In
+//! phase 3 a group has only ports of both states. If such a port leads down, the next switch sends
+//! down in both states; if it leads up, no switch above sends down to this one in either state.
+//! Groups therefore add no illegal turn to those of the forwarding tables, which the stages
+//! exclude. All switches finish a phase before any begins the next; within a phase, blocks go in
+//! any order.
 //!
-//! All of this holds where both states follow one order of the switches. [`proved_phases`] does not
-//! rely on it: it proves every mixture within each phase, and where groups may not stay, all
-//! entries leave their groups while the tables change.
+//! This argument holds if both states follow one order of the switches. [`proved_phases`] does not
+//! rely on it: it proves every mixture within each phase. If groups cannot stay, all entries leave
+//! their groups while the tables change.
 
 use super::{AdaptiveTable, AdaptiveTables, NO_GROUP};
 use crate::tables::{PortMask, Tables};
@@ -43,7 +44,7 @@ pub enum PhaseKind {
 /// The state that all switches hold at the end of a phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// The purpose of the phase.
+    /// The purpose of this phase.
     pub kind: PhaseKind,
     /// The forwarding tables.
     pub tables: Tables,
@@ -54,17 +55,17 @@ pub struct Phase {
 /// The treatment of groups while the manager writes forwarding tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meanwhile {
-    /// Entries stay in their groups, whose ports are those common to the old and the new state.
+    /// Entries stay in their groups, which keep the ports common to the old and the new state.
     Common,
     /// Entries leave their groups and take the port of the forwarding table.
     Alone,
 }
 
 /// Computes the phases from one state to another such that no mixture within a phase has a loop or
-/// a credit loop, or names a missing group: with [`Meanwhile::Common`] where that is proved, else
-/// with [`Meanwhile::Alone`]. `None` where neither is proved: then even `stages` alone are unsafe.
+/// a credit loop, or names a missing group: with [`Meanwhile::Common`] if the proof succeeds, else
+/// with [`Meanwhile::Alone`]. `None` if neither can be proved: then even `stages` alone are unsafe.
 ///
-/// `topology` is the fabric as it is now; see [`phases`] for the rest.
+/// `topology` is the current fabric; see [`phases`] for the other parameters.
 pub fn proved_phases(
     topology: &Topology,
     old: (&Tables, &AdaptiveTables),
@@ -91,9 +92,9 @@ pub fn proved_phases(
     })
 }
 
-/// Computes the phases from one state to another. `stages` are the forwarding tables that switches
-/// hold one after the other, starting after `old` and ending with the new tables. Phases that
-/// change nothing are left out.
+/// Computes the phases from one state to another, without phases that change nothing. `stages` are
+/// the forwarding tables that switches hold one after the other, after `old` and up to the new
+/// tables.
 pub fn phases(
     (old_tables, old): (&Tables, &AdaptiveTables),
     stages: &[Tables],
@@ -140,7 +141,7 @@ pub fn phases(
     phases
 }
 
-/// The old table reduced to the entries whose group keeps a port in common with the new group.
+/// Reduces the old table to entries whose group shares a port with the new group.
 fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> AdaptiveTable {
     let mut left = old.clone();
     if meanwhile == Meanwhile::Alone {

@@ -19,8 +19,8 @@ use crate::topology::Topology;
 /// 0x0015 : 005  : 0x0001
 /// ```
 ///
-/// Packets to a LID leave by any port of its group; those that must stay in order, and those to a
-/// LID without a group, by its port. LIDs without a port have no line.
+/// Packets to a LID leave by any port of its group. Packets that must stay in order, and packets to
+/// a LID without a group, leave by the LID's port. LIDs without a port have no line.
 ///
 /// # Errors
 /// Errors of writing to `out`.

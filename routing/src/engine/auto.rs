@@ -1,6 +1,6 @@
 //! `auto`: the engine that suits the fabric.
 //!
-//! The routing carries the chosen engine, as it carries the ranking, and the next plan passes it in
+//! The routing carries the chosen engine as well as the ranking, and the next plan passes both in
 //! again: a fault never changes the engine.
 
 use std::sync::Arc;
@@ -13,68 +13,70 @@ use crate::quality::link_uses;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// Picks an engine and says why.
+/// Chooses an engine, and states the reason.
 ///
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
-/// fabric `auto` computes the tables of `CANDIDATES`, and takes those with the lightest fullest
-/// link. It also computes those of [`Nue`](super::Nue) on one lane that follow an order of the
-/// switches, whose repairs compute all routes anew, and those of [`Dor`](super::Dor), which follow
-/// no such order: it takes them where their fullest link is lighter by a quarter. It names those of
-/// `nue` that follow no order, and of [`Torus`](super::Torus), which need service levels, and does
-/// not choose them.
+/// fabric `auto` computes the tables of `CANDIDATES`, and takes the tables with the lowest maximum
+/// link load. It also computes two kinds of tables with costlier repairs, and takes them if their
+/// maximum link load is lower by a quarter: [`Nue`](super::Nue) on one VL, where it follows an
+/// order of the switches, because its repairs compute all routes anew; and [`Dor`](super::Dor),
+/// because it follows no such order. The reason also names the tables of `nue` without an order,
+/// and of [`Torus`](super::Torus), which needs service levels; `auto` never chooses these.
 ///
-/// On a fabric above 2^24 pairs of a switch and a channel only `updn` and those routes are compared
-/// that take seconds: `nue` with as few paths to each switch as that takes, where its fullest link
-/// has less than a quarter of the load. The choice stays until the fabric grows or other roots are
-/// given: faults do not change the engine.
+/// On a fabric with more than 2^24 pairs of a switch and a channel, `auto` compares `updn` only
+/// with routes that take seconds: `nue` with as few paths to each switch as that allows, which has
+/// to have less than a quarter of the maximum link load. The choice stays until the fabric grows or
+/// other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
 /// The candidate engines for a fabric without ranks. The engine with the smaller repairs comes
-/// first and wins a tie. Routes of both follow an order of the switches, so that old and new tables
-/// can be mixed.
+/// first and wins a tie. Routes of both engines follow an order of the switches, so that old and
+/// new tables can be mixed.
 const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
-/// The factor by which the maximum link load of an engine must exceed that of another before the
+/// The factor by which the maximum link load of one engine must exceed that of another before the
 /// other one is worth its larger repairs.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine whose repair computes all routes anew or
-/// makes switches drop packets.
+/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine whose repairs compute all
+/// routes anew or make switches drop packets.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The factor as in [`WORTH_LARGER_REPAIRS`], for an engine that takes seconds for all routes.
+/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine that takes seconds for all
+/// routes.
 const WORTH_SECONDS: f64 = 4.0;
 
-/// The most pairs of a switch and a channel with which all engines are compared: their time grows
-/// with them, some four seconds on two cores here. A bound on the clock would make the choice
-/// depend on the load of the machine.
+/// The maximum number of pairs of a switch and a channel with which all engines are compared. The
+/// time grows with this number, to about four seconds on two cores. A limit on the clock would make
+/// the choice depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
-/// The most channels that `nue` may look at on a larger fabric, in all its searches together: some
-/// five seconds.
+/// The maximum number of channels that all searches of `nue` together may examine on a larger
+/// fabric: about five seconds.
 const MOST_SEARCHED: usize = 1 << 29;
 
-/// The most pairs of switches for which `dor` and `torus` are tried, which take some bytes for each.
+/// The maximum number of pairs of switches for which `dor` and `torus` are tried: each pair takes
+/// some bytes.
 const MOST_PAIRS: usize = 1 << 27;
 
-/// The engine that [`Auto`] chose, and the fabric that it chose it for.
+/// The engine that [`Auto`] chose, and the fabric for which it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoChoice {
     engine: EngineKind,
-    /// The reason for the operator, a clause that begins with "because".
+    /// The reason for the operator: a clause that begins with "because".
     why: String,
-    /// How many paths to a switch `nue` may compute.
+    /// The number of paths to a switch that `nue` may compute.
     paths: usize,
-    /// The size of the fabric: a larger one may want another engine.
+    /// The number of switches of the fabric: a larger fabric may need another engine.
     switches: usize,
     cables: usize,
-    /// The GUIDs of the roots given at the time.
+    /// The given root GUIDs.
     roots: Vec<Guid>,
 }
 
 impl AutoChoice {
-    /// Whether it was made for this fabric, which may have lost parts since.
+    /// Whether the choice was made for this fabric, which may have lost parts since.
     fn holds(&self, topology: &Topology, options: &Options) -> bool {
         topology.switch_count() <= self.switches
             && topology.link_count() <= self.cables
@@ -152,8 +154,7 @@ impl Engine for Auto {
     }
 }
 
-/// Whether the routes of an engine that `auto` may choose are the shortest by an order of the
-/// switches.
+/// Whether the routes of a candidate engine are the shortest paths of an order of the switches.
 fn takes_shortest_paths_of_an_order(engine: EngineKind) -> bool {
     CANDIDATES.contains(&engine)
 }
@@ -166,18 +167,19 @@ struct Chosen {
     routing: Routing,
 }
 
-/// A candidate's tables, and the paths on their fullest link.
-struct Tried {
+/// A candidate's tables, with their maximum link load in paths.
+struct Candidate {
     engine: EngineKind,
-    /// The factor by which the maximum link load of the candidates before may exceed this one's.
+    /// The factor by which the maximum link load of the earlier candidates must exceed this one's
+    /// for this one to win.
     worth: f64,
     fullest: f64,
     routing: Routing,
 }
 
-impl Tried {
-    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Tried {
-        Tried {
+impl Candidate {
+    fn new(topology: &Topology, engine: EngineKind, worth: f64, routing: Routing) -> Candidate {
+        Candidate {
             engine,
             worth,
             fullest: fullest_link(topology, &routing.tables),
@@ -186,7 +188,7 @@ impl Tried {
     }
 }
 
-/// The candidate with the lightest fullest link, and the reason.
+/// The candidate with the lowest maximum link load, and the reason.
 fn best(
     topology: &Topology,
     options: &Options,
@@ -203,13 +205,18 @@ fn best(
     };
     let route = |&engine: &EngineKind| {
         let routing = engine.engine().route(topology, options, previous)?;
-        Ok(Tried::new(topology, engine, WORTH_LARGER_REPAIRS, routing))
+        Ok(Candidate::new(
+            topology,
+            engine,
+            WORTH_LARGER_REPAIRS,
+            routing,
+        ))
     };
-    let mut tried: Vec<Result<Tried, EngineError>> = candidates.iter().map(route).collect();
+    let mut tried: Vec<Result<Candidate, EngineError>> = candidates.iter().map(route).collect();
     if tried.iter().all(Result::is_err)
         && let Some(Err(error)) = tried.pop()
     {
-        // Where paths are too long for these engines, nue's paths are no shorter.
+        // Paths of nue are no shorter: return the error of an engine whose paths are too long.
         return Err(error);
     }
     let anew = Options {
@@ -248,39 +255,41 @@ fn best(
     })
 }
 
-/// Engines with a price beside their load.
+/// Engines that cost more than their load shows.
 struct Others {
-    /// Engines that may be chosen.
-    candidates: Vec<Tried>,
-    /// Engines that the reason names and `auto` never chooses.
-    offered: Vec<Offered>,
-    /// How many paths to a switch `nue` may compute.
+    /// The engines that may be chosen.
+    candidates: Vec<Candidate>,
+    /// The engines that the reason names and `auto` never chooses.
+    offered: Vec<SuggestedEngine>,
+    /// The number of paths to a switch that `nue` may compute.
     paths: usize,
     /// The end of a sentence about engines that were not tried.
     note: String,
 }
 
 impl Others {
-    /// An engine that does not fit is no candidate, and offers nothing.
+    /// Tries the engines; an engine that does not fit is neither a candidate nor offered.
     fn of(topology: &Topology, options: &Options) -> Others {
         let nue = nue::on_one_lane(topology, options).ok();
-        let offered = nue.as_ref().map(|nue| Offered::nue(topology, nue.best()));
+        let offered = nue
+            .as_ref()
+            .map(|nue| SuggestedEngine::nue(topology, nue.best()));
         let ordered = nue.and_then(nue::OneLane::into_ordered);
         let ordered = ordered
-            .map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
+            .map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_WHOLE_REPAIRS, nue))
             .into_iter();
         Others {
             candidates: ordered.chain(dimension_order(topology, options)).collect(),
             offered: offered
                 .into_iter()
-                .chain(Offered::torus(topology, options))
+                .chain(SuggestedEngine::torus(topology, options))
                 .collect(),
             paths: nue::MAX_COLUMNS,
             note: String::new(),
         }
     }
 
-    /// The engines that take seconds on a large fabric.
+    /// Tries the engines that take seconds on a large fabric.
     fn of_large(topology: &Topology, options: &Options) -> Others {
         let paths = affordable_paths(topology);
         let nue = match paths {
@@ -294,13 +303,13 @@ impl Others {
             nue::MAX_COLUMNS => String::new(),
             paths => format!("; nue with {paths} paths to each switch, so that it takes seconds"),
         };
-        let nue = nue.map(|nue| Tried::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
+        let nue = nue.map(|nue| Candidate::new(topology, EngineKind::Nue, WORTH_SECONDS, nue));
         let has_room = topology.switch_count().pow(2) <= MOST_PAIRS;
         if !has_room {
             note += "; dor and torus were not tried on so many switches";
         }
         let by_place = has_room.then(|| dimension_order(topology, options));
-        let offered = has_room.then(|| Offered::torus(topology, options));
+        let offered = has_room.then(|| SuggestedEngine::torus(topology, options));
         Others {
             candidates: nue.into_iter().chain(by_place.flatten()).collect(),
             offered: offered.flatten().into_iter().collect(),
@@ -310,7 +319,8 @@ impl Others {
     }
 }
 
-/// How many paths to each switch `nue` can compute in [`MOST_SEARCHED`]; 0 where not even one.
+/// The number of paths to each switch that `nue` can compute within [`MOST_SEARCHED`]; 0 if it
+/// cannot compute one.
 fn affordable_paths(topology: &Topology) -> usize {
     let searches = |paths: usize| -> usize {
         let of = |switch| topology.hosts(switch).clamp(1, paths);
@@ -324,40 +334,40 @@ fn affordable_paths(topology: &Topology) -> usize {
         .unwrap_or(0)
 }
 
-/// The routes of `dor`, where the fabric is a mesh, hypercube or HyperX.
-fn dimension_order(topology: &Topology, options: &Options) -> Option<Tried> {
+/// The routes of `dor`; `None` unless the fabric is a mesh, hypercube or HyperX.
+fn dimension_order(topology: &Topology, options: &Options) -> Option<Candidate> {
     let dor = Dor.route(topology, options, None).ok()?;
-    // What is broken may have nue route in its place.
+    // In a broken grid, dor may return routes of nue instead of its own.
     let is_own = dor.ranking.is_none();
-    is_own.then(|| Tried::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
+    is_own.then(|| Candidate::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
 }
 
-/// The load with an engine that `auto` does not choose.
-struct Offered {
+/// The load under an engine that `auto` does not choose.
+struct SuggestedEngine {
     engine: EngineKind,
     fullest: f64,
-    /// "and …", its price.
+    /// The price of the engine: a clause that begins with "and".
     price: String,
 }
 
-impl Offered {
-    fn nue(topology: &Topology, nue: &Routing) -> Offered {
-        // Routes that follow an order of the switches can replace each other without a loss.
+impl SuggestedEngine {
+    fn nue(topology: &Topology, nue: &Routing) -> SuggestedEngine {
+        // Routes that follow an order of the switches replace each other without packet loss.
         let price = match nue.ranking {
             Some(_) => "and move most routes at each repair",
             None => "and drop packets during each repair",
         };
-        Offered {
+        SuggestedEngine {
             engine: EngineKind::Nue,
             fullest: fullest_link(topology, &nue.tables),
             price: price.to_owned(),
         }
     }
 
-    /// Where the fabric is a torus with rings.
-    fn torus(topology: &Topology, options: &Options) -> Option<Offered> {
+    /// The routes of `torus`; `None` unless the fabric is a torus with rings.
+    fn torus(topology: &Topology, options: &Options) -> Option<SuggestedEngine> {
         let torus = Torus.route(topology, options, None).ok()?;
-        torus.lanes.needs_levels().then(|| Offered {
+        torus.lanes.needs_levels().then(|| SuggestedEngine {
             engine: EngineKind::Torus,
             fullest: fullest_link(topology, &torus.tables),
             price: format!(
@@ -367,12 +377,13 @@ impl Offered {
         })
     }
 
-    /// The end of a sentence, where its fullest link is clearly lighter than `fullest`.
+    /// The end of a sentence; empty unless this engine's maximum link load is clearly below
+    /// `fullest`.
     fn sentence(&self, fullest: f64) -> String {
         if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
             return String::new();
         }
-        let Offered {
+        let SuggestedEngine {
             engine,
             fullest,
             price,
@@ -381,8 +392,8 @@ impl Offered {
     }
 }
 
-/// The maximum link load in paths; a path on a slower link counts for more, by the ratio of the
-/// fastest rate to the link's.
+/// The maximum link load in paths. A path on a slower link counts for more, by the ratio of the
+/// fastest rate to the link's rate.
 fn fullest_link(topology: &Topology, tables: &Tables) -> f64 {
     let uses = link_uses(topology, tables);
     let fastest = uses.iter().map(|link| link.rate).max().unwrap_or(1);

@@ -1,10 +1,10 @@
-//! Finds switches that packets avoid because every path onward from there crosses a far slower
+//! Finds switches that packets avoid, because every path onward from there crosses a far slower
 //! link.
 //!
-//! Where one of a leaf's cables has trained at a fraction of its rate, the switch across that cable
-//! has no other path down to the leaf. Costs of whole hops cannot tell this path from any other;
-//! the difference is visible only from switches further away. This module passes it on from each
-//! switch to the switches before it, as long as these have other paths of equal cost.
+//! If one of a leaf's cables has trained at a fraction of its rate, the switch across that cable
+//! has no other path down to the leaf. Costs of whole hops cannot distinguish this path from
+//! others; the difference is visible only from switches further away. This module passes it on from
+//! each switch to the switches before it, as long as these have other paths of equal cost.
 
 use rayon::prelude::*;
 
@@ -63,14 +63,14 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// For each switch, the columns of a tile for which packets avoid it.
+    /// For each switch, the columns of a tile whose packets avoid it.
     fn avoided(&self, tile: &Tile) -> Vec<Row> {
         let switches = self.topology.switch_count();
         let mut avoided = vec![[0; TILE]; switches];
         let reached = |&cost: &u8| cost != UNREACHED;
         let costs = self.topology.indices().flat_map(|switch| tile.cost(switch));
         let most = costs.copied().filter(reached).max().unwrap_or(0);
-        // The nearest switches first: each result depends on those of nearer switches.
+        // Process the nearest switches first: each result depends on those of nearer switches.
         for cost in 1..=most {
             for switch in self.topology.indices() {
                 let row = tile.cost(switch);
@@ -87,7 +87,7 @@ impl Search<'_> {
         avoided
     }
 
-    /// For each column at this cost: whether the switch has a path whose first link is not far
+    /// For each column at this cost, whether the switch has a path whose first link is not far
     /// slower than the fastest and whose next switch is not avoided.
     fn open(&self, tile: &Tile, switch: SwitchIdx, cost: u8, avoided: &[Row]) -> Row {
         let mut open = [0; TILE];

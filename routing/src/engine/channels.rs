@@ -1,7 +1,7 @@
 //! Channels and turns of a topology, in flat arrays.
 //!
-//! A channel is a port group: all links from one switch to one neighbour. A dependency graph
-//! without a cycle over groups has none over links. A turn is a pair of channels, one into a switch
+//! A channel is a port group: all links from one switch to one neighbour. If a dependency graph has
+//! no cycle over groups, it has none over links. A turn is a pair of channels, one into a switch
 //! and one out of it.
 
 use super::columns::{Column, NO_GROUP};
@@ -10,23 +10,23 @@ use crate::topology::{Destination, SwitchIdx, Topology};
 /// The mark for "no channel".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The resolution of [`Channels::slowness`]: this value stands for the fastest channel.
+/// The resolution of [`Channels::slowness`]: the value of the fastest channel.
 const RATE_STEPS: u64 = 16;
 
 /// The channels of a topology, numbered as its port groups are.
 pub(super) struct Channels {
-    /// For each switch, its first outgoing channel; one more entry ends the last switch's range.
+    /// For each switch, its first outgoing channel, and last the number of channels.
     start: Vec<u32>,
     /// The switch that each channel leaves.
     from: Vec<u32>,
     to: Vec<u32>,
-    /// For each channel, the channel of the opposite direction.
+    /// For each channel, the channel in the opposite direction.
     reverse: Vec<u32>,
-    /// For each channel, its first turn; it has one turn for each channel out of `to`.
+    /// For each channel, its first turn. A channel has one turn for each channel out of `to`.
     first_turn: Vec<u32>,
     turns: usize,
-    /// For each channel, the fastest rate over its own, in parts of [`RATE_STEPS`]; 0 where no load
-    /// is counted.
+    /// For each channel, the ratio of the fastest rate to its own, in units of 1/[`RATE_STEPS`]; 0
+    /// if its load does not count.
     slowness: Vec<u64>,
     /// The number of hosts of each switch.
     hosts: Vec<u64>,
@@ -67,8 +67,8 @@ impl Channels {
         channels
     }
 
-    /// The channels for the hosts among the destinations of each switch: paths that are balanced for
-    /// missing hosts as well stay while these are away.
+    /// Replaces the host counts by the hosts among `ends`, the destinations of each switch. Paths
+    /// that are balanced for missing hosts as well do not change while hosts are away.
     pub(super) fn with_hosts(mut self, ends: &[&[Destination]]) -> Channels {
         for (ends, hosts) in ends.iter().zip(&mut self.hosts) {
             *hosts = ends.iter().filter(|end| end.kind.is_host()).count() as u64;
@@ -76,7 +76,7 @@ impl Channels {
         self
     }
 
-    /// Lets no load count on channels whose links all are without.
+    /// Excludes the load of channels all of whose links are left out.
     fn leave_out(&mut self, topology: &Topology) {
         let mut slowness = self.slowness.iter_mut();
         for switch in topology.indices() {
@@ -138,12 +138,12 @@ impl Channels {
         self.start[switch as usize]..self.start[switch as usize + 1]
     }
 
-    /// The channel that a group number in a column refers to.
+    /// The channel of a group number in a column.
     pub(super) fn channel(&self, switch: SwitchIdx, group: u8) -> u32 {
         self.start[switch.index()] + u32::from(group)
     }
 
-    /// For each switch, the channel by which a column leaves it.
+    /// For each switch, the channel by which packets of a column leave it.
     pub(super) fn next(&self, column: &Column) -> Vec<u32> {
         let next = |(switch, &group): (usize, &u8)| match group {
             NO_GROUP => NONE,
@@ -152,16 +152,16 @@ impl Channels {
         column.iter().enumerate().map(next).collect()
     }
 
-    /// For each switch, the number of hosts whose packets pass it in a column, its own hosts
-    /// included.
+    /// For each switch, the number of hosts whose packets pass it in a column, including its own
+    /// hosts.
     pub(super) fn flows(&self, column: &Column) -> Vec<u64> {
         let mut flows = self.hosts.clone();
         self.gather(&self.next(column), &mut flows);
         flows
     }
 
-    /// Adds to the flow of each switch the flows that arrive there, where each switch forwards by
-    /// `next`.
+    /// Adds to the flow of each switch the flows that arrive there; `next` holds the channel by
+    /// which each switch forwards.
     pub(super) fn gather(&self, next: &[u32], flows: &mut [u64]) {
         let mut waiting = vec![0u32; next.len()];
         for &channel in next.iter().filter(|&&channel| channel != NONE) {

@@ -1,4 +1,4 @@
-//! Fills tables from costs: chooses one of the least-cost ports for each destination.
+//! Fills tables from costs: chooses a least-cost port for each destination.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -13,26 +13,26 @@ use crate::topology::{Group, Order, SwitchIdx, Topology};
 /// The number of port groups that one byte of a column's key represents.
 const KEY_BITS: usize = 8;
 
-/// A set of uplinks that lacks less than one in this many is taken as the full set with faults, and
-/// destinations that the faults do not concern keep their ports. A smaller set is taken as the
-/// design of the fabric.
+/// A set of uplinks that lacks less than one in this many counts as the full set with faults:
+/// destinations that the faults do not concern keep their ports. A smaller set counts as the design
+/// of the fabric.
 pub(super) const FAULTY_IN: usize = 4;
 
 /// All inputs of the tables.
 pub(super) struct Choice<'a> {
     pub(super) topology: &'a Topology,
-    /// The costs of the paths that may be taken.
+    /// The costs of the permitted paths.
     pub(super) tiles: &'a [Tile],
-    /// The direction of links. Without an order, a path may go to any neighbour that is nearer to
+    /// The direction of links. Without an order, a path may lead to any neighbour that is nearer to
     /// the destination.
     pub(super) order: Option<&'a Order>,
     pub(super) spread: &'a Spread,
-    /// The tables in force: an entry that is still a least-cost choice stays.
+    /// The tables in force: an entry that is still a least-cost choice does not change.
     pub(super) previous: Option<&'a Tables>,
 }
 
 impl Choice<'_> {
-    /// Computes a table for each switch, whose port for each destination is a least-cost one.
+    /// Computes a table for each switch; the port for each destination is a least-cost one.
     pub(super) fn tables(&self) -> Tables {
         let avoided = Avoided::of(self.topology, self.tiles, self.order);
         let lfts = (0..self.topology.switch_count() as u32)
@@ -47,9 +47,9 @@ impl Choice<'_> {
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
-        // A port that has lost all its destinations counts as unused in the next plan. The loop
-        // settles that now, so that routing the same fabric again changes nothing. It ends because
-        // a destination that has moved to the port of its own slot stays there.
+        // A port that has lost all its destinations would count as unused in the next plan. The
+        // loop anticipates that now, so that routing the same fabric again changes nothing. It ends
+        // because a destination that has moved to the port of its own slot stays there.
         while !settled {
             let before = table;
             (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();
@@ -86,11 +86,11 @@ struct Class {
     slots: Vec<u8>,
     /// For each port: whether it belongs to one of the groups.
     eligible: [bool; 256],
-    /// Whether the groups are the uplinks less a few, which is taken as a fault.
+    /// Whether the groups are the uplinks without a few, which counts as a fault.
     faulty: bool,
 }
 
-/// Marks the columns whose key differs from that of the column before.
+/// Marks the columns whose key differs from that of the previous column.
 fn changes(keys: &[Row]) -> Row {
     let mut changes = [0; TILE];
     for key in keys {
@@ -145,7 +145,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Computes the table, and whether it uses every port to a switch that the previous table uses.
+    /// Computes the table, and whether it still uses every port to a switch that the previous table
+    /// uses.
     fn table(mut self) -> (Lft, bool) {
         let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
         let mut class = Class {
@@ -210,7 +211,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Removes choices that lead to avoided switches, in columns that have other choices.
+    /// Removes choices that lead to avoided switches from columns that have other choices.
     fn keep_off(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
         let groups = self.groups.chunks(KEY_BITS);
         let mut kept = keys.to_vec();
@@ -231,7 +232,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// For each column, the cost that the next switch must have across a hop that counts as `hops`:
+    /// For each column, the cost that the next switch must have after a hop that counts as `hops`:
     /// on the path down, and on the path up.
     fn next_costs(&self, tile: &Tile, hops: u8) -> (Row, Row) {
         let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
@@ -281,13 +282,13 @@ impl<'a> Filler<'a> {
         self.fill_targets(column.own.as_slice(), column.first_own, &[], class);
     }
 
-    /// Fills the entries of `targets`. Their numbers are `numbers`, or consecutive from `first` on
+    /// Fills the entries of `targets`, whose numbers are `numbers`, or consecutive from `first` on
     /// if `numbers` is empty.
     fn fill_targets(&mut self, targets: &[Target], first: u32, numbers: &[u32], class: &Class) {
         if targets.is_empty() {
             return;
         }
-        // Moved out because `self.turn_of` borrows all of `self`; put back below.
+        // Move the table out, because `self.turn_of` borrows all of `self`; it is put back below.
         let mut table = std::mem::take(&mut self.table);
         if let [port] = class.slots[..] {
             self.now_in_use[usize::from(port)] = true;
@@ -344,15 +345,15 @@ impl<'a> Filler<'a> {
         if class.eligible[usize::from(port)] {
             return port;
         }
-        // Destinations that lost their port are spread by source as well, or every switch would
+        // Spread destinations that lost their port by source as well: otherwise every switch would
         // choose the same detour for a destination.
         let number = number + number / ways_up + self.switch.index();
         class.slots[number % class.slots.len()]
     }
 
-    /// Returns the previous port where it is still a least-cost choice, else `port`. An exception:
-    /// if `port`, which the slot gives, carried nothing at all before, it wins, so that a link that
-    /// has come (back) takes its own destinations.
+    /// Returns the previous port if it is still a least-cost choice, else `port`, the port of the
+    /// slot. Exception: a `port` that carried nothing at all before wins, so that a link that has
+    /// come (back) takes its own destinations.
     fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {

@@ -8,15 +8,15 @@ use crate::lanes::{Lanes, Mapping, Row, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// Minimal paths in groups of two levels whose spines are linked with those of every other group:
-/// up to a spine with a link to the other group, across, and down.
+/// Minimal paths in two-level groups whose spines are linked to those of every other group: up to a
+/// spine with a link to the other group, across, and down.
 ///
-/// - *Guarantee*: no loop and no credit loop. Within a group paths go up and down, with one leaf
-///   for a top above the spines so that spines without the link they need find one that has it; a
-///   switch sends packets from another group on the second lane, where packets only go down.
-/// - *Needs*: three lanes. Packets between hosts may have any service level; packets to spines
-///   themselves, and to leaves that faults keep from being reached like this, need SL 1: they
-///   follow paths of [`nue`](super::Nue) on the third lane.
+/// - *Guarantee*: no loop and no credit loop. Within a group, paths go up and down, with one leaf
+///   as a top above the spines, so that spines without the needed link find a spine that has it. A
+///   switch sends packets from another group on the second VL, where packets only go down.
+/// - *Needs*: three VLs. Packets between hosts may have any service level. Packets to spines, and
+///   to leaves that faults keep from being reached in this way, need SL 1: they follow paths of
+///   [`nue`](super::Nue) on the third VL.
 /// - *Complexity*: O(l² · s) for l leaves with s spines each, times the hosts of a leaf.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DragonflyPlus;
@@ -114,14 +114,14 @@ fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
 struct Ways<'a> {
     topology: &'a Topology,
     groups: &'a Groups,
-    /// For each group of switches, its leaf with the most spines: the top, with nothing above it.
+    /// For each group of switches, its top: the leaf with the most spines, with nothing above it.
     top: Vec<SwitchIdx>,
     /// The load of each port group of the topology: paths divided by the rate of its links.
     load: Vec<f64>,
     rate: Vec<f64>,
     /// The number of hosts of each switch.
     hosts: Vec<f64>,
-    /// For each switch, its port groups with the group of switches that each leads to, sorted by
+    /// For each switch, its port groups with the group of switches to which each leads, sorted by
     /// that group.
     by_group: Vec<Vec<(u32, usize)>>,
 }
@@ -162,7 +162,7 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Computes as many columns to a leaf as the leaf has hosts, each by a way of its own; none if
+    /// Computes as many columns to a leaf as the leaf has hosts, each by a different way; none if
     /// some switch cannot reach the leaf.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
@@ -213,7 +213,7 @@ impl<'a> Ways<'a> {
                 });
             }
         }
-        // A leaf prefers a spine that has a path of its own to one that has to go through the top.
+        // A leaf prefers a spine with a path of its own to a spine that has to go through the top.
         for leaf in topology
             .indices()
             .filter(|leaf| groups.is_leaf[leaf.index()])

@@ -6,14 +6,14 @@ use crate::lfts::Fit;
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
-/// The tables of a file ([`Options::tables`]), where a LID belongs to the port that the file names
-/// for it.
+/// The tables of a file ([`Options::tables`]); a LID belongs to the port that the file states for
+/// it.
 ///
-/// - *Guarantee*: that of the file. A LID that the file leads nowhere from some switch (because it
-///   is not in the file, or because of a fault) has the entries of [`updn`](super::UpDn) instead,
-///   on all switches, so that everything is reached; the proof says whether both together are
-///   sound.
-/// - *Needs*: one lane, as long as the tables need no more.
+/// - *Guarantee*: the guarantee of the file. A LID that the file does not lead to its port from
+///   some switch (because it is not in the file, or because of a fault) has the entries of
+///   [`updn`](super::UpDn) on all switches, so that everything is reached; the proof shows whether
+///   both together are sound.
+/// - *Needs*: one VL, as long as the tables need no more.
 /// - *Complexity*: that of updn, and O(n · LIDs).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct File;
@@ -76,7 +76,7 @@ fn reaches(
         return false;
     }
     let part = &topology.components()[topology.component_of(root)];
-    // For each switch: whether its path is known to end at the root.
+    // For each switch, whether its path is known to end at the root.
     let mut arrives = vec![false; topology.switch_count()];
     arrives[root.index()] = true;
     for &start in &part.switches {

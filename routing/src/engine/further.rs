@@ -1,9 +1,9 @@
-//! Entries of the LIDs of virtual ports: each equals the entry of the base LID of its port.
+//! Entries of the LIDs of virtual ports: each equals the entry of its port's base LID.
 //!
-//! Engines route a port by its base LID alone. A copy of a column has the dependencies of that
+//! Engines route a port only by its base LID. A copy of a column has the dependencies of that
 //! column, so that it adds neither loops nor credit loops.
 //!
-//! Proofs, interim tables and a move of a virtual machine treat such a LID as any other.
+//! Proofs, interim tables and a move of a virtual machine treat such a LID like any other.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;

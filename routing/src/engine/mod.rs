@@ -65,25 +65,25 @@ pub struct Options {
     /// The switches at the top of the tree, for engines that rank switches. If empty, the engine
     /// finds them.
     pub root_guids: Vec<Guid>,
-    /// How to treat root GUIDs that no switch has.
+    /// How to treat root GUIDs that match no switch.
     pub absent_roots: AbsentRoots,
     /// The number of threads that may compute; 0 leaves it to the global thread pool. Does not
     /// affect the result.
     pub threads: usize,
-    /// The ranking of an earlier routing of (nearly) this fabric. It is kept as long as it connects
-    /// all pairs, because tables of one ranking can replace each other with the fewest changes.
+    /// The ranking of an earlier routing of (nearly) this fabric. The engine keeps it while it
+    /// connects all pairs: tables of one ranking replace each other with the fewest changes.
     pub previous_ranking: Option<Ranking>,
-    /// The coordinates at which an earlier routing of (nearly) this fabric saw each switch of a
-    /// mesh or torus. They are kept as long as every link fits, so that service levels stay.
+    /// The coordinates that an earlier routing of (nearly) this fabric gave each switch of a mesh
+    /// or torus. The engine keeps them while every link fits, so that service levels stay.
     pub previous_coordinates: Option<Arc<Coordinates>>,
     /// The operator's order of the dimensions of a mesh or torus, with their directions and
     /// datelines.
     pub layout: Option<Arc<TorusLayout>>,
-    /// The choice of [`Auto`] in an earlier routing of (nearly) this fabric. It is kept while the
-    /// fabric does not grow, so that no fault changes the engine.
+    /// The choice that [`Auto`] made in an earlier routing of (nearly) this fabric. [`Auto`] keeps
+    /// it while the fabric does not grow, so that no fault changes the engine.
     pub previous_choice: Option<Arc<AutoChoice>>,
-    /// The number of data VLs that every link between switches has. `None` if unknown; then
-    /// [`DEFAULT_VLS`] is assumed.
+    /// The number of data VLs that every link between switches supports;
+    /// `None` if unknown, which stands for [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
     /// The tables that [`File`] uses.
     pub tables: Option<Arc<Dump>>,
@@ -93,8 +93,8 @@ pub struct Options {
     pub categories: Arc<Categories>,
     /// Numbers of ports for which the operator sets the order of spreading; see [`FabricTree`].
     pub numbers: Arc<Numbers>,
-    /// Numbers of ports in the order of the operator's list, by which [`MinHop`], [`UpDn`] and
-    /// [`DnUp`] spread them; for [`FabricTree`] they are part of `numbers`.
+    /// Numbers of ports in the order of the operator's list. [`MinHop`], [`UpDn`] and [`DnUp`]
+    /// spread these ports in that order; [`FabricTree`] takes them as part of `numbers`.
     pub listed: Arc<Numbers>,
     /// Whether two switches that carry no traffic of their own need a path between their ports 0.
     /// Only [`FabricTree`] distinguishes such pairs.
@@ -104,19 +104,19 @@ pub struct Options {
     pub shortest_only: bool,
 }
 
-/// How root GUIDs are treated that no switch of the fabric has.
+/// The treatment of root GUIDs that match no switch of the fabric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsentRoots {
-    /// An error, [`EngineError::UnknownRoots`], tells an operator who has misspelled a GUID.
+    /// Fail with [`EngineError::UnknownRoots`]: the operator may have misspelled a GUID.
     #[default]
     Refuse,
-    /// The engine ignores such GUIDs; if none is left, it finds roots from the fabric. A switch
-    /// that is off must not keep a subnet from being routed.
+    /// Ignore such GUIDs; if none is left, the engine finds roots from the fabric. A switch that is
+    /// off must not keep a subnet from being routed.
     LeaveOut,
 }
 
-/// The assumed number of data VLs of a link for which it is unknown: switches since DDR have this
-/// many.
+/// The number of data VLs that a link is assumed to have if its number is unknown: switches since
+/// DDR have this many.
 pub const DEFAULT_VLS: u8 = 8;
 
 /// The order of the switches, the highest first, that up*/down* paths follow.
@@ -130,11 +130,11 @@ pub struct Ranking {
     /// All switches, the highest first, in the order that the routes follow; `None` if that is the
     /// order of `switches`.
     pub follows: Option<Vec<Guid>>,
-    /// Whether the usual order leaves pairs without a path because parts are missing, so that the
-    /// routes follow another order until these are back.
+    /// Whether the routes follow an interim order: the usual order leaves pairs without a path
+    /// until missing parts are back.
     pub is_interim: bool,
-    /// The root GUIDs given at the time, sorted; engines keep the ranking only while they are given
-    /// the same roots.
+    /// The root GUIDs given to the engine, sorted. An engine keeps the ranking only while it is
+    /// given the same roots.
     pub roots: Vec<Guid>,
     /// The explanation of this ranking, as part of a sentence.
     pub reason: String,
@@ -169,7 +169,8 @@ impl Ranking {
         !nue::depth_first::is_of(self)
     }
 
-    /// The ranking without intermediate results: tables do not change, but take longer to compute.
+    /// The ranking without intermediate results: the next run computes equal tables, but takes
+    /// longer.
     pub fn unprepared(self) -> Ranking {
         Ranking {
             prepared: Prepared::default(),
@@ -216,15 +217,15 @@ impl Routing {
         }
     }
 
-    /// The reason, in a few words, why the routes were computed from the topology; `None` if the
-    /// previous routes were changed, which only [`FabricTree`] does.
+    /// Why the engine computed all routes from the topology, in a few words;
+    /// `None` if it updated the previous routes, as only [`FabricTree`] does.
     pub fn whole(&self) -> Option<&'static str> {
         let prepared = self.ranking.as_ref().map(|ranking| ranking.prepared.whole);
         prepared.unwrap_or(Prepared::default().whole)
     }
 }
 
-/// The reason why there are no tables.
+/// The reason why an engine returns no tables.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// The fabric lacks some of the given root switches.
@@ -236,7 +237,7 @@ pub enum EngineError {
     /// A switch's forwarding table is too short for a LID in use.
     #[error("switch {guid} holds {capacity} forwarding entries, and the highest LID is {top}")]
     TableTooSmall {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The LinearFDBCap of the switch: LIDs below this number can be forwarded.
         capacity: u16,
@@ -259,7 +260,7 @@ pub enum EngineError {
         "{engine} does not fit this fabric: {reason}; auto, fabric-tree, updn and nue route any"
     )]
     Shape {
-        /// The engine.
+        /// The name of the engine.
         engine: &'static str,
         /// The part of the fabric that does not fit.
         reason: String,
@@ -270,7 +271,7 @@ pub enum EngineError {
          auto, fabric-tree, updn and nue need one"
     )]
     TooFewLanes {
-        /// The engine.
+        /// The name of the engine.
         engine: &'static str,
         /// The number of VLs that the engine needs.
         needed: u8,
@@ -323,25 +324,25 @@ pub enum EngineKind {
     /// The engine that suits the fabric.
     #[default]
     Auto,
-    /// [`MinHop`].
+    /// The engine [`MinHop`].
     MinHop,
-    /// [`UpDn`].
+    /// The engine [`UpDn`].
     UpDn,
-    /// [`DnUp`].
+    /// The engine [`DnUp`].
     DnUp,
-    /// [`Dor`].
+    /// The engine [`Dor`].
     Dor,
-    /// [`Torus`].
+    /// The engine [`Torus`].
     Torus,
-    /// [`DragonflyPlus`].
+    /// The engine [`DragonflyPlus`].
     DragonflyPlus,
-    /// [`Nue`].
+    /// The engine [`Nue`].
     Nue,
-    /// [`FabricTree`].
+    /// The engine [`FabricTree`].
     FabricTree,
-    /// [`Dfsssp`].
+    /// The engine [`Dfsssp`].
     Dfsssp,
-    /// [`File`].
+    /// The engine [`File`].
     File,
 }
 
@@ -420,7 +421,7 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// No engine has the name.
+/// The error for a name that no engine has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a routing engine: expected {}", names())]
 pub struct UnknownEngine {
@@ -428,7 +429,7 @@ pub struct UnknownEngine {
     pub name: String,
 }
 
-/// The names of all engines, as a sentence lists them.
+/// The names of all engines, listed in prose.
 fn names() -> String {
     let names = EngineKind::ALL.map(EngineKind::name);
     let [others @ .., last] = &names;
@@ -448,7 +449,7 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The level of each switch, 0 at the top, guessed from its distance to the nearest host: for
+/// The level of each switch, 0 at the top, derived from its distance to the nearest host. Serves
 /// tables without a known ranking.
 pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
     levels::from_edges(topology, levels::ANY_HOST)
@@ -460,8 +461,8 @@ pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
     by_subtree_and(topology, |switch| switch.0)
 }
 
-/// All switches as from [`by_subtree`], with switches of equal subtrees in the order of `rank`
-/// instead of by GUID.
+/// All switches in the order of [`by_subtree`], except that `rank` instead of the GUID orders
+/// switches of equal subtrees.
 pub fn by_subtree_and(topology: &Topology, rank: impl Fn(SwitchIdx) -> u32) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     fabric_tree::by_subtree(topology, &levels, rank)

@@ -1,6 +1,7 @@
-//! Path costs from every switch to every switch, in tiles of columns that fit a cache.
+//! Computes the costs of paths from every switch to every switch, in tiles of columns that fit a
+//! cache.
 //!
-//! A column belongs to one destination switch: all LIDs on that switch share it. A row of a tile is
+//! A column belongs to one destination switch; all LIDs of the switch share it. A row of a tile is
 //! a fixed-size array of bytes, so that the passes over links compile to vector instructions.
 
 use std::cmp::Reverse;
@@ -23,31 +24,32 @@ pub(super) type Row = [u8; TILE];
 /// The cost that means "no path".
 pub(super) const UNREACHED: u8 = 255;
 
-/// The longest path that a row can represent, in hops between switches. No SM can discover a longer
-/// one: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126 between any two switches.
+/// The maximum cost of a path that a row can represent, in hops between switches. No SM can
+/// discover a longer path: directed routes end after 63 hops (IBA 14.2.1.2), which makes 126
+/// between any two switches.
 pub(super) const MAX_COST: u8 = 253;
 
-/// A cost that no path has, used as the cost of the next switch where there is no next switch.
+/// A cost that no path has: the cost of the next switch if there is no next switch.
 pub(super) const NEVER: u8 = MAX_COST + 1;
 
 /// The costs to the destination switches `first..first + TILE`.
 pub(super) struct Tile {
     /// The switch index of the first column.
     pub(super) first: usize,
-    /// The weighted hops of the shortest path that only goes down; for engines without an order, of
-    /// the shortest path.
+    /// The weighted hops of the shortest path that only goes down or, for engines without an order,
+    /// of the shortest path.
     pub(super) down: Rows,
-    /// The weighted hops of the path that is taken: `down` if there is one, else a path that first
-    /// goes up. Empty for engines without an order.
+    /// The weighted hops of the path in use: `down` if there is one, else a path that first goes
+    /// up. Empty for engines without an order.
     pub(super) taken: Rows,
 }
 
-/// The number of rows in a piece: rows of a piece are adjacent in memory, and are copied together
-/// when one of them changes while others share them.
+/// The number of rows in a piece: the rows of a piece are adjacent in memory, and are copied
+/// together if one of them changes while others share the piece.
 const PIECE: usize = 32;
 
-/// One row for each switch. A clone shares the rows; when one of the two changes, only the changed
-/// piece is copied.
+/// One row for each switch. A clone shares the rows; a change in either copy copies only the
+/// changed piece.
 #[derive(Clone, Default)]
 pub(super) struct Rows {
     pieces: Vec<Arc<[Row; PIECE]>>,
@@ -55,7 +57,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// Rows in which no switch has a path.
+    /// Creates rows in which no switch has a path.
     fn unreached(count: usize) -> Rows {
         let piece = Arc::new([[UNREACHED; TILE]; PIECE]);
         Rows {
@@ -98,7 +100,7 @@ impl Tile {
         (self.down.len() - self.first).min(TILE)
     }
 
-    /// The costs of the paths that are taken from `switch`.
+    /// The costs of the paths in use from `switch`.
     pub(super) fn cost(&self, switch: SwitchIdx) -> &Row {
         let rows = if self.taken.is_empty() {
             &self.down
@@ -124,14 +126,14 @@ fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Row
     rows
 }
 
-/// Lowers the costs in `row` to those through a neighbour with the costs `by`, `hops` away.
+/// Lowers the costs in `row` to the costs through a neighbour `hops` away, whose costs are `by`.
 fn lower(row: &mut Row, by: &Row, hops: u8) {
     for (cell, &other) in row.iter_mut().zip(by) {
         *cell = (*cell).min(farther(other, hops));
     }
 }
 
-/// The cost at a distance of `hops` further away.
+/// The cost after `hops` further hops.
 pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     if cost <= MAX_COST - hops {
         cost + hops
@@ -140,8 +142,8 @@ pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     }
 }
 
-/// The cost that the next switch has if a switch with the cost `own` reaches it across a hop that
-/// counts as `hops`; [`NEVER`] if there is no next switch.
+/// The cost of the next switch if a switch with the cost `own` reaches it over a hop that counts as
+/// `hops`; [`NEVER`] if there is no next switch.
 pub(super) fn nearer(own: u8, hops: u8) -> u8 {
     if own != UNREACHED && own >= hops {
         own - hops
@@ -165,8 +167,8 @@ impl Costs {
     }
 }
 
-/// Computes the costs of up*/down* paths: down wherever a path down exists, elsewhere up to the
-/// cheapest neighbour.
+/// Computes the costs of up*/down* paths: down if a path down exists, else up to the cheapest
+/// neighbour.
 pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
     let mut all = FixedBitSet::with_capacity(topology.group_count());
     all.insert_range(..);
@@ -179,7 +181,7 @@ pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx
     }
 }
 
-/// Computes costs as [`up_down`] does, with the columns in the order of `columns`, which names
+/// Computes costs as [`up_down`] does, with the columns in the order of `columns`, which contains
 /// every switch once.
 pub(super) fn up_down_between(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx]) -> Vec<Tile> {
     (0..columns.len().div_ceil(TILE))
@@ -206,16 +208,16 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
         }
         let row = &mut taken[switch.index()];
         for (cell, &up) in row.iter_mut().zip(&up) {
-            // The packet may have been sent to this switch because of its path down, so that path
-            // is taken.
+            // The packet may have come to this switch because of its path down, so that path has to
+            // be taken.
             *cell = if *cell == UNREACHED { up } else { *cell };
         }
     }
     Tile { first, down, taken }
 }
 
-/// The costs of one switch that follow from its neighbours; `own` is its own column, if the tile
-/// has it.
+/// Computes the costs of one switch from its neighbours; `own` is the switch's own column, if the
+/// tile contains it.
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
@@ -239,8 +241,8 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Repairs one column after the ways of `ends` have changed, from switch to switch as far as costs
-/// change. Returns the switches whose costs changed; a switch may be listed twice.
+/// Repairs one column after the ways of `ends` have changed, and continues from switch to switch as
+/// long as costs change. Returns the switches whose costs changed; a switch may occur twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -251,7 +253,8 @@ pub(super) fn mend(
 ) -> Vec<SwitchIdx> {
     let mut others = Vec::new();
     let place = |switch: usize| order.place(SwitchIdx(switch as u32));
-    // A switch comes after all switches on which it depends: the lowest first on the way down.
+    // A switch comes after all switches on which it depends: on the way down, the lowest comes
+    // first.
     let mut waiting: BTreeSet<Reverse<usize>> =
         ends.ones().map(|end| Reverse(place(end))).collect();
     let mut changed: BTreeSet<usize> = ends.ones().map(place).collect();
@@ -296,12 +299,12 @@ pub(super) fn mend(
 /// The neighbours of each switch, those above separate from those below, each with the port group
 /// that leads to it.
 pub(super) struct Neighbours {
-    /// The neighbours of switch `s` are `of[start[s]..start[s + 1]]`; those below it begin at
-    /// `below[s]`.
+    /// The neighbours of switch `s` are `of[start[s]..start[s + 1]]`; the neighbours below it begin
+    /// at `below[s]`.
     of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,
-    /// For each port group, the number of hops that crossing it counts as.
+    /// For each port group, the number of hops that crossing it costs.
     hops: Vec<u8>,
 }
 
@@ -333,7 +336,7 @@ impl Neighbours {
         neighbours
     }
 
-    /// The number of hops that crossing a port group counts as.
+    /// The number of hops that crossing a port group costs.
     pub(super) fn hops(&self, group: u32) -> u8 {
         self.hops[group as usize]
     }
@@ -349,7 +352,7 @@ impl Neighbours {
     }
 }
 
-/// The neighbours, and which of them packets can reach at present.
+/// The neighbours, with the subset that packets can reach at present.
 #[derive(Clone, Copy)]
 pub(super) struct Ways<'a> {
     neighbours: &'a Neighbours,
@@ -373,7 +376,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The neighbours among `neighbours` that packets can reach, each with the number of hops that
-    /// the hop counts as.
+    /// it costs.
     fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = (usize, u8)> + 'a {
         neighbours
             .iter()
@@ -419,9 +422,9 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// Computes the costs of shortest paths where some hops count as several.
+/// Computes the costs of shortest paths if some hops count as several.
 fn cheapest(topology: &Topology) -> Vec<Tile> {
-    // The neighbours of a switch, each with the number of hops that the hop from there counts as.
+    // The neighbours of a switch, each with the cost of the hop from there in number of hops.
     let hops_back = |switch: SwitchIdx, neighbour: SwitchIdx| {
         let mut back = topology.groups(neighbour);
         let back = back.find(|group| group.neighbour == switch);
@@ -443,7 +446,7 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
             for cost in 0..=MAX_COST {
                 while let Some(switch) = by_cost[usize::from(cost)].pop() {
                     if down[switch.index()][column] != cost {
-                        // A cheaper path was found in the meantime.
+                        // A cheaper path was found meanwhile.
                         continue;
                     }
                     for &(neighbour, hops) in &neighbours[switch.index()] {
@@ -465,8 +468,7 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
 }
 
 /// A switch to which some switch of its component has no path because the path is longer than
-/// [`MAX_COST`]; only for engines that connect all pairs of a component. `None` if there is no such
-/// switch.
+/// [`MAX_COST`]; `None` if there is none. Only for engines that connect all pairs of a component.
 pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
     topology.indices().find(|&switch| {
         let part = topology.component_of(switch);

@@ -3,11 +3,11 @@
 
 use crate::topology::Group;
 
-/// The number of slots of the fastest of some ports. A slower port gets as many of 16 slots as its
-/// rate is full sixteenths of the fastest, so that no port takes longer for its share than the
-/// fastest one; finer steps make longer lists without a visible effect on balance. A port slower
+/// The number of slots of the fastest of some ports. A slower port gets one of these 16 slots for
+/// each full sixteenth of the fastest rate, so that no port takes longer for its share than the
+/// fastest port; finer steps make longer lists without a visible effect on balance. A port slower
 /// than one sixteenth gets no slot: even one destination of each list would take longer there than
-/// all the others elsewhere.
+/// all others elsewhere.
 const TURNS: u64 = 16;
 
 /// The maximum length of a list, unless a slow link would get no slot: longer lists are not shared
@@ -53,7 +53,7 @@ pub(super) fn fill<'a>(
     if let (Some(only), None) = (first.next(), first.next())
         && let [link] = only.links
     {
-        // There is only one port, as on most switches on the way down.
+        // A single port, as on most switches on the way down, needs no rotation.
         slots.push(link.port.0);
         return;
     }

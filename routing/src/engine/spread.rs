@@ -1,10 +1,10 @@
 //! The destination numbers that closed-form balancing divides.
 //!
 //! Destinations are numbered leaf by leaf, with leaves that share a subtree adjacent, so that
-//! consecutive numbers modulo the number of uplinks leave a switch on different uplinks. One level
-//! higher the number is first divided by the number of uplinks below, so that the choices of two
+//! consecutive numbers modulo the number of uplinks leave a switch by different uplinks. One level
+//! higher, the number is first divided by the number of uplinks below, so that the choices of two
 //! levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101). The LIDs of one
-//! port take different ways: [`steps`].
+//! port take different ways: see [`steps`].
 
 use super::fabric_tree::Numbers;
 use crate::topology::{Destination, SwitchIdx, Topology};
@@ -138,15 +138,16 @@ fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
 /// The number of slots between the base LID of a port and the LID `offset` places further on, at a
 /// switch with this divider, which is at least 1.
 ///
-/// The switches below, with as many ways up together as the divider, tell apart the remainders of
-/// `offset`. Two LIDs with the same remainder come up the same way, and leave the switch by
-/// different slots because their quotients differ: `n` LIDs have `n` paths wherever there are `n`.
+/// The switches below, which together have as many ways up as the divider, distinguish the
+/// remainders of `offset`. Two LIDs with equal remainders come up the same way, and leave the
+/// switch by different slots because their quotients differ: `n` LIDs have `n` paths if there are
+/// `n`.
 pub(super) fn steps(offset: u16, divider: u32) -> usize {
     let offset = u32::from(offset);
     (offset % divider + offset / divider) as usize
 }
 
-/// For each switch, the number of ways on which a packet can have come up to it; at least 1. Where a
+/// For each switch, the number of ways by which a packet can have come up to it; at least 1. Where a
 /// switch has more hosts than all switches next below it, its own hosts decide, which come by none.
 pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];

@@ -5,7 +5,7 @@ use crate::netlist::NetlistError;
 /// The error of a specification that describes no fabric.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GenerateError {
-    /// The specification.
+    /// The text of the specification.
     pub spec: String,
     /// The position in the text, in characters from 1; one past the end where something is missing.
     pub column: usize,
@@ -71,7 +71,8 @@ pub enum GenerateReason {
     /// The fabric needs more LIDs than a subnet has unicast LIDs.
     #[error("the fabric needs {lids} LIDs")]
     TooLarge {
-        /// One LID for each switch and each host port; `u64::MAX` stands for that number or more.
+        /// The number of LIDs, one for each switch and each host port; `u64::MAX` means that number
+        /// or more.
         lids: u64,
     },
     /// A switch has more ports than can be numbered.
@@ -80,7 +81,7 @@ pub enum GenerateReason {
         /// The number of ports; `u64::MAX` stands for that number or more.
         ports: u64,
     },
-    /// More parts are to fail than there are.
+    /// The faults exceed the number of parts.
     #[error("{wanted} {what} are to fail, and there are {count}")]
     TooManyFaults {
         /// The kind of parts that should fail.

@@ -213,7 +213,7 @@ fn end_port(port: PortNum, guid: Guid) -> BTreeMap<PortNum, PortSpec> {
     BTreeMap::from([(port, spec)])
 }
 
-/// A name with a number from 1, in as many digits as the last of `count` has, and at least two.
+/// A name with a number from 1, with as many digits as `count` has, and at least two.
 pub(super) fn numbered(name: &str, index: u64, count: u64) -> String {
     numbered_from(name, index, count, 2)
 }

@@ -11,15 +11,15 @@
 //!
 //! [`specs`] lists the generators. Every fabric is a function of its text alone, is connected
 //! unless the text has faults, and is fresh: no port has a LID. Hosts have one adapter with one
-//! port for each cable, as GPU hosts do, with the names of the kernel's tools (`host-001 mlx5_0`);
+//! port for each cable, as GPU hosts do, under the names of the kernel's tools (`host-001 mlx5_0`);
 //! switches have the size that their wiring needs.
 //!
 //! Options of every generator:
 //!
 //! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. The default is `HDR`, because
 //!   older simulators support nothing faster;
-//! - `management=2` a management host more at each of two spines, `hosts-on-spines=5x2` five hosts
-//!   more at each of two; a spine is a switch without hosts next to a leaf;
+//! - `management=2` one more management host at each of two spines, `hosts-on-spines=5x2` five more
+//!   hosts at each of two; a spine is a switch without hosts next to a leaf;
 //! - `uneven=40` each leaf lacks up to 40 % of its hosts, drawn by its number;
 //! - `slow=50` half of the cables between switches run at the next lower speed, `narrow=2` 2 % of
 //!   them with one lane;

@@ -1,11 +1,12 @@
-//! Slim Fly: as many switches as their number of ports lets be two hops apart.
+//! Slim Fly: nearly the largest number of switches for their number of ports with at most two hops
+//! between any two.
 //!
 //! The graphs of McKay, Miller and Siran (Besta and Hoefler, "Slim Fly: a cost effective low-diameter
 //! network topology", SC'14), for a prime number `q` with `q mod 4 = 1`. Switches are (0, x, y) and
 //! (1, m, c), numbers modulo `q`:
 //!
 //! - (0, x, y) and (0, x, y') where `y - y'` is a square;
-//! - (1, m, c) and (1, m, c') where `c - c'` is none;
+//! - (1, m, c) and (1, m, c') where `c - c'` is not a square;
 //! - (0, x, y) and (1, m, c) where `y = m x + c`.
 
 use super::fabric::{Fabric, host_name, numbered};

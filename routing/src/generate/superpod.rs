@@ -10,9 +10,9 @@
 //! | 16, 32, 64 | 128, 256, 512 | 128, 256, 512 | 64, 128, 256 | rail groups, then cores |
 //!
 //! With three levels, leaves of one rail in several units (four; eight beyond 32 units) form a rail
-//! group with as many spines, and spine `j` of every group belongs to plane `j` of the cores.
-//! Units between the published numbers follow the same rules, with cables dealt out in turn where
-//! they do not divide.
+//! group with equally many spines, and spine `j` of every group belongs to plane `j` of the cores.
+//! Units between the published numbers follow the same rules, and cables are dealt out in turn if
+//! they do not divide evenly.
 
 use super::GenerateError;
 use super::fabric::{Fabric, host_name, numbered};
@@ -110,8 +110,8 @@ impl Shape {
     fn new(units: u64) -> Shape {
         let leaves = units * RAILS;
         if units <= MAX_TWO_LEVEL_UNITS {
-            // As many spines as there are uplinks for, rounded so that a leaf's 32 uplinks divide
-            // among them.
+            // The uplinks need this many spines, rounded so that a leaf's 32 uplinks divide among
+            // them.
             let spines = (leaves * UP).div_ceil(RADIX).next_power_of_two();
             return Shape {
                 leaves,

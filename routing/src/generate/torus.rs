@@ -9,11 +9,11 @@ use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 /// The cables of a row of switches.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
-    /// From each to the next one, and from the last to the first.
+    /// Cables from each switch to the next one, and from the last to the first.
     Ring,
-    /// From each to the next one.
+    /// Cables from each switch to the next one.
     Line,
-    /// Between any two.
+    /// Cables between any two switches.
     Full,
 }
 
@@ -58,9 +58,10 @@ pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Ge
     build(spec, speed, &[size], "ring", Row::Ring)
 }
 
-/// Switches in rows of `sizes`. In a ring or line port `2d+1` leads to the next one in dimension
-/// `d`, `2d+2` to the previous one; in a full row each dimension has a port for each other place.
-/// Hosts follow. In a ring of two, next and previous are one neighbour with one cable.
+/// Builds switches in rows of `sizes`. In a ring or line, port `2d+1` leads to the next switch in
+/// dimension `d`, and `2d+2` to the previous one; in a full row, each dimension has a port for each
+/// other place. Ports to hosts follow. In a ring of two, next and previous are one neighbour with
+/// one cable.
 fn build(
     spec: &Spec<'_>,
     speed: LinkSpeed,

@@ -172,8 +172,8 @@ impl Assembly {
 
     /// The port GUID in `switchguid=`, if that line is about the node that the header identifies.
     ///
-    /// Some versions of ibdiagnet print the GUID of the system image there: one for all switches of
-    /// a chassis. The header identifies the node.
+    /// Some versions of ibdiagnet print the system image GUID there, which all switches of a
+    /// chassis share. The header identifies the node.
     fn port0_guid(
         &mut self,
         (kind, identifier): (NodeKind, Guid),
@@ -312,8 +312,8 @@ impl Assembly {
         self.warnings.push(Warning { line, kind });
     }
 
-    /// Records that a line could not be read. In a strict reading, or if the rest is of no use,
-    /// this becomes the error of the file.
+    /// Records that a line could not be read. In a strict reading, or if the rest is unusable, the
+    /// fault becomes the error of the file.
     pub(super) fn refuse_line(&mut self, (line, reason): Fault, part: Part) -> Result<(), Fault> {
         let is_orphan = reason == ParseReason::NoHeader;
         let of_orphans = self.orphans.filter(|_| is_orphan || self.current.is_none());

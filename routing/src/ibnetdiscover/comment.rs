@@ -28,8 +28,8 @@ pub(super) fn comment<'a>(cursor: &mut Cursor<'a>) -> Result<Comment<'a>, ParseR
         // Hand-written files have options here, and no description.
         text = &[];
     }
-    // Not every tool escapes quotes in a description. A line has one description, so it ends at the
-    // last quote, whatever it contains.
+    // Not every tool escapes quotes in a description. A line has one description, which therefore
+    // ends at the last quote, whatever it contains.
     let is_quote = |byte: &u8| *byte == b'"';
     let Some(first) = text.iter().position(is_quote) else {
         let text = text.trim_ascii();
@@ -60,7 +60,7 @@ pub(super) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|word| !word.is_empty())
 }
 
-/// The first word that is a rate, such as `4xHDR`; `None` without one.
+/// The first word that is a rate, such as `4xHDR`; `None` if there is none.
 ///
 /// # Errors
 /// [`ParseReason::Syntax`] for a word such as `4xFOO`, before any rate. ibnetdiscover prints
@@ -88,7 +88,7 @@ fn speed(word: &[u8]) -> Option<&[u8]> {
     widths.find_map(|width| word.strip_prefix(width.as_bytes()))
 }
 
-/// The numbers after the words `lid` and `lmc`. The word stands alone where a port has no LID.
+/// The numbers after the words `lid` and `lmc`. The word `lid` has no number if a port has no LID.
 pub(super) fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
     let lid = number_after(text, b"lid", "a LID after the word `lid`")?
         .map(|lid| u16::try_from(lid).map_err(|_| ParseReason::Lid { lid }))

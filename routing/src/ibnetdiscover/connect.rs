@@ -81,7 +81,7 @@ impl Assembly {
     }
 
     /// Finds the other end of a link. For an end that states a link, `stated` returns that link;
-    /// for any other, the line of the first link that ends in it.
+    /// for any other end, the line of the first link that leads to it.
     fn across<'a>(
         &self,
         end: CableEnd,
@@ -112,8 +112,8 @@ impl Assembly {
         })
     }
 
-    /// Compares what a link states about the port at its other end with what that node states, or
-    /// takes it over where the node states nothing.
+    /// Compares what a link states about the port at its other end with the statement of that node.
+    /// If the node states nothing, the link's statement holds.
     fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
         let node = &self.nodes[there.0];
         let is_switch = node.kind == NodeKind::Switch;

@@ -68,8 +68,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an unsigned decimal number. One beyond 64 bits reads as the largest, which is out of
-    /// every range.
+    /// Reads an unsigned decimal number. A number beyond 64 bits becomes the largest one, which is
+    /// out of every range.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
         let digits = self
             .rest()

@@ -135,7 +135,7 @@ pub enum ParseReason {
     /// A node is described twice.
     #[error("node {id} has been described in line {first_line}")]
     DuplicateNode {
-        /// The node.
+        /// The identifier of the node.
         id: String,
         /// The line that describes it first.
         first_line: usize,
@@ -143,7 +143,7 @@ pub enum ParseReason {
     /// A port is described twice.
     #[error("port {port} of this node has been described in line {first_line}")]
     DuplicatePort {
-        /// The port.
+        /// The number of the port.
         port: PortNum,
         /// The line that describes it first.
         first_line: usize,

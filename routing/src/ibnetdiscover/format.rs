@@ -12,8 +12,8 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Recognises the format of a file: it is an ibsim netlist if its headers have names in place
-    /// of GUIDs.
+    /// Recognises the format of a file: the file is an ibsim netlist if its headers have names in
+    /// place of GUIDs.
     ///
     /// One identifier of 16 letters and digits, as tools print it, makes the file the output of
     /// ibnetdiscover, even if it is no hexadecimal number.

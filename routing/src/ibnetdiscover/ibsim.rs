@@ -1,7 +1,7 @@
 //! Reads netlists of `ibsim`, the simulator of the OpenFabrics tools.
 //!
-//! They share nodes and links with the output of `ibnetdiscover`, but name nodes freely, and set
-//! values that hold until they are set again:
+//! Such netlists have nodes and links like the output of `ibnetdiscover`, but give nodes free
+//! names, and set values that hold until they are set again:
 //!
 //! ```text
 //! module="pod1"                 a prefix of the names that follow: pod1#leaf
@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Numbers are decimal, octal after `0` and hexadecimal after `0x`. Nodes without a stated GUID
-//! have the GUIDs that `ibsim` gives them: switches 0x200000 and the next ones; adapters 0x100000,
-//! and after each adapter as many as it has ports and one more. Routers start at 0x300000, because
-//! the 0 of `ibsim` names nothing.
+//! have the GUIDs that `ibsim` gives them: switches count up from 0x200000; adapters from 0x100000,
+//! each taking one GUID more than it has ports. Routers start at 0x300000, because the 0 of `ibsim`
+//! identifies nothing.
 
 use std::ops::RangeInclusive;
 
@@ -51,7 +51,7 @@ impl GuidRange {
         }
     }
 
-    /// Takes the GUID of a node, and those of its ports.
+    /// Takes the GUID of a node and those of its ports.
     fn take(&mut self, count: u64) -> Guid {
         let guid = Guid(self.next);
         self.next = self.next.wrapping_add(count);
@@ -359,7 +359,7 @@ fn expected_of(name: &str) -> &'static str {
     }
 }
 
-/// Reads a number that no letter follows: a text with letters beyond `f` is no GUID.
+/// Reads a number that no letter follows: text with letters beyond `f` is no GUID.
 fn whole_number(cursor: &mut Cursor<'_>) -> Option<u64> {
     let number = cursor.c_number()?;
     let follows = cursor.rest().first().is_some_and(u8::is_ascii_alphanumeric);
@@ -427,7 +427,7 @@ fn enable(enabled: &mut Enabled, word: &[u8]) -> Result<(), ParseReason> {
         })?;
         match attribute {
             "w" => enabled.width = bits,
-            // As in ibsim, a speed of 0 means QDR.
+            // In ibsim, a speed of 0 means QDR.
             "s" => enabled.speed = if bits == 0 { 4 } else { bits },
             _ => enabled.extended = bits,
         }

@@ -1,4 +1,4 @@
-//! Parses one line of the file by itself.
+//! Parses a single line of the file.
 
 use rsm_ids::{Guid, Lid, Lmc};
 
@@ -11,13 +11,13 @@ use crate::netlist::{LinkRate, MAX_PORTS, NodeKind};
 pub(super) enum Line {
     /// Blank, or a comment.
     Empty,
-    /// Not part of a topology.
+    /// The line is not part of a topology.
     Noise,
     /// An attribute of the next node.
     Attribute(Attribute),
     /// A setting that a netlist of ibsim keeps until it is changed.
     Setting,
-    /// A node.
+    /// The header of a node.
     Header(Header),
     /// A link of the current node.
     Port(PortLine),
@@ -122,7 +122,7 @@ impl Part {
             _ if attribute_of(line).is_some() => Part::Attribute,
             // The beginning of a link is missing: an identifier is followed by a port number.
             _ if !is_header && contains(line, b"\"[") => Part::Port,
-            // This may be a header, and without it the links that follow have no node.
+            // The line may be a header; without it, the links that follow have no node.
             _ if is_header || line.contains(&b'"') => Part::Node,
             _ => Part::Attribute,
         }
@@ -168,8 +168,8 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     if let Some(kind) = header_kind(&mut cursor) {
         return header(kind, &mut cursor).map(Line::Header);
     }
-    // A terminal adds prompts and headings, but none that contain a node's identifier: such a line
-    // has lost its beginning, and with it a link.
+    // A terminal adds prompts and headings, but none with the identifier of a node: such a line has
+    // lost its beginning, and with it a link.
     if [b"\"S-", b"\"H-", b"\"R-"]
         .iter()
         .any(|id| contains(line, *id))

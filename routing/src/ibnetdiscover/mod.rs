@@ -1,29 +1,30 @@
 //! Reads and writes the text form in which `ibnetdiscover` prints a fabric.
 //!
 //! The format has no specification; programs read the actual output of other programs. This parser
-//! reads:
+//! accepts:
 //!
-//! - every release's layout, with tabs, blanks, or neither (terminal logs lose them), LF or CRLF;
+//! - the layout of every release, with tabs, blanks, or neither (terminal logs lose them), LF or
+//!   CRLF;
 //! - `-f` fields after the rate (`s= w= v= e=`), chassis mode's `[ext 7]` and `# Chassis 1`, and
-//!   labels of ports (`[1](1/1/1)`), which are passed over;
-//! - files of ibdiagnet, with the GUID of the system image in `switchguid=`: the identifier in the
-//!   header names the node;
+//!   labels of ports (`[1](1/1/1)`), all of which it skips;
+//! - files of ibdiagnet, which have the system image GUID in `switchguid=`: the identifier in the
+//!   header then identifies the node;
 //! - headings and prompts in between (each reported as a [`Warning`]);
-//! - nodes without `sysimgguid=`, without links, without a LID (also `lid` without a number); any
-//!   LID and LMC a port can hold;
-//! - links that only one end states, links to nodes that are not in the file (both reported);
+//! - nodes without `sysimgguid=`, without links, or without a LID (also `lid` without a number),
+//!   and any LID and LMC that a port can hold;
+//! - links that only one end states, and links to nodes that are not in the file (both reported);
 //! - descriptions with quotes, backslashes, `#`, `=` and bytes that are not UTF-8.
 //!
-//! A file that contradicts itself about one port is an error that names both lines. [`parse_as`]
-//! can leave out such lines, and those that it cannot read, and report each.
+//! A file that contradicts itself about one port is an error that states both lines. [`parse_as`]
+//! can leave out such lines and unreadable lines, and report each.
 //!
-//! A file whose headers have names in place of GUIDs is a netlist of `ibsim`. It is read as `ibsim`
-//! reads it, with the GUIDs that `ibsim` gives to nodes, but without its `include`, `do` and
-//! aliases of ports, which are errors.
+//! A file whose headers have names in place of GUIDs is a netlist of `ibsim`. The parser reads it
+//! as `ibsim` does, with the GUIDs that `ibsim` gives to nodes, except that `include`, `do` and
+//! port aliases are errors.
 //!
-//! Two additions make the text form complete, and harm no other program: control characters in a
-//! description are written as `\x07`, and a port without cable that has a GUID or a LID of its own
-//! is stated in a comment, `# [2](2c90300001236) lid 5 lmc 0`.
+//! Two additions make the text form complete without harm to other programs: control characters in
+//! a description are written as `\x07`, and a comment, `# [2](2c90300001236) lid 5 lmc 0`, states a
+//! port without a cable that has a GUID or a LID.
 
 mod assemble;
 mod comment;
@@ -51,16 +52,16 @@ use assemble::Assembly;
 use format::Format;
 use line::{Line, Part};
 
-/// The maximum length of a line, in bytes.
+/// The maximum length of a line in bytes.
 ///
-/// Written lines stay below 400 bytes: a link with its identifiers, and a description of 64 bytes
-/// that are all escaped. A file with longer lines is no topology file.
+/// Written lines stay below 400 bytes: a link with its identifiers, and a description of 64 escaped
+/// bytes. A file with longer lines is no topology file.
 pub const MAX_LINE: usize = 1024;
 
 /// The identifier of a node in a link: kind and node GUID, `"H-0002c90300001234"`.
 type NodeId = (NodeKind, Guid);
 
-/// The node's name in messages.
+/// The node's identifier in messages.
 fn id_text((kind, guid): NodeId) -> String {
     format!("{}-{:016x}", kind.letter(), guid.0)
 }
@@ -74,14 +75,14 @@ pub struct Parsed {
     pub warnings: Vec<Warning>,
 }
 
-/// How lines are treated that cannot be read or contradict others.
+/// The treatment of lines that are unreadable or contradict others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Strictness {
-    /// The first such line is the error of the file.
+    /// The first such line makes the whole file an error.
     #[default]
     Strict,
-    /// The smallest part that each such line spoils is left out, with a warning: the line, the
-    /// link, or the node with its links.
+    /// The parser leaves out, with a warning, the smallest part that such a line spoils: the line,
+    /// the link, or the node with its links.
     Lenient,
 }
 
@@ -117,12 +118,12 @@ impl Strictness {
 /// ```
 ///
 /// # Errors
-/// The first line that cannot be read, or that contradicts another one.
+/// A line is unreadable or contradicts another one; the first error is returned.
 pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
     parse_as(text, name, Strictness::Strict)
 }
 
-/// Reads a fabric as [`parse`] does, with a choice for lines that cannot be read.
+/// Reads a fabric as [`parse`] does, with a choice for unreadable and contradictory lines.
 ///
 /// # Errors
 /// The errors of [`parse`]. A lenient reading fails only if no node is left (with the error of the
@@ -184,7 +185,7 @@ fn read_line(
     Ok(())
 }
 
-/// Checks that one more node fits.
+/// Checks that the number of nodes permits one more.
 fn check_node_count(count: usize) -> Result<(), ParseReason> {
     if count < MAX_NODES {
         Ok(())

@@ -40,7 +40,7 @@ pub enum LeftOut {
         /// The last line of the node.
         last_line: usize,
     },
-    /// The link that the line states. Its cable stays if the other end states it as well.
+    /// The link that the line states. The cable stays if the other end states it as well.
     Link,
     /// The GUID and the LID that the line states for a port.
     Address,
@@ -74,7 +74,7 @@ impl fmt::Display for Warning {
 /// The kind of a remark on a line, and how the parser treats the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarningKind {
-    /// The line, and those after it up to `last_line`, are no topology; skipped.
+    /// The line, and further lines up to `last_line`, are no topology; skipped.
     Ignored {
         /// The last of the lines that were skipped together.
         last_line: usize,
@@ -100,7 +100,7 @@ pub enum WarningKind {
         /// The line of the other end.
         other_line: usize,
     },
-    /// Neither end of the link has a readable rate; the slowest, 4xSDR, is assumed.
+    /// Neither end of the link has a readable rate; 4xSDR, the slowest, is assumed.
     NoRate,
     /// The line has no readable rate; the rate of the other end counts.
     RateOfOtherEnd {
@@ -111,7 +111,7 @@ pub enum WarningKind {
     },
     /// Both ends of the cable are at one node; it stays, and carries nothing.
     Loop {
-        /// The node.
+        /// The name of the node.
         id: String,
         /// The port of the line.
         port: PortNum,
@@ -141,7 +141,7 @@ pub enum WarningKind {
     },
     /// The GUID above the header belongs to the system image; the identifier in the header counts.
     SystemImageGuid {
-        /// The number of nodes with such a GUID; the warning has the line of the first.
+        /// The number of nodes with such a GUID; the warning states the line of the first one.
         nodes: usize,
     },
     /// The line begins the attributes of a node, and no header follows them.

@@ -7,9 +7,9 @@ use crate::netlist::{CableEnd, Netlist, Node, NodeKind};
 
 /// Writes a fabric as `ibnetdiscover` would print it.
 ///
-/// [`parse`](super::parse) reads the same netlist back from the output. `ibsim` can start from it,
-/// as long as descriptions need few escapes: it takes lines of up to 254 bytes. The output depends
-/// on the netlist alone: it has no date and no user's name.
+/// [`parse`](super::parse) reads the same netlist back from the output. `ibsim` can start from the
+/// output as long as descriptions need few escapes: it accepts lines of up to 254 bytes. The output
+/// depends only on the netlist: it has no date and no user's name.
 ///
 /// # Errors
 /// The errors of `out`. The output is written in many small pieces, so `out` should be buffered.

@@ -41,7 +41,7 @@ pub enum ParseReason {
     /// The file contains no switch.
     #[error("the file has no forwarding table")]
     NoTables,
-    /// The file contains multicast tables, alone or among others.
+    /// The file contains multicast tables.
     #[error("a multicast forwarding table begins here")]
     Multicast,
     /// The line does not belong to the format.
@@ -80,7 +80,7 @@ pub enum ParseReason {
     /// A switch has two tables.
     #[error("the table of switch {guid} has begun in line {first_line}")]
     DuplicateSwitch {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The line where its first table begins.
         first_line: usize,

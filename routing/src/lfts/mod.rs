@@ -48,7 +48,7 @@ pub struct Dump {
 pub struct DumpedSwitch {
     /// The node GUID.
     pub guid: Guid,
-    /// The line, counted from 1, where its table begins.
+    /// The number of the line, from 1, where its table begins.
     pub line: usize,
     /// Pairs of (LID, output port), sorted by LID, without LIDs that have no path.
     pub entries: Vec<(Lid, u8)>,
@@ -104,7 +104,7 @@ struct Reader {
     /// For each LID, the last line with an entry for it, and the port. The entry belongs to the
     /// current switch if it comes after the line where that switch's table begins.
     seen: Vec<(usize, u8)>,
-    /// For each LID, the line that names its owner first.
+    /// For each LID, the first line that states its owner.
     owner_lines: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The difference between two fabrics, as far as multicast trees can depend on it.
+//! The difference between two fabrics, limited to what multicast trees depend on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,8 +8,8 @@ use super::reach::FAR;
 use super::{Orientation, PortMask};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The difference between a fabric and the previous one. Switches have their new numbers, unless a
-/// field says otherwise.
+/// The difference between a fabric and the previous one. Fields hold the new switch numbers, unless
+/// they state otherwise.
 #[derive(Debug, Default)]
 pub struct GroundDelta {
     numbers: Option<Numbers>,
@@ -17,19 +17,19 @@ pub struct GroundDelta {
     pub(super) gone: Vec<SwitchIdx>,
     /// Switches that are new.
     pub(super) came: Vec<SwitchIdx>,
-    /// For each remaining switch, the ports that lead, or led, to a switch and now lead to another
-    /// port, another switch, or in another direction (up or down).
+    /// For each remaining switch, the ports that lead or led to a switch, and now lead to another
+    /// port, to another switch, or in another direction (up or down).
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
-    /// Switches that have come to lie above a neighbour, or have ceased to.
+    /// The switches that have begun or ceased to lie above a neighbour.
     pub(super) lower: BTreeSet<SwitchIdx>,
-    /// Remaining switches that lie below a neighbour that was not above them before.
+    /// The remaining switches that lie below a neighbour that was not above them before.
     pub(super) hung: BTreeSet<SwitchIdx>,
-    /// For each class of multicast LIDs, the switches whose path down to some of `hung` is new or
-    /// shorter than before, each with those of `hung`.
+    /// For each class of multicast LIDs, the switches whose path down to members of `hung` is new
+    /// or shorter than before, each with these members.
     pub(super) shortened: Vec<HashMap<SwitchIdx, Vec<SwitchIdx>>>,
 }
 
-/// Switch numbers in the old and in the new topology.
+/// The switch numbers in the old and the new topology.
 #[derive(Debug)]
 struct Numbers {
     /// New numbers, indexed by old ones.
@@ -44,7 +44,7 @@ impl GroundDelta {
         self.numbers.is_some()
     }
 
-    /// The new number of a switch of the previous fabric; `None` if it has gone.
+    /// The new number of a switch of the previous fabric; `None` if the switch has gone.
     pub fn number(&self, old: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.new[old.index()],
@@ -52,7 +52,7 @@ impl GroundDelta {
         }
     }
 
-    /// The earlier number of a switch; `None` if it was not present.
+    /// The earlier number of a switch; `None` if the switch is new.
     pub fn earlier(&self, new: SwitchIdx) -> Option<SwitchIdx> {
         match &self.numbers {
             Some(numbers) => numbers.old[new.index()],
@@ -93,7 +93,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// The number of hops up from `from` to each switch above it, over switches that can multicast.
+    /// The number of hops up from `from` to each switch above it, over multicast-capable switches.
     fn above(&self, from: SwitchIdx, is_capable: &[bool]) -> HashMap<SwitchIdx, u16> {
         let mut hops = HashMap::from([(from, 0)]);
         let mut queue = vec![from];
@@ -148,7 +148,7 @@ pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> GroundDelta {
     delta
 }
 
-/// Records the differences between the links of a switch that is in both fabrics.
+/// Records the differences between the links of a switch that both fabrics have.
 fn note_links(
     delta: &mut GroundDelta,
     before: &Side<'_>,
@@ -157,7 +157,7 @@ fn note_links(
     new: SwitchIdx,
 ) {
     let now: BTreeMap<PortNum, Link> = after.links(new).collect();
-    // `None` means that the port led to a switch that has gone.
+    // `None` means that the port led to a switch that is gone now.
     let then: BTreeMap<PortNum, Option<Link>> = before
         .links(old)
         .map(|(port, link)| {
@@ -218,7 +218,7 @@ fn match_switches(before: &Topology, after: &Topology) -> GroundDelta {
     }
 }
 
-/// Whether the order, above or below, of all switches that are in both fabrics is unchanged.
+/// Whether the switches of both fabrics have the same order, from above to below.
 fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &GroundDelta) -> bool {
     let then = before.orientation.highest_first().iter();
     let then = then.filter_map(|&old| delta.number(old));
@@ -242,7 +242,7 @@ fn has_same_links(
         })
 }
 
-/// The switches whose path down to some of `delta.hung`, over switches that can multicast, is
+/// The switches whose path down to members of `delta.hung`, over multicast-capable switches, is
 /// shorter than before.
 pub(super) fn shortened(
     (before, was_capable): (&Side<'_>, &[bool]),

@@ -9,21 +9,21 @@ use super::plan::{plan_oriented, sorted};
 use super::{GroundDelta, Group, Job, Member, Mft, PortMask, Tree, Trees};
 use crate::topology::SwitchIdx;
 
-/// Earlier trees with the numbers of the present switches.
+/// The earlier trees, with the numbers of the present switches.
 ///
 /// Members, masks and tables of absent switches are left out.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The trees, shared with the planned ones where no switch number has changed.
+    /// The trees, shared with the planned trees if no switch number has changed.
     pub trees: Trees,
-    /// The table of each switch, made from the trees.
+    /// The table of each switch, derived from the trees.
     pub tables: Vec<Arc<Mft>>,
-    /// Multicast LIDs that absent switches forwarded.
+    /// The multicast LIDs that absent switches forwarded.
     cut: BTreeSet<Lid>,
 }
 
 impl Earlier {
-    /// Reduces `trees`, and the `tables` made from them, to what is left after `delta`.
+    /// Reduces `trees`, and the `tables` derived from them, to the remainder after `delta`.
     pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &GroundDelta) -> Earlier {
         if !delta.is_renumbered() {
             return Earlier {
@@ -77,23 +77,24 @@ fn renumbered(tree: &Tree, delta: &GroundDelta) -> Tree {
     }
 }
 
-/// The result of [`plan`](super::plan) for a job, derived from the changes.
+/// The result of [`plan`](super::plan) for a job, derived from the earlier trees and the changes.
 #[derive(Debug)]
 pub struct Followed {
-    /// The trees. Those that no change concerns are shared with [`Earlier`].
+    /// The trees. Trees that no change concerns are shared with [`Earlier`].
     pub trees: Trees,
     /// The tables of [`Trees::tables`]; unchanged tables are shared with the earlier ones.
     pub tables: Vec<Arc<Mft>>,
-    /// Multicast LIDs whose trees were planned again, and those that no longer have a tree.
+    /// The multicast LIDs whose trees were planned again, or that no longer have a tree.
     pub concerned: BTreeSet<Lid>,
 }
 
-/// Computes the result of [`plan`](super::plan) for `job`: trees that no change concerns stay, all
-/// others are planned again.
+/// Computes the result of [`plan`](super::plan) for `job`: trees that no change concerns stay, and
+/// all others are planned again.
 ///
-/// `delta` leads from the fabric of `earlier` to the job's, and `earlier` was planned for routes
-/// that follow an order. If fabric and orientation are unchanged, `delta` is the default.
-/// `held_otherwise` names the multicast LIDs whose masks in some switch differ from `earlier`.
+/// `delta` leads from the fabric of `earlier` to the fabric of the job, and `earlier` was planned
+/// for routes that follow an order. If fabric and orientation are unchanged, `delta` is the
+/// default. `held_otherwise` holds the multicast LIDs whose masks in some switch differ from
+/// `earlier`.
 ///
 /// # Errors
 /// The reason, in a few words, why the result cannot be derived from the changes.
@@ -129,7 +130,7 @@ pub fn follow(
     Ok(merge(job.groups, earlier, trees))
 }
 
-/// The multicast LIDs whose trees have a link that has changed.
+/// The multicast LIDs whose trees contain a changed link.
 fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
     let mut cut = earlier.cut.clone();
     for (switch, ports) in &delta.ports {
@@ -141,7 +142,7 @@ fn with_other_links(delta: &GroundDelta, earlier: &Earlier) -> BTreeSet<Lid> {
 }
 
 impl Tree {
-    /// Whether the masks connect all members, so that the tree itself shows how.
+    /// Whether the masks connect all members, so that the tree itself shows the paths.
     fn is_simple(&self) -> bool {
         self.parts.len() == 1 && self.unserved() == 0 && !self.masks.is_empty()
     }

@@ -3,14 +3,14 @@
 //!
 //! Such routes give links no direction up or down, so each tree needs a proof of its own. A master
 //! tree spans all switches and closes no cycle of (link, VL) with the unicast routes and the other
-//! master trees. The tree of a group is the part of a master tree that connects its members: it
-//! needs no further proof, and no join changes the tree of another group. Packets use the VLs of
-//! their service level: each level that groups have and that switches map to other VLs has a master
-//! tree of its own.
+//! master trees. The tree of a group is the part of a master tree that connects the group's
+//! members: it needs no further proof, and no join changes the tree of another group. Packets use
+//! the VLs of their service level: each level of some group that switches map to other VLs has a
+//! master tree of its own.
 //!
 //! In a grid, the trees have the form of OpenSM's torus-2QoS: a spine along the last dimension,
-//! ribs along the previous one, and so on. Packets go to the spine as unicast packets do, one
-//! dimension after the other, and the turns away from it, which unicast packets only take around
+//! ribs along the previous one, and so on. Packets reach the spine as unicast packets do, one
+//! dimension after the other. Turns away from the spine, which unicast packets take only around
 //! faults, lead to a VL of their own. Each line is cut where unicast packets of the same VL do not
 //! pass: at the dateline, or opposite to it.
 
@@ -26,11 +26,11 @@ use crate::lanes::Lanes;
 use crate::topology::{Group as PortGroup, SwitchIdx};
 use crate::verify::LaneDependencies;
 
-/// The number of switches of an island that are tried as the root of a master tree. Each costs a
+/// The number of switches of an island to try as the root of a master tree. Each attempt costs a
 /// proof; if that many fail, others rarely succeed.
 const ROOTS_TRIED: usize = 16;
 
-/// The groups that share a master tree: their service levels as a bit mask, and their class of
+/// The groups that share a master tree: their service levels as a bit mask, and the class of their
 /// multicast LIDs.
 type Key = (u16, usize);
 
@@ -43,8 +43,8 @@ struct Master {
     roots: BTreeMap<u32, SwitchIdx>,
 }
 
-/// Plans a tree for each of `groups`. Members whose switch no master tree reaches are in none of
-/// [`Tree::parts`].
+/// Plans a tree for each of `groups`. A member whose switch no master tree reaches belongs to none
+/// of [`Tree::parts`].
 pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
     let alike = job.routing.lanes.alike();
     let sites: Vec<(Key, &Arc<Group>, Vec<Site>)> = groups
@@ -78,7 +78,7 @@ pub(super) fn plan(job: &Job<'_>, groups: &[Arc<Group>]) -> Vec<Tree> {
     sites.into_iter().map(tree).collect()
 }
 
-/// The bits of `levels`, each replaced by the lowest level that is mapped to the same VLs.
+/// Replaces each level in the set `levels` by the lowest level that switches map to the same VLs.
 fn representatives(alike: &[u8], levels: u16) -> u16 {
     let own = alike.iter().enumerate();
     let own = own.filter(|(level, _)| levels >> level & 1 == 1);
@@ -91,8 +91,8 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
     }
     let lanes: &Lanes = &job.routing.lanes;
     let mut needs = LaneDependencies::of(job.topology, &[&job.routing.tables], lanes);
-    // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
-    // that.
+    // Routes that can deadlock even without multicast are the operator's decision, and trees do not
+    // worsen them.
     let nothing_to_lose = !needs.is_sound();
     let mut masters = BTreeMap::new();
     for (&(levels, class), islands) in islands {
@@ -131,7 +131,7 @@ impl Master {
         self.roots.insert(island, growth.reached[0]);
     }
 
-    /// Adds the part of the master tree that connects the members to a group's tree.
+    /// Adds to a group's tree the part of the master tree that connects the members.
     fn join(&self, site: Site, tree: &mut Tree) {
         let Some(&root) = self.roots.get(&site.island) else {
             return;
@@ -147,7 +147,7 @@ impl Master {
     }
 }
 
-/// The coordinates of a grid, and those of each switch; `None` if the fabric is no grid.
+/// The coordinates of a grid, and the position of each switch; `None` if the fabric is no grid.
 type Places<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
 
 fn places<'a>(job: &Job<'a>) -> Places<'a> {
@@ -166,7 +166,7 @@ struct Search<'a, 'j> {
 }
 
 impl<'a> Search<'a, '_> {
-    /// The first tree that reaches all switches, else the tree that reaches most.
+    /// Returns the first tree that reaches all switches, else the tree that reaches most.
     fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
         let switches = self.switches().count();
         let mut best: Option<Growth<'a, '_>> = None;
@@ -204,8 +204,9 @@ impl<'a> Search<'a, '_> {
         })
     }
 
-    /// The switches in the order in which they are tried as roots. In a grid, those come first from
-    /// which the halves of each ring meet where unicast packets of the same VL do not pass.
+    /// The switches in the order in which they are tried as roots. In a grid, the first ones are
+    /// switches from which the halves of each ring meet where unicast packets of the same VL do not
+    /// pass.
     fn roots(&self) -> Vec<SwitchIdx> {
         let mut roots: Vec<SwitchIdx> = self.switches().collect();
         if let Some((coordinates, places)) = &self.places {
@@ -221,8 +222,8 @@ impl<'a> Search<'a, '_> {
         roots
     }
 
-    /// The dimensions along which a tree spreads, one after the other; the last phase is along all
-    /// links.
+    /// The dimensions along which a tree spreads, one after the other; the last phase spreads along
+    /// all links.
     fn phases(&self) -> Vec<Option<usize>> {
         let dimensions = self
             .places
@@ -235,7 +236,7 @@ impl<'a> Search<'a, '_> {
             .collect()
     }
 
-    /// The dimension of a link between two switches.
+    /// The dimension of a link between two switches; `None` outside a grid.
     fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
         let (coordinates, places) = self.places.as_ref()?;
         let (dimension, _) = coordinates.step(&places[from.index()], &places[to.index()])?;
@@ -246,7 +247,7 @@ impl<'a> Search<'a, '_> {
 /// A master tree that grows from its root.
 struct Growth<'a, 's> {
     search: &'s Search<'a, 's>,
-    /// The dependencies of everything else, and those of the tree that were added so far.
+    /// The dependencies of all other packets, and of the tree as far as it has grown.
     needs: LaneDependencies<'a>,
     /// For each switch, the ports that belong to the tree.
     masks: Vec<PortMask>,
@@ -275,8 +276,9 @@ impl<'a, 's> Growth<'a, 's> {
         growth
     }
 
-    /// Spreads along one dimension after the other, each switch from the nearest one of the tree.
-    /// With `is_proved`, only links are used that close no cycle with everything before.
+    /// Spreads along one dimension after the other; each switch is attached to the nearest switch
+    /// of the tree. With `is_proved`, only links that close no cycle with everything before are
+    /// used.
     fn spread(&mut self, is_proved: bool) {
         let topology = self.search.job.topology;
         for phase in self.search.phases() {
@@ -296,7 +298,7 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Attaches a switch to another one, by the first of their links that is allowed.
+    /// Attaches a switch to another one by the first permitted link between them.
     fn attach(&mut self, switch: SwitchIdx, group: &PortGroup<'_>, is_proved: bool) {
         let next = group.neighbour;
         for link in group.links {
@@ -318,11 +320,11 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Whether another link at `switch` closes no cycle; if so, its dependencies are added.
+    /// Whether another link at `switch` closes no cycle; if so, adds its dependencies.
     fn stands(&mut self, switch: SwitchIdx) -> bool {
         let topology = self.search.job.topology;
-        // The new link gives packets another way into the channels of the other links, where they
-        // may then use other VLs.
+        // The new link gives packets another way into the channels of the other links, possibly on
+        // other VLs.
         let senders: Vec<_> = self.masks[switch.index()]
             .ports()
             .filter_map(|port| Some((port, topology.peer(switch, port)?)))

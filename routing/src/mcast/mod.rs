@@ -2,17 +2,17 @@
 //!
 //! A switch forwards a multicast packet through every port of its mask except the one on which it
 //! arrived (IBA 18.2.4.3.4), so that only masks that form a tree deliver each packet once. A tree
-//! here hangs below one switch and follows the same [`Orientation`] as the unicast routes: packets
-//! climb towards the top and come down from it, never up again, and the links of all trees and of
-//! all unicast routes together cannot form a credit loop. Where that is impossible (routes without
-//! an orientation, members without a common top), [`plan`] tries other trees and keeps them only
-//! where all dependencies together are proved acyclic; otherwise all groups of a service level get
-//! parts of one master tree, which is proved on its VLs.
+//! here has one switch as its top and follows the same [`Orientation`] as the unicast routes:
+//! packets climb towards the top and come down from it, never up again, and the links of all trees
+//! and of all unicast routes together cannot form a credit loop. If that is impossible (routes
+//! without an orientation, members without a common top), [`plan`] tries other trees, and keeps
+//! them only if all dependencies together are proved acyclic; otherwise all groups of a service
+//! level get parts of one master tree, which is proved on its VLs.
 //!
-//! A tree that changes keeps every branch that switches hold already, as long as it is a shortest
-//! one: a join adds a branch, a leave removes one, a broken link moves the members behind it. A
-//! tree that switches hold and that no difference of the fabric concerns would therefore not change
-//! in a new plan: [`follow`] gives the result of [`plan`] and looks only at the other trees.
+//! A changed tree keeps every branch that switches hold already, as long as it is a shortest one: a
+//! join adds a branch, a leave removes one, a broken link moves the members behind it. A tree that
+//! switches hold and that no difference of the fabric concerns would therefore not change in a new
+//! plan: [`follow`] returns the result of [`plan`], but examines only the other trees.
 
 mod delta;
 mod follow;

@@ -16,12 +16,12 @@ use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
 /// The ports by which a switch forwards packets to a multicast LID at present, as far as known.
-/// This is a hint: trees keep these branches where they can.
+/// Trees keep these branches if they can.
 pub type Held<'a> = dyn Fn(SwitchIdx, Lid) -> PortMask + Sync + 'a;
 
 /// All inputs for planning trees.
 pub struct Job<'a> {
-    /// The fabric.
+    /// The fabric in which to plan.
     pub topology: &'a Topology,
     /// The unicast routes.
     pub routing: &'a Routing,
@@ -42,10 +42,10 @@ pub(super) struct Site {
 
 /// Finds a tree for each group.
 ///
-/// Trees follow the ground's orientation wherever members have a common top. Where they have none,
-/// and where the unicast routes follow no orientation, [`plan`] keeps trees only if they close no
-/// credit loop with the unicast routes, or if these close one by themselves; otherwise all groups
-/// get parts of master trees. Members that no such tree serves are in none of [`Tree::parts`].
+/// Trees follow the ground's orientation if members have a common top. If they have none, or the
+/// unicast routes follow no orientation, [`plan`] keeps trees only if they close no credit loop
+/// with the unicast routes, or if the unicast routes close one without them; otherwise all groups
+/// get parts of master trees. Members that no such tree serves belong to none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
     let follows = job.ground.unicast_follows;
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
@@ -160,9 +160,8 @@ pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     islands.into_iter().map(site).collect()
 }
 
-/// The switch below which members hang. This is the present top of most of them if it reaches them
-/// all; otherwise, one of the tops with the least depth, which different multicast LIDs use in
-/// turn.
+/// The switch below which members are attached: the present top of most of them if it reaches them
+/// all, else one of the tops with the least depth, which different multicast LIDs use in turn.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
     let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();

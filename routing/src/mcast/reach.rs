@@ -12,7 +12,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// The mark of an unreachable switch, in place of a number of hops.
 pub(super) const FAR: u16 = u16::MAX;
 
-/// Numbers that represent switches in sets, and that stay when other switches come and go.
+/// Numbers that represent switches in sets. A switch keeps its number when others come and go.
 #[derive(Debug)]
 pub(super) struct Slots {
     by_switch: Vec<u32>,
@@ -30,7 +30,7 @@ impl Slots {
         }
     }
 
-    /// The slots of the fabric after `delta`: remaining switches keep theirs.
+    /// The slots of the fabric after `delta`; remaining switches keep their slots.
     pub(super) fn follow(&self, delta: &GroundDelta) -> Slots {
         let mut slots = Slots {
             by_switch: self.by_switch.clone(),
@@ -61,17 +61,17 @@ impl Slots {
     }
 }
 
-/// Which switches can be reached by going down.
+/// The switches that each switch reaches by paths that only go down.
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
-    /// For each switch, the slots of itself and of every switch to which paths down lead; empty if
-    /// it cannot multicast.
+    /// For each switch, the slots of the switch and of every switch to which paths down lead; empty
+    /// if the switch cannot multicast.
     below: Vec<Arc<FixedBitSet>>,
-    /// For each switch, the hops of the longest path down.
+    /// For each switch, the number of hops of the longest path down.
     height: Vec<u32>,
-    /// For each switch, the number of its island: a set of switches connected by links between
-    /// capable ones. `None` if all switches are capable; islands then equal the topology's
+    /// For each switch, the number of its island: a set of multicast-capable switches that links
+    /// among them connect. `None` if all switches are capable; islands then equal the topology's
     /// components.
     island: Option<Vec<u32>>,
 }
@@ -121,8 +121,7 @@ impl Reach {
                 .collect(),
             is_capable,
         };
-        // The lowest switch first, so that the switches below each one are complete when its turn
-        // comes.
+        // Take the lowest switch first, so that all switches below a switch are complete before it.
         let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
         let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
         while let Some((_, switch)) = due.pop_first() {
@@ -143,8 +142,8 @@ impl Reach {
         reach
     }
 
-    /// Computes the set of switches below a capable switch from those below its neighbours, and its
-    /// height.
+    /// Computes the height of a capable switch, and the set of switches below it, from its
+    /// neighbours.
     fn look_down(
         &self,
         topology: &Topology,
@@ -188,8 +187,7 @@ impl Reach {
         switches.is_subset(&self.below[top.index()])
     }
 
-    /// The switches from which paths down lead to all of `switches`, a set of slots, reduced to
-    /// those at the least depth.
+    /// The switches of least depth from which paths down lead to all of `switches`, a set of slots.
     pub(super) fn tops(&self, topology: &Topology, switches: &FixedBitSet) -> Vec<SwitchIdx> {
         let mut tops = Vec::new();
         let mut lowest = u32::MAX;

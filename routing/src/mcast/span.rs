@@ -21,12 +21,11 @@ pub(super) struct Homeless {
     pub(super) members: Vec<Member>,
 }
 
-/// Gives trees to members that have none: one tree for all of an island, if there is one that
+/// Gives trees to members without one: a single tree for all members of an island, if some tree
 /// closes no cycle with the unicast routes and the other trees.
 ///
-/// Where the routes follow no orientation, the trees in `trees` must be proved first. Returns
-/// whether they are sound and no member of theirs is without a tree; if not, none of the trees may
-/// be used.
+/// If the routes follow no orientation, this first proves the trees in `trees`. Returns whether
+/// they are sound and none of their members lacks a tree; if not, none of the trees may be used.
 pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>) -> bool {
     let mut needs = Dependencies::of(job.topology, &job.routing.tables);
     // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
@@ -75,7 +74,7 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], homeless: Vec<Homeless>)
     true
 }
 
-/// For each of `homeless`, its part of the one tree of shortest paths from `top`.
+/// For each of `homeless`, its part of the tree of shortest paths from `top`.
 fn span(
     job: &Job<'_>,
     reach: &Reach,

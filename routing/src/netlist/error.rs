@@ -19,7 +19,7 @@ pub enum NetlistError {
         /// The node's index.
         index: usize,
     },
-    /// Two nodes have one GUID.
+    /// Two nodes have the same GUID.
     #[error("nodes {first} and {second} have the same GUID {guid}")]
     DuplicateNodeGuid {
         /// The GUID.
@@ -29,7 +29,7 @@ pub enum NetlistError {
         /// The index of the other node.
         second: usize,
     },
-    /// Two ports have one GUID.
+    /// Two ports have the same GUID.
     #[error(
         "ports {first_port} of node {first} and {second_port} of node {second} have the same GUID {guid}"
     )]
@@ -48,15 +48,15 @@ pub enum NetlistError {
     /// A port GUID is zero.
     #[error("port {port} of node {id} has the GUID 0, which names nothing")]
     ZeroPortGuid {
-        /// The node.
+        /// The identifier of the node.
         id: String,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// A node has no ports, or more than a switch can number.
     #[error("node {id} has {num_ports} ports: expected 1 to {MAX_PORTS}")]
     PortCount {
-        /// The node.
+        /// The identifier of the node.
         id: String,
         /// The number of ports of the node.
         num_ports: u8,
@@ -64,7 +64,7 @@ pub enum NetlistError {
     /// A description is too long for the NodeDescription attribute.
     #[error("the description of node {id} has {len} bytes: expected at most {MAX_DESCRIPTION}")]
     DescriptionTooLong {
-        /// The node.
+        /// The identifier of the node.
         id: String,
         /// The description's length in bytes.
         len: usize,
@@ -72,7 +72,7 @@ pub enum NetlistError {
     /// A description contains a NUL, which is the padding of the NodeDescription attribute.
     #[error("the description of node {id} has a NUL byte at offset {offset}")]
     DescriptionNul {
-        /// The node.
+        /// The identifier of the node.
         id: String,
         /// The position of the NUL, in bytes from 0.
         offset: usize,
@@ -80,7 +80,7 @@ pub enum NetlistError {
     /// A vendor ID has more than 24 bits.
     #[error("the vendor identity {vendor_id:#x} of node {id} has more than 24 bits")]
     VendorId {
-        /// The node.
+        /// The identifier of the node.
         id: String,
         /// The value given.
         vendor_id: u32,
@@ -88,15 +88,15 @@ pub enum NetlistError {
     /// A node other than a switch has an enhanced port 0.
     #[error("node {id} is not a switch but has an enhanced port 0")]
     PortZeroOfNoSwitch {
-        /// The node.
+        /// The identifier of the node.
         id: String,
     },
     /// Something is stated about a port that is not an end port of its node.
     #[error("port {port} is not an end port of node {id}")]
     NotAnEndPort {
-        /// The node.
+        /// The identifier of the node.
         id: String,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// A cable ends at a node that does not exist.
@@ -112,9 +112,9 @@ pub enum NetlistError {
     /// A cable ends at a port that the node does not have.
     #[error("a cable ends in port {port} of node {id}: expected 1 to {num_ports}")]
     NoSuchPort {
-        /// The node.
+        /// The identifier of the node.
         id: String,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
         /// The number of external ports of the node.
         num_ports: u8,
@@ -122,9 +122,9 @@ pub enum NetlistError {
     /// Two cables end at one port.
     #[error("two cables end in port {port} of node {id}")]
     PortInUse {
-        /// The node.
+        /// The identifier of the node.
         id: String,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
 }

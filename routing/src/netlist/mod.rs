@@ -4,9 +4,9 @@
 //! not say which links are up, and holds nothing that a subnet manager sets, except the LIDs that
 //! ports had when the file was written.
 //!
-//! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, a cable's
-//! ends exist, no port holds two cables. It keeps its nodes in the order given and its cables in
-//! ascending order of their ends, so that two netlists are equal when they state the same.
+//! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, both ends
+//! of a cable exist, and no port has two cables. Nodes keep the given order, and cables are sorted
+//! by their ends: two netlists are equal if they state the same hardware.
 
 mod error;
 mod node;
@@ -25,7 +25,7 @@ pub const MAX_PORTS: u8 = 254;
 /// The length of NodeDescription in bytes (IBA 14.2.5.2).
 pub const MAX_DESCRIPTION: usize = 64;
 
-/// The maximum number of nodes of a subnet: each needs a unicast LID.
+/// The maximum number of nodes of a subnet: each node needs a unicast LID.
 pub const MAX_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// One end of a cable: the index of the node in [`Netlist::nodes`], and an external port of that
@@ -48,7 +48,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// The rate: width and speed together.
+    /// The rate of the cable: width and speed together.
     pub const fn rate(&self) -> LinkRate {
         LinkRate {
             width: self.width,
@@ -98,7 +98,7 @@ impl Netlist {
     /// Nodes keep their order; cables are sorted, each with its lower end first.
     ///
     /// # Errors
-    /// The first rule of [`NetlistError`] that is broken.
+    /// The nodes or cables break a rule; the first one is returned.
     pub fn new(nodes: Vec<Node>, mut cables: Vec<Cable>) -> Result<Netlist, NetlistError> {
         if nodes.len() > MAX_NODES {
             return Err(NetlistError::TooManyNodes { count: nodes.len() });
@@ -130,25 +130,25 @@ impl Netlist {
         &self.cables
     }
 
-    /// Returns the nodes and cables, to be changed and passed to [`Netlist::new`] again.
+    /// Returns the nodes and cables, for changes and another call of [`Netlist::new`].
     pub fn into_parts(self) -> (Vec<Node>, Vec<Cable>) {
         (self.nodes, self.cables)
     }
 
-    /// The index of the node with this node GUID.
+    /// The index of the node with this node GUID; `None` if there is none.
     pub fn by_guid(&self, guid: Guid) -> Option<usize> {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The end port with this stated port GUID.
+    /// The end port with this stated port GUID; `None` if no port states it.
     ///
-    /// Ports without a stated GUID are not found: their GUIDs are derived.
+    /// Ports without a stated GUID are never found, because their GUIDs are derived.
     pub fn by_port_guid(&self, guid: Guid) -> Option<CableEnd> {
         self.by_port_guid.get(&guid).copied()
     }
 
     /// The index of the node that `name` identifies: by its identifier (`S-0002c90300001234`), its
-    /// GUID (`0x0002c90300001234`), or its description if no other node has the same.
+    /// GUID (`0x0002c90300001234`), or its description, if no other node has the same description.
     pub fn by_name(&self, name: &str) -> Option<usize> {
         let digits = name
             .strip_prefix(['S', 'H', 'R'])
@@ -168,7 +168,7 @@ impl Netlist {
         named.next().is_none().then_some(first)
     }
 
-    /// The cable at an external port, if there is one.
+    /// The cable at an external port; `None` if there is none.
     pub fn cable(&self, (node, port): CableEnd) -> Option<&Cable> {
         let num_ports = self.nodes.get(node)?.num_ports;
         if port.0 == 0 || port.0 > num_ports {
@@ -178,7 +178,7 @@ impl Netlist {
         self.cables.get(slot as usize)
     }
 
-    /// The port at the other end of the cable, if a cable is connected to the port.
+    /// The port at the other end of the cable; `None` if the port has no cable.
     pub fn peer(&self, end: CableEnd) -> Option<CableEnd> {
         self.cable(end).map(|cable| cable.across(end))
     }
@@ -199,7 +199,7 @@ impl GuidIndex {
     /// Indexes nodes and their stated port GUIDs.
     ///
     /// # Errors
-    /// The first rule about a node that is broken.
+    /// A node breaks a rule; the first one is returned.
     fn of(nodes: &[Node]) -> Result<GuidIndex, NetlistError> {
         let mut by_guid = HashMap::with_capacity(nodes.len());
         let mut by_port_guid = HashMap::with_capacity(nodes.len());
@@ -263,7 +263,7 @@ fn sort_cables(cables: &mut [Cable]) {
 /// The index of the cable at each external port, or [`NO_CABLE`].
 ///
 /// # Errors
-/// A cable ends at no port, or at one that holds another cable.
+/// A cable ends at a port that does not exist or that has another cable.
 fn cables_of(
     nodes: &[Node],
     cables: &[Cable],
@@ -299,7 +299,7 @@ fn cables_of(
                     port,
                 });
             }
-            // At most MAX_NODES * MAX_PORTS cables, far below u32::MAX.
+            // There are at most MAX_NODES * MAX_PORTS cables, far below u32::MAX.
             *slot = index as u32;
         }
     }

@@ -43,8 +43,8 @@ pub struct PortSpec {
     /// The base LID that the port holds before a subnet manager configures it; [`Lid::NONE`] on a
     /// fresh port.
     ///
-    /// The LID is kept as stated, even where it cannot be right (multicast, permissive, not aligned
-    /// to the LMC): real fabrics start from such values, and a subnet manager has to repair them.
+    /// The LID is kept as stated, even if it cannot be right (multicast, permissive, not aligned to
+    /// the LMC): real fabrics start from such values, and a subnet manager has to repair them.
     pub lid: Lid,
     /// The LMC that the port holds before a subnet manager configures it.
     pub lmc: Lmc,
@@ -109,8 +109,8 @@ impl Node {
 
     /// The properties of a port, stated or not.
     ///
-    /// A port without a statement has no LID. Its GUID is the node's on a switch, and the node's
-    /// plus the port number elsewhere, which is how most adapters number theirs.
+    /// A port without a statement has no LID. Its GUID on a switch is the node's; elsewhere it is
+    /// the node's plus the port number, which is how most adapters number their ports.
     pub fn port(&self, port: PortNum) -> PortSpec {
         let end_port = match self.kind {
             NodeKind::Switch => PortNum::ZERO,

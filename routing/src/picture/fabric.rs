@@ -411,14 +411,14 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// For each switch, whether one of its links has too many paths, and the largest load in times
-    /// its share.
+    /// For each switch, whether one of its links has too many paths, and its largest load as a
+    /// multiple of the link's share.
     fn worst(&self) -> Vec<Option<(bool, f64)>> {
         let mut worst: Vec<Option<(bool, f64)>> = vec![None; self.hosts.len()];
         for (&(a, b), bundle) in &self.bundles {
             let own = Some((bundle.is_beyond, bundle.times));
-            // The load counts for the lower end, because the links that share paths are those of
-            // one switch to a tier above.
+            // The load counts for the lower end, because the links from one switch to the tier
+            // above share paths.
             let tier = |switch: u32| self.layout.places[switch as usize].tier;
             let ends: &[u32] = match tier(a).cmp(&tier(b)) {
                 std::cmp::Ordering::Less => &[b],

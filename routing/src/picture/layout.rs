@@ -193,8 +193,8 @@ struct Pods {
 }
 
 impl Pods {
-    /// The parts that stay connected without the top tier. Single switches are no pods: where each
-    /// leaf is unconnected, all leaves form one pod.
+    /// The parts that stay connected without the top tier. A single switch is no pod: if each leaf
+    /// is unconnected, all leaves form one pod.
     fn find(switches: &[LayoutSwitch<'_>], tiers: &[u32], neighbours: &Neighbours) -> Pods {
         let mut part = vec![u32::MAX; switches.len()];
         // For each part, its size and the switch whose name comes first.

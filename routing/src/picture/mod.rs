@@ -1,13 +1,13 @@
 //! Draws a fabric and the load of its links as a picture (SVG 1.1), readable at tens of thousands
 //! of hosts.
 //!
-//! The drawing equals that of the web page: [`layout`] positions the switches of both. Switches
-//! stand by tiers and pods, hosts are folded below their leaf. Links that have more paths than
+//! The drawing equals that of the web page: [`layout`] positions the switches of both. Switches are
+//! arranged by tiers and pods, and hosts are folded below their leaf. Links with more paths than
 //! their [share](crate::quality::Share) are amber or red at any size of the fabric, and so are
-//! missing cables; where there are too many links for lines, links between groups are bands. A
-//! click on a group shows that group alone, so that the names of its switches can be read; a click
-//! beside it shows everything again. Below are the fullest links, the pods, and a histogram of the
-//! links by load.
+//! missing cables; if there are too many links for lines, links between groups are bands. A click
+//! on a group shows only that group, so that the names of its switches can be read; a click beside
+//! it shows everything again. The fullest links, the pods, and a histogram of the links by load
+//! follow below.
 
 mod details;
 mod fabric;
@@ -52,7 +52,7 @@ impl Colours {
 
 /// The input of a picture.
 pub struct Scene<'a> {
-    /// The fabric.
+    /// The fabric to draw.
     pub topology: &'a Topology,
     /// The links of the fabric and their use: [`link_uses`](crate::quality::link_uses).
     pub links: &'a [LinkUse],
@@ -60,7 +60,7 @@ pub struct Scene<'a> {
     pub levels: &'a [u8],
     /// The switches at both ends of missing cables.
     pub missing: &'a [(Guid, Guid)],
-    /// The heading.
+    /// The heading of the picture.
     pub title: &'a str,
     /// Further lines of text above the picture.
     pub notes: &'a [String],

@@ -155,7 +155,7 @@ impl Svg {
         self.text.push_str("</a>\n");
     }
 
-    /// Defines a part of the drawing that a link shows alone, as large as the window.
+    /// Defines a part of the drawing that a link shows in the whole window.
     pub(super) fn view(&mut self, name: &str, [x, y, width, height]: [f64; 4]) {
         let [x, y, width, height] = [x, y, width, height].map(Px);
         let _ = writeln!(

@@ -34,7 +34,7 @@ const ROUNDS: usize = 12;
 /// The maximum link load relative to rate, for different choices of the switches.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ByChoice {
-    /// The load by the forwarding tables alone.
+    /// The load under the forwarding tables, without groups.
     pub fixed: f64,
     /// The load with the best choices that were found; `None` if none were searched for.
     pub well: Option<f64>,
@@ -55,7 +55,7 @@ impl ByChoice {
     }
 }
 
-/// How well groups spread traffic.
+/// The measures of how well groups spread traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct AdaptiveQuality {
     /// The flows on the fullest link in the worst shift, relative to rate.

@@ -2,8 +2,8 @@
 //!
 //! The load of a link alone says little: links of a switch with many hosts, or below a taper, carry
 //! more under any routes. Each link is therefore compared with the links that could take its paths:
-//! those of one switch to the tier above, and those of that tier into the switch. Where routing
-//! does not rank switches, all links are compared.
+//! the links from one switch to the tier above, and the links from that tier to the switch. If
+//! routing does not rank switches, all links are compared.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const TOLERANCE: f64 = 1.25;
 /// a torus or a ring are longer in the middle, and no routes spread them better.
 pub const TOLERANCE_WITHOUT_RANKS: f64 = 2.0;
 
-/// How evenly paths are spread over the links that could share them.
+/// The balance: how evenly paths are spread over the links that could share them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Balance {
     /// The link whose load is largest in times its share; `None` if no path leads from one switch

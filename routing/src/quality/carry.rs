@@ -24,8 +24,8 @@ pub(super) struct Carrier<'a> {
     pub(super) slowness: Option<&'a [f64]>,
 }
 
-/// For each channel, how many times slower it is than the fastest link between two switches; `None`
-/// if all are equally fast.
+/// For each channel, the ratio of the fastest rate between two switches to its own rate; `None` if
+/// all channels have one rate.
 pub(super) fn slowness(fabric: &Fabric<'_>) -> Option<Vec<f64>> {
     let topology = fabric.topology;
     let links = || {
@@ -50,7 +50,7 @@ pub(super) fn by_rate(slowness: Option<&[f64]>, channel: usize, load: f64) -> f6
     load * slowness.map_or(1.0, |slowness| slowness[channel])
 }
 
-/// How many times slower a link of `rate` is than the `fastest` link. A rate is at least 1.
+/// The ratio of the rate `fastest` to `rate`, which is at least 1.
 pub(super) fn times_slower(fastest: u32, rate: u32) -> f64 {
     f64::from(fastest) / f64::from(rate.max(1))
 }

@@ -33,8 +33,8 @@ impl Step {
 /// known.
 ///
 /// The paths are kept as pieces, one for each leaf that no earlier path passes. A piece ends where
-/// it meets an earlier one. Taking the last piece first, each from its start, gives an order in
-/// which every switch comes before the next one on its path.
+/// it meets an earlier one. The pieces in reverse order, each from its start, list every switch
+/// before the next one on its path.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
     /// For each switch, the piece that last passed it.

@@ -22,7 +22,7 @@ pub(super) struct LeafSet {
 }
 
 impl LeafSet {
-    /// The empty set of as many leaves as `words` words have bits for.
+    /// Creates the empty set, with a bit for each leaf in `words` words.
     pub(super) fn new(words: usize) -> LeafSet {
         LeafSet {
             words: vec![0; words],

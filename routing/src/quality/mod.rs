@@ -1,23 +1,26 @@
 //! Measures how well forwarding tables spread traffic, from a topology and tables alone.
 //!
 //! The tables may come from any engine, or from another subnet manager. Links are directions of
-//! cables between switches. Cables to hosts are left out: every path to or from a host meets there,
+//! cables between switches. Cables to hosts do not count: every path to or from a host meets there,
 //! under any routes. Traffic to a host goes to its base LID. Hosts are channel adapters and
 //! routers.
 //!
 //! - [`Quality::paths`], the edge forwarding index: the paths of all pairs of hosts, link by link;
 //! - [`Quality::balance`]: whether each link has its share of the paths that it could share;
-//! - [`Quality::all_to_all`]: over all links the most of min(hosts that send over it, hosts that
-//!   receive over it), which bounds the load of a link under any pattern in which each host sends
-//!   and receives once;
-//! - patterns phase by phase, in each of which the fullest link counts: shifts, random
-//!   permutations, rings, recursive doubling, double binary trees, all-to-all within rails. On a
-//!   full fat tree 1 is the best there is, on a tapered one the taper;
+//! - [`Quality::all_to_all`]: the maximum over all links of min(hosts that send over the link,
+//!   hosts that receive over it), which bounds the load of a link under any pattern in which each
+//!   host sends and receives once;
+//! - patterns, each measured phase by phase at its fullest link: shifts, random permutations,
+//!   rings, recursive doubling, double binary trees, all-to-all within rails. The best value is 1
+//!   on a full fat tree, and the taper on a tapered one;
+//! - [`Quality::bisection`], the effective bisection bandwidth: the bandwidth of pairs across two
+//!   random halves.
 //! - [`Quality::bisection`], effective bisection bandwidth: that of pairs of two random halves.
 //!
 //! Loads of patterns, [`Quality::all_to_all`] and the bisection are *by rate*: a flow on a slower
-//! link counts as often as the fastest link between two switches is faster, because flows share the
-//! rate of their link. Where all links have the same rate, these loads are numbers of flows.
+//! link counts once for each time that the fastest link between two switches is faster, because
+//! flows share the rate of their link. If all links have one rate, these loads are numbers of
+//! flows.
 //!
 //! Results are functions of the arguments; the number of threads does not affect them.
 
@@ -50,7 +53,7 @@ use carry::Carrier;
 use order::Hosts;
 use uses::Uses;
 
-/// The number of the fullest links that a report names: enough to see whether they have a switch in
+/// The number of the fullest links that a report lists: enough to see whether they have a switch in
 /// common.
 pub const WORST_LINKS: usize = 10;
 
@@ -63,8 +66,8 @@ pub struct Settings {
     /// of ports at the same adapter slot of their hosts. Empty if rails are unknown; collective
     /// patterns then run among all hosts.
     pub rails: Vec<Option<u16>>,
-    /// The number of each destination's host, by index as `rails`. Patterns within rails then have
-    /// hosts in one order on all rails, as the ranks of a job are; empty where hosts are not known.
+    /// The number of each destination's host, by the index of `rails`. Patterns within rails then
+    /// take hosts in one order on all rails, as the ranks of a job do. Empty if hosts are unknown.
     pub hosts: Vec<Option<u32>>,
     /// The rank of each switch, 0 for roots; `None` if the engine does not rank switches.
     pub ranks: Option<Vec<u8>>,
@@ -73,7 +76,7 @@ pub struct Settings {
 /// How well tables spread traffic.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Quality {
-    /// The number of ports of channel adapters and routers.
+    /// The number of hosts: ports of channel adapters and routers.
     pub hosts: usize,
     /// The number of directions of cables between two switches.
     pub links: usize,
@@ -82,7 +85,7 @@ pub struct Quality {
     pub lost_pairs: u64,
     /// The paths of all pairs of hosts on the links.
     pub paths: PathLoad,
-    /// Whether paths are spread evenly over the links that could share them.
+    /// The balance: whether paths are spread evenly over the links that could share them.
     pub balance: Balance,
     /// The all-to-all congestion risk, in flows relative to rate, rounded up.
     pub all_to_all: u32,
@@ -94,14 +97,13 @@ pub struct Quality {
     pub random: Contention,
     /// Exchanges between random halves.
     pub bisection: Bisection,
-    /// Rings in topological order, of all hosts or of each rail, with all rings at the same time.
+    /// Rings in topological order, of all hosts or of each rail; all rings run at the same time.
     pub ring: Contention,
-    /// Recursive doubling or halving among all hosts, or in each rail at the same time.
+    /// Recursive doubling or halving, among all hosts or within all rails at the same time.
     pub recursive_doubling: Contention,
-    /// Double binary trees over all hosts, or over each rail at the same time.
+    /// Double binary trees, over all hosts or over all rails at the same time.
     pub double_tree: Contention,
-    /// All-to-all within each rail, shift by shift, with all rails at the same time. `None` if
-    /// rails are unknown.
+    /// All-to-all within all rails at the same time, shift by shift. `None` if rails are unknown.
     pub rail_all_to_all: Option<Contention>,
     /// The links that take longest for all paths on them, measured in paths over rate; at most
     /// [`WORST_LINKS`].
@@ -116,16 +118,16 @@ pub struct PathLoad {
     /// The mean number of paths on a link; links without paths count.
     pub mean: f64,
     /// The longest time that a link takes for its paths at its rate, over the time that all links
-    /// together would take for all paths. Equal to `max / mean` if all links have one rate.
+    /// together would take for all paths. Equals `max / mean` if all links have one rate.
     pub rate_max_over_mean: f64,
-    /// The maximum number of paths on a link relative to rate: paths on a slower link count for
-    /// more, by the ratio of the fastest rate to the link's. Equal to `max` if all links have one
-    /// rate.
+    /// The maximum number of paths on a link, relative to rate: a path on a slower link counts for
+    /// more, by the ratio of the fastest rate to the link's rate. Equals `max` if all links have
+    /// one rate.
     pub rate_max: f64,
 }
 
 impl Quality {
-    /// The part that needs no pattern of traffic.
+    /// The measures that need no traffic pattern.
     pub fn spread(&self) -> Spread {
         Spread {
             links: self.links,
@@ -136,7 +138,7 @@ impl Quality {
 }
 
 impl PathLoad {
-    /// The paths on the fullest link over the mean; 1 if there are no paths.
+    /// The number of paths on the fullest link over the mean; 1 if there are no paths.
     pub fn max_over_mean(&self) -> f64 {
         if self.max == 0 {
             1.0
@@ -191,8 +193,8 @@ pub struct LinkUse {
     pub destinations: u32,
 }
 
-/// The hosts in topological order, by which patterns number them: hosts of a leaf by port, and
-/// leaves that meet low in the tree adjacent to each other, with ties broken by GUID. A scheduler
+/// The hosts in topological order, the order in which patterns number them. Hosts of a leaf follow
+/// each other by port, and so do leaves that meet low in the tree; GUIDs break ties. A scheduler
 /// should number the ranks of a job in this order.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
@@ -206,19 +208,20 @@ pub fn link_uses(topology: &Topology, tables: &Tables) -> Vec<LinkUse> {
     name_links(&fabric, &uses)
 }
 
-/// How evenly the paths of all pairs of hosts lie on the links: the part of a [`Quality`] that needs
-/// no pattern of traffic.
+/// The measures of a [`Quality`] that need no traffic pattern: how evenly the paths of all pairs of
+/// hosts are spread over links.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Spread {
-    /// Directions of cables between two switches.
+    /// The number of directions of cables between two switches.
     pub links: usize,
-    /// Ordered pairs of hosts whose packets do not arrive.
+    /// The number of ordered pairs of hosts whose packets do not arrive.
     pub lost_pairs: u64,
-    /// Whether the paths are spread evenly.
+    /// The balance: whether paths are spread evenly over the links that could share them.
     pub balance: Balance,
 }
 
-/// Measures how evenly paths lie on the links, where switches have `ranks`, 0 for roots.
+/// Measures how evenly paths are spread over links. `ranks` holds the rank of each switch, 0 for
+/// roots.
 pub fn spread(topology: &Topology, tables: &Tables, ranks: Option<&[u8]>) -> Spread {
     let fabric = Fabric::new(topology);
     let uses = Uses::of(&fabric, tables, &Hosts::of(topology));
@@ -230,7 +233,7 @@ pub fn spread(topology: &Topology, tables: &Tables, ranks: Option<&[u8]>) -> Spr
     }
 }
 
-/// Measures tables.
+/// Measures how well tables spread traffic.
 ///
 /// `tables` may hold anything, including tables for more or fewer switches: a missing entry has no
 /// path.
@@ -310,8 +313,8 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     });
 }
 
-/// The ports of each rail by their places in topological order; those without a rail take no part.
-/// They stand in the order of their hosts, which is that of the hosts' ports on the first rail.
+/// The ports of each rail, by position in topological order; ports without a rail are left out.
+/// Ports follow the order of their hosts, which is the order of the hosts' ports on the first rail.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();
@@ -396,7 +399,7 @@ fn path_load(links: &[LinkUse]) -> PathLoad {
     }
 }
 
-/// Compares links by the time that each takes for its paths.
+/// Compares links by the time that each takes to carry its paths.
 fn by_time(a: &LinkUse, b: &LinkUse) -> std::cmp::Ordering {
     // The products fit: paths of at most 2^32 pairs times rates of 32 bits.
     let [a, b] = [(a, b), (b, a)].map(|(of, other)| u128::from(of.paths) * u128::from(other.rate));

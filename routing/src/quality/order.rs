@@ -2,8 +2,8 @@
 //!
 //! The contention of shift permutations depends on the order of hosts. Published figures assume an
 //! order that numbers the hosts of a leaf consecutively, then the leaves of a subtree, and so on
-//! up. This module derives it from cables alone: leaves that meet one hop above form a group,
-//! groups that meet two hops above form a larger one, and so on.
+//! up. This module derives such an order from cables alone: leaves that meet one hop above form a
+//! group, groups that meet two hops above form a larger one, and so on.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use rsm_ids::Lid;
 use crate::tables::BLOCK_LIDS;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// A port of a host that takes part in traffic.
+/// A port of a host that sends and receives traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Host {
-    /// The LID to which traffic goes: the base LID.
+    /// The base LID, to which traffic goes.
     pub(super) lid: Lid,
     /// The index in [`Hosts::leaves`].
     pub(super) leaf: u32,
@@ -46,8 +46,7 @@ pub(super) struct Hosts {
     pub(super) all: Vec<Host>,
     /// The leaves, in the order of their hosts in `all`.
     pub(super) leaves: Vec<Leaf>,
-    /// For each host, the number of its leaf in the topology; a compact copy of what `all` and
-    /// `leaves` hold.
+    /// The topology's number of each host's leaf: a compact copy of the data in `all` and `leaves`.
     pub(super) switches: Vec<u16>,
     /// The blocks that contain LIDs of hosts, the lowest first.
     pub(super) blocks: Vec<LidBlock>,
@@ -130,7 +129,7 @@ fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
 
 const NONE: u32 = u32::MAX;
 
-/// The switches with hosts, grouped by where they meet, with ties broken by GUID.
+/// The switches with hosts, grouped by the level at which they meet; GUIDs break ties.
 fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -146,7 +145,7 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     for (leaf, switch) in leaves.iter().enumerate() {
         reached[switch.index()] = leaf as u32;
     }
-    // For each leaf, its group after each round in which groups were joined.
+    // For each leaf, its group after each round of joins.
     let mut path: Vec<Vec<u32>> = vec![Vec::new(); leaves.len()];
     let mut frontier = leaves.clone();
     while !frontier.is_empty() {

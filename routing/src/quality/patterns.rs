@@ -9,7 +9,8 @@ use super::permutations::{self, Load, Permutations};
 use super::{Bisection, Contention};
 
 /// The maximum number of hosts for which every phase of a shift pattern is measured: its 16.8
-/// million flows take less than a second. With more hosts, a sample of [`SHIFTS`] phases is.
+/// million flows take less than a second. With more hosts, a sample of [`SHIFTS`] phases is
+/// measured.
 pub const ALL_SHIFTS_HOSTS: usize = 4096;
 
 /// The number of shifts in a sample: 11.5 million flows at 45,056 hosts.
@@ -131,8 +132,8 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// For each seed, the mean share of its fullest link that a flow gets, relative to rate, when two
-/// random halves exchange.
+/// For each seed, the mean share of its fullest link that a flow gets, relative to rate, in an
+/// exchange between two random halves.
 pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     let hosts = carrier.hosts.all.len();
     let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();

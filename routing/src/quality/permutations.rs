@@ -1,9 +1,9 @@
 //! Measures phases of traffic in which no host sends to two hosts or receives from two.
 //!
 //! Many such phases are followed together, block of LIDs by block: the table entries of a block
-//! stay in the cache, as the load of one phase does when its flows are known.
+//! stay in the cache, and so does the load of one phase once its flows are known.
 //!
-//! Phases are followed a few dozen at a time.
+//! A few dozen phases are followed at a time.
 
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;
@@ -128,8 +128,8 @@ pub(super) struct Load<'a> {
     by_channel: Vec<u16>,
     /// The flows on the fullest link, relative to rate.
     fullest: f64,
-    /// For each channel, how many times slower it is than the fastest; `None` if all are equally
-    /// fast.
+    /// For each channel, the ratio of the fastest rate to its own rate; `None` if all channels have
+    /// one rate.
     slowness: Option<&'a [f64]>,
 }
 
@@ -142,7 +142,7 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Replaces the load with that of `flows`.
+    /// Replaces the load by the load of `flows`.
     pub(super) fn set(&mut self, flows: &Flows) {
         self.by_channel.fill(0);
         let mut fullest = 0;
@@ -169,8 +169,8 @@ impl<'a> Load<'a> {
         self.fullest
     }
 
-    /// For each sender, the flows on the fullest link that its flow among `flows` crosses, relative
-    /// to rate; 0 for hosts without a flow.
+    /// For each sender, the number of flows on the fullest link that its flow among `flows`
+    /// crosses, relative to rate; 0 for hosts without a flow.
     pub(super) fn fullest_of(&self, flows: &Flows, hosts: usize) -> Vec<f64> {
         let mut fullest = vec![0.0; hosts];
         for (sender, channels) in flows.iter() {

@@ -12,8 +12,8 @@ use super::forest::{Forest, Step};
 use super::leaf_set::{self, LeafSet, SharedSets};
 use super::order::{Hosts, LidBlock};
 
-/// The memory for the sets of leaves that send over each link, in bytes: enough for 45,056 hosts on
-/// 1,408 leaves in one pass. Larger fabrics take several passes, each over some of the switches.
+/// The memory in bytes for the sets of leaves that send over each link: enough for 45,056 hosts on
+/// 1,408 leaves in one pass. Larger fabrics take several passes, each over a part of the switches.
 const SETS_BYTES: usize = 64 << 20;
 
 /// The use of each link by all pairs of hosts, indexed by channel.
@@ -26,7 +26,7 @@ pub(super) struct Uses {
     pub(super) sources: Vec<u32>,
     /// The number of ordered pairs of hosts whose packets do not arrive.
     pub(super) lost_pairs: u64,
-    /// For each host, the leaves whose packets to it do not arrive; `None` if all do.
+    /// For each host, the leaves whose packets to it do not arrive; `None` if all packets arrive.
     pub(super) lost: Vec<Option<FixedBitSet>>,
 }
 
@@ -35,8 +35,7 @@ impl Uses {
         Uses::in_passes(fabric, tables, hosts, SETS_BYTES)
     }
 
-    /// Computes the result of [`Uses::of`] with `bytes` of memory for the sets of leaves of one
-    /// pass.
+    /// Computes the result of [`Uses::of`], with `bytes` of memory per pass for the sets of leaves.
     pub(super) fn in_passes(
         fabric: &Fabric<'_>,
         tables: &Tables,
@@ -56,7 +55,7 @@ impl Uses {
         for first in (0..fabric.switches).step_by(together) {
             let switches = first..fabric.switches.min(first + together);
             let lost = Pass::new(fabric, hosts, switches).run(tables, &mut uses);
-            // Each pass finds the same lost pairs.
+            // Every pass finds the same lost pairs.
             if first == 0 {
                 uses.add_lost(hosts, lost);
             }
@@ -86,7 +85,7 @@ struct Own {
     leaf: u32,
 }
 
-/// A pass over all paths that counts those on the links of some switches.
+/// A pass over all paths that counts the paths on the links of some switches.
 struct Pass<'a> {
     fabric: &'a Fabric<'a>,
     hosts: &'a Hosts,
@@ -94,16 +93,17 @@ struct Pass<'a> {
     /// The hosts of each switch.
     own: Vec<Own>,
     words: usize,
-    /// For each channel of the pass's switches, the leaves whose packets the switch forwards on it.
+    /// For each channel of the pass's switches, the leaves whose packets the switch forwards over
+    /// it.
     senders: SharedSets,
 }
 
-/// The results of one thread, by channel of a pass's switches.
+/// The results of one thread, by channel of the pass's switches.
 struct Part {
     /// The number of paths of packets that the switch forwards for other switches.
     transit: Vec<u64>,
     destinations: Vec<u32>,
-    /// For each host that some leaves do not reach, those leaves.
+    /// Each host that some leaves do not reach, with these leaves.
     lost: Vec<(u32, FixedBitSet)>,
 }
 
@@ -128,8 +128,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Adds the paths on the links of the pass's switches. Returns, for each host that some leaves
-    /// do not reach, those leaves.
+    /// Adds the paths on the links of the pass's switches. Returns each host that some leaves do
+    /// not reach, with these leaves.
     fn run(&self, tables: &Tables, uses: &mut Uses) -> Vec<(u32, FixedBitSet)> {
         let blocks = &self.hosts.blocks;
         let share = blocks.len().div_ceil(rayon::current_num_threads()).max(1);
@@ -195,13 +195,13 @@ impl<'a> Pass<'a> {
 }
 
 impl Own {
-    /// The index of the switch among the leaves, if it is one.
+    /// The index of the switch among the leaves; `None` if it is no leaf.
     fn leaf(self) -> Option<usize> {
         (self.hosts > 0).then_some(self.leaf as usize)
     }
 }
 
-/// Counts the paths to one host after another.
+/// Counts the paths to one host after the other.
 struct Counter<'a> {
     pass: &'a Pass<'a>,
     part: Part,
@@ -229,7 +229,7 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Passes a switch's own packets, and those that have arrived there, on to the next switch.
+    /// Passes a switch's own packets, and packets that have arrived there, on to the next switch.
     fn pass(&mut self, step: Step, root: usize) {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];

@@ -1,4 +1,4 @@
-//! Groups and entries of switches for adaptive routing.
+//! Groups and entries of switches, for adaptive routing.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use rsm_ids::Lid;
 use super::{PortMask, Tables};
 use crate::topology::SwitchIdx;
 
-/// The number of the empty group, which the entry of a LID without adaptive routing names.
+/// The number of the empty group, to which the entry of a LID without adaptive routing points.
 pub const NO_GROUP: u16 = 0;
 
-/// The groups and entries of one switch. Without any, the switch forwards by its forwarding table
-/// alone.
+/// The groups and entries of one switch. Without groups and entries, the switch forwards by its
+/// forwarding table alone.
 ///
 /// Tables compare by content. Entries that most switches of a fabric have in common share memory.
 #[derive(Clone, Debug, Default)]
@@ -20,14 +20,14 @@ pub struct AdaptiveTable {
     common: Arc<[u16]>,
     /// The LIDs with another group at this switch, sorted by LID.
     own: Vec<(Lid, u16)>,
-    /// For each group, the index of its ports in `masks`. Many groups have the same ports.
+    /// For each group, the index of its ports in `masks`: many groups have the same ports.
     groups: Vec<u32>,
     /// The distinct sets of ports, in the order of first use.
     masks: Vec<PortMask>,
 }
 
 impl AdaptiveTable {
-    /// Creates a table with entries that it shares with other tables: the group of each LID.
+    /// Creates a table with entries (the group of each LID) that it shares with other tables.
     pub(crate) fn with_entries(common: Arc<[u16]>) -> AdaptiveTable {
         AdaptiveTable {
             common,
@@ -35,12 +35,13 @@ impl AdaptiveTable {
         }
     }
 
-    /// The entries that the table may share with others: the group of each LID.
+    /// The entries (the group of each LID) that the table may share with others.
     pub(crate) fn common(&self) -> &Arc<[u16]> {
         &self.common
     }
 
-    /// The group of a LID; [`NO_GROUP`] where packets to it take the port of the forwarding table.
+    /// The group of a LID; [`NO_GROUP`] if packets to the LID take the port of the forwarding
+    /// table.
     pub fn group_of(&self, lid: Lid) -> u16 {
         match self.own.binary_search_by_key(&lid, |&(lid, _)| lid) {
             Ok(place) => self.own[place].1,
@@ -48,14 +49,15 @@ impl AdaptiveTable {
         }
     }
 
-    /// The ports of a group; none where the switch does not hold the group.
+    /// The ports of a group; empty if the switch does not hold the group.
     pub fn group(&self, group: u16) -> PortMask {
         let place = self.groups.get(usize::from(group)).copied();
         let mask = place.and_then(|place| self.masks.get(place as usize));
         mask.copied().unwrap_or_default()
     }
 
-    /// The ports, beside that of the forwarding table, by which packets to a LID may leave.
+    /// The ports of the LID's group, by which packets to the LID may leave beside the forwarding
+    /// table's port.
     pub fn ports(&self, lid: Lid) -> PortMask {
         match self.group_of(lid) {
             NO_GROUP => PortMask::EMPTY,
@@ -63,7 +65,7 @@ impl AdaptiveTable {
         }
     }
 
-    /// Gives a LID another group.
+    /// Sets the group of a LID.
     pub fn set_entry(&mut self, lid: Lid, group: u16) {
         let place = self.own.binary_search_by_key(&lid, |&(lid, _)| lid);
         match (place, self.common_group(lid) == group) {
@@ -92,7 +94,7 @@ impl AdaptiveTable {
         }
     }
 
-    /// Gives a group other ports; [`NO_GROUP`] never has any.
+    /// Sets the ports of a group; [`NO_GROUP`] never has any.
     pub fn set_group(&mut self, group: u16, ports: PortMask) {
         let index = usize::from(group);
         if group == NO_GROUP || (ports.is_empty() && index >= self.groups.len()) {
@@ -107,7 +109,8 @@ impl AdaptiveTable {
             let empty = self.place_of_empty();
             self.groups.resize(index + 1, empty);
         }
-        // `pack` limits them to about twice the number of groups, which are numbered with 16 bits.
+        // `pack` limits the number of masks to about twice the number of groups, which have 16
+        // bits.
         self.groups[index] = place as u32;
         if self.masks.len() > 2 * self.groups.len() + 2 {
             self.pack();
@@ -128,7 +131,7 @@ impl AdaptiveTable {
         last.max(self.common.len())
     }
 
-    /// The entries of the LIDs from 0 on, [`Self::lids`] in number.
+    /// The entries of the LIDs from 0 on; their number is [`Self::lids`].
     pub fn entries(&self) -> impl Iterator<Item = u16> + '_ {
         let mut own = self.own.iter().peekable();
         (0..self.lids()).map(
@@ -139,7 +142,7 @@ impl AdaptiveTable {
         )
     }
 
-    /// The LIDs whose groups differ from `other`'s, lowest first.
+    /// The LIDs whose groups differ from those of `other`, lowest first.
     pub fn differing_entries<'a>(&'a self, other: &'a AdaptiveTable) -> Vec<Lid> {
         if Arc::ptr_eq(&self.common, &other.common) {
             let own = self.own.iter().chain(&other.own);
@@ -161,7 +164,7 @@ impl AdaptiveTable {
             .collect()
     }
 
-    /// The groups whose ports differ from `other`'s, lowest first.
+    /// The groups whose ports differ from those of `other`, lowest first.
     pub fn differing_groups<'a>(
         &'a self,
         other: &'a AdaptiveTable,
@@ -216,10 +219,10 @@ impl Eq for AdaptiveTable {}
 
 /// The groups and entries of a whole fabric, indexed by [`SwitchIdx`].
 ///
-/// Tables compare by content: a switch past the end equals one without groups and entries.
+/// Tables compare by content: a switch past the end equals a switch without groups and entries.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveTables {
-    /// One table for each switch of the topology, in its order; switches past the end have no
+    /// The table of each switch, in the order of the topology; switches past the end have no
     /// groups.
     pub switches: Vec<AdaptiveTable>,
 }
@@ -239,13 +242,13 @@ impl PartialEq for AdaptiveTables {
 impl Eq for AdaptiveTables {}
 
 impl AdaptiveTables {
-    /// The groups and entries of a switch, or `None` past the end.
+    /// The groups and entries of a switch; `None` past the end.
     pub fn table(&self, switch: SwitchIdx) -> Option<&AdaptiveTable> {
         self.switches.get(switch.index())
     }
 
-    /// All ports by which packets from a switch to a LID may leave: those of the LID's group, and
-    /// that of the forwarding table, for packets that must stay in order.
+    /// All ports by which packets from a switch to a LID may leave: the ports of the LID's group,
+    /// and the port of the forwarding table, which packets take that must stay in order.
     pub fn ports(&self, tables: &Tables, switch: SwitchIdx, lid: Lid) -> PortMask {
         let table = self.table(switch);
         let mut ports = table.map_or(PortMask::EMPTY, |table| table.ports(lid));
@@ -256,7 +259,7 @@ impl AdaptiveTables {
         ports
     }
 
-    /// The number of groups with ports over all switches, and the number of ports in them.
+    /// The total number of groups with ports, and of the ports in them, over all switches.
     pub fn sizes(&self) -> (usize, usize) {
         let groups = self.switches.iter().flat_map(AdaptiveTable::groups);
         groups.fold((0, 0), |(groups, ports), (_, mask)| {

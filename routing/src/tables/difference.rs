@@ -17,8 +17,8 @@ pub struct Entry {
     pub after: u8,
 }
 
-/// Two sets of tables by the same switch numbers, and the blocks in which they differ. Found once
-/// for all users of the difference.
+/// Two sets of tables by the same switch numbers, and the blocks in which they differ. All users of
+/// the difference share one comparison.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,

@@ -25,18 +25,18 @@ pub(crate) use self::pool::Pool;
 pub use self::trees::{Group, Member, Tree, Trees};
 use crate::topology::SwitchIdx;
 
-/// The entry of a LID to which a switch has no path: its packets are discarded.
+/// The entry of a LID without a path: the switch discards the packets.
 pub const NO_PATH: u8 = 255;
 
 /// The number of LIDs that one LinearForwardingTable attribute carries (IBA 14.2.5.10).
 pub const BLOCK_LIDS: usize = 64;
 
-/// The number of blocks that are shared, and copied, together.
+/// The number of blocks in a page, whose memory is shared and copied as a whole.
 pub(crate) const PAGE_BLOCKS: usize = 64;
 
-/// The number of entries that are adjacent in memory. A table of the largest subnet has twelve such
-/// pages: few enough to copy and compare as a list, small enough that a change of one entry costs
-/// little.
+/// The number of entries in a page, which are adjacent in memory. A table of the largest subnet has
+/// twelve pages: few enough to copy and compare as a list, and each small enough that a change of
+/// one entry costs little.
 pub(crate) const PAGE_LIDS: usize = PAGE_BLOCKS * BLOCK_LIDS;
 
 /// The number of blocks of the whole LID space: 65,536 LIDs.
@@ -46,8 +46,8 @@ pub(crate) type Page = [u8; PAGE_LIDS];
 
 /// The linear forwarding table of one switch: the output port of each LID.
 ///
-/// Entries past its end are [`NO_PATH`]. Two tables with equal entries are equal, whatever their
-/// length. A clone shares the entries; when one of the two changes, the rest stays shared.
+/// Entries past its end are [`NO_PATH`]. Tables with equal entries are equal, even if their lengths
+/// differ. A clone shares the entries; a change in either copy copies only the changed page.
 #[derive(Clone, Default)]
 pub struct Lft {
     pages: Arc<[Arc<Page>]>,
@@ -71,8 +71,8 @@ impl Lft {
         }
     }
 
-    /// The output port of `lid`, 0 for the switch's own LIDs; `None` if packets to it are
-    /// discarded.
+    /// The output port of `lid`, 0 for the switch's own LIDs; `None` if the switch discards packets
+    /// to it.
     pub fn port(&self, lid: Lid) -> Option<PortNum> {
         match self.entry(lid) {
             NO_PATH => None,
@@ -107,8 +107,8 @@ impl Lft {
             })
     }
 
-    /// The number of blocks that hold all entries; [`Lft::block`] is [`NO_PATH`] from this index
-    /// on.
+    /// The number of blocks that contain all entries; [`Lft::block`] returns only [`NO_PATH`] from
+    /// this index on.
     pub fn blocks(&self) -> usize {
         self.pages.len() * PAGE_BLOCKS
     }
@@ -136,7 +136,7 @@ impl Lft {
         }
     }
 
-    /// Whether block `index` equals that of `other`.
+    /// Whether block `index` equals that block of `other`.
     pub fn block_eq(&self, other: &Lft, index: usize) -> bool {
         let page = index / PAGE_BLOCKS;
         self.shares_page(other, page) || self.block(index) == other.block(index)
@@ -155,7 +155,7 @@ impl Lft {
             .filter(|&block| self.block(block) != other.block(block))
     }
 
-    /// The LIDs whose entries differ from `other`'s, lowest first.
+    /// The LIDs whose entries differ from those of `other`, lowest first.
     pub fn differing<'a>(&'a self, other: &'a Lft) -> impl Iterator<Item = Lid> + 'a {
         self.differing_blocks(other).flat_map(|block| {
             let entries = self.block(block).iter().zip(other.block(block));
@@ -165,12 +165,12 @@ impl Lft {
         })
     }
 
-    /// Whether the two tables are one in memory, and so equal without a comparison of entries.
+    /// Whether the two tables share all memory, and so are equal without a comparison of entries.
     pub fn is_shared_with(&self, other: &Lft) -> bool {
         Arc::ptr_eq(&self.pages, &other.pages)
     }
 
-    /// Shares memory with `other` where both tables are equal.
+    /// Shares memory with `other` for equal pages.
     pub fn share_with(&mut self, other: &Lft) {
         if self.is_shared_with(other) {
             return;
@@ -192,7 +192,7 @@ impl Lft {
         }
     }
 
-    /// Shares the page of block `index` with `other` where the two pages are equal.
+    /// Shares the page of block `index` with `other` if the two pages are equal.
     pub fn share_page_with(&mut self, other: &Lft, index: usize) {
         let number = index / PAGE_BLOCKS;
         if let (Some(one), Some(shared)) = (self.pages.get(number), other.pages.get(number))
@@ -213,8 +213,7 @@ impl Lft {
         self.pages.iter().flat_map(|page| page.iter().copied())
     }
 
-    /// The entries of some LIDs, in pieces that are contiguous in memory, without LIDs past the end
-    /// of the table.
+    /// The entries of a range of LIDs in contiguous pieces, without LIDs past the end of the table.
     pub fn pieces(&self, lids: std::ops::Range<usize>) -> impl Iterator<Item = &[u8]> + '_ {
         let pages = lids.start / PAGE_LIDS..lids.end.div_ceil(PAGE_LIDS).min(self.pages.len());
         pages.map(move |number| {
@@ -260,7 +259,7 @@ impl Lft {
     }
 }
 
-/// Creates a page that begins with `entries`, which must be at most [`PAGE_LIDS`].
+/// Creates a page that begins with `entries`, at most [`PAGE_LIDS`] of them.
 pub(crate) fn page(entries: &[u8]) -> Arc<Page> {
     match Arc::<[u8]>::from(entries).try_into() {
         Ok(page) => page,
@@ -306,7 +305,7 @@ impl Eq for Lft {}
 /// The forwarding tables of a whole fabric, indexed by [`SwitchIdx`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tables {
-    /// One table for each switch of the topology, in its order.
+    /// The table of each switch, in the order of the topology.
     pub lfts: Vec<Lft>,
 }
 
@@ -319,9 +318,9 @@ impl Tables {
         &self.lfts[switch.index()]
     }
 
-    /// The number of 64-LID blocks that differ from those of `other`: the number of Sets that a
-    /// change from one to the other takes. Switches that only one of them has count with every
-    /// block that has a path.
+    /// The number of 64-LID blocks that differ from those of `other`: the number of Sets for a
+    /// change from one to the other. A switch that only one of them has counts with every block
+    /// that has a path.
     pub fn blocks_changed(&self, other: &Tables) -> usize {
         let none = Lft::default();
         (0..self.lfts.len().max(other.lfts.len()))
@@ -357,8 +356,8 @@ impl Tables {
         });
     }
 
-    /// Shares memory with `other`, tables of the same topology, where both are equal. Later
-    /// comparisons of equal parts are then quick, too.
+    /// Shares memory with `other`, tables of the same topology, for equal parts. Later comparisons
+    /// of these parts are then quick.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));

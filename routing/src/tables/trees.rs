@@ -22,7 +22,7 @@ pub struct Member {
 /// The members of all groups that share a multicast LID.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// The multicast LID.
+    /// The multicast LID of the group.
     pub mlid: Lid,
     /// The members, sorted by (switch, port), each port once.
     pub members: Vec<Member>,

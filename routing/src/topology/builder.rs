@@ -1,4 +1,4 @@
-//! Builds topologies, and refuses contradictory ones.
+//! Builds topologies, and refuses contradictory parts.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub enum TopologyError {
     /// A switch has more ports than a forwarding table can name.
     #[error("switch {guid} has {num_ports} ports: expected 0 to 254")]
     PortCount {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The number of ports given.
         num_ports: u8,
@@ -41,7 +41,7 @@ pub enum TopologyError {
     /// The port is not one of the switch's external ports.
     #[error("switch {guid} has no {port:?}: expected 1 to {num_ports}")]
     NoSuchPort {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
         /// The port given.
         port: PortNum,
@@ -51,9 +51,9 @@ pub enum TopologyError {
     /// Two cables end at one port.
     #[error("two cables end at {port:?} of switch {guid}")]
     PortReused {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
-        /// The port.
+        /// The number of the port.
         port: PortNum,
     },
     /// Only one end of a cable states it.
@@ -74,14 +74,14 @@ pub enum TopologyError {
         /// The LMC of the port.
         lmc: Lmc,
     },
-    /// Two ports have one LID.
+    /// Two ports have the same LID.
     #[error("{lid:?} is held by both {first} and {second}")]
     DuplicateLid {
         /// The LID.
         lid: Lid,
-        /// The port that had the LID first.
+        /// The port that was added first.
         first: Guid,
-        /// The port that claims the LID as well.
+        /// The port that claims the same LID.
         second: Guid,
     },
 }
@@ -104,12 +104,12 @@ impl PendingLink {
 pub struct TopologyBuilder {
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
-    /// The destinations, in which `switch` holds the builder's key until the topology is built.
+    /// The destinations; until the topology is built, `switch` holds the builder's key.
     destinations: Vec<Destination>,
 }
 
 impl TopologyBuilder {
-    /// Creates a builder without parts.
+    /// Creates a builder without switches, cables and ports.
     pub fn new() -> TopologyBuilder {
         TopologyBuilder::default()
     }
@@ -149,8 +149,8 @@ impl TopologyBuilder {
         Ok(SwitchKey(key))
     }
 
-    /// Adds a cable between two ports of switches. `weight` is its rate, in any unit that is the
-    /// same for the whole topology; 0 counts as 1.
+    /// Adds a cable between two ports of switches. `weight` is its rate, in any unit that the whole
+    /// topology shares; 0 counts as 1.
     pub fn add_link(
         &mut self,
         a: SwitchKey,
@@ -194,7 +194,7 @@ impl TopologyBuilder {
         Ok(())
     }
 
-    /// Builds the topology, or returns the first contradiction in it.
+    /// Builds the topology, or returns its first contradiction.
     pub fn build(self) -> Result<Topology, TopologyError> {
         let TopologyBuilder {
             switches,
@@ -234,7 +234,7 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// Reduces `from` to the cables for which `keep` is true of both ends.
+    /// Reduces `from` to the cables for which `keep` is true at both ends.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
@@ -283,13 +283,13 @@ impl TopologyBuilder {
         switches.sort_unstable_by_key(|switch| switch.guid);
         let place = |guid: Guid| {
             let found = switches.binary_search_by_key(&guid, |switch| switch.guid);
-            // The list contains every switch of both.
+            // The list contains every switch of both topologies.
             found.unwrap_or(usize::MAX) as u32
         };
         let places =
             |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place(s.guid)).collect() };
         let (now, then) = (places(present), places(earlier));
-        // Whether no present part uses a port of an earlier switch.
+        // A port of an earlier switch is free if no present part uses it.
         let is_free = |switch: SwitchIdx, port: PortNum| {
             let now = present.switch_by_guid(earlier.switch(switch).guid);
             now.is_none_or(|now| {
@@ -337,7 +337,7 @@ impl TopologyBuilder {
                     .all(|lid| present.destination_of(lid).is_none())
         };
         let absent = earlier.destinations.iter().filter(is_gone);
-        // Virtual ports of absent ports may have moved to present ones, with their LIDs.
+        // Virtual ports of absent ports may have moved to present ports, with their LIDs.
         destinations.extend(absent.map(|destination| Destination {
             further: FurtherLids::default(),
             ..at(&then, destination)
@@ -397,7 +397,7 @@ pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyE
     }
 }
 
-/// Assembles parts that are numbered in the order of GUIDs.
+/// Assembles a topology from parts that are numbered in the order of GUIDs.
 fn assemble(
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
@@ -430,7 +430,7 @@ fn assemble(
     })
 }
 
-/// The start of each switch's ports in a list of all ports, and the end of the list.
+/// The index of each switch's first port in a list of all ports, and last the length of the list.
 fn port_starts(switches: &[Switch]) -> Vec<u32> {
     let mut starts = Vec::with_capacity(switches.len() + 1);
     let mut next = 0;
@@ -442,7 +442,7 @@ fn port_starts(switches: &[Switch]) -> Vec<u32> {
     starts
 }
 
-/// The use of each port of all switches.
+/// Finds the use of each port of all switches.
 ///
 /// # Errors
 /// A port has two uses.
@@ -508,7 +508,7 @@ fn loopbacks(switches: &[Switch], links: &[PendingLink]) -> Vec<Cable> {
     cables
 }
 
-/// The start of each switch's destinations, and the end of the last.
+/// The index of each switch's first destination, and last the number of destinations.
 fn destination_starts(switches: usize, destinations: &[Destination]) -> Vec<u32> {
     let mut starts = vec![0u32; switches + 1];
     for destination in destinations {
@@ -551,7 +551,7 @@ impl Ports<'_> {
     }
 }
 
-/// The port groups of links that are sorted by (switch, neighbour, port).
+/// Forms the port groups of links that are sorted by (switch, neighbour, port).
 fn group(switches: usize, links: &[(u32, u32, HalfLink)]) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut group_start = vec![0u32; switches + 1];
     let mut groups: Vec<(u32, u32)> = Vec::new();

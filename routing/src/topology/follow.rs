@@ -1,7 +1,7 @@
 //! Derives a topology from the previous one and the switches that have changed.
 //!
-//! Sections of unchanged switches are copied, with new numbers of switches and destinations,
-//! without sorting or look-ups.
+//! Sections of unchanged switches are copied with new numbers of switches and destinations, without
+//! sorting or look-ups.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct SwitchPart {
     pub lid: Lid,
     /// The LMC of port 0, which has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// The ends, at this switch, of cables to switches, loop-backs included.
+    /// The ends of cables to switches at this switch, loop-backs included.
     pub cables: Vec<CableEnd>,
     /// The end ports attached to the switch.
     pub ends: Vec<EndPart>,
@@ -44,17 +44,17 @@ pub struct CableEnd {
 /// The port of a channel adapter, router or aggregation node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPart {
-    /// The port of the switch to which it is attached.
+    /// The port of the switch to which this port is attached.
     pub port: PortNum,
     /// The port GUID.
     pub guid: Guid,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LMC; the port has 2^LMC LIDs.
     pub lmc: Lmc,
     /// The LIDs of the port's virtual ports.
     pub further: FurtherLids,
-    /// The kind of port.
+    /// The kind of the port.
     pub kind: EndpointKind,
 }
 
@@ -77,9 +77,9 @@ impl SwitchPart {
     }
 }
 
-/// The uses of one switch's ports, each claimed once.
+/// The uses of one switch's ports; each port has one use.
 struct PortClaims {
-    /// The switch.
+    /// The GUID of the switch.
     guid: Guid,
     num_ports: u8,
     /// The use of each port, from port 0 on.
@@ -90,7 +90,7 @@ impl PortClaims {
     /// Claims a port for a use. `is_external` excludes port 0.
     ///
     /// # Errors
-    /// There is no such port, or it is claimed.
+    /// There is no such port, or the port has a use already.
     fn claim(
         &mut self,
         port: PortNum,
@@ -114,9 +114,9 @@ impl PortClaims {
     }
 }
 
-/// Where a switch of the new topology comes from.
+/// The source of a switch of the new topology.
 enum Source<'a> {
-    /// An unchanged switch, with its previous number.
+    /// An unchanged switch, by its previous number.
     Same(SwitchIdx),
     Part(&'a SwitchPart),
 }
@@ -124,10 +124,10 @@ enum Source<'a> {
 impl Topology {
     /// Replaces the switches of this topology whose GUIDs are in `changes`; `None` removes a
     /// switch. The result equals the topology that [`TopologyBuilder`](super::TopologyBuilder)
-    /// makes from the same parts.
+    /// builds from the same parts.
     ///
     /// # Errors
-    /// The parts contradict each other or the rest. Both ends must list each cable.
+    /// The parts contradict each other or the rest of the topology; both ends must list each cable.
     pub fn follow(
         &self,
         changes: &BTreeMap<Guid, Option<SwitchPart>>,
@@ -360,8 +360,8 @@ impl Following {
         Ok(())
     }
 
-    /// Adds the cables from a part to itself as loop-backs; returns its ends of all other cables,
-    /// each with the number of the peer, sorted by peer and port.
+    /// Adds the cables from a part to itself as loop-backs. Returns the part's ends of all other
+    /// cables, each with the number of the peer, sorted by peer and port.
     fn add_cables(
         &mut self,
         part: &SwitchPart,
@@ -408,7 +408,7 @@ impl Following {
         let mut made = self.made;
         made.groups.push((NONE, made.links.len() as u32));
         made.loopbacks.sort_unstable();
-        // Both ports list a cable between two ports of one switch.
+        // A cable between two ports of one switch is listed at both ports.
         made.loopbacks.dedup();
         (made.components, made.component_of) = connect(&made.group_start, &made.groups);
         made.by_lid = index_lids(&made.destinations)?;

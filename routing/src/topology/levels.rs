@@ -30,8 +30,8 @@ pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u
     distances
 }
 
-/// The switches with at least one in `share` of the number of hosts that the fullest switch has.
-/// Aggregation nodes are no hosts, or every spine would be an edge.
+/// The switches with at least one in `share` of the number of hosts of the fullest switch.
+/// Aggregation nodes do not count as hosts: otherwise every spine would be an edge.
 pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
     let hosts: Vec<usize> = topology
         .indices()
@@ -54,11 +54,12 @@ pub(crate) const FEW_HOSTS: usize = 4;
 /// The share of a switch at the top of a tree of three levels with some hosts, next to no leaf.
 pub(crate) const HALF: usize = 2;
 
-/// Sets of switches that hosts hang off, without those that may be spines with a few hosts: in a
-/// tree no leaf is next to another one. First without the switches that have mostly leaves for
-/// neighbours, then without those next to a leaf that have at most as many hosts as one of them,
-/// for each such number. Spines are fewer than leaves, and each is next to one of them: a set that
-/// leaves out all leaves of a pod together with its spine would turn the pod over.
+/// Candidate sets of the switches with hosts, without switches that may be spines with a few hosts:
+/// in a tree, no leaf is next to another leaf. The first set leaves out switches whose neighbours
+/// are mostly leaves. Each further set leaves out, for one number of hosts, switches next to a leaf
+/// that have at most as many hosts as it has. Spines are fewer than leaves, and each is next to a
+/// leaf: a set that leaves out all leaves of a pod together with its spine would turn the pod
+/// upside down.
 pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
@@ -114,7 +115,8 @@ pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> 
         .collect()
 }
 
-/// Levels by distance from the top; a connected part without a top of its own ranks by GUID alone.
+/// Levels by distance from the top; in a connected part without a top, all switches rank only by
+/// GUID.
 pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
     distances(topology, roots)
         .into_iter()
@@ -141,8 +143,8 @@ fn level(hops: u32) -> u8 {
     u8::try_from(hops).unwrap_or(DEEPEST).min(DEEPEST)
 }
 
-/// For each connected part, a central switch: half-way along a path between two switches that are
-/// as far from each other as two breadth-first searches find.
+/// For each connected part, a central switch: half-way along a path between two switches whose
+/// distance is the largest that two breadth-first searches find.
 pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
     topology
         .components()

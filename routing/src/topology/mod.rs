@@ -1,4 +1,4 @@
-//! The dense, immutable switch graph that engines and proofs work on.
+//! The dense, immutable switch graph on which engines and proofs work.
 //!
 //! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal topologies,
 //! however they were discovered. Links form one flat array, sorted by (switch, neighbour, port);
@@ -49,7 +49,7 @@ impl SwitchIdx {
 pub struct Switch {
     /// The GUID of the node.
     pub guid: Guid,
-    /// The number of external ports (1 to 254); port 0 is not counted.
+    /// The number of external ports (1 to 254), without port 0.
     pub num_ports: u8,
     /// The number of entries that the forwarding table can hold (SwitchInfo LinearFDBCap, IBA
     /// 14.2.5.4).
@@ -65,14 +65,14 @@ pub enum EndpointKind {
     Ca,
     /// A port of a router.
     Router,
-    /// A switch's built-in reduction engine, which looks like a channel adapter.
+    /// The built-in reduction engine of a switch, which appears as a channel adapter.
     ///
-    /// Every switch can have one, spines too, so it does not show where hosts are.
+    /// Any switch can have one, also a spine, so it does not show where hosts are.
     AggregationNode,
 }
 
 impl EndpointKind {
-    /// Whether applications run behind such a port: engines balance the traffic of hosts, and a
+    /// Whether applications run behind such a port. Engines balance the traffic of hosts, and a
     /// switch with a host is a leaf.
     pub const fn is_host(self) -> bool {
         matches!(self, EndpointKind::Ca | EndpointKind::Router)
@@ -82,11 +82,11 @@ impl EndpointKind {
 /// A port to which packets can be addressed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// The switch to which the port is attached, or whose port 0 it is.
+    /// The switch to which the port is attached or, for port 0, to which it belongs.
     pub switch: SwitchIdx,
-    /// The port of that switch to which it is attached; 0 for the switch itself.
+    /// The switch port to which the port is attached; 0 for the switch's own port 0.
     pub port: PortNum,
-    /// The GUID of the port (for port 0: of the switch).
+    /// The port GUID; for port 0, the switch's GUID.
     pub guid: Guid,
     /// The base LID of the port.
     pub lid: Lid,
@@ -94,12 +94,12 @@ pub struct Destination {
     pub lmc: Lmc,
     /// The LIDs of the port's virtual ports, ascending: engines give them the path of `lid`.
     pub further: FurtherLids,
-    /// The kind of port.
+    /// The kind of the port.
     pub kind: EndpointKind,
 }
 
 impl Destination {
-    /// All LIDs of the port, those of virtual ports included.
+    /// All LIDs of the port, including those of virtual ports.
     pub fn lids(&self) -> impl Iterator<Item = Lid> + '_ {
         self.own_lids().chain(self.further.iter())
     }
@@ -112,8 +112,8 @@ impl Destination {
     }
 }
 
-/// LIDs of a port beside its base LID and those of its LMC, ascending; most ports have none. A
-/// clone shares them.
+/// The LIDs of a port beside its base LID and those of its LMC, ascending; most ports have none. A
+/// clone shares the list.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FurtherLids(Option<Arc<[Lid]>>);
 
@@ -135,14 +135,14 @@ impl FurtherLids {
     }
 }
 
-/// One direction of a cable between two switches, as seen from the switch that owns it.
+/// One direction of a cable between two switches, from the switch that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfLink {
     /// The port by which packets leave.
     pub port: PortNum,
     /// The port at which packets arrive.
     pub peer_port: PortNum,
-    /// The rate, in any unit that is the same for the whole topology; at least 1.
+    /// The rate in any unit that the whole topology shares; at least 1.
     pub weight: u32,
 }
 
@@ -170,7 +170,7 @@ const LAST_PORT: u8 = 254;
 /// The mark for "no switch, destination or port group" in an index table.
 const NONE: u32 = u32::MAX;
 
-/// A fabric's switches, the links between them, and the destinations attached to them.
+/// The switches of a fabric, the links between them, and the destinations attached to them.
 ///
 /// Topologies are immutable, and built by [`TopologyBuilder`]. Cables from a switch to itself are
 /// kept separately ([`Topology::loopbacks`]), because no path can use them. Fabrics with
@@ -180,7 +180,7 @@ pub struct Topology {
     switches: Vec<Switch>,
     /// The port groups of switch `s` are `groups[group_start[s]..group_start[s + 1]]`.
     group_start: Vec<u32>,
-    /// Pairs of (neighbour, first link); one more element ends the last group.
+    /// Pairs of (neighbour, first link), and last an element that ends the last group.
     groups: Vec<(u32, u32)>,
     links: Vec<HalfLink>,
     loopbacks: Vec<Cable>,
@@ -190,7 +190,7 @@ pub struct Topology {
     /// 1]]`.
     destination_start: Vec<u32>,
     by_lid: Vec<u32>,
-    /// The first entry of each switch in `ports`, which has one for each port from port 0 on.
+    /// The first entry of each switch in `ports`, which has an entry for each port from port 0 on.
     port_start: Vec<u32>,
     /// The use of each port.
     ports: Vec<PortUse>,
@@ -205,15 +205,15 @@ pub struct Topology {
 pub enum PortUse {
     /// The port has no known use.
     Unused,
-    /// The port is cabled to a port of another switch, or of the same one by a loop-back cable.
+    /// The port is cabled to a port of another switch or, by a loop-back cable, of the same switch.
     Link {
         /// The switch at the other end.
         peer: SwitchIdx,
         /// The port at the other end.
         peer_port: PortNum,
     },
-    /// The port leads to a destination, an index into [`Topology::destinations`]; port 0 leads to
-    /// the switch itself.
+    /// The port leads to a destination, given as an index into [`Topology::destinations`]; port 0
+    /// leads to the switch itself.
     Destination(u32),
 }
 

@@ -24,13 +24,13 @@ pub struct SlowCable {
 type Rates<K> = Vec<(K, u32)>;
 
 impl Topology {
-    /// The cables that are slower than most of their siblings. Siblings are the other cables
-    /// between the same two switches, or, at both ends, the cables to other switches of the same
-    /// kind. `kind` returns the same value for switches that should have the same cables: those of
-    /// one model at one level.
+    /// Finds the cables that are slower than most of their siblings. Siblings are the other cables
+    /// between the same two switches or, at both ends, the cables to other switches of the same
+    /// kind. `kind` returns the same value for switches that should have the same cables: switches
+    /// of one model at one level.
     ///
-    /// A rate that most switches of two kinds have between them, beside faster cables, is no fault.
-    /// Where all cables of each switch have one rate, the search costs one look at each cable.
+    /// A rate that most cables between two kinds of switches have is no fault, even beside faster
+    /// cables. If all cables of each switch have one rate, the search examines each cable once.
     pub fn slow_cables<K: Ord + Copy>(&self, kind: impl Fn(SwitchIdx) -> K) -> Vec<SlowCable> {
         let is_mixed: Vec<bool> = self.indices().map(|at| self.is_mixed(at)).collect();
         if !is_mixed.contains(&true) {

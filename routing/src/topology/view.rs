@@ -19,7 +19,7 @@ pub struct Group<'a> {
     pub links: &'a [HalfLink],
 }
 
-/// Switches that are connected with each other and with no other switch.
+/// A connected part: switches that are connected with each other and with no other switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Component {
     /// The switches of the component in the order of their GUIDs.
@@ -43,8 +43,8 @@ impl Topology {
         (0..self.switches.len() as u32).map(SwitchIdx)
     }
 
-    /// The numbers of all switches, as a parallel iterator: the ports of all switches do not fit
-    /// the cache of one processor.
+    /// The numbers of all switches as a parallel iterator: the ports of all switches do not fit the
+    /// cache of one processor.
     pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32)
@@ -52,7 +52,7 @@ impl Topology {
             .map(SwitchIdx)
     }
 
-    /// A switch.
+    /// The switch with a number.
     ///
     /// # Panics
     /// If the number belongs to another topology.
@@ -68,13 +68,13 @@ impl Topology {
             .map(|index| SwitchIdx(index as u32))
     }
 
-    /// The port groups of a switch, sorted by the neighbour's GUID. Loop-backs belong to none.
+    /// The port groups of a switch, sorted by the neighbour's GUID; loop-backs belong to no group.
     pub fn groups(&self, switch: SwitchIdx) -> impl ExactSizeIterator<Item = Group<'_>> {
         let range = self.group_range(switch);
         range.map(|group| self.group(group))
     }
 
-    /// The numbers of a switch's port groups among those of the whole topology.
+    /// The range of a switch's port groups in the numbering of the whole topology.
     pub(crate) fn group_range(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
         self.group_start[switch.index()] as usize..self.group_start[switch.index() + 1] as usize
     }
@@ -93,7 +93,7 @@ impl Topology {
         }
     }
 
-    /// The numbers of a port group's links among those of the whole topology.
+    /// The range of a port group's links in the numbering of the whole topology.
     pub(crate) fn link_range(&self, group: usize) -> std::ops::Range<usize> {
         self.groups[group].1 as usize..self.groups[group + 1].1 as usize
     }
@@ -103,7 +103,7 @@ impl Topology {
         &self.links[self.links_of(switch)]
     }
 
-    /// The numbers of a switch's links among those of the whole topology.
+    /// The range of a switch's links in the numbering of the whole topology.
     pub(crate) fn links_of(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
         let groups = self.group_range(switch);
         self.groups[groups.start].1 as usize..self.groups[groups.end].1 as usize
@@ -114,8 +114,8 @@ impl Topology {
         self.links.len()
     }
 
-    /// Extends this fabric by the switches, cables and end ports that only `earlier` has. Where the
-    /// two contradict each other, this fabric wins.
+    /// Adds to this fabric the switches, cables and end ports that only `earlier` has. This fabric
+    /// wins a contradiction.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
     }
@@ -153,7 +153,7 @@ impl Topology {
         &self.loopbacks
     }
 
-    /// The use of a port; unused for ports that the switch does not have.
+    /// The use of a port; [`PortUse::Unused`] for a port that the switch does not have.
     pub fn port_use(&self, switch: SwitchIdx, port: PortNum) -> PortUse {
         self.port_uses(switch)
             .get(port.index())
@@ -182,7 +182,7 @@ impl Topology {
         &self.destinations
     }
 
-    /// The destinations of a switch: its own port 0 and the ports attached to it, in the order of
+    /// The destinations of a switch: port 0 and the ports attached to the switch, in the order of
     /// LIDs.
     pub fn destinations_of(&self, switch: SwitchIdx) -> &[Destination] {
         let start = self.destination_start[switch.index()] as usize;
@@ -190,7 +190,7 @@ impl Topology {
         &self.destinations[start..end]
     }
 
-    /// The numbers of a switch's destinations among those of the whole topology.
+    /// The range of a switch's destinations in the numbering of the whole topology.
     pub(crate) fn destination_range(&self, switch: SwitchIdx) -> std::ops::Range<usize> {
         self.destination_start[switch.index()] as usize
             ..self.destination_start[switch.index() + 1] as usize
@@ -210,7 +210,7 @@ impl Topology {
         Lid(self.by_lid.len().saturating_sub(1) as u16)
     }
 
-    /// The connected parts, in the order of their lowest switch.
+    /// The connected parts of the fabric, in the order of their lowest switch.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
@@ -220,8 +220,8 @@ impl Topology {
         self.component_of[switch.index()] as usize
     }
 
-    /// The number of hosts (channel adapters and routers, not aggregation nodes) attached to a
-    /// switch.
+    /// The number of hosts attached to a switch: channel adapters and routers, but not aggregation
+    /// nodes.
     pub fn hosts(&self, switch: SwitchIdx) -> usize {
         self.destinations_of(switch)
             .iter()
@@ -229,9 +229,8 @@ impl Topology {
             .count()
     }
 
-    /// Removes some cables, each given by one of its ends at a switch. A cable may lead to a
-    /// switch, or to a host, whose destination is removed as well. Ports without a cable are
-    /// ignored.
+    /// Removes cables, each given by an end at a switch. A cable may lead to a switch, or to a
+    /// host, whose destination is then removed as well. Ports without a cable are ignored.
     pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
         let mut dead = vec![false; self.ports.len()];
         for &(guid, port) in ends {
@@ -260,8 +259,8 @@ impl Topology {
         remaining
     }
 
-    /// The switches and the cables between them as a `petgraph` graph, for model queries and
-    /// exports: nodes in the order of [`SwitchIdx`], and one edge for each cable, loop-backs
+    /// Converts the switches and the cables between them into a `petgraph` graph, for model queries
+    /// and exports: nodes in the order of [`SwitchIdx`], and one edge for each cable, loop-backs
     /// included.
     pub fn to_petgraph(&self) -> UnGraph<Guid, Cable, u32> {
         let mut graph = UnGraph::with_capacity(self.switch_count(), self.link_count());

@@ -1,8 +1,8 @@
 //! Proves tables beside switches that cannot be written: such a switch forwards by the entries that
-//! it holds, or by others that were sent to it, whatever tables the other switches get.
+//! it holds, or by other entries that were sent to it, whatever tables the other switches get.
 //!
-//! The dependencies of all these entries, with those of the old and the new tables of the other
-//! switches, must be acyclic together. This needs no order of the switches.
+//! The dependencies of all these entries, together with those of the old and the new tables of the
+//! other switches, must be acyclic. The proof needs no order of the switches.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,8 @@ use super::dependencies::Dependencies;
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The maximum number of entries, beside that of the tables, that a switch may hold for one LID if
-/// a proof is to be tried: the time grows with the square.
+/// The maximum number of entries, beside the table's own, that a switch may hold for one LID if a
+/// proof is tried: the time grows with the square.
 const MOST_OTHERS: usize = 4;
 
 /// The switches that cannot be written, and the entries that they may hold.
@@ -24,7 +24,7 @@ const MOST_OTHERS: usize = 4;
 /// switches.
 #[derive(Clone, Debug, Default)]
 pub struct Unwritten {
-    /// The switches.
+    /// The switches that cannot be written.
     pub switches: Vec<SwitchIdx>,
     /// The entries that they may hold instead of those in the tables.
     pub others: Vec<(SwitchIdx, Lid, u8)>,
@@ -123,8 +123,8 @@ impl Unwritten {
     }
 }
 
-/// The dependencies of all mixtures of `steps`, with any layer's entries in place of those of the
-/// tables.
+/// The dependencies of all mixtures of `steps`, with the entries of any layer in place of the
+/// tables' entries.
 fn dependencies<'a>(
     topology: &'a Topology,
     layers: &[Vec<(SwitchIdx, Lid, u8)>],

@@ -88,7 +88,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
     let report = &mut verified.report;
     let on_lanes = verify_lanes(topology, tables, lanes);
     report.credit_loop_free = on_lanes.is_sound();
-    // VLs serve to break cycles of links alone.
+    // A cycle of links is no fault: the VLs break it.
     report
         .witnesses
         .retain(|witness| !matches!(witness, Witness::CreditLoop { .. }));
@@ -98,7 +98,7 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
             .witnesses
             .push(Witness::CreditLoopOnLanes { channels });
     }
-    if let Some(channel) = on_lanes.astray {
+    if let Some(channel) = on_lanes.outside_vls {
         report.witnesses.push(Witness::OffLanes { channel });
     }
     verified
@@ -107,8 +107,8 @@ pub fn verify_on_lanes<'a>(topology: &'a Topology, tables: &Tables, lanes: &Lane
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
 /// loop or a credit loop in between: the dependencies of every mixture are acyclic.
 ///
-/// Both tables are by the switch numbers of `topology`, the fabric as it is now: entries of `old`
-/// that point to a link that has gone discard packets.
+/// Both tables use the switch numbers of `topology`, the current fabric: entries of `old` that
+/// point to a missing link discard packets.
 pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bool {
     let mut dependencies = Dependencies::of(topology, new);
     dependencies.add_mixture(old, new);

@@ -1,8 +1,8 @@
 //! The channel dependency graph: the links for which each link can wait.
 //!
-//! A channel is one direction of a link between switches, named by the switch and port that send. A
-//! packet that came in by one channel and leaves by another makes the first wait for buffer space
-//! of the second (Dally and Seitz). Tables whose graph has no cycle cannot deadlock.
+//! A channel is one direction of a link between switches, identified by the sending switch and
+//! port. A packet that came in by one channel and leaves by another makes the first wait for buffer
+//! space of the second (Dally and Seitz). Tables whose graph has no cycle cannot deadlock.
 
 use rayon::prelude::*;
 
@@ -13,25 +13,26 @@ use crate::topology::{SwitchIdx, Topology};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// The minimum number of blocks for one thread. Each thread has its own copy of the turns of all
+/// The minimum number of blocks for one thread: each thread has its own copy of the turns of all
 /// channels, which costs as much as a few blocks.
 const LEAST_SHARE: usize = 4;
 
 /// The channel dependency graph of a set of tables, or of several sets that alternate.
 ///
-/// Every entry of every LID counts, as if packets to it started at each switch, as they do at its
-/// port 0. LIDs without a destination count as well: hosts continue to send to a destination that
-/// has gone.
+/// Every entry of every LID counts as if packets to the LID started at each switch, as they do at
+/// the switch's port 0. LIDs without a destination count as well: hosts continue to send to a
+/// destination that has gone.
 #[derive(Clone)]
 pub struct Dependencies<'a> {
     fabric: Fabric<'a>,
-    /// For each channel, `words` words with the ports of the next switch for which it can wait.
+    /// For each channel, `words` words that hold the ports of the next switch for which the channel
+    /// can wait.
     turns: Vec<u64>,
     words: usize,
 }
 
 impl<'a> Dependencies<'a> {
-    /// The dependencies of `tables`.
+    /// Computes the dependencies of `tables`.
     pub fn of(topology: &'a Topology, tables: &Tables) -> Dependencies<'a> {
         let fabric = Fabric::new(topology);
         let blocks: Vec<(usize, u64)> = all_blocks([tables]).collect();
@@ -67,9 +68,9 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Adds the dependencies of packets while switches change, in any order, from `old` to `new`:
-    /// one switch forwards a packet by one of the tables and the next switch by the other. Costs
-    /// little where the tables differ little. If the dependencies of either table were already
-    /// added, the graph then covers every mixture.
+    /// one switch forwards a packet by either table, and so does the next. The cost is small if the
+    /// tables differ little. If the dependencies of either table are in the graph already, the
+    /// graph then covers every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
         let fabric = &self.fabric;
         let differs = |&(index, _): &(usize, u64)| {
@@ -106,7 +107,7 @@ impl<'a> Dependencies<'a> {
     /// packet that comes in by one port of a mask waits for buffer space behind all other ports at
     /// once.
     ///
-    /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
+    /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)]) {
         for &(switch, mask) in masks {
             for port in mask.ports() {
@@ -175,7 +176,7 @@ impl Waits for Dependencies<'_> {
                     continue;
                 }
                 let turn = next * self.fabric.stride + port;
-                // Packets that leave the fabric or are discarded wait for nothing.
+                // Packets that leave the fabric or are discarded never wait.
                 if self.fabric.next(turn) != self.fabric.nowhere() {
                     visit(turn);
                 }
@@ -210,7 +211,7 @@ impl Turns {
     }
 
     /// Records that packets in a channel may leave the next switch by any of `ports`. Ports that no
-    /// switch of the fabric has wait for nothing.
+    /// switch of the fabric has never wait.
     pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
         let turns = &mut self.bits[channel * self.words..][..self.words];
         for (turns, ports) in turns.iter_mut().zip(ports.words()) {
@@ -233,7 +234,7 @@ impl Turns {
         }
     }
 
-    /// Adds the dependencies of packets to those LIDs of a block whose entries differ, where each
+    /// Adds the dependencies of packets to the LIDs of a block with differing entries, where each
     /// switch forwards by either table.
     fn add_mixed_block(&mut self, fabric: &Fabric<'_>, before: &[u8], after: &[u8]) {
         let offsets = differing(before, after);
@@ -256,7 +257,7 @@ impl Turns {
     }
 }
 
-/// The LIDs of a block, by their offsets in it, whose entries differ in any switch: only these mix.
+/// The LIDs of a block, by their offsets, whose entries differ in some switch: only these mix.
 fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
     let mut differs = [false; BLOCK_LIDS];
     let (before, after) = (
@@ -277,8 +278,7 @@ fn share(blocks: usize) -> usize {
     blocks.div_ceil(workers).max(LEAST_SHARE)
 }
 
-/// The blocks up to the last entry of any table, with all of their LIDs except 0, which no packet
-/// has.
+/// The blocks up to the last entry of any table, with all LIDs except 0, which is no destination.
 fn all_blocks<'t>(
     tables: impl IntoIterator<Item = &'t Tables>,
 ) -> impl Iterator<Item = (usize, u64)> {
@@ -288,7 +288,7 @@ fn all_blocks<'t>(
     (0..count).map(|index| (index, if index == 0 { !1 } else { u64::MAX }))
 }
 
-/// The blocks with a LID of some destination, each with one bit for each of its 64 LIDs.
+/// The blocks that contain a LID of some destination, each with a mask of its 64 LIDs.
 pub(super) fn lid_blocks(topology: &Topology) -> Vec<(usize, u64)> {
     let mut masks = vec![0u64; topology.top_lid().index() / BLOCK_LIDS + 1];
     for destination in topology.destinations() {

@@ -132,8 +132,8 @@ impl<'t> Blocks<'t> {
     }
 }
 
-/// The number of ports of each kind at which packets start, packed into 21 bits each so that one
-/// addition adds all three. That is room for more than twice the ports that can have LIDs.
+/// The numbers of ports of the three kinds at which packets start, packed into 21 bits each, so
+/// that one addition adds all three. The room is enough for twice the ports that can have LIDs.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Sources(pub(super) u64);
 

@@ -19,22 +19,23 @@ pub enum LinkEnd {
     Active,
 }
 
-/// Links between switches that are up and not Active at both ends: no entry should lead to them
+/// Links between switches that are up, but not Active at both ends: no entry should lead to them
 /// yet.
 ///
-/// Such links become Active after all switches hold the first stage, and before the second one
+/// These links become Active after all switches hold the first stage, and before the second stage
 /// begins.
 #[derive(Clone, Default, Debug)]
 pub struct IdleLinks {
-    /// For each switch with such links, the output ports that lead to them.
+    /// The output ports that lead to idle links, by switch.
     ports: BTreeMap<SwitchIdx, FixedBitSet>,
-    /// The switches whose links to switches all have a closed end: no packet passes them.
+    /// The dark switches: all of their links to switches have a closed end, so that no packet
+    /// passes.
     dark: FixedBitSet,
 }
 
 impl IdleLinks {
-    /// The links of `topology` with an end that is not Active; `short` lists such ports with their
-    /// state. Ports that lead to no switch are ignored.
+    /// Finds the links of `topology` with an end that is not Active. `short` lists such ports with
+    /// their state; ports that lead to no switch are ignored.
     pub fn of(
         topology: &Topology,
         short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
@@ -74,7 +75,8 @@ impl IdleLinks {
         ports.is_some_and(|ports| ports.contains(port.index()))
     }
 
-    /// Whether no packet passes the switch because all of its links to switches have a closed end.
+    /// Whether the switch is dark: all of its links to switches have a closed end, so that no
+    /// packet passes.
     pub fn is_dark(&self, switch: SwitchIdx) -> bool {
         self.dark.contains(switch.index())
     }
@@ -87,8 +89,8 @@ impl IdleLinks {
         })
     }
 
-    /// The switches that no packet passes, because all of their links to switches have a closed
-    /// end.
+    /// The dark switches: all of their links to switches have a closed end, so that no packet
+    /// passes.
     pub fn dark(&self) -> impl Iterator<Item = SwitchIdx> + '_ {
         // Switches are numbered with 32 bits.
         self.dark.ones().map(|switch| SwitchIdx(switch as u32))
@@ -99,9 +101,9 @@ impl IdleLinks {
         self.ports.is_empty()
     }
 
-    /// Removes from `tables` the new entries (those that `old` lacks) that lead to idle links from
-    /// switches that packets pass: what remains can be held before the links are Active. `None` if
-    /// there are no such entries.
+    /// Removes from `tables` new entries (entries that `old` lacks) that lead to idle links from
+    /// switches that packets pass. Switches can hold the result before the links are Active. `None`
+    /// if there are no such entries.
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;

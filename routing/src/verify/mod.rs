@@ -35,21 +35,21 @@ pub use transition::stages;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-/// The number of witnesses of each kind of fault in a report, while the counts are exact: enough to
-/// see a pattern, few enough to read.
+/// The maximum number of witnesses of each kind of fault in a report, whose counts stay exact:
+/// enough to see a pattern, few enough to read.
 pub const MAX_WITNESSES: usize = 8;
 
 /// The result of a proof of tables.
 ///
-/// A pair is (a port at which packets start, a LID to which they go). The main counts cover pairs
-/// that start at a channel adapter, a router or an aggregation node, and pairs that start at a
-/// switch and end at one of these; pairs of two switches are in [`Report::switch_pairs`]. A port
-/// and its own LIDs form no pair.
+/// A pair consists of a port at which packets start and a LID to which they go. The main counts
+/// cover pairs that start at a channel adapter, a router or an aggregation node, and pairs that
+/// start at a switch and end at one of these; [`Report::switch_pairs`] counts pairs of two
+/// switches. A port and its own LIDs form no pair.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Report {
     /// The number of pairs whose packets arrive.
     pub reachable_pairs: u64,
-    /// The number of pairs that cables connect and whose packets do not arrive.
+    /// The number of pairs that cables connect, but whose packets do not arrive.
     pub unreachable_pairs: u64,
     /// The number of pairs that no cables connect.
     pub disconnected_pairs: u64,
@@ -65,7 +65,7 @@ pub struct Report {
     /// The mean switch-to-switch hops over reachable pairs of two hosts: channel adapters and
     /// routers.
     pub average_hops: f64,
-    /// The paths of pairs of two hosts on the links between switches, including those that end
+    /// The paths of pairs of two hosts on the links between switches, including paths that end
     /// early.
     pub load: Load,
     /// Examples of the faults, at most [`MAX_WITNESSES`] of each kind.
@@ -75,11 +75,11 @@ pub struct Report {
 /// The number of pairs by the outcome of their packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PairCounts {
-    /// Pairs whose packets arrive.
+    /// The number of pairs whose packets arrive.
     pub reachable: u64,
-    /// Pairs that cables connect and whose packets do not arrive.
+    /// The number of pairs that cables connect, but whose packets do not arrive.
     pub unreachable: u64,
-    /// Pairs that no cables connect.
+    /// The number of pairs that no cables connect.
     pub disconnected: u64,
 }
 
@@ -92,48 +92,48 @@ pub struct Load {
     pub mean: f64,
 }
 
-/// One fault in tables, by name.
+/// One fault in tables, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// Packets from a switch to a LID do not arrive.
     Dropped {
-        /// The switch that discards them.
+        /// The switch that discards the packets.
         switch: Guid,
         /// The destination LID of the packets.
         lid: Lid,
-        /// The output port of the entry; `None` if it has no path.
+        /// The output port of the entry; `None` if the entry has no path.
         port: Option<PortNum>,
     },
-    /// Packets to a LID loop.
+    /// Packets to a LID go round in a loop.
     Loop {
         /// The destination LID of the packets.
         lid: Lid,
-        /// The switches of the loop and the ports on which they send, the lowest GUID first.
+        /// The switches of the loop with the ports by which they send, lowest GUID first.
         hops: Vec<(Guid, PortNum)>,
     },
-    /// A credit loop: each link can wait for the next, and the last for the first.
+    /// A credit loop: each link can wait for the next one, and the last for the first.
     CreditLoop {
-        /// The links, each by the switch and port that sends.
+        /// The links, each as the switch and port that send.
         channels: Vec<(Guid, PortNum)>,
     },
-    /// A credit loop of tables that need several VLs: each (link, VL) can wait for the next, and
-    /// the last for the first.
+    /// A credit loop of tables that need several VLs: each (link, VL) can wait for the next one,
+    /// and the last for the first.
     CreditLoopOnLanes {
-        /// The links and VLs.
+        /// The links and VLs of the loop, in order.
         channels: Vec<LaneChannel>,
     },
     /// An entry names a group that its switch does not hold.
     AbsentGroup {
-        /// The switch.
+        /// The switch with the entry.
         switch: Guid,
         /// The LID of the entry.
         lid: Lid,
-        /// The group.
+        /// The number of the group.
         group: u16,
     },
     /// Packets leave the VLs that a routing uses.
     OffLanes {
-        /// The link and VL on which they are sent; VL 15 if they are dropped.
+        /// The link and VL on which the packets are sent; VL 15 if they are dropped.
         channel: LaneChannel,
     },
 }

@@ -12,7 +12,7 @@ use crate::lanes::Lanes;
 use crate::tables::{Member, PortMask, Tables, Tree, Trees};
 use crate::topology::{Orientation, PortUse, SwitchIdx, Topology};
 
-/// The result of a check of the masks of multicast LIDs.
+/// The result of a check of multicast masks.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct MulticastReport {
     /// The number of multicast LIDs that were checked.
@@ -20,29 +20,29 @@ pub struct MulticastReport {
     /// Whether no packet can loop or reach a port twice: the links of each multicast LID form
     /// trees.
     pub loop_free: bool,
-    /// The number of members that do not receive from some other member of their part, each counted
+    /// The number of members that fail to receive from another member of their part, each counted
     /// once.
     pub unreached: u64,
-    /// The number of ports that get packets of a group without receiving in it.
+    /// The number of ports that get packets of a group in which they do not receive.
     pub strays: u64,
-    /// The number of members that are in no part of their tree.
+    /// The number of members that belong to no part of their tree.
     pub unserved: u64,
-    /// Whether there is no credit loop, unicast routes included.
+    /// Whether masks and unicast routes together close no credit loop.
     pub credit_loop_free: bool,
     /// Examples of the faults.
     pub witnesses: Vec<MulticastWitness>,
 }
 
-/// One fault in multicast masks, by name.
+/// One fault in multicast masks, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MulticastWitness {
     /// A link closes a cycle.
     Loop {
-        /// The multicast LID.
+        /// The multicast LID of the group.
         mlid: Lid,
-        /// The switch that sends on the link.
+        /// The switch that sends over the link.
         switch: Guid,
-        /// The port on which it sends.
+        /// The port by which it sends.
         port: PortNum,
     },
     /// Packets do not reach a port that should get them.
@@ -58,15 +58,15 @@ pub enum MulticastWitness {
     Stray {
         /// The multicast LID of the packets.
         mlid: Lid,
-        /// The switch that sends them.
+        /// The switch that sends the packets.
         switch: Guid,
-        /// The port by which they leave.
+        /// The port by which the packets leave.
         port: PortNum,
     },
     /// A credit loop of trees and unicast routes that need several VLs: each (link, VL) can wait
     /// for the next, and the last for the first.
     CreditLoopOnLanes {
-        /// The links and VLs.
+        /// The links and VLs of the loop, in order.
         channels: Vec<LaneChannel>,
     },
     /// Packets leave the VLs that the routing uses.
@@ -76,13 +76,13 @@ pub enum MulticastWitness {
     },
 }
 
-/// Checks the masks of trees against their members, and their dependencies together with those of
-/// the unicast `tables`.
+/// Checks the masks of trees against their members, and the dependencies of trees together with
+/// those of the unicast `tables`.
 ///
-/// With `looked_at`, checks only those trees; this requires that all other trees follow the
-/// orientation, were proved without a fault, and have unchanged links. With an `orientation` that
-/// the unicast tables are known to follow, trees that follow it as well need no further proof; all
-/// others are proved together, on the VLs of `lanes` that their packets use.
+/// With `looked_at`, checks only those trees; all other trees must follow the orientation, have
+/// been proved without a fault, and have unchanged links. With an `orientation` that the unicast
+/// tables are known to follow, trees that follow it as well need no further proof. All other trees
+/// are proved together, on the VLs of `lanes` that their packets use.
 pub fn verify_multicast(
     topology: &Topology,
     (tables, lanes): (&Tables, &Lanes),
@@ -133,20 +133,20 @@ fn check_lanes(
     for tree in trees.by_mlid.values() {
         dependencies.add_multicast(&tree.masks, tree.group.levels);
     }
-    let astray = dependencies.astray();
+    let outside_vls = dependencies.outside_vls();
     let channels = dependencies.cycle();
-    report.credit_loop_free = astray.is_none() && channels.is_empty();
-    let astray = astray.map(|channel| MulticastWitness::OffLanes { channel });
-    report.witnesses.extend(astray);
+    report.credit_loop_free = outside_vls.is_none() && channels.is_empty();
+    let outside_vls = outside_vls.map(|channel| MulticastWitness::OffLanes { channel });
+    report.witnesses.extend(outside_vls);
     if !channels.is_empty() {
         let witness = MulticastWitness::CreditLoopOnLanes { channels };
         report.witnesses.push(witness);
     }
 }
 
-/// Whether no packet to a multicast LID turns up after going down, by the masks of its switches.
+/// Whether the masks of switches never send a packet to a multicast LID up after it went down.
 ///
-/// `masks` are sorted by switch; a switch that is not listed forwards nothing.
+/// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
 pub fn masks_follow(
     topology: &Topology,
     orientation: &Orientation,
@@ -173,7 +173,7 @@ pub fn masks_follow(
     })
 }
 
-/// The links of one multicast LID as a graph, whichever of their ends forward packets.
+/// The links of one multicast LID as a graph, regardless of the end that forwards packets.
 struct Walk<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
@@ -236,7 +236,7 @@ impl<'a> Walk<'a> {
                 self.check_part(number, first.switch, part, &mut reached, report);
             }
         }
-        // Links to which no member is connected can carry a stray packet.
+        // A link to which no member is connected can carry a stray packet.
         let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
         for switch in rest {
             if !reached.contains_key(&switch) {
@@ -245,7 +245,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks that packets leave to exactly the ports that receive.
+    /// Checks that packets leave by exactly the ports that receive in the group.
     fn check_exits(&self, report: &mut MulticastReport) {
         for part in &self.tree.parts {
             for at in part.chunk_by(|a, b| a.switch == b.switch) {
@@ -270,7 +270,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The ports of a switch that receive in the group.
+    /// The ports of a switch that receive packets of the group.
     fn receivers(&self, switch: SwitchIdx) -> PortMask {
         let members = &self.tree.group.members;
         let first = members.partition_point(|member| member.switch < switch);
@@ -282,7 +282,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Checks that the switches connected to `first` form a tree that contains all of `part`, and
-    /// that each link forwards in the directions in which it must.
+    /// that each link forwards in every direction that its members need.
     fn check_part(
         &self,
         number: usize,
@@ -331,8 +331,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// All switches connected to `first`, each after the one from which it was found, with the link
-    /// back to that one.
+    /// All switches connected to `first`, each after the switch from which it was found, with the
+    /// link back to that switch.
     fn meet(
         &self,
         number: usize,

@@ -19,10 +19,10 @@ pub struct Tally {
     /// The number of pairs of two hosts whose packets arrive.
     pub(super) host_pairs: u64,
     /// For each number of hops, the number of (switch, LID) pairs whose packets arrive after that
-    /// many.
+    /// many hops.
     pub(super) hops: Vec<u64>,
-    /// For each channel, the number of paths of pairs of hosts. With at most as many ports as LIDs,
-    /// to as many LIDs, it is below 2^32.
+    /// For each channel, the number of paths of pairs of hosts. There are at most as many ports as
+    /// LIDs, so that the number stays below 2^32.
     pub(super) load: Vec<u32>,
 }
 
@@ -110,7 +110,7 @@ impl Tally {
             switch_pairs: self.switch_pairs,
             loop_free: true,
             credit_loop_free: true,
-            // No path passes a switch twice, and there are fewer switches than LIDs.
+            // A path passes each switch at most once, and there are fewer switches than LIDs.
             max_hops: longest.unwrap_or(0) as u32,
             average_hops: per(self.host_pairs),
             load: Load {

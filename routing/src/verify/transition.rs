@@ -1,7 +1,7 @@
 //! Computes stages from one set of tables to another without a loop or a credit loop in between.
 //!
-//! Where both follow one order of the switches, pairs of entries determine the stages
-//! ([`stages_along`](super::stages_along)). Where there is no such order, [`stages`] examines the
+//! If both sets follow one order of the switches, pairs of entries determine the stages
+//! ([`stages_along`](super::stages_along)). Without such an order, [`stages`] examines the
 //! dependencies of the mixture as a whole.
 
 use rsm_ids::PortNum;
@@ -10,17 +10,18 @@ use super::dependencies::Dependencies;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
-/// The tables to bring into force, one after the other; the last one is the target. Within a stage
-/// switches may change in any order, block by block or entry by entry; every switch has finished
-/// one stage before any begins the next.
+/// Returns the tables to bring into force one after the other; the last of them is the target.
+/// Within a stage, switches may change in any order, block by block or entry by entry. All switches
+/// finish a stage before any begins the next.
 ///
-/// Between two tables that are each free of credit loops there is always such a way:
-/// - at once, where every mixture of the two is acyclic;
-/// - else with those entries last that discard packets as it is, because their link has gone;
-/// - else with every entry that changes set to discard first. Both steps only mix one table with
-///   entries that discard, so that they add no dependency to it. This costs packets.
+/// Between two tables that are each free of credit loops, such a sequence always exists:
+/// - a single stage, if every mixture of the two is acyclic;
+/// - else two stages, the second for entries that discard packets in any case, because their link
+///   has gone;
+/// - else two stages, the first of which sets every changing entry to discard. Both stages only mix
+///   one table with discarding entries, which adds no dependency to it. This costs packets.
 ///
-/// Both tables are by the switch numbers of `topology`, the fabric as it is now.
+/// Both tables use the switch numbers of `topology`, the current fabric.
 pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
     let aim = Dependencies::of(topology, new);
     let is_safe = |from: &Tables, to: &Tables, needs: &Dependencies<'_>| {
@@ -33,8 +34,8 @@ pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
     }
     let broken_last = between(topology, old, new, |topology, switch, before, after| {
         if before != after && !leads_on(topology, switch, before) {
-            // The entry discards packets in any case; leaving it untouched may spare a block that
-            // has no other change.
+            // The entry discards packets in any case; leaving it unchanged may spare a block
+            // without other changes.
             before
         } else {
             after
@@ -54,7 +55,7 @@ fn leads_on(topology: &Topology, switch: SwitchIdx, byte: u8) -> bool {
     topology.port_use(switch, PortNum(byte)) != PortUse::Unused
 }
 
-/// Tables whose entries `choose` derives from the old and the new ones.
+/// Tables whose entries `choose` derives from the old and the new entries.
 fn between(
     topology: &Topology,
     old: &Tables,

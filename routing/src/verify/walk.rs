@@ -1,10 +1,10 @@
 //! Follows the packets to one LID from all switches at once.
 //!
 //! The next switches for a LID form a forest with the destination switch as its root, unless they
-//! form cycles. In an order in which every switch comes before its next one, a single pass carries
-//! the number of sources along. LIDs of one switch usually have the same distances to it: then the
-//! order for one LID serves for the others, which may come much later. If each switch's next one is
-//! one hop nearer, all of their packets arrive.
+//! form cycles. With every switch ordered before its next switch, a single pass accumulates the
+//! number of sources. LIDs of one switch usually have equal distances to it: the order for one LID
+//! then serves the others, which may come much later. If each switch's next switch is one hop
+//! nearer, all of the switch's packets arrive.
 
 use std::collections::VecDeque;
 
@@ -24,17 +24,17 @@ pub(super) struct Outcome {
     pub(super) loops: bool,
 }
 
-/// Scratch space for walks, the load that they leave on channels, and the hops that they took.
+/// Scratch space for walks, with the load of each channel and the hop counts of arrived packets.
 pub(super) struct Walker<'a, 'f> {
     fabric: &'a Fabric<'f>,
     starts: &'a [Sources],
     /// The sum of `starts` over each connected part of the fabric.
     starts_of_part: &'a [Sources],
-    /// For each channel, the number of paths of pairs of hosts. With at most as many ports as LIDs,
-    /// to as many LIDs, it is below 2^32.
+    /// For each channel, the number of paths of pairs of hosts. There are at most as many ports as
+    /// LIDs, so that the number stays below 2^32.
     load: Vec<u32>,
     /// For each number of hops, the number of (switch, LID) pairs whose packets arrived after that
-    /// many.
+    /// many hops.
     hops: Vec<u64>,
     /// For each switch, the next switch for the current LID.
     next: Vec<u16>,
@@ -48,7 +48,7 @@ pub(super) struct Walker<'a, 'f> {
     known: Vec<Option<Box<Known>>>,
     /// The switches with known paths, the oldest first.
     kept: VecDeque<usize>,
-    /// Distances, as [`Known::hops`], for a destination switch without known paths.
+    /// The distances, as in [`Known::hops`], for a destination switch without known paths.
     unknown: Vec<u16>,
 }
 
@@ -56,18 +56,19 @@ pub(super) struct Walker<'a, 'f> {
 struct Known {
     /// For each number of hops, the number of switches at that distance.
     counts: Vec<u32>,
-    /// For each switch, the hops to the destination; [`FAR`] for other parts and for nowhere.
+    /// For each switch, the hops to the destination; [`FAR`] for switches of other parts and for
+    /// the number that stands for nowhere.
     hops: Vec<u16>,
     /// The switches, the farthest first.
     order: Vec<u16>,
 }
 
-/// The mark for "no distance", above the hops of any path, which passes each switch once.
+/// The mark for "no distance": higher than the hops of any path, which passes each switch once.
 const FAR: u16 = u16::MAX;
 
 /// The memory of each thread for known paths, in bytes: room for 2,000 leaves among 4,000 switches.
-/// One leaf would do where LIDs of one leaf are consecutive; where the leaves alternate, all of
-/// them are needed.
+/// Consecutive LIDs of one leaf need the paths to one leaf only; alternating leaves need all of
+/// them.
 const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
@@ -101,7 +102,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         let delivers = bytes[root] == destination.port.0;
         let as_known = self.find_next(root, bytes);
         let Some(known) = self.known[root].take().filter(|_| delivers && as_known) else {
-            return self.walk_anew(destination, bytes, delivers);
+            return self.walk_without_known_paths(destination, bytes, delivers);
         };
         if destination.kind.is_host() {
             self.add_load(&known.order, bytes);
@@ -116,8 +117,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         outcome
     }
 
-    /// Looks up each switch's next one, and returns whether all are one hop nearer to `root` by the
-    /// known distances; false without known distances.
+    /// Looks up each switch's next switch, and returns whether all next switches are one hop nearer
+    /// to `root` by the known distances; false without known distances.
     fn find_next(&mut self, root: usize, bytes: &[u8]) -> bool {
         let known = self.known[root].as_ref();
         let hops = known.map_or(&self.unknown, |known| &known.hops);
@@ -125,13 +126,13 @@ impl<'a, 'f> Walker<'a, 'f> {
         for (switch, (next, &byte)) in self.next.iter_mut().zip(bytes).enumerate() {
             let to = self.fabric.next(self.fabric.channel(switch, byte));
             *next = to as u16;
-            // FAR + 1 wraps to 0, which only the root has: a switch of another part also fails the
-            // test unless it discards, as it should.
+            // FAR + 1 wraps to 0, the distance of the root alone: a switch of another part also
+            // fails the test, as it should, unless it discards packets.
             let is_nearer = hops[to].wrapping_add(1) == hops[switch];
             let is_apart = hops[switch] == FAR && to == self.fabric.nowhere();
             strays += usize::from(!(is_nearer || is_apart));
         }
-        // The root has no next switch, which the wrapping addition would accept.
+        // The wrapping addition would accept a next switch of the root, which has none.
         let root_stops = usize::from(self.next[root]) == self.fabric.nowhere();
         strays == 0 && root_stops
     }
@@ -159,8 +160,13 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Follows the packets without known paths.
-    fn walk_anew(&mut self, destination: &Destination, bytes: &[u8], delivers: bool) -> Outcome {
+    /// Follows the packets without the use of known paths.
+    fn walk_without_known_paths(
+        &mut self,
+        destination: &Destination,
+        bytes: &[u8],
+        delivers: bool,
+    ) -> Outcome {
         let root = destination.switch.index();
         self.sort();
         let nowhere = self.fabric.nowhere();
@@ -216,7 +222,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         Outcome { arrived, loops }
     }
 
-    /// Keeps the known paths to a switch, for as long as there is room.
+    /// Keeps the known paths to a switch, within [`KNOWN_BYTES`].
     fn keep(&mut self, root: usize, known: Known) {
         let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
         self.known[root] = Some(Box::new(known));
@@ -229,8 +235,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Orders the switches so that each comes before its next one. Switches in cycles, and those
-    /// that only lead from cycles, are left out.
+    /// Orders the switches so that each comes before its next switch, without switches in cycles
+    /// and switches that only packets from cycles reach.
     fn sort(&mut self) {
         self.waiting.fill(0);
         for &next in &self.next {
@@ -255,9 +261,9 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// The paths of pairs of hosts on each channel, where channels to nowhere carry none; and for
-    /// each number of hops, the number of (switch, LID) pairs whose packets arrived after that
-    /// many.
+    /// The number of paths of pairs of hosts on each channel, without channels to nowhere, and for
+    /// each number of hops the number of (switch, LID) pairs whose packets arrived after that many
+    /// hops.
     pub(super) fn into_sums(mut self) -> (Vec<u32>, Vec<u64>) {
         for (channel, load) in self.load.iter_mut().enumerate() {
             if self.fabric.next(channel) == self.fabric.nowhere() {
@@ -273,7 +279,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         for &switch in &self.order {
             sorted[usize::from(switch)] = true;
         }
-        // From a switch that is left out the path never ends: it enters a loop and stays in it.
+        // The path from an unsorted switch never ends: it enters a loop and stays in it.
         let mut switch = sorted.iter().position(|sorted| !sorted)?;
         let mut seen = vec![false; self.fabric.switches];
         while !std::mem::replace(&mut seen[switch], true) {
@@ -293,8 +299,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         Some(Witness::Loop { lid, hops })
     }
 
-    /// A switch of the destination's own part at which packets of the last walk ended elsewhere and
-    /// some of them belong to a pair that counts; `None` if there is none.
+    /// A switch of the destination's own part at which packets of the last walk were dropped, some
+    /// of them of a pair that counts; `None` if there is none.
     pub(super) fn find_drop(
         &self,
         lid: Lid,

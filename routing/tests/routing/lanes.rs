@@ -292,7 +292,7 @@ proptest! {
         let lanes = any_lanes(&topology, vls, vls + more, kind, seed >> 16);
         let report = verify_lanes(&topology, &new, &lanes);
         let (waits, astray) = followed(&topology, &[&new], &lanes);
-        prop_assert_eq!(report.astray.is_some(), astray);
+        prop_assert_eq!(report.outside_vls.is_some(), astray);
         prop_assert_eq!(report.cycle.is_empty(), is_acyclic(&waits));
         let on_lane = |channel: &LaneChannel| {
             let switch = topology.switch_by_guid(channel.switch).unwrap();

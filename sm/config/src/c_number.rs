@@ -1,7 +1,7 @@
 //! Numbers in C's syntax, for the files that OpenSM also reads.
 
-/// Parses a number as C's `strtoull` with base 0 does: `0x` is hexadecimal, a leading 0 octal.
-/// `None` if the text is not such a number.
+/// Parses a number as C's `strtoull` with base 0 does: `0x` means hexadecimal, a leading 0 octal.
+/// `None` if the text is no such number.
 pub fn number(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),

@@ -1,5 +1,5 @@
-//! Parser of the file of port categories: on each line a port GUID and a category; `#` begins a
-//! comment. The rest of the line is a name for operators.
+//! Parser of the file of port categories: each line has a port GUID and a category; `#` begins a
+//! comment. The remaining text of a line is a name for operators.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use rsm_routing::engine::{Categories, Category};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Parses the file; returns the categories and the findings. The categories may be used only if no
-/// finding is an error: a port in the wrong category disturbs the traffic of all others.
+/// Parses the file. Returns the categories and the findings. The categories are usable only if no
+/// finding is an error: a port in the wrong category disturbs the traffic of all other ports.
 pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut categories = Categories::new();

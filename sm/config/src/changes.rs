@@ -1,20 +1,20 @@
-//! The keys in which two configurations differ, and when each takes effect.
+//! The keys in which two configurations differ, and the time at which each change takes effect.
 
 use super::Config;
 use super::schema::Applies;
 use super::schema::fields;
 
-/// A key with another value than before.
+/// A key whose value changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangedKey {
     section: &'static str,
     key: &'static str,
-    /// When the new value takes effect.
+    /// Time at which the new value takes effect.
     pub applies: Applies,
 }
 
 impl std::fmt::Display for ChangedKey {
-    /// Formats as `section.key`, never with the value, which may be an M_Key.
+    /// Formats as `section.key`, without the value, which may be an M_Key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}.{}", self.section, self.key)
     }
@@ -41,7 +41,8 @@ impl Config {
 mod tests {
     use super::*;
 
-    /// The keys that `text` changes from their defaults and that take effect at `applies`.
+    /// The keys that `text` changes from their defaults, and whose change takes effect at
+    /// `applies`.
     fn changed(text: &str, applies: Applies) -> Vec<String> {
         let loaded = Config::parse("rsm.toml".as_ref(), text).unwrap();
         let changed = Config::default().changed_keys(&loaded.config);

@@ -17,7 +17,8 @@ pub struct CheckReport {
     pub file: PathBuf,
     /// The kind of file that was recognised.
     pub kind: FileKind,
-    /// All findings: first in the order of the file, then about the files that it names.
+    /// All findings: first those about the file, in its order, then those about the files that it
+    /// names.
     pub findings: Vec<ConfigFinding>,
     /// Number of usable entries: keys, claims or GUIDs.
     pub entries: usize,
@@ -63,7 +64,7 @@ impl CheckReport {
         text
     }
 
-    /// Whether rsm would refuse the file.
+    /// Whether rsm refuses the file.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }
@@ -86,7 +87,7 @@ impl fmt::Display for CheckReport {
 ///
 /// # Errors
 ///
-/// Fails only if the file cannot be read; errors in its contents are in the report.
+/// Fails only if the file cannot be read; the report contains errors in its content.
 pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
     let text = read_text(file)?;
     let kind = FileKind::recognise(file, &text);

@@ -1,4 +1,4 @@
-//! The settings of congestion control that devices shall have.
+//! The planned settings of congestion control of devices.
 
 use rsm_ids::PortNum;
 use rsm_mad::wire::congestion::{
@@ -6,10 +6,10 @@ use rsm_mad::wire::congestion::{
     PortMask, SwitchCongestionSetting, SwitchControlMap, TABLE_BLOCK_LEN,
 };
 
-/// The protection of the CC_Key that rsm gives to agents.
+/// The protection of the CC_Key that rsm sets at agents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyPolicy {
-    /// Whether agents hide the key from requests with another one.
+    /// Whether agents hide the key from requests with another key.
     pub protects: bool,
     /// Seconds after which an agent gives up its protection once a request had a wrong key; zero
     /// for never.
@@ -19,20 +19,20 @@ pub struct KeyPolicy {
 /// The settings of congestion control.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CongestionPolicy {
-    /// Whether settings are read and written at all.
+    /// Whether settings are read and written.
     pub enabled: bool,
     /// CC_Key of all requests.
     pub key: u64,
-    /// How agents get this key; `None` if they keep their own.
+    /// Protection with which agents get this key; `None` if they keep their own keys.
     pub gives_key: Option<KeyPolicy>,
-    /// Bound of the requests in flight, 1 or more; each agent has at most one.
+    /// Maximum number of requests in flight, 1 or more; each agent has at most one.
     pub window: u32,
-    /// The settings of switches. Fields outside Control_Map stay as they are.
+    /// The settings of switches. Fields outside Control_Map keep their values.
     pub switch: SwitchCongestionSetting,
-    /// The settings of adapters. Entries outside Control_Map stay as they are, and all settings do
-    /// if the map is empty.
+    /// The settings of adapters. Entries outside Control_Map keep their values; if the map is
+    /// empty, all settings do.
     pub adapter: CaCongestionSetting,
-    /// The table of adapters; if empty, adapters keep theirs.
+    /// The table of adapters. If it is empty, adapters keep their tables.
     pub table: Vec<CongestionControlTableEntry>,
 }
 
@@ -55,22 +55,22 @@ impl CongestionPolicy {
     /// of a port, so that answers to hosts have room.
     pub const WINDOW: u32 = 64;
 
-    /// Whether switches need any request.
+    /// Whether the policy requires requests to switches.
     pub fn concerns_switches(&self) -> bool {
         self.gives_key.is_some() || self.sets_switches()
     }
 
-    /// Whether adapters need any request.
+    /// Whether the policy requires requests to adapters.
     pub fn concerns_adapters(&self) -> bool {
         self.gives_key.is_some() || self.sets_adapters() || !self.table.is_empty()
     }
 
-    /// Whether switches get settings.
+    /// Whether the policy sets values at switches.
     pub fn sets_switches(&self) -> bool {
         !self.switch.control_map().is_empty()
     }
 
-    /// Whether adapters get settings.
+    /// Whether the policy sets values at adapters.
     pub fn sets_adapters(&self) -> bool {
         self.adapter.control_map() != 0
     }
@@ -93,7 +93,7 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// Whether a block of an adapter's table is as planned; entries above the table's limit do not
+    /// Whether a block of an adapter's table is as planned. Entries above the table's limit do not
     /// count.
     pub fn has_table_block(&self, block: u8, held: &CongestionControlTable) -> bool {
         let wanted = self.table_block(block);
@@ -123,8 +123,8 @@ impl CongestionPolicy {
         wanted
     }
 
-    /// The settings of a switch with these ports: its external ones, and port 0 if that is an
-    /// enhanced one.
+    /// The settings of a switch with these ports: its external ports, and port 0 if that is
+    /// enhanced.
     pub fn switch_setting(&self, ports: SwitchPorts) -> SwitchCongestionSetting {
         let mut wanted = self.switch;
         wanted.victim_mask = ports.of(&self.switch.victim_mask);
@@ -184,7 +184,7 @@ impl SwitchPorts {
     /// The bits of `mask` for ports that the switch has.
     fn of(self, mask: &PortMask) -> PortMask {
         let first = u8::from(!self.with_port_0);
-        // Port 255 means no port.
+        // Port number 255 denotes no port.
         (first..=self.external.min(254))
             .map(PortNum)
             .filter(|&port| mask.contains(port))

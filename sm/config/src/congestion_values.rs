@@ -12,7 +12,7 @@ use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CctEntry(pub CongestionControlTableEntry);
 
-/// The delays by which an adapter slows down; if empty, it keeps its own.
+/// The delays by which an adapter slows down. If empty, the adapter keeps its own delays.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CctEntries(pub Vec<CongestionControlTableEntry>);
 
@@ -20,7 +20,7 @@ pub struct CctEntries(pub Vec<CongestionControlTableEntry>);
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PortMaskValue(pub PortMask);
 
-/// Numbers up to `MAX` by service level, written as pairs `SL:NUMBER`; a service level without a
+/// Numbers up to `MAX` by service level, written as pairs `SL:NUMBER`. A service level without a
 /// pair has 0.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PerLevel<const MAX: u16>(BTreeMap<u8, u16>);
@@ -40,7 +40,7 @@ impl CctEntry {
 }
 
 impl CctEntries {
-    /// Bound of the entries, the same as OpenSM's.
+    /// Maximum number of entries, equal to OpenSM's.
     pub const MAX: usize = 128;
 
     fn parse(text: &str) -> Option<CctEntries> {
@@ -92,8 +92,8 @@ impl<const MAX: u16> PerLevel<MAX> {
     }
 }
 
-/// The pairs of `held`, as a [`PerLevel`] writes them, where OpenSM's line `SL NUMBER` replaces an
-/// earlier pair of its service level. `None` if the line has another form.
+/// The pairs of `held` in the form of a [`PerLevel`], in which OpenSM's line `SL NUMBER` replaces
+/// an earlier pair of its service level. `None` if the line has another form.
 pub(super) fn with_level(held: Option<HeldValue>, line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let (level, value) = (number(words.next()?)?, words.next()?);

@@ -1,27 +1,27 @@
-//! Conversions of OpenSM's values: the schema names them, and `opensm` carries them out.
+//! Conversions of OpenSM's values, which the schema names and `opensm` performs.
 
-/// How a value of OpenSM becomes a value of rsm.
+/// Conversion of a value of OpenSM into a value of rsm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Convert {
     /// A number in C's syntax.
     Number,
-    /// A number in C's syntax, unless it is this one, OpenSM's default: then rsm keeps its own
-    /// default. OpenSM writes every key into a configuration, so that its default is no decision of
-    /// the operator.
+    /// A number in C's syntax. In place of this number, OpenSM's default, rsm uses its own default:
+    /// OpenSM writes every key into a configuration, so OpenSM's default is no decision of the
+    /// operator.
     NumberUnless(u64),
     /// The first time-out in milliseconds, unless it is this number, OpenSM's default. If
-    /// necessary, the shortest or the longest time-out changes as well, to include it.
+    /// necessary, the shortest or longest time-out changes as well, to include it.
     TimeoutUnless(u64),
-    /// Bound of the requests in flight, unless it is this number, OpenSM's default. 0 means no
-    /// limit, and rsm has limits of its own.
+    /// A maximum number of requests in flight. In place of this number, OpenSM's default, and of 0,
+    /// which means no limit, rsm keeps its own limit.
     WindowUnless(u64),
-    /// Seconds, which become milliseconds.
+    /// Seconds, converted to milliseconds.
     Seconds,
     /// TRUE or FALSE.
     Flag,
     /// TRUE or FALSE, for a key of rsm with the opposite meaning.
     NotFlag,
-    /// TRUE or FALSE, unless it is this value, OpenSM's default: then rsm keeps its own default.
+    /// TRUE or FALSE. For this value, OpenSM's default, rsm keeps its own default.
     FlagUnless(bool),
     /// A number; -1 means not set.
     Limit,
@@ -29,33 +29,33 @@ pub(super) enum Convert {
     Guid,
     /// Name of a file or directory.
     Path,
-    /// Name of a file or directory, unless it is this one, OpenSM's default: then rsm keeps its own
-    /// default.
+    /// Name of a file or directory. For this name, OpenSM's default, rsm keeps its own default.
     PathUnless(&'static str),
-    /// Name of a file. A path that ends with this one, OpenSM's default, counts only if the file
-    /// exists: OpenSM writes it into every configuration.
+    /// Name of a file. A path that ends with this name, OpenSM's default, counts only if the file
+    /// exists, because OpenSM writes it into every configuration.
     PathIfThere(&'static str),
-    /// A list of engines. The first one counts for which rsm has an engine.
+    /// A list of engines; the first engine that has a counterpart in rsm applies.
     Engines,
-    /// A number that only managers of the subnet know. 1, OpenSM's default, means that none is set.
+    /// A number that only managers of the subnet know. 1, OpenSM's default, means that no number is
+    /// set.
     SaKey,
     /// A word with the same meaning in rsm.
     Text,
-    /// The VLs of service levels; missing ones are VL 0.
+    /// The VLs of service levels; omitted levels get VL 0.
     SlToVl,
-    /// 0 leaves virtual ports as they are, 1 turns them off, 2 turns them on.
+    /// 0 keeps virtual ports as they are, 1 turns them off, 2 turns them on.
     Virtualization,
-    /// TRUE refuses requests in the name of another port; with FALSE, the default of NVIDIA's
+    /// TRUE refuses requests in the name of another port. For FALSE, the default of NVIDIA's
     /// manager, rsm keeps its own default.
     TrustMode,
-    /// 0 and 255 (NVIDIA's default) leave the devices alone, 1 enables FDR10, 2 disables it.
+    /// 0 and 255 (NVIDIA's default) keep the devices' setting, 1 enables FDR10, 2 disables it.
     Fdr10,
-    /// 0 leaves aggregation nodes as they are, 1 turns them off. With 2, the default of NVIDIA's
+    /// 0 keeps aggregation nodes as they are, 1 turns them off. For 2, the default of NVIDIA's
     /// manager, rsm keeps its own default.
     AggregationNodes,
-    /// A service level and its number; other service levels keep theirs.
+    /// A service level and its number; other service levels keep their numbers.
     PerLevel,
-    /// A mask. 0 leaves the hardware as it is; this value enables everything supported, which is
-    /// the hardware's default.
+    /// A mask. 0 keeps the hardware's setting; this value enables everything that the hardware
+    /// supports, which is its default.
     Mask(u64),
 }

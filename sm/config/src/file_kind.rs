@@ -22,7 +22,7 @@ pub enum FileKind {
     QosPolicy,
     /// OpenSM's layout of a torus or mesh.
     TorusLayout,
-    /// The design: who should be cabled to whom.
+    /// The design: the intended cabling.
     Design,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for FileKind {
 }
 
 impl FileKind {
-    /// The kind of a file, by its name and its first line that is not a comment.
+    /// The kind of a file, recognised by its name and by its first line that is not a comment.
     pub fn recognise(file: &Path, text: &str) -> FileKind {
         if file.extension().is_some_and(|e| e == "toml") {
             return FileKind::Toml;

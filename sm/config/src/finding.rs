@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 /// Severity of a finding about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigSeverity {
-    /// The entry is valid, and has no effect here.
+    /// The entry is valid, and has no effect in rsm.
     Note,
-    /// The entry is used or dropped in a way that its author may not have meant.
+    /// The entry is used or dropped in a way that its author may not have intended.
     Warning,
-    /// The file cannot be used as it is.
+    /// The file cannot be used.
     Error,
 }
 
@@ -33,14 +33,14 @@ pub struct ConfigFinding {
     pub column: usize,
     /// Severity of the message.
     pub severity: ConfigSeverity,
-    /// The text found there.
+    /// The text at that place.
     pub found: String,
-    /// The text expected, or the effect of the text found.
+    /// The expected text, or the effect of the text that was found.
     pub expected: String,
 }
 
 impl ConfigFinding {
-    /// The finding that an optional file is missing; `effect` says what applies instead.
+    /// The finding that an optional file is missing; `effect` says what applies in its place.
     pub(super) fn no_such_file(file: &Path, effect: &str) -> ConfigFinding {
         ConfigFinding {
             file: file.to_owned(),

@@ -12,17 +12,17 @@ use super::number;
 /// The claims of a `guid2lid` file.
 #[derive(Clone, Debug, Default)]
 pub struct Guid2Lid {
-    /// Claims by port GUID, with `last_seen` 0. No two overlap.
+    /// Claims by port GUID, with `last_seen` 0. No two claims overlap.
     pub claims: BTreeMap<Guid, LidClaim>,
     /// Line of each claim, from 1, by port GUID.
     pub lines: BTreeMap<Guid, usize>,
-    /// The entries that were dropped, and why.
+    /// Findings about the entries that were dropped.
     pub findings: Vec<ConfigFinding>,
 }
 
 /// Parses `text`, the content of `file`. If several entries claim one LID or name one port, the
-/// first one counts; invalid claims are dropped. Both are warnings: one bad entry must not cost
-/// other ports their LIDs.
+/// first one counts; invalid claims are dropped. Both are warnings, because one bad entry must not
+/// cost other ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut findings = Findings::new(file, text);
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
@@ -64,8 +64,8 @@ pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
             drop(format!("port {guid} has an entry before this one"));
             continue;
         }
-        // Claims do not overlap, so only the last one that begins at or before the end of this one
-        // can overlap it.
+        // Claims do not overlap, so only the last claim that begins at or before the end of this
+        // claim can overlap it.
         let before = taken.range(..=last).next_back();
         if let Some((_, &(_, other))) = before.filter(|(_, (end, _))| *end >= first) {
             drop(format!("port {other} has one of these LIDs"));

@@ -1,4 +1,4 @@
-//! Parser of a root GUID file: a GUID on each line; `#` begins a comment. The rest of the line is a
+//! Parser of a root GUID file: each line has a GUID; `#` begins a comment. The rest of a line is a
 //! name for operators.
 
 use std::collections::BTreeSet;
@@ -8,8 +8,8 @@ use rsm_ids::Guid;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Parses the file; returns the GUIDs and the findings. The GUIDs may be used only if no finding is
-/// an error: a root that is missing because of a slip would change every route.
+/// Parses the file. Returns the GUIDs and the findings. The GUIDs are usable only if no finding is
+/// an error: a root that is missing by mistake would change every route.
 pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut guids = BTreeSet::new();

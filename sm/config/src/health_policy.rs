@@ -1,4 +1,5 @@
-//! The policy about unhealthy ports: when a port is unhealthy, and the consequence.
+//! The policy about unhealthy ports: the conditions under which a port is unhealthy, and the
+//! consequence.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ pub enum Symptom {
     IntegrityErrors,
     /// ExcessiveBufferOverrunErrors.
     Overruns,
-    /// The port's own reports: traps 129 to 131 (IBA 14.2.5.1).
+    /// Reports of the port itself: traps 129 to 131 (IBA 14.2.5.1).
     Reports,
 }
 
@@ -48,8 +49,8 @@ impl Symptom {
         }
     }
 
-    /// Default of the limit per hour. A link at the bit error ratio that IBA permits (10^-12, IBA
-    /// 5.10) has 120 symbol errors in an hour; of the other symptoms, healthy links show none.
+    /// Default limit per hour. A link at the bit error ratio that IBA permits (10^-12, IBA 5.10)
+    /// has 120 symbol errors in an hour; a healthy link shows no other symptom.
     pub(crate) const fn usual_limit(self) -> u32 {
         match self {
             Symptom::SymbolErrors => 120,
@@ -78,7 +79,7 @@ impl Symptom {
     }
 }
 
-/// How routes treat unhealthy cables between switches.
+/// Treatment of unhealthy cables between switches by routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Isolate {
     /// Findings name the cables.
@@ -104,7 +105,7 @@ impl Isolate {
     }
 }
 
-/// Occurrences per hour that make a port unhealthy, by symptom; zero for never.
+/// Number of occurrences per hour that makes a port unhealthy, by symptom; zero for never.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SymptomLimits(pub [u32; Symptom::ALL.len()]);
 
@@ -121,10 +122,10 @@ impl Default for SymptomLimits {
     }
 }
 
-/// When ports are unhealthy, and what follows.
+/// The conditions under which ports are unhealthy, and the consequences.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HealthPolicy {
-    /// How routes treat unhealthy cables between switches.
+    /// The routes' treatment of unhealthy cables between switches.
     pub isolate: Isolate,
     /// Whether the link of a host's port that sends traps without pause is disabled.
     pub disables_babbling: bool,

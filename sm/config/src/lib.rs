@@ -1,13 +1,14 @@
 //! The configuration: rsm's own TOML, and the files that operators of OpenSM already have.
 //!
 //! A file is read as a whole. Every error is reported with its place, the text found and the text
-//! expected; with one error, nothing of the file is used. [`Config::sample`] documents every key.
+//! expected; a file with an error has no effect at all. [`Config::sample`] documents every key.
 //!
-//! In: files and their text. Out: a [`Config`], the policies for planner, sweep, monitor and SA,
-//! and findings about the files. [`overlay`] has the partitions that operators change while rsm
-//! runs, [`m_keys`] the keys of ports.
+//! Input: files and their text. Output: a [`Config`], the policies for planner, sweep, monitor and
+//! SA, and findings about the files. [`overlay`] has the partitions that operators change at run
+//! time, [`m_keys`] the keys of ports.
 //!
-//! Must never know a subnet: whether a port has a given name or GUID is for the planner to find.
+//! The crate must never know a subnet: only the planner can find whether a port has a given name or
+//! GUID.
 
 #[macro_use]
 mod sections;
@@ -77,8 +78,8 @@ pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
 pub use opensm::{DEFAULT_PLACE, PARTITIONS, QOS_POLICY, is_default, read as read_opensm};
 pub use opensm::{KeyGroup, KeyOutcome};
 pub use partitions::{
-    Membership, Partition, PartitionGroup, PartitionLoss, PartitionMembers, PartitionOrigin,
-    Partitions, Rule, load_partitions, parse_partitions,
+    Membership, Owned, OwnedKind, Partition, PartitionGroup, PartitionLoss, PartitionMembers,
+    PartitionOrigin, Partitions, Protection, Protections, Rule, load_partitions, parse_partitions,
 };
 pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
 pub use qos_policy::{
@@ -104,8 +105,8 @@ pub use text_file::{ConfigError, FILE_MAX, NotText};
 pub use torus_file::{load_torus_layout, parse_torus_layout};
 pub use vl_tables::{SlToVl, VlWeights};
 pub use words::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
+    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Reading configurations from files.
+//! Reads configurations from files.
 
 use std::path::Path;
 
@@ -16,7 +16,8 @@ pub struct Loaded {
 }
 
 impl Config {
-    /// Reads a configuration file, TOML or an `opensm.conf`, and looks for the SA's key beside it.
+    /// Reads a configuration file, TOML or an `opensm.conf`, and looks for the SA's key in the same
+    /// folder.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Parsers of the files of M_Keys: the secret that keys are derived from, and OpenSM's `guid2mkey`
+//! Parsers of the files of M_Keys: the secret from which keys are derived, and OpenSM's `guid2mkey`
 //! and `neighbors`. No finding shows a key.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ const NEIGHBORS_LINE: &str = "expected `0xGUID:PORT 0xGUID:PORT`";
 pub type CableEnd = (Guid, u8);
 
 /// Parses the secrets of a file: 64 hexadecimal digits on each line; `#` begins a comment. The
-/// first secret is in use; ports may hold keys of the others.
+/// first secret is in use; ports may still hold keys of the others.
 pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut secrets: Vec<Secret> = Vec::new();
@@ -63,7 +63,7 @@ pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigF
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, has any error, or can be read by others than its owner.
+/// Fails if the file cannot be read, has any error, or is readable by users other than its owner.
 pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     let text = read_text(file)?;
     let (secrets, mut findings) = parse_m_key_secrets(file, &text);
@@ -95,17 +95,17 @@ pub fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     words.next().is_none().then_some(cable)
 }
 
-/// Checks a `guid2mkey`; returns the findings.
+/// Checks a `guid2mkey`. Returns the findings.
 pub(super) fn check_m_key_table(file: &Path, text: &str) -> Vec<ConfigFinding> {
     entries(file, text, guid2mkey_entry, TABLE_LINE).1
 }
 
-/// Checks a `neighbors`; returns the findings.
+/// Checks a `neighbors`. Returns the findings.
 pub(super) fn check_m_key_neighbors(file: &Path, text: &str) -> Vec<ConfigFinding> {
     entries(file, text, neighbors_entry, NEIGHBORS_LINE).1
 }
 
-/// Parses a file with one entry per line. A line with another form is skipped with a warning.
+/// Parses a file with one entry per line. A line of another form is skipped with a warning.
 fn entries<T>(
     file: &Path,
     text: &str,

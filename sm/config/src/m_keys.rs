@@ -1,20 +1,21 @@
-//! M_Keys of ports (IBA 14.2.4): one for all ports, or one for each, derived from a secret.
+//! M_Keys of ports (IBA 14.2.4): one key for all ports, or a key for each port, derived from a
+//! secret.
 //!
-//! A port holds its own M_Key, and port 0 of a switch holds the M_Key of the switch. If each port
-//! has its own key, that is
+//! A port holds its own M_Key, and port 0 of a switch holds the M_Key of the switch. The key of a
+//! single port is
 //!
 //! ```text
 //! HMAC-SHA256(secret, "rsm M_Key 1" ‖ generation ‖ node GUID ‖ port ‖ attempt)
 //! ```
 //!
-//! of which the first eight bytes count, big-endian. Generation and node GUID are eight bytes each,
-//! big-endian too; port and attempt are a byte each. The port is 0 for a switch. The attempt is 0,
-//! or the first number whose key is not zero. Node GUID and port number are used and not the port
-//! GUID: a manager that knows a cable from an earlier run must know the key of the port behind it
-//! before that port answers anything, as at protection levels 2 and 3.
+//! whose first eight bytes count, big-endian. Generation and node GUID have eight bytes each,
+//! big-endian as well; port and attempt have one byte each. The port is 0 for a switch. The attempt
+//! is 0, or the first number whose key is not zero. The input is node GUID and port number rather
+//! than port GUID: a manager that knows a cable from an earlier run must know the key of the port
+//! behind it before that port answers anything, as at protection levels 2 and 3.
 //!
-//! A rotation increments the generation. No generation is forgotten: a port that was absent during
-//! any number of rotations is found by its former key.
+//! A rotation increments the generation. No generation is forgotten, so that a port that was absent
+//! during any number of rotations is found by its former key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,23 +29,23 @@ use sha2::Sha256;
 /// Length of a secret in bytes.
 pub const SECRET_BYTES: usize = 32;
 
-/// Bound of the secrets: the one in use and those before it.
+/// Maximum number of secrets: the secret in use and its predecessors.
 pub(crate) const SECRETS_MAX: usize = 4;
 
-/// First part of the input, so that another use of the secret derives other keys.
+/// First part of the input, so that any other use of the secret derives other keys.
 const LABEL: &[u8] = b"rsm M_Key 1";
 
 /// Input for the fingerprint of a secret.
 const FINGERPRINT: &[u8] = b"rsm M_Key secret 1";
 
-/// Generations beyond the known one whose keys are tried: another manager may have rotated keys
-/// since.
+/// Number of generations after the known generation whose keys are tried, because another manager
+/// may have rotated keys since.
 const AHEAD: u64 = 3;
 
-/// Generations before the known one whose keys are tried at a port that hides its key.
+/// Number of generations before the known one whose keys are tried at a port that hides its key.
 const BEHIND: u64 = 8;
 
-/// A secret that keys are derived from. `Debug` shows nothing of it.
+/// A secret from which keys are derived. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
 
@@ -72,11 +73,11 @@ impl Secret {
                 .iter()
                 .fold(0, |key, &byte| key << 8 | u64::from(byte))
         });
-        // 256 zero keys in a row do not happen; 1 is a key like any other.
+        // 256 zero keys in a row do not occur; 1 is a key like any other.
         derived.find(|&key| key != 0).unwrap_or(1)
     }
 
-    /// A number by which managers compare their secrets; no key can be derived from it.
+    /// A number by which managers compare their secrets. No key can be derived from it.
     pub fn fingerprint(&self) -> u64 {
         let digest = hmac_sha256(&self.0, &[FINGERPRINT]);
         let (first, _) = digest.split_at(8);
@@ -102,8 +103,8 @@ fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// How often keys were rotated: the generation of the keys of switches, and of all other ports.
-/// After doubts about another manager, only the generation of switches is ahead.
+/// Generations of the keys: numbers of rotations, for switches and for all other ports. If another
+/// manager may have changed keys, only the generation of switches is ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Generations {
     /// Generation of switches.
@@ -135,8 +136,9 @@ impl Generations {
         }
     }
 
-    /// The generations after a rotation of the keys of switches that another manager shall not
-    /// know. Skips a generation, which that manager may have begun to use unnoticed.
+    /// The generations after a rotation of the keys of switches that must be unknown to another
+    /// manager. The rotation skips a generation, which that manager may have begun to use
+    /// unnoticed.
     #[must_use]
     pub fn fenced(self) -> Generations {
         Generations {
@@ -145,7 +147,7 @@ impl Generations {
         }
     }
 
-    /// The later generation of each kind.
+    /// The later generation of each of the two kinds.
     #[must_use]
     pub fn later(self, other: Generations) -> Generations {
         Generations {
@@ -155,8 +157,8 @@ impl Generations {
     }
 }
 
-/// Keys that ports hold according to files of another manager, and the cables by which that manager
-/// reached the ports.
+/// Keys that ports hold according to the files of another manager, and the cables by which that
+/// manager reached the ports.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct ForeignKeys {
     /// M_Keys by port GUID; for a switch, by node GUID.
@@ -182,15 +184,15 @@ pub struct KeyHolder {
     pub is_switch: bool,
 }
 
-/// The M_Keys that ports shall hold, and those that they may hold from before.
+/// The planned M_Keys of ports, and the keys that ports may hold from before.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct MKeyPolicy {
-    /// The key of all ports; if each has its own, a key that ports may hold from before. 0 for
-    /// none.
+    /// The key of all ports; with a key per port, a key that ports may still hold from before. 0
+    /// for none.
     pub one: u64,
     /// Whether each port has its own key. Requires a secret.
     pub per_port: bool,
-    /// The secrets. The first is in use; ports may hold keys of the others.
+    /// The secrets. The first one is in use; ports may still hold keys of the others.
     pub secrets: Arc<[Secret]>,
     /// The generation in use.
     pub generations: Generations,
@@ -207,22 +209,23 @@ impl MKeyPolicy {
         }
     }
 
-    /// The secret that keys are derived from; `None` unless each port has its own key.
+    /// The secret from which keys are derived; `None` unless each port has its own key.
     pub fn secret(&self) -> Option<&Secret> {
         self.secrets.first().filter(|_| self.per_port)
     }
 
-    /// Whether every port shall hold the one key, and none may hold another from before.
+    /// Whether every port is planned to hold the one key, and none may hold another key from
+    /// before.
     pub fn is_uniform(&self) -> bool {
         self.secrets.is_empty() && self.foreign.by_port.is_empty()
     }
 
-    /// Whether ports shall hold any key.
+    /// Whether ports are planned to hold any key.
     pub fn protects(&self) -> bool {
         self.one != 0 || self.secret().is_some()
     }
 
-    /// The key that a port shall hold; 0 for none.
+    /// The planned key of a port; 0 for none.
     pub fn planned(&self, holder: KeyHolder) -> u64 {
         match self.secret() {
             Some(secret) => secret.m_key(self.generations.of(holder.is_switch), holder.port),
@@ -230,8 +233,8 @@ impl MKeyPolicy {
         }
     }
 
-    /// The keys that a port may hold, without duplicates, the likeliest first. None is zero,
-    /// because a port without a key accepts any.
+    /// The keys that a port may hold, without duplicates, the most likely first. No key is zero,
+    /// because a port without a key accepts any key.
     pub fn candidates(&self, holder: KeyHolder) -> Vec<u64> {
         let mut keys = vec![self.planned(holder)];
         let own = self.generations.of(holder.is_switch);
@@ -264,8 +267,8 @@ impl MKeyPolicy {
         seen
     }
 
-    /// The key of a switch before the last fence, or of a host's port as if that were fenced, too;
-    /// `None` if there was no fence.
+    /// The key of a switch before the last fence, or the key that a host's port would have after
+    /// it; `None` if there was no fence.
     fn before_fence(&self, holder: KeyHolder) -> Option<u64> {
         let other = self.generations.of(!holder.is_switch);
         let is_fenced = other != self.generations.of(holder.is_switch);
@@ -273,7 +276,7 @@ impl MKeyPolicy {
         Some(secret.m_key(other, holder.port))
     }
 
-    /// The keys of a port in the generations after its own, up to `AHEAD` after all of those in
+    /// The keys of a port in the generations after its own, up to `AHEAD` after the highest one in
     /// use. A fence skips the generation that another manager may have begun to use.
     pub fn later(&self, holder: KeyHolder) -> Vec<u64> {
         let first = self.generations.of(holder.is_switch).saturating_add(1);
@@ -288,8 +291,8 @@ impl MKeyPolicy {
             .collect()
     }
 
-    /// The generation, later than those in use, in which a port holds `key`: another manager has
-    /// rotated keys. `None` if there is none.
+    /// The generation in which a port holds `key`, if this generation is later than the generation
+    /// in use because another manager has rotated keys. `None` if there is no such generation.
     pub fn ahead(&self, holder: KeyHolder, key: u64) -> Option<u64> {
         let secret = self.secret()?;
         let own = self.generations.of(holder.is_switch);
@@ -300,7 +303,7 @@ impl MKeyPolicy {
 }
 
 impl fmt::Debug for MKeyPolicy {
-    /// Formats without keys.
+    /// Formats the policy without secret keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MKeyPolicy")
             .field("has_one", &(self.one != 0))

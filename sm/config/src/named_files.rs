@@ -1,8 +1,8 @@
 //! Checks of the files that a configuration names.
 //!
 //! `rsm check-config`, `rsm migrate`, the start and a reload use the same table, so that all four
-//! report the same. A file that is missing, cannot be read, or defines nothing is always reported:
-//! most of these files restrict what hosts may do.
+//! report the same findings. A file that is missing, cannot be read, or defines nothing is always
+//! reported, because most of these files restrict the rights of hosts.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use super::{
 /// Checks the text of a file.
 type Check = fn(&Path, &str) -> Vec<ConfigFinding>;
 
-/// The findings of a file that was read, or why it could not be.
+/// The findings about a file that was read, or the reason why it could not be read.
 type Read = Result<Vec<ConfigFinding>, ConfigError>;
 
 /// Adds the findings about every file that the configuration names.
@@ -35,8 +35,8 @@ pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<Conf
     findings
 }
 
-/// Warnings and notes about the files that make the policy of a plan. Files of forwarding tables
-/// are not among them: they can be as large as memory, and their reader reports only errors.
+/// Warnings and notes about the files that define the policy of a plan. Files of forwarding tables
+/// are omitted: they can be as large as memory, and their reader reports only errors.
 ///
 /// # Errors
 ///
@@ -136,9 +136,9 @@ fn of_policy(config: &Config) -> Vec<ConfigFinding> {
     findings
 }
 
-/// Findings about files of access and of the shared store, which rsm reads at other times than
-/// those of the policy. If a file of access is missing, access is restricted and the fabric is
-/// managed all the same: a warning. Without a file of the store, rsm does not start.
+/// Findings about files of access and of the shared store, which rsm reads at other times than the
+/// files of the policy. A missing file of access is a warning: access is restricted, and the fabric
+/// is managed. If a file of the store is missing, rsm does not start.
 fn of_access(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";
@@ -155,6 +155,7 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
         (&api.tls_certificate, "tls_certificate", NO_TLS),
         (&api.tls_key, "tls_key", NO_TLS),
         (&api.tls_client_ca, "tls_client_ca", NO_TLS),
+        (&api.tls_client_crl, "tls_client_crl", NO_TLS),
         (
             &http.ufm_tokens_file,
             "ufm_tokens_file",
@@ -191,7 +192,8 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
     unusable.chain(of_headers(config)).collect()
 }
 
-/// Findings about files of headers. Without one of them events wait, and the fabric is managed.
+/// Findings about files of headers. If such a file is missing, events wait, and the fabric is
+/// managed.
 fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     let notify = &config.notify;
     let files = [
@@ -209,7 +211,7 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     findings
 }
 
-/// The findings about a file that `key` names; if it cannot be read, the finding that says so.
+/// The findings about a file that `key` names, or the finding that the file cannot be read.
 fn told(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
     match read {
         Ok(findings) | Err(ConfigError::Invalid { findings }) => findings,
@@ -237,7 +239,7 @@ mod tests {
     use super::super::{FileKind, check};
     use super::*;
 
-    /// Keys that name a file or folder which rsm itself creates.
+    /// Keys that name a file or folder that rsm itself creates.
     const MADE: [(&str, &str); 4] = [
         ("api", "socket"),
         ("dump", "dir"),
@@ -276,7 +278,7 @@ mod tests {
         fs::write(&empty, "").unwrap();
         fs::create_dir(&folder).unwrap();
         assert!(named().len() >= 25, "{:?}", named());
-        // Names are for operators, and a map may be empty.
+        // Names only serve operators, and a map may be empty.
         let map = ("names", "file");
         let of_access = ["roles_file", "jwks_file", "ufm_tokens_file"];
         for (section, key) in named() {

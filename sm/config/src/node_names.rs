@@ -1,5 +1,5 @@
-//! Parser of a map of node names in the format of OpenSM and infiniband-diags: on each line a node
-//! GUID and a name in double quotes. `#` begins a comment; text after the name is one as well.
+//! Parser of a map of node names in the format of OpenSM and infiniband-diags: each line has a node
+//! GUID and a name in double quotes. `#` begins a comment, and text after the name is a comment.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 use super::text_file::read_text;
 use super::text_file::unread;
 
-/// Bound of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
+/// Maximum length of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
 
-/// Parses the file; returns the names and the findings. A line in error is a warning: its node
+/// Parses the file. Returns the names and the findings. A line in error is a warning: its node
 /// keeps its NodeDescription.
 pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
@@ -29,7 +29,7 @@ pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFindin
         let (guid, name) = match entry(content) {
             Ok(entry) => entry,
             Err(expected) => {
-                // A line may be of any length; the finding shows its beginning.
+                // A line may have any length; the finding shows its beginning.
                 let shown: String = content.chars().take(60).collect();
                 let found = format!("`{}`", shown.escape_debug());
                 findings.at(text, at, ConfigSeverity::Warning, found, expected);
@@ -71,8 +71,8 @@ fn entry(line: &str) -> Result<(Guid, &str), &'static str> {
     Ok((guid, name))
 }
 
-/// Reads the file that `names.file` names. If it cannot be read, that is a warning, and every node
-/// keeps its NodeDescription: names serve operators only, and are no reason to leave a subnet
+/// Reads the file that `names.file` names. A file that cannot be read is a warning, and every node
+/// keeps its NodeDescription: names serve only operators, and are no reason to leave a subnet
 /// unmanaged.
 pub fn load_node_names(file: &Path) -> (NodeNames, Vec<ConfigFinding>) {
     match read_text(file) {

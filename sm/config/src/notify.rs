@@ -1,5 +1,5 @@
 //! Types of section `notify`: addresses of receivers, filters, and files of headers. No finding
-//! shows a header's value.
+//! shows the value of a header.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -26,15 +26,15 @@ impl EventKinds {
         "operator",
     ];
 
-    /// Whether the kind with this name is among them.
+    /// Whether the list contains the kind with this name.
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains(&name)
     }
 }
 
 impl Default for EventKinds {
-    /// The kinds of which each event matters by itself. Ports, routes and convergences change with
-    /// every repair.
+    /// The kinds whose single events matter. Ports, routes and convergences, by contrast, change
+    /// with every repair.
     fn default() -> EventKinds {
         EventKinds(vec!["manager", "node", "link", "finding", "operator"])
     }
@@ -53,7 +53,7 @@ impl Value for EventKinds {
         let words = words.filter(|word| !word.is_empty());
         let known = |word: &str| EventKinds::ALL.into_iter().find(|&kind| kind == word);
         let kinds: Option<Vec<_>> = words.map(known).collect();
-        // An empty list would send nothing, which the address says already.
+        // An empty list would send nothing; the operator omits the address for that.
         let kinds = kinds.filter(|kinds| !kinds.is_empty());
         *self = EventKinds(kinds.ok_or(InvalidValue)?);
         Ok(())
@@ -64,7 +64,7 @@ impl Value for EventKinds {
     }
 }
 
-/// Address of a server that speaks HTTP. Shown without its path, which may be a secret.
+/// Address of an HTTP server. Shown without its path, which may be a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpUrl {
     /// Whether the connection is TLS.
@@ -78,8 +78,8 @@ pub struct HttpUrl {
 }
 
 impl HttpUrl {
-    /// Parses `http://HOST[:PORT][/PATH]`, also with `https`; `None` for another form, and for a
-    /// user or password, which belong in a file.
+    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`. `None` for any other form, and
+    /// for a URL with a user or password, because these belong in a file.
     pub fn parse(text: &str) -> Option<HttpUrl> {
         let (scheme, rest) = text.split_once("://")?;
         let (tls, default_port) = match scheme {
@@ -107,7 +107,7 @@ impl HttpUrl {
         })
     }
 
-    /// Host and port, as a request states them.
+    /// Host and port in the form of a request.
     pub fn authority(&self) -> String {
         authority(&self.host, self.port)
     }
@@ -127,7 +127,7 @@ impl fmt::Debug for HttpUrl {
     }
 }
 
-/// Splits `HOST:PORT`, where the host may be an IPv6 address in brackets.
+/// Splits `HOST:PORT`. The host may be an IPv6 address in brackets.
 fn host_and_port(text: &str, default_port: Option<u16>) -> Option<(String, u16)> {
     let is_split = !text.ends_with(']');
     let split = text.rsplit_once(':').filter(|_| is_split);
@@ -191,8 +191,8 @@ pub enum SyslogAddress {
 }
 
 impl SyslogAddress {
-    /// Parses `udp://HOST:PORT`, `tcp://HOST:PORT` or `unix:/PATH`; the port is 514 if none is
-    /// given. `None` for another form.
+    /// Parses `udp://HOST:PORT`, `tcp://HOST:PORT` or `unix:/PATH`. The default port is 514. `None`
+    /// for any other form.
     pub fn parse(text: &str) -> Option<SyslogAddress> {
         const PORT: u16 = 514;
         if let Some(path) = text.strip_prefix("unix:") {
@@ -240,7 +240,7 @@ impl Value for Option<SyslogAddress> {
     }
 }
 
-/// Most headers in a file.
+/// Maximum number of headers in a file.
 const HEADERS_MAX: usize = 32;
 
 /// Headers that belong to the transport, in lower case.
@@ -255,13 +255,13 @@ const OF_TRANSPORT: [&str; 8] = [
     "upgrade",
 ];
 
-/// Reads a file of headers: on each line a name, a colon and a value; `#` at its beginning makes a
-/// line a comment. Names come in lower case.
+/// Reads a file of headers: each line has a name, a colon and a value; a line that begins with `#`
+/// is a comment. Returns names in lower case.
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, has any error or no header, or can be read by others than its
-/// owner.
+/// Fails if the file cannot be read, has any error or no header, or is readable by users other than
+/// its owner.
 pub fn load_headers(file: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let text = read_text(file)?;
     let (headers, mut findings) = parse_headers(file, &text);

@@ -1,5 +1,5 @@
-//! Parser of routes to other subnets in OpenSM's format: on each line a subnet prefix and the GUID
-//! of a router's port in this subnet, `*` for any; `#` begins a comment.
+//! Parser of routes to other subnets in OpenSM's format: each line has a subnet prefix and the port
+//! GUID of a router in this subnet, with `*` for any; `#` begins a comment.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use rsm_ids::Guid;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 
-/// The routers of this subnet that lead to other subnets. The first line that matches counts.
+/// The routers of this subnet that lead to other subnets. The first matching line counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PrefixRoutes {
     routes: Vec<PrefixRoute>,
@@ -17,7 +17,7 @@ pub struct PrefixRoutes {
 /// A line of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PrefixRoute {
-    /// Subnet prefix; `None` for any.
+    /// Subnet prefix; `None` for any prefix.
     prefix: Option<u64>,
     /// Port GUID of the router; `None` for any router.
     router: Option<Guid>,
@@ -51,8 +51,8 @@ impl PrefixRoutes {
     }
 }
 
-/// Parses the file; returns the routes and the findings. The routes may be used only if no finding
-/// is an error: paths would lead to the router of a later line.
+/// Parses the file. Returns the routes and the findings. The routes are usable only if no finding
+/// is an error: otherwise paths would lead to the router of a later line.
 pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut routes = PrefixRoutes::default();
@@ -98,7 +98,7 @@ fn route(words: &[&str]) -> Option<PrefixRoute> {
     };
     let any_or = |word: &str| match word {
         "*" => Some(None),
-        // As in OpenSM, zero means any as well.
+        // Zero means any prefix or router, as in OpenSM.
         word => number(word).map(|number| Some(number).filter(|&number| number != 0)),
     };
     Some(PrefixRoute {

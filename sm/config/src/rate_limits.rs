@@ -9,7 +9,7 @@
 //! 0x0002c90000000025 = 5:slow, 7:slow
 //! ```
 //!
-//! Rates are in Mb/s. 0, and a service level that a rule omits, is without limit. Rule `default`
+//! Rates are in Mb/s. 0, and a service level that a rule omits, means no limit. Rule `default`
 //! applies to GUIDs without a rule. Rules about groups of ports are errors: they refer to a file of
 //! another format, which rsm does not read.
 
@@ -23,7 +23,7 @@ use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 use super::value::digits;
 
-/// Limit of each service level in Mb/s; 0 for none.
+/// Limit of each service level in Mb/s; 0 for no limit.
 pub type LevelLimits = [u32; QosConfigSl::LEVELS];
 
 /// Rate limits of ports and virtual ports.
@@ -66,14 +66,14 @@ struct Reading<'a> {
     has_default: bool,
 }
 
-/// Texts of errors about lines that cannot be parsed.
+/// Expected forms, for errors about lines that cannot be parsed.
 const EXPECTED_SECTION: &str = "expected BW_NAMES or BW_RULES before anything else";
 const EXPECTED_NAME: &str = "expected a name, = and a rate in Mb/s, 0 to 1048575";
 const EXPECTED_RULE: &str =
     "expected a GUID or default, =, and service levels with names of rates: 5:slow, 7:fast";
 
-/// Parses the file; returns the limits and the findings. The limits may be used only if no finding
-/// is an error: a port would send without its limit.
+/// Parses the file. Returns the limits and the findings. The limits are usable only if no finding
+/// is an error: otherwise a port would send without its limit.
 pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut reading = Reading::default();
@@ -194,7 +194,7 @@ mod tests {
         (limits, findings.len())
     }
 
-    /// The examples are from UFM's manual.
+    /// The examples are taken from UFM's manual.
     #[test]
     fn rules_give_service_levels_of_guids_rates() {
         let text = "# of the manual\nBW_NAMES\nMy_bandwidth = 50\nfast=1048575\n\nBW_RULES\n\

@@ -18,7 +18,7 @@ const DIGITS: usize = 16;
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, has any error, or can be read by others than its owner.
+/// Fails if the file cannot be read, has any error, or is readable by users other than its owner.
 pub fn load_sa_key(file: &Path) -> Result<u64, ConfigError> {
     let text = read_text(file)?;
     let (key, mut findings) = parse(file, &text);
@@ -65,7 +65,7 @@ fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
 }
 
 impl Config {
-    /// Sets the file with the SA's key to the one in the folder of the configuration `file`, if it
+    /// Sets the file of the SA's key to the file in the folder of the configuration `file`, if that
     /// exists and the configuration names no key.
     pub(super) fn find_sa_key(&mut self, file: &Path) {
         let beside: PathBuf = file.with_file_name(SA_KEY_FILE);
@@ -76,7 +76,7 @@ impl Config {
 }
 
 impl SmConfig {
-    /// The key of requests that the SA trusts; `None` if it trusts no request.
+    /// The key of trusted requests to the SA; `None` if the SA trusts no request.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl SmConfig {
         self.sa_key_file.is_some() || self.sa_key.is_some_and(own)
     }
 
-    /// The fault of `sa_key`, if others know that key.
+    /// The fault of `sa_key`, if that key is publicly known; `None` otherwise.
     pub(super) fn known_sa_key(&self) -> Option<&'static str> {
         self.why_known(self.sa_key?)
     }

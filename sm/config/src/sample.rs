@@ -9,7 +9,7 @@ pub struct SectionReference {
     pub name: &'static str,
     /// The subject.
     pub about: &'static str,
-    /// The keys in their order.
+    /// The keys in order.
     pub keys: Vec<KeyReference>,
 }
 
@@ -19,15 +19,15 @@ pub struct KeyReference {
     pub name: &'static str,
     /// The effect, line by line.
     pub doc: Vec<&'static str>,
-    /// The values that the key takes, in words.
+    /// The accepted values, in words.
     pub takes: String,
-    /// The default as TOML; `None` where the key is not set by default.
+    /// The default as TOML; `None` if the key is not set by default.
     pub default: Option<String>,
     /// A value as TOML, for a key that is not set by default.
     pub example: &'static str,
-    /// The key of OpenSM that has the same effect.
+    /// OpenSM's key with the same effect; `None` if there is none.
     pub opensm: Option<&'static str>,
-    /// When a change takes effect.
+    /// Time at which a change takes effect.
     pub applies: Applies,
 }
 

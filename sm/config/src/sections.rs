@@ -1,6 +1,6 @@
 //! The macro with which [`schema`](super::schema) declares its sections and keys.
 
-/// Kind of a key: its own, or that of its type.
+/// Kind of a key: stated with the key, or that of its type.
 macro_rules! kind {
     ($type:ty) => {
         <$type as Takes>::KIND
@@ -10,7 +10,7 @@ macro_rules! kind {
     };
 }
 
-/// OpenSM's name for a key, if it has one.
+/// OpenSM's name of a key, if it has one.
 macro_rules! opensm {
     () => {
         None
@@ -20,7 +20,7 @@ macro_rules! opensm {
     };
 }
 
-/// When a change of the key takes effect.
+/// Time at which a change of the key takes effect.
 macro_rules! applies {
     () => {
         Applies::OnReload
@@ -30,11 +30,11 @@ macro_rules! applies {
     };
 }
 
-/// Declares the sections and their keys. Each key has text for the operator and for readers of the
-/// code, name, type and default; then, if needed, a range of numbers, an example if it is not set
-/// by default, OpenSM's name with the conversion of its values, and `at start` if a change takes
-/// effect only at the next start. Fields under `without a key` belong to the section, and have no
-/// key of that name in files.
+/// Declares the sections and their keys. Each key has a text, for operators and for readers of the
+/// code, a name, a type and a default. If necessary, it also has a range of numbers, an example if
+/// it is not set by default, OpenSM's name with the conversion of its values, and `at start` if a
+/// change takes effect only at the next start. Fields under `without a key` belong to the section,
+/// but no key in files sets them.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]
@@ -52,8 +52,8 @@ macro_rules! sections {
             $unwritten:ident: $unwritten_type:ty = $unwritten_default:expr;
         )+})?
     )+) => {
-        /// All settings of an operator. Meaning, range and unit of each field are also in
-        /// [`Config::sample`], which is generated from the same table that parses a file.
+        /// All settings of an operator. [`Config::sample`], generated from the table that also
+        /// parses files, states meaning, range and unit of each field as well.
         #[derive(Clone, Debug, PartialEq, Eq, Default)]
         pub struct Config {
             $(#[doc = $about] pub $section: $Section,)+

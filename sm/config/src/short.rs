@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use super::Config;
 use super::schema::{SECTIONS, fields};
 
-/// Where the keys of a configuration got their values, such as `opensm.conf:12`.
+/// Origins of the values of a configuration's keys, such as `opensm.conf:12`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyOrigins {
     by_key: BTreeMap<(&'static str, &'static str), String>,
 }
 
 impl KeyOrigins {
-    /// Records `place` as the origin of `section.key`, in place of an earlier one.
+    /// Records `place` as the origin of `section.key`, and replaces an earlier origin.
     pub fn set(&mut self, section: &'static str, key: &'static str, place: String) {
         self.by_key.insert((section, key), place);
     }

@@ -2,11 +2,11 @@
 
 use strsim::levenshtein;
 
-/// Characters of a word above which it is no misspelling; comparing it with every name would take
-/// long.
+/// Number of characters above which a word is not compared: such a word is no misspelling, and a
+/// comparison with every name would take long.
 const COMPARED: usize = 64;
 
-/// The name that was probably meant; `None` if no name is close enough.
+/// The name that was probably intended; `None` if no name is close enough.
 pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if given.len() > COMPARED {
         return None;
@@ -14,7 +14,8 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
     let most = |name: &str| name.len().max(given.len()) / 3;
     let letters = given.chars().count();
     let near = names
-        // The edit distance, which takes longer, is at least the difference of the lengths.
+        // The edit distance, which takes longer to compute, is at least the difference of the
+        // lengths.
         .filter(|name| name.chars().count().abs_diff(letters) <= most(name))
         .map(|name| (levenshtein(given, name), name))
         .filter(|(distance, name)| *distance <= most(name))
@@ -22,7 +23,7 @@ pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> 
     near.map(|(_, name)| name)
 }
 
-/// Lists the valid words, the one that was probably meant first.
+/// Lists the valid words, beginning with the one that was probably intended.
 pub(super) fn one_of(given: &str, names: &[&str]) -> String {
     match nearest(given, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`? There are {}", names.join(", ")),

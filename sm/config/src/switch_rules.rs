@@ -1,5 +1,5 @@
-//! Parsers of the files of rules about switches and ports for engines, in OpenSM's formats: a GUID
-//! on each line with its values; `#` begins a comment.
+//! Parsers of the files of rules about switches and ports for engines, in OpenSM's formats: each
+//! line has a GUID with its values; `#` begins a comment.
 //!
 //! | file | on each line |
 //! |---|---|
@@ -20,7 +20,7 @@ use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 
-/// The content of a file and the findings. The content may be used only if no finding is an error.
+/// The content of a file and the findings. The content is usable only if no finding is an error.
 type Read<T> = (T, Vec<ConfigFinding>);
 
 /// A word of a line, with its byte offset in the text.
@@ -44,8 +44,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Passes the words of each line to `take`, which fails with the faulty word and what was
-    /// expected there.
+    /// Passes the words of each line to `take`, which fails with the faulty word and the expected
+    /// text.
     pub(super) fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
         let text = self.text;
         for line in text.lines() {
@@ -68,7 +68,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The findings, with one more if the file has no usable line.
+    /// The findings, including one more if the file has no usable line.
     pub(super) fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
         if is_empty {
             let severity = ConfigSeverity::Warning;
@@ -79,7 +79,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// A faulty word, its severity, and what was expected.
+/// A faulty word, its severity, and the expected text.
 pub(super) type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
 
 const TWICE: &str = "it is there before, with another value";
@@ -95,7 +95,7 @@ pub(super) fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
     guid.filter(|guid| !guid.is_zero()).ok_or(error(word, GUID))
 }
 
-/// Parses the port of a switch, from its GUID and the word after that.
+/// Parses the port of a switch: its GUID, followed by a port number.
 fn port<'a>(words: &[Word<'a>]) -> Result<(Guid, PortNum), Mistake<'a>> {
     const EXPECTED: &str = "expected the number of a port after the GUID, 1 to 254";
     let guid = guid(words[0])?;
@@ -119,8 +119,8 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
     }
 }
 
-/// Parses how many hops the hop out of each port counts as. Values above [`SwitchRules::MOST_HOPS`]
-/// are reduced to that, with a warning.
+/// Parses the number of hops that the hop out of each port counts as. Values above
+/// [`SwitchRules::MOST_HOPS`] are reduced to it, with a warning.
 pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNum), u8>> {
     const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
     const CUT: &str = "it counts as 40: more would leave no cost for paths over several such hops";
@@ -145,7 +145,7 @@ pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNu
     (hops, findings)
 }
 
-/// Parses the ports whose load does not count.
+/// Parses the ports whose load engines do not count.
 pub fn parse_uncounted_ports(file: &Path, text: &str) -> Read<BTreeSet<(Guid, PortNum)>> {
     let mut lines = Lines::new(file, text);
     let mut ports = BTreeSet::new();
@@ -172,7 +172,7 @@ pub fn parse_switch_ids(file: &Path, text: &str) -> Read<BTreeMap<Guid, u64>> {
     (ids, findings)
 }
 
-/// Parses the order of ports: numbers from 0 on, in the order of the file.
+/// Parses the order of ports: each port gets a number, from 0 on, in the order of the file.
 pub fn parse_port_order(file: &Path, text: &str) -> Read<Numbers> {
     let mut lines = Lines::new(file, text);
     let mut order = Numbers::new();

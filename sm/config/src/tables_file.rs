@@ -7,8 +7,8 @@ use rsm_routing::lfts::{self, Dump};
 use super::finding::{ConfigFinding, ConfigSeverity};
 use super::text_file::ConfigError;
 
-/// Bound of a file of forwarding tables in bytes; OpenSM's dump of 3,456 hosts and 720 switches has
-/// a quarter of it.
+/// Maximum size of a file of forwarding tables in bytes, four times OpenSM's dump of 3,456 hosts
+/// and 720 switches.
 const TABLES_MAX: u64 = 1 << 30;
 
 /// Reads a file of forwarding tables; [`lfts`] describes its formats.

@@ -1,4 +1,5 @@
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -46,7 +47,8 @@ fn examples_of_unset_keys_can_be_set() {
     assert_eq!(config.dump.dir, Some("/var/log/rsm".into()));
 }
 
-/// The configuration that packages install, with its keys in comments as keys where `all` is set.
+/// The configuration that packages install; if `all` is true, with the keys in its comments as
+/// keys.
 fn packaged(all: bool) -> Config {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/rsm.toml");
     let text = fs::read_to_string(file).unwrap();
@@ -107,7 +109,8 @@ fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
         for value in [min, max] {
             let mut config = match parse(&set(u128::from(value))) {
                 Ok(loaded) => loaded.config,
-                // Only a contradiction to another key's default may refuse an end of a range.
+                // A value at the end of a range may be refused only if it contradicts another key's
+                // default.
                 Err(_) if field.key.starts_with("timeout_") => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -324,7 +327,7 @@ fn a_file_that_is_no_text_is_refused() {
         );
         assert!(text.starts_with(&place), "{text}");
     }
-    // For a file that the configuration names, the error states its place once.
+    // For a file that the configuration names, the error states the place once.
     let partitions = dir.path().join("partitions.conf");
     fs::write(
         &partitions,
@@ -366,7 +369,7 @@ proptest! {
     }
 }
 
-/// docs/guards.md says of every key what it can do and what guards it.
+/// `docs/guards.md` lists every key with its power and its guards.
 #[test]
 fn every_key_is_in_the_page_of_guards() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guards.md");
@@ -409,4 +412,37 @@ fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
         "{text}"
     );
     assert_eq!(parse("[lids]\nreassign = false\n").unwrap().findings, []);
+}
+
+#[test]
+fn hosts_are_isolated_only_where_each_port_has_an_m_key_of_its_own() {
+    let isolate = "[health]\nhostile_hosts = \"isolate\"\n";
+    let [error] = &errors(isolate)[..] else {
+        panic!("{:?}", errors(isolate));
+    };
+    assert!(error.contains("without M_Keys per port"), "{error}");
+    let keys = "[sm]\nm_keys = \"per-port\"\nm_key_secret_file = \"/etc/rsm/m-key-secret\"\n";
+    let loaded = parse(&format!("{keys}{isolate}")).unwrap();
+    assert_eq!(loaded.config.health.hostile_hosts, HostileHosts::Isolate);
+    let default = parse("").unwrap().config.health.hostile_hosts;
+    assert_eq!(default, HostileHosts::Report);
+}
+
+#[test]
+fn proxies_are_addresses_and_want_roles() {
+    let loaded = parse("[http]\nproxies = \"10.0.0.5, ::ffff:10.0.0.6\"\n").unwrap();
+    let wanted: [IpAddr; 2] = ["10.0.0.5", "10.0.0.6"].map(|address| address.parse().unwrap());
+    assert_eq!(loaded.config.http.proxies, wanted);
+    let warned = loaded
+        .findings
+        .iter()
+        .any(|one| one.found.contains("without roles_file"));
+    assert!(warned, "{:?}", loaded.findings);
+    for wrong in ["\"\"", "\"10.0.0.5/24\"", "\"proxy.example\"", "5"] {
+        assert_eq!(
+            errors(&format!("[http]\nproxies = {wrong}\n")).len(),
+            1,
+            "{wrong}"
+        );
+    }
 }

@@ -1,4 +1,4 @@
-//! Reads text files of bounded size, and says why rsm does not use one.
+//! Reads text files of bounded size, and reports why rsm does not use a file.
 
 use std::error::Error as _;
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use super::FileKind;
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Bound of a file in bytes. A `guid2lid` of a full subnet has two megabytes.
+/// Maximum size of a file in bytes. A `guid2lid` of a full subnet takes two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
 
 /// Permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Why rsm does not use a file, not even in part.
+/// Reason why rsm does not use a file, not even in part.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file could not be read.
@@ -32,7 +32,7 @@ pub enum ConfigError {
     NotText {
         /// The file.
         path: PathBuf,
-        /// Why it is not text.
+        /// Reason for which the file is not text.
         reason: NotText,
     },
     /// The file is of a kind that is not a configuration.
@@ -51,7 +51,7 @@ pub enum ConfigError {
     },
 }
 
-/// Why rsm does not accept a file as text.
+/// Reason why rsm does not accept a file as text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
     /// The text is longer than any configuration.
@@ -82,7 +82,7 @@ fn lines(findings: &[ConfigFinding]) -> String {
         .join("\n")
 }
 
-/// Whether the file could not be read because it does not exist.
+/// Whether the error is that the file does not exist.
 pub(super) fn is_missing(error: &ConfigError) -> bool {
     matches!(error, ConfigError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -105,7 +105,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     }
     String::from_utf8(bytes).map_err(|error| {
         let (before, rest) = error.as_bytes().split_at(error.utf8_error().valid_up_to());
-        // Everything before the first invalid byte is text.
+        // The bytes before the first invalid one are text.
         let before = String::from_utf8_lossy(before);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
         not_text(NotText::Byte {
@@ -116,7 +116,7 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// The finding about a file that cannot be read; it points at the invalid byte if there is one.
+/// The finding about a file that cannot be read. It points at the invalid byte, if there is one.
 pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
     if let ConfigError::NotText {
         reason: NotText::Byte { line, column, byte },
@@ -147,10 +147,12 @@ pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> Config
     }
 }
 
-/// The error that others than the owner can read a secret `file`, if they can; `why` says why they
-/// must not.
+/// The error that users other than the owner can read a secret `file`, if they can; `why` says why
+/// they must not.
 ///
 /// # Errors
+///
+/// Fails if the file no longer exists.
 ///
 /// Fails if the file no longer exists.
 pub(super) fn access_of_others(

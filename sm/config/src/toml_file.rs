@@ -13,9 +13,9 @@ use super::known_key::OPENS_NOTHING;
 use super::schema::{ConfigKey, SECTIONS, field, fields};
 use super::suggest::one_of;
 use super::value::Given;
-use super::{Config, MKeyMode, StoreBackend, opensm};
+use super::{Config, HostileHosts, MKeyMode, StoreBackend, opensm};
 
-/// Parses `text`. The configuration may be used only if no finding is an error.
+/// Parses `text`. The configuration is usable only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     if let Some(finding) = opensm_in_toml(file, text) {
         return (Config::default(), vec![finding]);
@@ -36,7 +36,7 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     (reader.config, reader.findings.finish())
 }
 
-/// The error about an `opensm.conf` with the name of a TOML file: TOML's errors about its lines
+/// The error about an `opensm.conf` that has the name of a TOML file: TOML's errors about its lines
 /// would not say what is wrong.
 fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
@@ -136,7 +136,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks values against each other.
+    /// Checks values of several keys against each other.
     fn together(&mut self) {
         let sweep = &self.config.sweep;
         let (floor, initial, ceiling) = (
@@ -197,9 +197,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns that the tables of section qos have no effect while it is off.
+    /// Warns that the tables of section qos have no effect while the section is off.
     fn check_qos(&mut self) {
-        /// Keys of the section that have an effect all the same.
+        /// Keys of the section that have an effect even then.
         const OTHERS: [&str; 3] = ["enabled", "optimized_sl2vl", "rate_limits_file"];
         let mut idle = self.places.iter().filter(|(section, key, _)| {
             *section == "qos" && !OTHERS.contains(key) && !self.config.qos.enabled
@@ -227,15 +227,28 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that keys of ports have a secret, and that cables of a table have the table.
+    /// Checks that keys per port have a secret, and that the file of cables comes with a table of
+    /// keys.
     fn check_m_keys(&mut self) {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
         let lacks_table = sm.m_key_neighbors_file.is_some() && sm.m_key_table_file.is_none();
+        let isolates_without_keys = sm.m_keys != MKeyMode::PerPort
+            && self.config.health.hostile_hosts == HostileHosts::Isolate;
         if lacks_secret {
             let offset = self.place("sm", &["m_keys"]);
             let expected = "expected m_key_secret_file as well";
             self.error(offset, "M_Keys per port without a secret", expected);
+        }
+        if isolates_without_keys {
+            let offset = self.place("health", &["hostile_hosts"]);
+            let expected = "expected m_keys = \"per-port\" in section [sm]: without it a host takes the LID of another one, \
+                            which is then isolated";
+            self.error(
+                offset,
+                "hostile_hosts = \"isolate\" without M_Keys per port",
+                expected,
+            );
         }
         if lacks_table {
             let offset = self.place("sm", &["m_key_neighbors_file"]);
@@ -244,7 +257,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the SA has only one key, which others do not know.
+    /// Checks that the SA has only one key, which is not publicly known.
     fn check_sa_key(&mut self) {
         let sm = &self.config.sm;
         let known = sm.known_sa_key();
@@ -258,8 +271,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are
-    /// encrypted.
+    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are sent
+    /// only encrypted.
     fn check_http(&mut self) {
         let (http, api) = (self.config.http.clone(), self.config.api.clone());
         if http.tls && (api.tls_certificate.is_none() || api.tls_key.is_none()) {
@@ -275,12 +288,18 @@ impl Reader<'_> {
         let is_open = http
             .listen
             .is_some_and(|address| !address.ip().is_loopback());
-        if is_open {
+        if is_open && http.proxies.is_empty() {
             // The page has no users: TLS only encrypts it.
             let offset = self.place("http", &["listen"]);
             let found = "listen at an address that others can reach";
-            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: listen at 127.0.0.1 behind a \
-                            proxy that asks for users, or in a network of management hosts alone";
+            let expected = "any client there reads all nodes, routes, partitions and GPU hosts: name a proxy that asks for \
+                            users (proxies), or listen at 127.0.0.1 or in a network of management hosts alone";
+            self.warning(offset, found, expected);
+        }
+        if !http.proxies.is_empty() && self.config.api.roles_file.is_none() {
+            let offset = self.place("http", &["proxies"]);
+            let found = "proxies without roles_file in section [api]";
+            let expected = "no user has a role, and the page shows nothing: name a file with lines `user NAME read`";
             self.warning(offset, found, expected);
         }
         if http.ufm && is_open && !http.tls {
@@ -291,7 +310,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that TLS has both files, and that client certificates have TLS.
+    /// Checks that TLS has both its files, and that client certificates are only used with TLS.
     fn check_tls(&mut self) {
         let api = &self.config.api;
         let (certificate, key) = (api.tls_certificate.is_some(), api.tls_key.is_some());
@@ -305,6 +324,10 @@ impl Reader<'_> {
             let offset = self.place("api", &["tls_client_ca"]);
             let found = "tls_client_ca without tls_certificate and tls_key".to_owned();
             self.error(offset, found, "expected all three, or none");
+        } else if api.tls_client_crl.is_some() && !has_client_ca {
+            let offset = self.place("api", &["tls_client_crl"]);
+            let found = "tls_client_crl without tls_client_ca".to_owned();
+            self.error(offset, found, "expected the CAs of these lists as well");
         }
     }
 

@@ -9,7 +9,7 @@
 //! | `next_seed` | what follows is another seed |
 //! | `portgroup_max_ports`, `port_order`, `max_changes` | of no use here |
 //!
-//! Words after those that a line needs are ignored, as in OpenSM.
+//! Words after those that a line requires are ignored, as in OpenSM.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ use super::text_file::{ConfigError, read_text};
 /// Letters of the dimensions.
 const AXES: [char; 3] = ['x', 'y', 'z'];
 
-/// Bound of a dimension's size: the number of LIDs in a subnet.
+/// Maximum size of a dimension: the number of LIDs in a subnet.
 const MAX_SIZE: u64 = 49_151;
 
 const SHAPE: &str = "expected `torus` or `mesh` with three sizes before anything else";
@@ -43,15 +43,15 @@ const UNUSED: &str = "not needed here: rsm takes any number of parallel cables, 
                       them by their load";
 const NO_SEED: &str = "expected a seed, such as `xp_link GUID GUID`: without one rsm chooses directions and datelines";
 
-/// The layout, as far as it is parsed.
+/// The layout parsed so far.
 #[derive(Default)]
 struct Reader {
     layout: TorusLayout,
-    /// The seed that the present lines describe.
+    /// The seed that the current lines describe.
     seed: Option<LayoutSeed>,
 }
 
-/// Parses the file. The result may be used only if no finding is an error.
+/// Parses the file. The layout is usable only if no finding is an error.
 pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFinding>) {
     let mut lines = Lines::new(file, text);
     let mut reader = Reader::default();
@@ -180,7 +180,7 @@ impl Reader {
     }
 }
 
-/// The dimension of a keyword, and the keyword without it.
+/// The dimension that a keyword names, and the rest of the keyword.
 fn axis(keyword: &str) -> Option<(usize, &str)> {
     let mut letters = keyword.chars();
     let letter = letters.next()?;

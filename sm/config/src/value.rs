@@ -1,14 +1,14 @@
-//! Values of keys: their form in a file, and the types that hold them.
+//! Values of keys: their forms in files, and the types that hold them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
 use rsm_routing::engine::EngineKind;
 
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, Isolate, MKeyMode, MinSeverity, SmLid,
-    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, Isolate, MKeyMode,
+    MinSeverity, SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -19,8 +19,8 @@ pub(super) enum Kind {
         min: u64,
         max: u64,
     },
-    /// An integer in a range, usually written in hexadecimal; also as a string, because TOML's
-    /// integers end at 2^63.
+    /// An integer in a range, usually written in hexadecimal; a string is accepted as well, because
+    /// TOML's integers end at 2^63.
     Hexadecimal {
         min: u64,
         max: u64,
@@ -32,11 +32,11 @@ pub(super) enum Kind {
     Text,
     /// One of the words that the function returns.
     Word(fn() -> Vec<&'static str>),
-    /// A string of the form described.
+    /// A string of the described form.
     Form(&'static str),
 }
 
-/// A value as a file states it.
+/// A value in the form in which a file states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given<'a> {
     Number(u64),
@@ -50,7 +50,7 @@ pub(super) enum Given<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct InvalidValue;
 
-/// The present value of a key, to be written.
+/// The present value of a key, to be written to a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HeldValue {
     Number(u64),
@@ -58,9 +58,9 @@ pub(super) enum HeldValue {
     Flag(bool),
 }
 
-/// A type that a key can have.
+/// A type of a key's value.
 pub(super) trait Value {
-    /// Sets the value from a file; a number is already in the range of the key.
+    /// Sets the value from a file. A number is already within the range of the key.
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue>;
 
     /// The value; `None` if it is not set.
@@ -183,7 +183,7 @@ impl Value for Vec<Guid> {
         let guids: Result<Vec<Guid>, _> = words.map(str::parse).collect();
         let guids = guids.map_err(|_| InvalidValue)?;
         // An empty list is refused, because it does not mean "none": a key without a value allows
-        // all.
+        // all GUIDs.
         if guids.is_empty() || guids.iter().any(|guid| guid.is_zero()) {
             return Err(InvalidValue);
         }
@@ -193,6 +193,31 @@ impl Value for Vec<Guid> {
 
     fn held(&self) -> Option<HeldValue> {
         let words: Vec<String> = self.iter().map(Guid::to_string).collect();
+        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+    }
+}
+
+/// A list of addresses separated by commas.
+impl Takes for Vec<IpAddr> {
+    const KIND: Kind = Kind::Form("a string of IP addresses, separated by commas");
+}
+
+impl Value for Vec<IpAddr> {
+    fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
+        let words = text(given)?.split(',').map(str::trim);
+        let words = words.filter(|word| !word.is_empty());
+        let addresses: Result<Vec<IpAddr>, _> = words.map(str::parse).collect();
+        let addresses = addresses.map_err(|_| InvalidValue)?;
+        // An empty list is refused: a key without a value shows the page to all.
+        if addresses.is_empty() {
+            return Err(InvalidValue);
+        }
+        *self = addresses.iter().map(IpAddr::to_canonical).collect();
+        Ok(())
+    }
+
+    fn held(&self) -> Option<HeldValue> {
+        let words: Vec<String> = self.iter().map(IpAddr::to_string).collect();
         (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
     }
 }
@@ -336,6 +361,7 @@ words!(
     EngineKind,
     Enforcement,
     Fdr10,
+    HostileHosts,
     Isolate,
     MKeyMode,
     MinSeverity,
@@ -362,8 +388,8 @@ fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
 }
 
 impl Kind {
-    /// Parses the digits of a number. Fails for a number out of range, and for other values if the
-    /// key accepts only numbers.
+    /// Parses the digits of a number. Fails for a number out of range; a key that accepts only
+    /// numbers also fails for any other value.
     pub(super) fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),
@@ -379,7 +405,7 @@ impl Kind {
     }
 }
 
-/// Parses `0x` and hexadecimal digits.
+/// Parses `0x` followed by hexadecimal digits.
 pub(super) fn digits(text: &str) -> Option<u64> {
     let digits = text.strip_prefix("0x")?;
     // `from_str_radix` alone would also accept a sign.

@@ -7,11 +7,11 @@ use rsm_mad::wire::attr::{SlToVlMapping, VlArbitration};
 use super::c_number::number;
 use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value};
 
-/// VL of each SL, from SL 0 on: 0 to 15, of which 15 drops packets (IBA 14.2.5.8).
+/// VL of each SL, from SL 0 on: 0 to 15; VL 15 drops packets (IBA 14.2.5.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlToVl(pub [u8; SlToVlMapping::ENTRIES]);
 
-/// Entries of a VLArbitrationTable, in order: a VL, 0 to 14, and its weight in units of 64 bytes
+/// Entries of a VLArbitrationTable in order: a VL, 0 to 14, and its weight in units of 64 bytes
 /// (IBA 7.6.9.2).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct VlWeights(Vec<(u8, u8)>);
@@ -28,7 +28,7 @@ impl SlToVl {
 }
 
 impl VlWeights {
-    /// Bound of the entries of a table: two blocks.
+    /// Maximum number of entries of a table: two blocks.
     pub const MAX: usize = 2 * VlArbitration::ENTRIES;
 
     /// Parses 1 to [`VlWeights::MAX`] pairs `VL:WEIGHT` separated by commas.

@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Which forwarding tables rsm writes again at a takeover, because a switch may forward by others
-/// than it reads back.
+/// The forwarding tables that rsm writes again at a takeover, because a switch may forward by other
+/// tables than it reads back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Takeover {
     /// Tables of switches that route adaptively.
     #[default]
     Auto,
-    /// Tables of switches that route adaptively, and of all switches whose last manager was
-    /// another.
+    /// Tables of switches that route adaptively, and of all switches that another manager managed
+    /// last.
     Rewrite,
     /// No tables.
     Trust,
@@ -30,15 +30,15 @@ impl Takeover {
     }
 }
 
-/// How the SA treats requests that a port makes in the name of another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+/// How the SA treats requests that a port makes in the name of another one, from the mildest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustMode {
-    /// Obeyed.
+    /// The SA obeys such requests.
     Off,
-    /// Obeyed; a finding counts them.
+    /// The SA obeys such requests, and a finding counts them.
     #[default]
     Report,
-    /// Refused; a finding counts them.
+    /// The SA refuses such requests, and a finding counts them.
     Enforce,
 }
 
@@ -46,7 +46,7 @@ impl TrustMode {
     /// All values.
     pub const ALL: [TrustMode; 3] = [TrustMode::Off, TrustMode::Report, TrustMode::Enforce];
 
-    /// The word in the configuration.
+    /// Word for the value in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             TrustMode::Off => "off",
@@ -56,13 +56,36 @@ impl TrustMode {
     }
 }
 
+/// Consequence for the port of a host that acts against the subnet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HostileHosts {
+    /// A finding.
+    #[default]
+    Report,
+    /// A finding, and the port of the switch is disabled.
+    Isolate,
+}
+
+impl HostileHosts {
+    /// All values.
+    pub const ALL: [HostileHosts; 2] = [HostileHosts::Report, HostileHosts::Isolate];
+
+    /// The word in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HostileHosts::Report => "report",
+            HostileHosts::Isolate => "isolate",
+        }
+    }
+}
+
 /// Whether all ports have one M_Key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {
-    /// All ports have one key.
+    /// All ports have one M_Key.
     #[default]
     One,
-    /// Each port has its own key.
+    /// Each port has its own M_Key.
     PerPort,
 }
 
@@ -82,7 +105,7 @@ impl MKeyMode {
 /// Whether virtual ports of hosts are managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Virtualization {
-    /// Virtual ports stay as they are.
+    /// Virtual ports keep their state.
     #[default]
     Off,
     /// Virtual ports get LIDs and P_Keys, and become Active.
@@ -102,10 +125,10 @@ impl Virtualization {
     }
 }
 
-/// Whether the aggregation nodes of switches (SHARP) may work.
+/// Whether aggregation nodes of switches (SHARP) are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AggregationNodes {
-    /// Aggregation nodes stay as they are.
+    /// Aggregation nodes keep their setting.
     #[default]
     Keep,
     /// Aggregation nodes are enabled.
@@ -131,7 +154,7 @@ impl AggregationNodes {
         }
     }
 
-    /// Whether aggregation nodes are enabled; `None` if they stay as they are.
+    /// Whether aggregation nodes are enabled; `None` if they keep their setting.
     pub const fn enables(self) -> Option<bool> {
         match self {
             AggregationNodes::Keep => None,
@@ -149,8 +172,8 @@ pub enum AdaptiveRouting {
     Off,
     /// Switches choose among the ports of a group.
     On,
-    /// Switches choose among the ports of a group; one that loses a port uses another one of the
-    /// group at once.
+    /// Switches choose among the ports of a group; a switch that loses a port uses another port of
+    /// the group at once.
     FastRecovery,
 }
 
@@ -172,10 +195,10 @@ impl AdaptiveRouting {
     }
 }
 
-/// Whether links may train to FDR10, on devices that have it.
+/// Whether links may train to FDR10, on devices that support it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Fdr10 {
-    /// Devices stay as they are.
+    /// Devices keep their setting.
     #[default]
     AsIs,
     /// FDR10 is enabled.
@@ -197,7 +220,7 @@ impl Fdr10 {
         }
     }
 
-    /// Whether FDR10 is enabled; `None` if devices stay as they are.
+    /// Whether FDR10 is enabled; `None` if devices keep their setting.
     pub const fn enables(self) -> Option<bool> {
         match self {
             Fdr10::AsIs => None,
@@ -207,15 +230,15 @@ impl Fdr10 {
     }
 }
 
-/// Whose LID hosts know the master by.
+/// The LID by which hosts know the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SmLid {
-    /// The manager's LID if several managers share a store, else the port's.
+    /// The manager's LID if several managers share a store; otherwise the port's LID.
     #[default]
     Auto,
     /// The LID of the manager's port.
     Port,
-    /// The LID of the manager, which moves with a takeover.
+    /// The LID of the manager, which moves to the new master's port at a takeover.
     Floating,
 }
 
@@ -233,13 +256,13 @@ impl SmLid {
     }
 }
 
-/// Where the state is stored that survives a restart.
+/// Storage of the state that survives a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StoreBackend {
-    /// On this machine.
+    /// The state is stored on this machine.
     #[default]
     Sled,
-    /// On this machine, and then in an etcd that several managers share.
+    /// The state is stored on this machine, and then in an etcd that several managers share.
     Etcd,
 }
 
@@ -256,19 +279,19 @@ impl StoreBackend {
     }
 }
 
-/// Direction in which a switch drops, at its ports to a CA or router, packets whose P_Key the port
-/// does not have (IBA 14.2.5.6). If every port is a full member of the default partition and of no
-/// other, switches enforce nothing, because nothing would be dropped.
+/// Direction in which a switch, at its ports to channel adapters or routers, drops packets whose
+/// P_Key the port lacks (IBA 14.2.5.6). If every port is a full member of the default partition and
+/// of no other, switches enforce nothing, because no packet would be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Enforcement {
-    /// Inbound and outbound packets.
+    /// Inbound and outbound packets are checked.
     #[default]
     Both,
-    /// Inbound packets.
+    /// Inbound packets are checked.
     In,
-    /// Outbound packets.
+    /// Outbound packets are checked.
     Out,
-    /// No packets.
+    /// No packets are checked.
     Off,
 }
 
@@ -308,15 +331,15 @@ impl fmt::Display for Enforcement {
     }
 }
 
-/// The least severity of the events that a receiver gets.
+/// The minimum severity of the events that a receiver gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum MinSeverity {
-    /// All events.
+    /// Events of any severity.
     #[default]
     Info,
-    /// Something works, but not as it should.
+    /// Events about functions that are impaired, and worse.
     Warning,
-    /// Something does not work.
+    /// Events about functions that do not work.
     Error,
 }
 

@@ -12,6 +12,7 @@ use rsm_hardware::push::Foreseen;
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::transport::{Datagram, Inbound};
 use rsm_mad::wire::attr::Notice;
+use rsm_mastership::EpochRequest;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
 use rsm_model::findings::Finding;
@@ -123,26 +124,6 @@ pub enum EpochEvent {
     Silent(bool),
     /// Checksums of the settings of all managers that share the store, by their GUID.
     Configurations(BTreeMap<Guid, String>),
-}
-
-/// A request to the store that several managers share. The core does not wait for its outcome.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EpochRequest {
-    /// Claim the epoch.
-    Claim {
-        /// GUID of this manager.
-        own: Guid,
-        /// The master that no longer answers, or has handed over, and whose epoch ends.
-        over: Option<Guid>,
-        /// Whether its epoch ends even if it shows signs of life in the store.
-        insists: bool,
-        /// Whether this manager is already master, so that its state counts.
-        is_master: bool,
-    },
-    /// Check that this manager still holds the epoch.
-    Check,
-    /// Give the epoch up, because another manager is master.
-    Release,
 }
 
 /// An output of the core: an action for the daemon.

@@ -1,6 +1,6 @@
 //! The core's handlers of events, one for each kind.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_hardware::diff::differing_blocks;
@@ -11,23 +11,33 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_mad::client::{Completion, Handled, RequestFailure};
 use rsm_mad::transport::{Datagram, PortEvent};
+use rsm_mad::wire::attr::{Attribute, Notice, SmInfo};
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::smp::Smp;
+use rsm_mastership::Asked;
 use rsm_model::alias_guids::AliasGuids;
+use rsm_model::findings::Finding;
 use rsm_model::habits::DeviceHabits;
 use rsm_model::managed::Origin;
+use rsm_monitor::health::PortErrors;
 use rsm_plan::Outcome;
 use rsm_plan::groups::GroupSet;
 use rsm_plan::managed::Source;
 use rsm_state::{Command, Ticket};
 
+use super::event::Effect;
+use super::links::HealthNews;
 use super::requests::Context;
+use super::settings::{CoreConfig, Mode};
 use super::stage::Stage;
+use super::traps::{TrapContext, TrapWork};
 use super::trials::Answers;
-use super::{Core, CoreConfig};
+use super::{Core, m_keys};
 
 impl Core {
     pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
         match self.client.handle(&datagram.mad, now) {
-            Handled::Completed(completion) => self.on_completion(completion),
+            Handled::Completed(completion) => self.on_completion(completion, now),
             Handled::Unsolicited => self.on_unsolicited(datagram, now),
             // The client sends deferred requests again.
             Handled::Stale | Handled::Deferred => {}
@@ -57,6 +67,104 @@ impl Core {
         }
     }
 
+    /// Handles a datagram that answers no request of this manager.
+    fn on_unsolicited(&mut self, datagram: &Datagram, now: Time) {
+        let smp = Smp::from_bytes(&datagram.mad);
+        if !smp.header().class().is_subnet_management() || self.config.mode == Mode::DryRun {
+            return;
+        }
+        match (smp.header().method(), smp.header().attribute()) {
+            // Only the master sends to agents; a standby that represses would take the trap away
+            // from the master.
+            (Method::TRAP, Notice::ID) if self.mastership.is_master() => {
+                self.on_trap(datagram, now);
+            }
+            (Method::GET | Method::SET, SmInfo::ID) => {
+                self.on_mastership(now, |mastership, view| {
+                    mastership.on_sm_info(datagram, view, now);
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a trap, and does the work that it makes.
+    fn on_trap(&mut self, datagram: &Datagram, now: Time) {
+        let mut context = TrapContext {
+            inventory: &mut self.inventory,
+            config: &self.config,
+            plan: self.plans.in_force(),
+            is_pushing: matches!(self.stage, Stage::Pushing(_)),
+        };
+        self.traps.handle(datagram, &mut context, now);
+        while let Some(work) = self.traps.poll() {
+            match work {
+                TrapWork::Repress(reply) => self.outbox.reply(*reply),
+                TrapWork::Notify(notice) => self.outbox.push(Effect::Notice(notice)),
+                TrapWork::AskSwitches => self.work.sweep_lightly(),
+                TrapWork::Read(switch) => {
+                    let name = self.inventory.name(switch);
+                    self.work.look_at(switch, format!("trap 128 from {name}"));
+                }
+                TrapWork::ReadLater(switch, when) => {
+                    if !self.joins_sweep(switch) {
+                        self.work.look_at_later(switch, when);
+                    }
+                }
+                TrapWork::ReadPort(port) => self.work.look_at_port(port),
+                TrapWork::CountErrors(port) => {
+                    if self.links.report(port, now) {
+                        self.health_changed(now);
+                    }
+                }
+                TrapWork::DisableLink => {
+                    self.writing.leave_open();
+                    self.work
+                        .plan_again("a host sends traps without an end: its link is disabled");
+                }
+                TrapWork::Publish => self.publish(now),
+            }
+        }
+    }
+
+    /// Whether the sweep under way, of which `switch` is a target, takes the new report in.
+    fn joins_sweep(&mut self, switch: Guid) -> bool {
+        let inventory = &self.inventory;
+        self.stage
+            .sweep_mut()
+            .is_some_and(|sweep| sweep.is_target(switch) && sweep.add_target(inventory, switch))
+    }
+
+    /// Handles the ports whose counters exceed a limit.
+    pub(super) fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
+        match self.links.count_errors(errors, now) {
+            HealthNews::Ports => self.health_changed(now),
+            HealthNews::Time if self.mastership.is_master() => self.remember(),
+            HealthNews::Time | HealthNews::None => {}
+        }
+    }
+
+    /// Handles a change of the unhealthy ports, or of the consequences.
+    pub(super) fn health_changed(&mut self, now: Time) {
+        if self.mastership.is_master() {
+            let detours = &mut self.trials.detours;
+            let parts = self.links.to_isolate(&self.fabric, detours.planned());
+            if detours.isolate(&parts) {
+                self.work.plan_again("the set of unhealthy parts changed");
+            }
+            self.remember();
+        }
+        self.publish(now);
+    }
+
+    /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
+    /// publishes them.
+    pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
+        if self.reports.note_daemon(findings) {
+            self.publish(now);
+        }
+    }
+
     /// Handles the local link that trained again. The switch at its other end may have been reset,
     /// and then has no route to this port to report it.
     fn on_retrained(&mut self, now: Time) {
@@ -65,7 +173,10 @@ impl Core {
         };
         let peer = self.inventory.port(local).and_then(|port| port.peer);
         if let Some(peer) = peer {
-            let cause = format!("the local link to {} trained again", self.name(peer.node));
+            let cause = format!(
+                "the local link to {} trained again",
+                self.inventory.name(peer.node)
+            );
             self.work.look_at(peer.node, cause);
         }
         self.work.look_at_port(local);
@@ -211,7 +322,7 @@ impl Core {
             &self.fabric,
             &mut Answers::to(&mut self.work, &mut self.outbox),
         );
-        self.withdraw_rotation(ticket);
+        self.rotation.withdraw(ticket);
     }
 
     /// Uses another configuration from now on.
@@ -220,9 +331,10 @@ impl Core {
         self.trials
             .engine
             .abandon(reason, &mut Answers::to(&mut self.work, &mut self.outbox));
-        let generations = self.generations();
+        let generations = self.config.policy.ports.m_keys.generations;
         self.config = config;
-        self.lay_generations(generations);
+        m_keys::lay_generations(&mut self.config.policy, generations);
+        self.mastership.configure(self.config.mastership.clone());
         let policy = &mut self.config.policy;
         let partitions = &mut self.trials.partitions;
         partitions.reload(
@@ -242,18 +354,17 @@ impl Core {
         self.work.sweep_everything(false, "configuration reloaded");
     }
 
-    pub(super) fn on_completion(&mut self, completion: Completion<Context>) {
+    pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
-            (Context::Announcement | Context::Witness, _) => return,
-            (Context::PeerPoll, _) => return self.on_peer_poll(&completion),
-            (Context::Inquiry(question), _) => {
-                return self.on_inquiry(question, &completion.outcome);
-            }
-            (Context::Manager(key), _) => {
-                return self.on_silent_manager(key, &completion.outcome);
-            }
-            (Context::HandOver, Stage::HandingOver(handing_over)) => {
+            (Context::Witness, _) => return,
+            (Context::Mastership(Asked::HandOver), Stage::HandingOver(handing_over)) => {
                 return handing_over.handle(&completion.outcome);
+            }
+            (Context::Mastership(asked), _) => {
+                return self.on_mastership(now, |mastership, view| {
+                    let m_key = completion.m_key;
+                    mastership.on_answer(asked, &completion.outcome, m_key, view);
+                });
             }
             _ => {}
         }
@@ -271,11 +382,12 @@ impl Core {
             Err(RequestFailure::TimedOut | RequestFailure::SendFailed) => AgentAnswer::Silence,
         };
         if let (Context::Sweep(query), AgentAnswer::Data(data)) = (completion.context, answer) {
-            self.suspect_another_master(query, data);
+            self.mastership
+                .suspect_another_master(query, data, &self.inventory);
         }
         if let Context::Sweep(Query::Sm(key)) = completion.context {
             let answered = !matches!(answer, AgentAnswer::Silence);
-            self.election.silent.note(key, answered);
+            self.mastership.note_manager(key, answered);
         }
         if let Context::Push(task) = completion.context
             && completion.attempts > 1

@@ -13,13 +13,6 @@ use rsm_hardware::sweep::{Sweep, SweepScope};
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::Role;
-
-use super::convergence::Part;
-use super::mastership::epoch::Holding;
-use super::mastership::role::{self, ElectionOutcome};
-use super::stage::Stage;
-use super::{Core, Mode};
 
 /// Settled queries for each open one from which on a sweep only waits for stragglers.
 const SETTLED_PER_OPEN: usize = 8;
@@ -144,7 +137,48 @@ impl FirstSweep {
         self.aside.is_some()
     }
 
-    /// Updates the measures of the progress of `sweep`.
+    /// Makes the core write nothing before the end of the sweep: the subnet is in use, or another
+    /// manager has precedence.
+    pub(super) fn wait_for_end(&mut self) {
+        self.is_fresh = false;
+    }
+
+    /// Begins an early bring-up: `sweep` continues meanwhile.
+    pub(super) fn set_aside(&mut self, sweep: Box<Sweep>) {
+        self.brought_up = sweep.settled();
+        self.aside = Some(sweep);
+        self.is_provisional = true;
+    }
+
+    /// Whether readers should see at `now` that losses have changed, or that more ports ignore
+    /// Sets: `locked` ports do.
+    pub(super) fn has_news(&mut self, stats: &ClientStats, locked: usize, now: Time) -> bool {
+        let reported = &mut self.reported;
+        let losses = match self.under_way {
+            true => stats.loss_permille / LOSS_REPORTED,
+            false => reported.losses,
+        };
+        let is_news = losses != reported.losses || locked > reported.locked;
+        let is_due = is_news && now >= reported.next;
+        if is_due {
+            *reported = Reported {
+                losses,
+                locked,
+                next: now + REPORTED_EVERY,
+            };
+        } else if locked < reported.locked {
+            reported.locked = locked;
+        }
+        is_due
+    }
+
+    /// Updates the measures of the progress of `sweep`. Returns whether the early bring-up is due
+    /// at `now`.
+    pub(super) fn is_slow(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) -> bool {
+        self.watch(sweep, stats, now);
+        self.is_due(sweep, stats, now)
+    }
+
     fn watch(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) {
         if self.began.is_none() {
             self.began = Some((now, stats.timeouts));
@@ -164,7 +198,7 @@ impl FirstSweep {
 
     /// Time at which the core brings up the part that `sweep` has found, if the sweep does not end
     /// before; `None` if never.
-    fn due(&self, sweep: &Sweep, stats: &ClientStats) -> Option<Time> {
+    pub(super) fn due(&self, sweep: &Sweep, stats: &ClientStats) -> Option<Time> {
         let (began, timeouts) = self.began?;
         let applies = self.under_way
             && self.is_fresh
@@ -197,7 +231,7 @@ impl FirstSweep {
     }
 
     /// Ends an early bring-up: returns the sweep, which continues.
-    fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
+    pub(super) fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
         let sweep = self.aside.take()?;
         self.straggling = self.straggling.map(|_| now);
         if let Some((began, _)) = self.began {
@@ -223,127 +257,5 @@ impl FirstSweep {
             Severity::Warning,
             text,
         ))
-    }
-}
-
-impl Core {
-    /// Time of the early bring-up; `None` if there will be none.
-    pub(super) fn first_sweep_due(&self) -> Option<Time> {
-        match &self.stage {
-            Stage::Sweeping(sweep)
-                if self.may_bring_up_early()
-                    && (self.epoch.permits() || matches!(self.epoch.holding, Holding::Free)) =>
-            {
-                self.first_sweep.due(sweep, &self.client.stats())
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether the first sweep is under way, and this manager may set and has no inquiry open.
-    fn may_bring_up_early(&self) -> bool {
-        self.first_sweep.is_under_way()
-            && self.config.mode == Mode::Manage
-            && self.election.inquiry.is_none()
-    }
-
-    /// Brings up the part that the first sweep has found, if the sweep is slow and no part of the
-    /// subnet is in use. Returns whether it does.
-    pub(super) fn bring_up_what_is_known(&mut self, now: Time) -> bool {
-        let Stage::Sweeping(sweep) = &self.stage else {
-            return false;
-        };
-        if !self.may_bring_up_early() || matches!(self.epoch.holding, Holding::Refused(_)) {
-            return false;
-        }
-        let stats = self.client.stats();
-        self.first_sweep.watch(sweep, &stats, now);
-        if !self.first_sweep.is_due(sweep, &stats, now) {
-            return false;
-        }
-        if !self.is_for_us_to_bring_up() {
-            self.first_sweep.is_fresh = false;
-            return false;
-        }
-        if !self.epoch.permits() {
-            if matches!(self.epoch.holding, Holding::Free) {
-                self.claim_epoch(None, now);
-            }
-            return false;
-        }
-        let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
-            return false;
-        };
-        self.first_sweep.brought_up = sweep.settled();
-        self.first_sweep.aside = Some(sweep);
-        self.first_sweep.is_provisional = true;
-        self.election.role = Role::Master;
-        self.meter.mark(Part::Discover, now);
-        let fabric = self.model();
-        self.missing.meet(&self.fabric, &fabric, now);
-        self.fabric = fabric;
-        self.start_plan(now);
-        true
-    }
-
-    /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
-    /// found so far has precedence.
-    fn is_for_us_to_bring_up(&self) -> bool {
-        let has_local = self.local_port().is_some();
-        if self.may_be_shut_out() {
-            return false;
-        }
-        let is_ours = |guid| {
-            let plan = self.plans.in_force();
-            plan.is_some_and(|plan| plan.table(guid).is_some())
-        };
-        let mut switches = self.inventory.switches();
-        let in_use =
-            switches.any(|(guid, _, switch)| switch.info.linear_fdb_top().0 != 0 && !is_ours(guid));
-        let others = self.other_managers();
-        let verdict = role::decide(
-            &self.election.role,
-            &others,
-            self.identity(),
-            self.own_guid(),
-            self.election.predecessor,
-        );
-        has_local && !in_use && verdict == ElectionOutcome::Be(Role::Master)
-    }
-
-    /// Continues the first sweep after an early bring-up. Returns whether there was one.
-    pub(super) fn resume_first_sweep(&mut self, now: Time) -> bool {
-        let Some(sweep) = self.first_sweep.resume(now) else {
-            return false;
-        };
-        self.meter.start(
-            "answers that came late".to_owned(),
-            now,
-            self.client.stats(),
-        );
-        self.stage = Stage::Sweeping(sweep);
-        true
-    }
-
-    /// Publishes a snapshot within a pass, if losses change or more ports ignore Sets.
-    pub(super) fn tell_early(&mut self, now: Time) {
-        let locked = self.inventory.count_locked();
-        let losses = if self.first_sweep.is_under_way() {
-            self.client.stats().loss_permille / LOSS_REPORTED
-        } else {
-            self.first_sweep.reported.losses
-        };
-        let news =
-            losses != self.first_sweep.reported.losses || locked > self.first_sweep.reported.locked;
-        if news && now >= self.first_sweep.reported.next {
-            self.first_sweep.reported = Reported {
-                losses,
-                locked,
-                next: now + REPORTED_EVERY,
-            };
-            self.publish(now);
-        } else if locked < self.first_sweep.reported.locked {
-            self.first_sweep.reported.locked = locked;
-        }
     }
 }

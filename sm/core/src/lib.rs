@@ -19,8 +19,6 @@
 //! Must never do I/O, wait, start a thread, or decide a route.
 
 mod adaptive;
-mod allowance;
-mod conclusion;
 mod congestion;
 mod convergence;
 mod dry_run;
@@ -28,6 +26,7 @@ pub mod event;
 mod events;
 mod first_sweep;
 mod foreign_writes;
+mod hostile;
 mod links;
 mod local_port;
 mod m_keys;
@@ -35,6 +34,7 @@ mod mastership;
 pub mod members;
 mod missing_parts;
 mod outbox;
+mod passes;
 mod patience;
 mod planning;
 mod plans;
@@ -56,35 +56,36 @@ mod writing;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rsm_config::m_keys::KeyHolder;
-use rsm_hardware::diff::{Comparison, Reregister};
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
-use rsm_mad::client::Client;
-use rsm_mad::transport::{Datagram, Inbound};
+use rsm_mad::client::{Client, Completion, Request, RequestFailure};
+use rsm_mad::transport::{Datagram, Inbound, SendFailure};
+use rsm_mad::wire::attr::NodeType;
+use rsm_mad::wire::header::MadHeader;
+use rsm_mastership::Mastership;
+pub use rsm_mastership::{EpochRequest, MastershipPolicy};
 use rsm_model::fabric::Fabric;
-use rsm_model::findings::Finding;
-use rsm_monitor::health::PortErrors;
 use rsm_plan::Plan;
-use rsm_state::{Activity, Convergence, Handover, PassProgress, Role, Snapshot};
+use rsm_state::{Activity, Convergence, Following, PassProgress, Role};
 
 use self::congestion::CongestionState;
 use self::convergence::Meter;
-pub use self::event::{Effect, EpochEvent, EpochRequest, Event};
+pub use self::event::{Effect, EpochEvent, Event};
 use self::first_sweep::FirstSweep;
 use self::foreign_writes::ForeignWrites;
+pub use self::hostile::Hostility;
+use self::links::Links;
 use self::links::damping::Released;
-use self::links::{HealthNews, Links};
 use self::local_port::LocalPort;
-use self::mastership::Standby;
-use self::mastership::election::Election;
-use self::mastership::epoch::EpochState;
+use self::m_keys::KeyRotation;
 use self::members::Members;
 use self::missing_parts::MissingParts;
 use self::outbox::Outbox;
-use self::patience::Silence;
+use self::patience::{Silence, Situation};
 use self::plans::Plans;
 use self::plans::assigned::Assigned;
 use self::reports::Reports;
@@ -169,12 +170,10 @@ pub struct Core {
     foreign_writes: ForeignWrites,
     /// Congestion control.
     congestion: CongestionState,
-    /// Role among other managers.
-    election: Election,
-    /// Right to write, given by a shared store.
-    epoch: EpochState,
-    /// Readings and plans of a standby, for a takeover.
-    standby: Standby,
+    /// Rotation of M_Keys that is announced.
+    rotation: KeyRotation,
+    /// Role among other managers, right to write, and takeovers.
+    mastership: Mastership,
     /// The port of this manager.
     local_port: LocalPort,
     /// Reports to readers.
@@ -195,7 +194,8 @@ impl Core {
         links.isolate_again(&remembered.health, &mut avoid);
         inventory.capabilities = remembered.capabilities;
         inventory.local_before = remembered.local;
-        let mut core = Core {
+        m_keys::lay_generations(&mut config.policy, remembered.generations);
+        Core {
             client: Client::new(config.client.clone()),
             inventory,
             fabric: Arc::default(),
@@ -214,25 +214,22 @@ impl Core {
                 },
             ),
             congestion: CongestionState::new(&config),
-            election: Election::new(config.starts_inactive),
-            epoch: EpochState::new(config.shares_store, remembered.is_pushing),
-            standby: Standby::default(),
+            rotation: KeyRotation::default(),
+            mastership: Mastership::new(config.mastership.clone(), remembered.is_pushing),
             stage: Stage::Idle,
             work,
             meter: Meter::default(),
             traps: TrapHandler::default(),
             links,
             foreign_writes: ForeignWrites::default(),
-            first_sweep: FirstSweep::new(!config.starts_inactive),
+            first_sweep: FirstSweep::new(!config.mastership.starts_inactive),
             silence: Silence::default(),
             reports: Reports::default(),
             outbox: Outbox::default(),
             local_port: LocalPort::default(),
             pass: Pass::Full,
             config,
-        };
-        core.lay_generations(remembered.generations);
-        core
+        }
     }
 
     /// Sets the subnet manager's own port, as known to the host's driver. If that port answers
@@ -249,7 +246,7 @@ impl Core {
                 generation,
                 outcome,
             } => self.on_planned(generation, outcome, now),
-            Event::Prepared(outcome) => self.on_prepared(outcome),
+            Event::Prepared(outcome) => self.on_prepared(outcome, now),
             Event::Groups(groups) => self.on_groups(groups),
             Event::Guids(guids) => self.on_guids(guids),
             Event::GpuHosts(gpus) => {
@@ -258,7 +255,9 @@ impl Core {
             }
             Event::Reregister(ports) => self.on_reregister(&ports),
             Event::PortErrors(errors) => self.on_port_errors(errors, now),
-            Event::Paused(_) => self.on_pause(now),
+            Event::Paused(_) => {
+                self.on_mastership(now, |mastership, view| mastership.on_pause(view, now));
+            }
             Event::Epoch(event) => self.on_epoch(event, now),
             Event::Command(command) => self.on_command(command, now),
             Event::Reload(config) => self.on_reload(*config, now),
@@ -288,7 +287,7 @@ impl Core {
         self.client.handle_deadline(now);
         self.congestion.handle_deadline(now);
         if self.work.take_light(now) {
-            match self.election.role {
+            match self.mastership.role() {
                 Role::Standby { .. } => self.work.poll_master(),
                 Role::NotActive => {}
                 Role::Discovering | Role::Master => self.work.sweep_lightly(),
@@ -308,14 +307,10 @@ impl Core {
         if self.members.expire(now) {
             self.work.regroup();
         }
-        self.inquire_again(now);
-        self.mind_epoch(now);
-        self.mind_rotation(now);
-        if self.epoch.lost.release(now) | self.election.orders.release(now) {
-            self.publish(now);
-        }
-        self.poll_peer(now);
-        self.follow_master(now);
+        self.on_mastership(now, |mastership, view| {
+            mastership.handle_deadline(view, now)
+        });
+        self.begin_due_rotation(now);
         if self.silence.silences.has_news(now) {
             self.publish(now);
         }
@@ -332,11 +327,8 @@ impl Core {
             self.links.next_release(),
             self.traps.next_release(),
             self.members.deadline(),
-            self.election.deadline(),
-            self.epoch.deadline(),
-            self.epoch.news.rotation().map(|rotation| rotation.due),
-            self.epoch.lost.deadline(),
-            self.following_due(),
+            self.mastership.next_deadline(),
+            self.rotation.deadline(),
             self.first_sweep_due(),
             self.silence.silences.deadline(),
             self.work.next_wake(),
@@ -367,9 +359,9 @@ impl Core {
         if self.congestion.not_sent(datagram, now) {
             return self.run(now);
         }
-        let tid = rsm_mad::wire::header::MadHeader::of(&datagram.mad).tid();
+        let tid = MadHeader::of(&datagram.mad).tid();
         self.client
-            .handle_send_failed(tid, rsm_mad::transport::SendFailure::Flushed, now);
+            .handle_send_failed(tid, SendFailure::Flushed, now);
         self.run(now);
     }
 
@@ -381,7 +373,7 @@ impl Core {
     /// Whether this master is finding out whether another one has replaced it. Until then it sets
     /// nothing, and continues afterwards.
     pub fn is_inquiring(&self) -> bool {
-        self.election.inquiry.is_some()
+        self.mastership.is_inquiring()
     }
 
     /// Whether nothing is under way. Work may still wait for its time.
@@ -431,7 +423,12 @@ impl Core {
 
     /// The role of this subnet manager.
     pub fn role(&self) -> &Role {
-        &self.election.role
+        self.mastership.role()
+    }
+
+    /// How far this manager has followed the master; `None` unless the master shares the store.
+    pub fn following(&self) -> Option<Following> {
+        self.mastership.following()
     }
 
     /// The past convergences, oldest first.
@@ -439,31 +436,14 @@ impl Core {
         self.meter.history()
     }
 
+    /// Whether this manager may write hardware now: it is master and does not doubt it.
+    fn may_set(&self) -> bool {
+        self.config.mode == Mode::Manage && self.mastership.may_set()
+    }
+
     /// Whether a plan of this manager is in force, as the master.
     fn manages(&self) -> bool {
-        self.election.role == Role::Master && self.plans.in_force().is_some()
-    }
-
-    /// Handles the ports whose counters exceed a limit.
-    fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
-        match self.links.count_errors(errors, now) {
-            HealthNews::Ports => self.health_changed(now),
-            HealthNews::Time if self.election.role == Role::Master => self.remember(),
-            HealthNews::Time | HealthNews::None => {}
-        }
-    }
-
-    /// Handles a change of the unhealthy ports, or of the consequences.
-    fn health_changed(&mut self, now: Time) {
-        if self.election.role == Role::Master {
-            let detours = &mut self.trials.detours;
-            let parts = self.links.to_isolate(&self.fabric, detours.planned());
-            if detours.isolate(&parts) {
-                self.work.plan_again("the set of unhealthy parts changed");
-            }
-            self.remember();
-        }
-        self.publish(now);
+        self.mastership.is_master() && self.plans.in_force().is_some()
     }
 
     /// Runs the stages as far as they go now, and hands their requests to the client.
@@ -471,24 +451,93 @@ impl Core {
         loop {
             while let Some(completion) = self.client.poll_completion() {
                 self.silence.silences.note(&completion, now);
-                self.on_completion(completion);
+                self.on_completion(completion, now);
             }
-            self.settle_doubts(now);
+            if self.mastership.has_doubts() {
+                self.on_mastership(now, |mastership, view| mastership.settle_doubts(view, now));
+            }
             self.heed_silence(now);
-            self.feed_client();
+            self.feed_client(now);
             if !self.advance(now) {
                 break;
             }
         }
         self.follow_congestion(now);
-        self.tell_early(now);
-        if self.election.silent.follow(&self.inventory) {
+        let locked = self.inventory.count_locked();
+        let is_news = self.first_sweep.has_news(&self.client.stats(), locked, now);
+        if is_news | self.mastership.follow_silent(&self.inventory) {
             self.publish(now);
         }
         // A pass that changes nothing publishes nothing, unless a snapshot from within it shows
         // that the subnet is converging.
         if self.reports.show_converging && !self.is_converging() {
             self.publish(now);
+        }
+    }
+
+    /// Tells the sweep under way about silent nodes, and publishes those that it suspects.
+    fn heed_silence(&mut self, now: Time) {
+        let situation = Situation {
+            is_converging: self.is_converging(),
+            is_idle: self.stage.is_idle(),
+            has_plan: self.plans.in_force().is_some(),
+        };
+        let (client, inventory) = (&mut self.client, &mut self.inventory);
+        let sweep = self.stage.sweep_mut();
+        if self.silence.heed(sweep, client, inventory, situation, now) {
+            self.reports.show_suspects = true;
+            self.publish(now);
+        }
+    }
+
+    /// Hands the next Gets or Sets of the stage under way to the client.
+    fn feed_client(&mut self, now: Time) {
+        let ahead = match self.mastership.is_standby() {
+            true => rsm_mastership::STANDBY_AHEAD,
+            false => requests::AHEAD,
+        };
+        while self.client.pending() < ahead {
+            let inventory = &mut self.inventory;
+            let request = match &mut self.stage {
+                Stage::Sweeping(sweep) => sweep.poll_ask(inventory).map(|ask| {
+                    let is_sample = sweep.is_sample(ask.query);
+                    requests::get(ask, is_sample)
+                }),
+                Stage::Pushing(push) => push.poll_order(inventory).map(|order| {
+                    if self.mastership.policy().shares_store {
+                        let part = order.task.written_part();
+                        self.mastership.news_mut().note_set(part);
+                    }
+                    requests::set(&order, inventory)
+                }),
+                Stage::Idle | Stage::Planning { .. } | Stage::HandingOver(_) => None,
+            };
+            let request = request.or_else(|| {
+                let ask = self.first_sweep.aside_mut()?.poll_ask(inventory)?;
+                Some(requests::get(ask, false))
+            });
+            let Some(request) = request else { break };
+            self.submit(request, now);
+        }
+    }
+
+    /// Hands `request` to the client.
+    fn submit(&mut self, request: Request<Context>, now: Time) {
+        if let Err(rejected) = self.client.submit(request) {
+            // The client accepts far more requests than the stages hand over before they are sent.
+            // If that changes, the request ends as unanswered.
+            debug_assert!(false, "{rejected}");
+            let completion = Completion {
+                context: rejected.0.context,
+                outcome: Err(RequestFailure::SendFailed),
+                attempts: 0,
+                lid_route_lost: false,
+                rtt: Duration::ZERO,
+                waited: Duration::ZERO,
+                modifier: rejected.0.modifier,
+                m_key: rejected.0.m_keys.first(),
+            };
+            self.on_completion(completion, now);
         }
     }
 
@@ -502,7 +551,7 @@ impl Core {
 
     /// Lets congestion control follow the subnet, and publishes the result of a round.
     fn follow_congestion(&mut self, now: Time) {
-        let is_master = self.election.role == Role::Master;
+        let is_master = self.mastership.is_master();
         let plan = self.plans.in_force();
         let is_news = self.congestion.follow(&self.fabric, plan, is_master, now);
         if is_news {
@@ -510,43 +559,30 @@ impl Core {
         }
     }
 
-    /// Whether a convergence is under way or waiting.
-    fn is_converging(&self) -> bool {
-        !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
-    }
-
-    /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
-    /// publishes them.
-    pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
-        if self.reports.note_daemon(findings) {
-            self.publish(now);
+    /// The ports of hosts that act against the subnet, each with the time of the last act; zero for
+    /// what a host is and not does.
+    pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
+        let managers = self.mastership.foreign_managers(&self.inventory);
+        let managers = managers.into_iter();
+        let managers = managers.map(|port| (port, Hostility::Manages, Time::ZERO));
+        let orders = self.mastership.senders_of_orders();
+        let orders = orders.map(|(port, last)| (port, Hostility::OrdersManager, last));
+        let acts = managers.chain(orders).chain(self.traps.hostile(now));
+        let mut ports: BTreeMap<PortKey, (Hostility, Time)> = BTreeMap::new();
+        for (port, what, last) in acts.filter(|&(port, ..)| self.is_of_host(port)) {
+            let known = ports.entry(port).or_insert((what, last));
+            if last > known.1 {
+                *known = (what, last);
+            }
         }
+        ports
     }
 
-    /// The ports that a takeover writes besides the difference to the plan in force; `None` if
-    /// there is no plan.
-    pub fn handover(&self) -> Option<Handover> {
-        let plan = self.plans.in_force()?;
-        let everybody = Reregister::everybody();
-        let comparison = Comparison {
-            reregister: &everybody,
-            ..self.comparison(plan, &plan.transition.interim)
-        };
-        Some(dry_run::handover(&comparison))
-    }
-
-    /// The present state, published or not. Sweeps that found no change show only in its counters.
-    pub fn snapshot(&self, now: Time) -> Snapshot {
-        snapshot::take(self, now)
-    }
-
-    fn publish(&mut self, now: Time) {
-        let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
-        let silences = &mut self.silence.silences;
-        silences.follow(&self.inventory, is_sweeping, now);
-        let snapshot = Arc::new(self.snapshot(now));
-        self.reports.show_converging = snapshot.converging;
-        self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();
-        self.outbox.push(Effect::Publish(snapshot));
+    /// Whether a port is a host's, other than this manager's.
+    fn is_of_host(&self, port: PortKey) -> bool {
+        let own = self.inventory.local.map(|local| local.node);
+        let node = self.inventory.node(port.node);
+        let is_ca = node.is_some_and(|node| node.kind() == NodeType::Ca);
+        is_ca && own != Some(port.node)
     }
 }

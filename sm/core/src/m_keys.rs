@@ -14,16 +14,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_config::m_keys::Generations;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
-use rsm_model::expected::Expected;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::{MKeyStatus, Role, Ticket};
+use rsm_plan::policy::{Policy, PortPolicy};
+use rsm_state::{MKeyStatus, Ticket};
 use rsm_store::replica::{BEAT, FOLLOW_PLAN};
-
-use super::Core;
-use super::mastership::epoch::Holding;
-use super::mastership::news::AnnouncedRotation;
 
 /// Number of ports that a finding names.
 const SHOWN: usize = 5;
@@ -35,252 +32,237 @@ const WAY: Duration = Duration::from_millis(900);
 /// epoch every [`BEAT`], and follows the store at most every [`FOLLOW_PLAN`].
 const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(WAY);
 
-impl Core {
-    /// The generations in use. They are part of the policy, to which a reload of the configuration
-    /// adds them again.
-    pub(super) fn generations(&self) -> Generations {
-        self.config.policy.ports.m_keys.generations
-    }
+/// A rotation, before its first Set.
+#[derive(Debug)]
+pub(super) struct Rotation {
+    /// The generations that ports get.
+    pub(super) generations: Generations,
+    /// Start of the rotation.
+    due: Time,
+    /// Commands that wait for it.
+    pub(super) tickets: Vec<Ticket>,
+}
 
-    /// Puts the generations of keys into the policy.
-    pub(super) fn lay_generations(&mut self, generations: Generations) {
-        if self.generations() != generations {
-            let policy = Arc::make_mut(&mut self.config.policy);
-            policy.ports.m_keys.generations = generations;
+/// An operator's request to rotate the keys of all ports, and what it depends on.
+pub(super) struct RotationRequest<'a> {
+    pub(super) policy: &'a PortPolicy,
+    /// Number of ports that hold a key of an earlier generation.
+    pub(super) behind: usize,
+    /// Whether the operator insists although there are such ports.
+    pub(super) forced: bool,
+    /// Whether a standby may read the subnet by the shared store.
+    pub(super) may_be_followed: bool,
+    pub(super) ticket: Ticket,
+}
+
+/// The decision about a request to rotate keys.
+#[derive(Debug)]
+pub(super) enum RotationStep {
+    /// The request joins the rotation that is announced.
+    Joined,
+    /// There will be no rotation, for this reason.
+    Declined(String),
+    /// The rotation must be announced in the store.
+    Announce,
+    /// The rotation begins now.
+    Begin(Rotation),
+}
+
+/// A rotation of M_Keys that was announced in the shared store, before its first Set.
+#[derive(Default, Debug)]
+pub(super) struct KeyRotation {
+    announced: Option<Rotation>,
+}
+
+impl KeyRotation {
+    /// Decides about a request at `now`. Refuses while ports hold keys of the former rotation,
+    /// unless the operator insists.
+    pub(super) fn request(&mut self, request: &RotationRequest<'_>, now: Time) -> RotationStep {
+        if let Some(rotation) = &mut self.announced {
+            rotation.tickets.push(request.ticket);
+            return RotationStep::Joined;
         }
-    }
-
-    fn set_generations(&mut self, generations: Generations) {
-        if self.generations() != generations {
-            self.lay_generations(generations);
-            self.remember();
+        let (keys, behind) = (&request.policy.m_keys, request.behind);
+        if keys.secret().is_none() {
+            let reason = "ports have no keys of their own to rotate: set sm.m_keys = \"per-port\" and sm.m_key_secret_file";
+            return RotationStep::Declined(reason.to_owned());
         }
-    }
-
-    /// The generations to store: those in use, or those of a rotation that is about to begin.
-    pub(super) fn stored_generations(&self) -> Generations {
-        let announced = self.epoch.news.rotation();
-        let announced = announced.map(|rotation| rotation.generations);
-        self.generations().later(announced.unwrap_or_default())
-    }
-
-    fn has_derived_keys(&self) -> bool {
-        self.config.policy.ports.m_keys.secret().is_some()
-    }
-
-    /// Whether ports require the key for Gets as well, and each may have its own.
-    fn guards_gets(&self) -> bool {
-        let ports = &self.config.policy.ports;
-        ports.m_key_protect > 1 && !ports.m_keys.is_uniform()
-    }
-
-    /// Rotates the keys of all ports. Refuses while ports hold keys of the former rotation, unless
-    /// the operator insists (`forced`).
-    pub(super) fn rotate_m_keys(&mut self, forced: bool, ticket: Ticket, now: Time) {
-        if let Some(rotation) = self.epoch.news.rotation_mut() {
-            rotation.tickets.push(ticket);
-            return;
-        }
-        let behind = self.inventory.ports_behind().len();
-        let reason = if !self.has_derived_keys() {
-            "ports have no keys of their own to rotate: set sm.m_keys = \"per-port\" and sm.m_key_secret_file".to_owned()
-        } else if behind > 0 && !forced {
-            format!(
+        if behind > 0 && !request.forced {
+            return RotationStep::Declined(format!(
                 "{behind} ports do not hold their key of the rotation before yet (`rsmctl findings`); repeat with --force to go on without them: \
                  they are found by their old keys later"
-            )
-        } else {
-            let may_be_followed = matches!(self.epoch.holding, Holding::Held(_))
-                && !self.epoch.is_silent
-                && self.guards_gets();
-            let rotation = AnnouncedRotation {
-                generations: self.generations().rotated(),
-                due: now + NOTICE,
-                tickets: vec![ticket],
-            };
-            if may_be_followed {
-                self.epoch.news.announce(rotation);
-                self.tell_rotation();
-            } else {
-                self.begin_rotation(rotation);
-            }
-            return;
+            ));
+        }
+        let rotation = Rotation {
+            generations: keys.generations.rotated(),
+            due: now + NOTICE,
+            tickets: vec![request.ticket],
         };
-        self.outbox.decline(ticket, reason);
+        if request.may_be_followed && request.policy.guards_gets() {
+            self.announced = Some(rotation);
+            RotationStep::Announce
+        } else {
+            RotationStep::Begin(rotation)
+        }
     }
 
     /// Handles that the issuer of `ticket` no longer waits for a rotation.
-    pub(super) fn withdraw_rotation(&mut self, ticket: Ticket) {
-        if let Some(rotation) = self.epoch.news.rotation_mut() {
+    pub(super) fn withdraw(&mut self, ticket: Ticket) {
+        if let Some(rotation) = &mut self.announced {
             rotation.tickets.retain(|&waiting| waiting != ticket);
         }
     }
 
-    /// Begins the announced rotation, if it is due.
-    pub(super) fn mind_rotation(&mut self, now: Time) {
-        let Some(rotation) = self.epoch.news.take_rotation(now) else {
-            return;
-        };
-        if self.election.role == Role::Master {
-            return self.begin_rotation(rotation);
-        }
-        let reason = "another subnet manager is master now";
-        for ticket in rotation.tickets {
-            self.outbox.decline(ticket, reason.to_owned());
+    /// Whether a rotation is announced and has not begun.
+    pub(super) fn is_announced(&self) -> bool {
+        self.announced.is_some()
+    }
+
+    /// Time at which the announced rotation begins; `None` if there is none.
+    pub(super) fn deadline(&self) -> Option<Time> {
+        self.announced.as_ref().map(|rotation| rotation.due)
+    }
+
+    /// Takes the announced rotation, if it is due at `now`.
+    pub(super) fn take_due(&mut self, now: Time) -> Option<Rotation> {
+        self.announced.take_if(|rotation| rotation.due <= now)
+    }
+
+    /// The generations to store: those in use, or those of a rotation that is about to begin.
+    pub(super) fn stored(&self, in_use: Generations) -> Generations {
+        let announced = self.announced.as_ref();
+        let announced = announced.map(|rotation| rotation.generations);
+        in_use.later(announced.unwrap_or_default())
+    }
+}
+
+/// Puts generations of keys into the policy, to which a reload of the configuration adds them
+/// again. Returns whether they are others than before.
+pub(super) fn lay_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
+    let is_news = policy.ports.m_keys.generations != generations;
+    if is_news {
+        Arc::make_mut(policy).ports.m_keys.generations = generations;
+    }
+    is_news
+}
+
+/// State of the keys, for readers.
+pub(super) fn status(policy: &PortPolicy, inventory: &Inventory) -> MKeyStatus {
+    let policy = &policy.m_keys;
+    MKeyStatus {
+        protects: policy.protects(),
+        per_port: policy.secret().is_some(),
+        generations: policy.generations,
+        settled: inventory.ports_with_keys(),
+        behind: inventory.ports_behind().len(),
+    }
+}
+
+/// The finding about ports that do not hold their planned key, while nothing is under way; `None`
+/// if there are none.
+pub(super) fn finding(inventory: &Inventory) -> Option<Finding> {
+    let behind = inventory.ports_behind().iter().copied();
+    let behind: Vec<PortKey> = behind.filter(|&port| !inventory.is_locked(port)).collect();
+    if behind.is_empty() {
+        return None;
+    }
+    let names: Vec<String> = behind
+        .iter()
+        .take(SHOWN)
+        .map(|&port| inventory.port_name(port))
+        .collect();
+    let more = match behind.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let text = format!(
+        "{} do not hold their M_Key: {}{more}; those that hold an earlier one are managed with that, and get the new one when they \
+         answer and take it; keep the secret of the earlier keys until this ends",
+        match behind.len() {
+            1 => "1 port".to_owned(),
+            ports => format!("{ports} ports"),
+        },
+        names.join(", "),
+    );
+    let kind = FindingKind::MKeyBehind;
+    Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_config::m_keys::{MKeyPolicy, SECRET_BYTES, Secret};
+
+    use super::*;
+
+    fn request(policy: &PortPolicy, behind: usize, forced: bool) -> RotationRequest<'_> {
+        RotationRequest {
+            policy,
+            behind,
+            forced,
+            may_be_followed: true,
+            ticket: 1,
         }
     }
 
-    fn begin_rotation(&mut self, rotation: AnnouncedRotation) {
-        let later = self.generations().later(rotation.generations);
-        self.set_generations(later);
-        self.work.plan_again("the M_Keys of all ports are rotated");
-        for ticket in rotation.tickets {
-            self.work.promise(ticket);
-        }
-    }
-
-    /// Gives switches keys that the former master, which may wake up, does not know: its Sets then
-    /// change no forwarding table.
-    pub(super) fn fence_switches(&mut self) {
-        if self.has_derived_keys() {
-            self.set_generations(self.generations().fenced());
-            self.work
-                .plan_again("switches get M_Keys that the manager before does not know");
-        }
-    }
-
-    /// Continues with the later of the own generations and those of another manager.
-    pub(super) fn adopt_generations(&mut self, others: Generations) {
-        let later = self.generations().later(others);
-        if later != self.generations() {
-            self.set_generations(later);
-            self.inventory.distrust_m_keys();
-            if self.election.role == Role::Master {
-                self.work
-                    .plan_again("another manager had rotated the M_Keys of ports");
-            }
-        }
-    }
-
-    /// Handles the keys that the holder of the epoch has stored; `is_pushing` says whether it is
-    /// writing hardware. Until the end of a push that changes keys, this manager does not know
-    /// which ports have the new ones, and reads nothing.
-    pub(super) fn on_stored_keys(&mut self, stored: Generations, is_pushing: bool, now: Time) {
-        if self.epoch.has_own_state() {
-            return;
-        }
-        let before = self.generations();
-        self.adopt_generations(stored);
-        let is_standby = matches!(self.election.role, Role::Standby { .. });
-        let is_news = self.generations() != before && is_standby && self.guards_gets();
-        self.standby.follower.is_pushing = is_pushing;
-        self.standby.follower.keys_change =
-            is_pushing && (self.standby.follower.keys_change || is_news);
-        if self.standby.follower.keys_change && self.standby.follower.is_reading() {
-            self.drop_stage();
-        }
-        self.follow_master(now);
-    }
-
-    /// Handles the cables that the holder of the epoch has stored. Asks again behind ports whose
-    /// neighbour did not answer without its key, if the key is known now.
-    pub(super) fn on_stored_cabling(&mut self, cabling: Arc<Expected>) {
-        if self.epoch.has_own_state() {
-            return;
-        }
-        self.inventory.stored_cabling = cabling;
-        self.look_behind_guarded_ports();
-    }
-
-    /// Sweeps once more, if ports behind which nothing answered have a known neighbour now. Returns
-    /// whether it does.
-    pub(super) fn look_behind_guarded_ports(&mut self) -> bool {
-        let silent: Vec<PortKey> = self.inventory.faults.to_ask_again().collect();
-        let is_known = |&port: &PortKey| {
-            let stored = self.inventory.stored_cabling.port(port);
-            stored.is_some() || self.missing.expected().port(port).is_some()
-        };
-        let finds_more = self.guards_gets() && silent.iter().any(is_known);
-        if finds_more {
-            self.work
-                .sweep_everything(true, "the shared store shows which ports are behind cables");
-            self.work.go_on();
-        }
-        finds_more
-    }
-
-    /// Whether only the own node answers, although the own link is up and ports require their keys:
-    /// this manager knows none of the keys. As the master, it would write only its own port, as if
-    /// there were no subnet behind it.
-    pub(super) fn is_shut_out(&self) -> bool {
-        self.guards_gets() && self.inventory.is_alone_behind_a_link()
-    }
-
-    /// Whether [`Core::is_shut_out`] may hold at the end of the sweep under way.
-    pub(super) fn may_be_shut_out(&self) -> bool {
-        self.guards_gets() && self.inventory.len() == 1
-    }
-
-    /// Tries again after a pause, in which the store or an operator may provide the keys.
-    pub(super) fn wait_for_keys(&mut self, now: Time) {
-        self.meter.discard();
-        if matches!(self.election.role, Role::Discovering) {
-            self.work
-                .sweep_everything(false, "no port behind the own one answered");
-            self.work.postpone(now);
-        }
-        self.publish(now);
-    }
-
-    /// Continues with the generations that ports show: another manager has rotated keys, and this
-    /// one's store does not know it.
-    pub(super) fn follow_generations(&mut self) {
-        if let Some(ahead) = self.inventory.generations_ahead() {
-            self.adopt_generations(ahead);
-        }
-    }
-
-    /// State of the keys, for readers.
-    pub(super) fn m_key_status(&self) -> MKeyStatus {
-        let policy = &self.config.policy.ports.m_keys;
-        MKeyStatus {
-            protects: policy.protects(),
-            per_port: policy.secret().is_some(),
-            generations: policy.generations,
-            settled: self.inventory.ports_with_keys(),
-            behind: self.inventory.ports_behind().len(),
-        }
-    }
-
-    /// The finding about ports that do not hold their planned key although nothing is under way;
-    /// `None` if there are none.
-    pub(super) fn finding_of_m_keys(&self) -> Option<Finding> {
-        let behind = self.inventory.ports_behind().iter().copied();
-        let behind: Vec<PortKey> = behind
-            .filter(|&port| !self.inventory.is_locked(port))
-            .collect();
-        if behind.is_empty() || self.election.role != Role::Master || !self.stage.is_idle() {
-            return None;
-        }
-        let names: Vec<String> = behind
-            .iter()
-            .take(SHOWN)
-            .map(|&port| self.inventory.port_name(port))
-            .collect();
-        let more = match behind.len() - names.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let text = format!(
-            "{} do not hold their M_Key: {}{more}; those that hold an earlier one are managed with that, and get the new one when they \
-             answer and take it; keep the secret of the earlier keys until this ends",
-            match behind.len() {
-                1 => "1 port".to_owned(),
-                ports => format!("{ports} ports"),
+    /// The policy of ports with keys of their own, which they require for Gets as well.
+    fn per_port() -> PortPolicy {
+        PortPolicy {
+            m_key_protect: 2,
+            m_keys: MKeyPolicy {
+                per_port: true,
+                secrets: Arc::new([Secret::new([7; SECRET_BYTES])]),
+                ..MKeyPolicy::default()
             },
-            names.join(", "),
-        );
-        let kind = FindingKind::MKeyBehind;
-        Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+            ..PortPolicy::default()
+        }
+    }
+
+    #[test]
+    fn ports_without_keys_of_their_own_are_not_rotated() {
+        let mut rotation = KeyRotation::default();
+        let policy = PortPolicy::default();
+        let step = rotation.request(&request(&policy, 0, true), Time::ZERO);
+        assert!(matches!(step, RotationStep::Declined(_)), "{step:?}");
+        assert!(!rotation.is_announced());
+    }
+
+    #[test]
+    fn ports_that_are_behind_keep_a_rotation_back_unless_the_operator_insists() {
+        let policy = per_port();
+        let mut rotation = KeyRotation::default();
+        let step = rotation.request(&request(&policy, 3, false), Time::ZERO);
+        assert!(matches!(step, RotationStep::Declined(_)), "{step:?}");
+        let step = rotation.request(&request(&policy, 3, true), Time::ZERO);
+        assert!(matches!(step, RotationStep::Announce), "{step:?}");
+    }
+
+    #[test]
+    fn an_announced_rotation_begins_after_its_notice_with_all_its_commands() {
+        let policy = per_port();
+        let before = policy.m_keys.generations;
+        let mut rotation = KeyRotation::default();
+        rotation.request(&request(&policy, 0, false), Time::ZERO);
+        let step = rotation.request(&request(&policy, 0, false), Time::ZERO);
+        assert!(matches!(step, RotationStep::Joined), "{step:?}");
+        assert_eq!(rotation.stored(before), before.rotated());
+        let due = rotation.deadline().unwrap();
+        assert_eq!(due, Time::ZERO + NOTICE);
+        assert!(rotation.take_due(Time::ZERO).is_none());
+        let begun = rotation.take_due(due).unwrap();
+        assert_eq!(begun.generations, before.rotated());
+        assert_eq!(begun.tickets, [1, 1]);
+        assert!(!rotation.is_announced());
+    }
+
+    #[test]
+    fn a_rotation_that_no_standby_can_see_begins_at_once() {
+        let policy = per_port();
+        let mut rotation = KeyRotation::default();
+        let request = RotationRequest {
+            may_be_followed: false,
+            ..request(&policy, 0, false)
+        };
+        let step = rotation.request(&request, Time::ZERO);
+        assert!(matches!(step, RotationStep::Begin(_)), "{step:?}");
     }
 }

@@ -11,16 +11,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_hardware::sweep::{AgentAnswer, Query, Withdrawal};
+use rsm_hardware::push::Push;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_hardware::sweep::{AgentAnswer, Query, Sweep, Withdrawal};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
-use rsm_mad::client::{ClientConfig, Priority, Request};
+use rsm_mad::client::{Client, ClientConfig, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, NodeInfo};
 
-use super::Core;
 use super::requests::Context;
 use super::silences::Silences;
-use super::stage::Stage;
 
 /// Attempts of a Set that a node may leave unanswered before a push continues without it, if urgent
 /// work waits.
@@ -44,6 +44,17 @@ const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 pub(super) struct Silence {
     losses: Losses,
     pub(super) silences: Silences,
+}
+
+/// The state of the core, as far as it says whether silence counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation {
+    /// Whether a convergence is under way or waiting.
+    pub(super) is_converging: bool,
+    /// Whether no stage is under way.
+    pub(super) is_idle: bool,
+    /// Whether a plan is in force.
+    pub(super) has_plan: bool,
 }
 
 /// Packet loss of the client's attempts, at present and at the core's last rest.
@@ -122,98 +133,83 @@ fn pick<T>(
     taken
 }
 
-impl Core {
-    /// Tells the sweep under way about overdue queries, and withdraws those that it no longer
-    /// wants.
-    pub(super) fn heed_silence(&mut self, now: Time) {
-        let stats = self.client.stats();
+impl Silence {
+    /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
+    /// wants. Returns whether it suspects other nodes than before.
+    pub(super) fn heed(
+        &mut self,
+        sweep: Option<&mut Sweep>,
+        client: &mut Client<Context>,
+        inventory: &mut Inventory,
+        situation: Situation,
+        now: Time,
+    ) -> bool {
+        let stats = client.stats();
         let has_waited =
-            std::mem::replace(&mut self.silence.losses.timeouts, stats.timeouts) != stats.timeouts;
-        if !self.is_converging() {
-            (self.silence.losses.at_rest, self.silence.losses.rested) = (stats.loss_permille, now);
+            std::mem::replace(&mut self.losses.timeouts, stats.timeouts) != stats.timeouts;
+        if !situation.is_converging {
+            (self.losses.at_rest, self.losses.rested) = (stats.loss_permille, now);
         }
-        let explained = self.silence.losses.explain(stats.loss_permille, now);
+        let explained = self.losses.explain(stats.loss_permille, now);
         // Before the first plan, no work waits for silent nodes, and the packet loss is not known
         // yet.
-        let counts =
-            self.plans.in_force().is_some() && self.weigh_silence(has_waited, explained, now);
-        let Stage::Sweeping(sweep) = &mut self.stage else {
-            return;
+        let counts = situation.has_plan && {
+            let is_idle = situation.is_idle;
+            self.weigh(
+                client,
+                inventory,
+                has_waited && !is_idle,
+                has_waited,
+                explained,
+                now,
+            )
         };
+        let Some(sweep) = sweep else { return false };
         if counts {
-            for (context, attempts) in self.client.pending_requests() {
+            for (context, attempts) in client.pending_requests() {
                 if let (Context::Sweep(query), 1..) = (*context, attempts) {
-                    sweep.on_overdue(&mut self.inventory, query, attempts, explained);
+                    sweep.on_overdue(inventory, query, attempts, explained);
                 }
             }
         }
-        while let Some(withdrawal) = sweep.next_withdrawal() {
-            let covers = |query| withdrawal.covers(query);
-            if let Withdrawal::Unsent(_) = withdrawal {
-                let unsent = pick(covers, |picks| self.client.cancel_queued(picks));
-                unsent.into_iter().for_each(|query| sweep.postpone(query));
-                continue;
-            }
-            let taken = pick(covers, |picks| self.client.withdraw(picks));
-            for query in taken {
-                match withdrawal {
-                    Withdrawal::Everything | Withdrawal::Unmet(_) => {
-                        sweep.park(&self.inventory, query)
-                    }
-                    Withdrawal::Overdue(_) => sweep.reroute(query),
-                    _ => sweep.withdrawn(query),
-                }
-            }
-        }
+        withdraw_unwanted(sweep, client, inventory);
         // A query from before the paths changed may become overdue only now.
-        let may_be_on_dead_way = has_waited && !self.inventory.suspects.is_empty();
+        let may_be_on_dead_way = has_waited && !inventory.suspects.is_empty();
         if !sweep.is_outward() && (sweep.take_rerouted() || may_be_on_dead_way) {
-            // A suspect has one unanswered query, by any path; queries to other nodes are sent
-            // again by a working one.
-            let suspects = &self.inventory.suspects;
-            let overdue: BTreeSet<Query> = self
-                .client
-                .pending_requests()
-                .filter_map(|(context, attempts)| match *context {
-                    Context::Sweep(query) if attempts > 0 => Some(query),
-                    _ => None,
-                })
-                .filter(|&query| {
-                    !sweep.is_by_path(query)
-                        && !query.node().is_some_and(|guid| suspects.contains(&guid))
-                })
-                .collect();
-            // A query may be under way twice.
-            let is_overdue = |query| overdue.contains(&query);
-            let taken = pick(is_overdue, |picks| self.client.withdraw(picks));
-            taken.into_iter().for_each(|query| sweep.reroute(query));
+            reroute_overdue(sweep, client, inventory);
         }
-        if sweep.take_suspicion() {
-            self.reports.show_suspects = true;
-            self.publish(now);
-        }
+        sweep.take_suspicion()
     }
 
     /// Whether overdue attempts count as silence of their nodes now. Until any node has answered
-    /// after they became overdue, the whole fabric may be silent.
-    fn weigh_silence(&mut self, has_waited: bool, explained: u8, now: Time) -> bool {
-        let stats = self.client.stats();
+    /// after they became overdue, the whole fabric may be silent. `has_waited` says whether
+    /// attempts have become overdue, and `may_ask` whether they have while a stage is under way.
+    fn weigh(
+        &mut self,
+        client: &mut Client<Context>,
+        inventory: &Inventory,
+        may_ask: bool,
+        has_waited: bool,
+        explained: u8,
+        now: Time,
+    ) -> bool {
+        let stats = client.stats();
         let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
-        match self.silence.losses.quiet {
-            Quiet::Unheard if has_waited && !self.stage.is_idle() => {
-                if !self.ask_witness() {
+        match self.losses.quiet {
+            Quiet::Unheard if may_ask => {
+                if !ask_witness(client, inventory) {
                     return true;
                 }
-                self.silence.losses.quiet = Quiet::Asked(heard);
+                self.losses.quiet = Quiet::Asked(heard);
                 false
             }
             Quiet::Unheard => false,
             Quiet::Asked(before) if before == heard => {
-                let mut pending = self.client.pending_requests();
+                let mut pending = client.pending_requests();
                 if pending.any(|(context, attempts)| {
                     matches!(context, Context::Witness) && attempts > explained
                 }) {
-                    self.silence.losses.quiet = Quiet::Everywhere(now, heard);
+                    self.losses.quiet = Quiet::Everywhere(now, heard);
                 }
                 false
             }
@@ -221,109 +217,45 @@ impl Core {
                 has_waited && now.since(since) >= LONGEST_QUIET
             }
             Quiet::Asked(_) => {
-                self.end_quiet();
+                self.end_quiet(client);
                 true
             }
             Quiet::Everywhere(..) => {
-                self.client.excuse(now);
-                self.end_quiet();
+                client.excuse(now);
+                self.end_quiet(client);
                 false
             }
         }
     }
 
-    fn end_quiet(&mut self) {
-        self.silence.losses.quiet = Quiet::Unheard;
-        self.client
-            .withdraw(|context| matches!(context, Context::Witness));
+    fn end_quiet(&mut self, client: &mut Client<Context>) {
+        self.losses.quiet = Quiet::Unheard;
+        client.withdraw(|context| matches!(context, Context::Witness));
     }
 
-    /// Asks the switch at the manager's port for NodeInfo, or another switch if the manager's is
-    /// not suitable. Returns whether there is one.
-    fn ask_witness(&mut self) -> bool {
-        let Some(witness) = self.witness() else {
-            return false;
-        };
-        let Some(node) = self.inventory.node(witness) else {
-            return false;
-        };
-        let request = Request {
-            priority: Priority::Urgent,
-            // The target key differs from the switch's, so that other requests to it do not delay
-            // this one.
-            ..Request::get(!witness.0, node.path, NodeInfo::ID, 0, Context::Witness)
-        };
-        self.submit(request);
-        true
-    }
-
-    fn witness(&self) -> Option<Guid> {
-        let inventory = &self.inventory;
-        let local = inventory.local?;
-        let node = inventory.node(local.node)?;
-        let is_witness = |end: &PortKey| {
-            inventory.is_switch(end.node) && !inventory.suspects.contains(&end.node)
-        };
-        let beside = match node.is_switch() {
-            true => {
-                let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
-                peers.find(is_witness)
-            }
-            false => inventory.port(local)?.peer.filter(is_witness),
-        };
-        beside.map(|end| end.node)
-    }
-
-    /// Continues without the outstanding answers, if only silent nodes owe them and there is work
-    /// to continue with. Returns whether it gave any up.
-    pub(super) fn leave_silent_nodes_out(&mut self) -> bool {
-        let urgent = self.work.is_urgent();
-        let Stage::Sweeping(sweep) = &mut self.stage else {
-            return false;
-        };
-        let is_left_out = |context: &Context| match *context {
-            Context::Sweep(query) => sweep.is_overdue(query),
-            _ => true,
-        };
-        let none_is_needed = sweep.can_leave_out(urgent)
-            && self
-                .client
-                .pending_requests()
-                .all(|(context, _)| is_left_out(context));
-        if !none_is_needed {
-            return false;
+    /// Lets a `push` for which urgent work waits continue without silent nodes. Returns these.
+    pub(super) fn abandon(
+        &mut self,
+        push: &mut Push,
+        client: &mut Client<Context>,
+        inventory: &mut Inventory,
+        now: Time,
+    ) -> BTreeSet<Guid> {
+        if self.losses.quiet != Quiet::Unheard {
+            return BTreeSet::new();
         }
-        let queries = pick(|_| true, |picks| self.client.withdraw(picks));
-        for &query in &queries {
-            sweep.handle(&mut self.inventory, query, AgentAnswer::Silence);
-        }
-        !queries.is_empty()
-    }
-
-    /// Lets a push for which urgent work waits continue without silent nodes. Returns whether there
-    /// are any.
-    pub(super) fn abandon_silent_nodes(&mut self, now: Time) -> bool {
-        if self.silence.losses.quiet != Quiet::Unheard {
-            return false;
-        }
-        let Stage::Pushing(push) = &mut self.stage else {
-            return false;
-        };
         let enough = if push.was_stopped() {
             ATTEMPTS_OF_STOPPED_PUSH
         } else {
             ATTEMPTS_OF_URGENT_PUSH
         };
-        let explained = self
-            .silence
-            .losses
-            .explain(self.client.stats().loss_permille, now);
+        let explained = self.losses.explain(client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
-        if enough > 1 && self.client.repeated() == 0 {
+        if enough > 1 && client.repeated() == 0 {
             // As long as all nodes answer, no request is examined: this is called at each answer.
-            return false;
+            return BTreeSet::new();
         }
-        let pending = self.client.pending_requests();
+        let pending = client.pending_requests();
         let silent: BTreeSet<Guid> = pending
             .filter(|&(_, attempts)| attempts >= enough)
             .filter_map(|(context, _)| match context {
@@ -332,22 +264,121 @@ impl Core {
             })
             .collect();
         if silent.is_empty() {
-            return false;
+            return silent;
         }
-        let withdrawn = self.client.withdraw(
+        let withdrawn = client.withdraw(
             |context| matches!(context, Context::Push(task) if silent.contains(&task.node())),
         );
         for &node in &silent {
             push.give_up_on(node);
-            self.foreign_writes.note_late(node);
         }
         for request in withdrawn {
             if let Context::Push(task) = request.request.context {
-                push.abandon(&mut self.inventory, task);
+                push.abandon(inventory, task);
             }
         }
-        true
+        silent
     }
+}
+
+/// Withdraws the queries that `sweep` no longer wants.
+fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
+    while let Some(withdrawal) = sweep.next_withdrawal() {
+        let covers = |query| withdrawal.covers(query);
+        if let Withdrawal::Unsent(_) = withdrawal {
+            let unsent = pick(covers, |picks| client.cancel_queued(picks));
+            unsent.into_iter().for_each(|query| sweep.postpone(query));
+            continue;
+        }
+        let taken = pick(covers, |picks| client.withdraw(picks));
+        for query in taken {
+            match withdrawal {
+                Withdrawal::Everything | Withdrawal::Unmet(_) => sweep.park(inventory, query),
+                Withdrawal::Overdue(_) => sweep.reroute(query),
+                _ => sweep.withdrawn(query),
+            }
+        }
+    }
+}
+
+/// Sends overdue queries again, by paths that work. A suspect has one unanswered query, by any
+/// path.
+fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
+    let suspects = &inventory.suspects;
+    let overdue: BTreeSet<Query> = client
+        .pending_requests()
+        .filter_map(|(context, attempts)| match *context {
+            Context::Sweep(query) if attempts > 0 => Some(query),
+            _ => None,
+        })
+        .filter(|&query| {
+            !sweep.is_by_path(query) && !query.node().is_some_and(|guid| suspects.contains(&guid))
+        })
+        .collect();
+    // A query may be under way twice.
+    let is_overdue = |query| overdue.contains(&query);
+    let taken = pick(is_overdue, |picks| client.withdraw(picks));
+    taken.into_iter().for_each(|query| sweep.reroute(query));
+}
+
+/// Asks the switch at the manager's port for NodeInfo, or another switch if the manager's is not
+/// suitable. Returns whether there is one.
+fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
+    let Some(witness) = witness(inventory) else {
+        return false;
+    };
+    let Some(node) = inventory.node(witness) else {
+        return false;
+    };
+    let request = Request {
+        priority: Priority::Urgent,
+        // The target key differs from the switch's, so that other requests to it do not delay
+        // this one.
+        ..Request::get(!witness.0, node.path, NodeInfo::ID, 0, Context::Witness)
+    };
+    client.submit(request).is_ok()
+}
+
+fn witness(inventory: &Inventory) -> Option<Guid> {
+    let local = inventory.local?;
+    let node = inventory.node(local.node)?;
+    let is_witness =
+        |end: &PortKey| inventory.is_switch(end.node) && !inventory.suspects.contains(&end.node);
+    let beside = match node.is_switch() {
+        true => {
+            let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
+            peers.find(is_witness)
+        }
+        false => inventory.port(local)?.peer.filter(is_witness),
+    };
+    beside.map(|end| end.node)
+}
+
+/// Continues a `sweep` without the outstanding answers, if only silent nodes owe them and there is
+/// work to continue with: `urgent` work, or a change that the sweep has found. Returns whether it
+/// gave any up.
+pub(super) fn leave_silent_nodes_out(
+    sweep: &mut Sweep,
+    urgent: bool,
+    client: &mut Client<Context>,
+    inventory: &mut Inventory,
+) -> bool {
+    let is_left_out = |context: &Context| match *context {
+        Context::Sweep(query) => sweep.is_overdue(query),
+        _ => true,
+    };
+    let none_is_needed = sweep.can_leave_out(urgent)
+        && client
+            .pending_requests()
+            .all(|(context, _)| is_left_out(context));
+    if !none_is_needed {
+        return false;
+    }
+    let queries = pick(|_| true, |picks| client.withdraw(picks));
+    for &query in &queries {
+        sweep.handle(inventory, query, AgentAnswer::Silence);
+    }
+    !queries.is_empty()
 }
 
 #[cfg(test)]

@@ -11,11 +11,9 @@ use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::lids::LidRights;
 use rsm_plan::{JobKind, Outcome, PlanError, PlanJob};
-use rsm_state::Role;
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
-use super::mastership::role;
 use super::stage::Stage;
 use super::trials::Answers;
 use super::{Core, Pass, adaptive};
@@ -44,7 +42,7 @@ impl Core {
                 .in_force()
                 .cloned()
                 .filter(|_| !self.first_sweep.is_provisional())
-                .or_else(|| self.standby.succession.prepared.clone()),
+                .or_else(|| self.mastership.prepared_plan().cloned()),
             hardware: self.plans.held_tables(&self.inventory),
             adaptive: self
                 .config
@@ -82,7 +80,7 @@ impl Core {
             .plans
             .in_force()
             .cloned()
-            .filter(|_| self.election.role == Role::Master)
+            .filter(|_| self.mastership.is_master())
         else {
             self.meter.discard();
             return;
@@ -97,7 +95,7 @@ impl Core {
 
     /// Plans a step of rebalancing, if there still is a plan to start from.
     pub(super) fn start_rebalancing(&mut self, now: Time) {
-        if self.plans.in_force().is_none() || self.election.role != Role::Master {
+        if self.plans.in_force().is_none() || !self.mastership.is_master() {
             self.meter.discard();
             return;
         }
@@ -116,11 +114,11 @@ impl Core {
         let (groups, masks) =
             self.members
                 .for_plan(&self.fabric, &self.inventory, &self.config, now);
-        let own = self.own_guid();
+        let own = self.inventory.own_guid();
         let claims = &self.plans.assigned.claims;
         let rights = LidRights {
             overwritten: Arc::new(self.overwritten_lids()),
-            ..self.epoch.partitioned(own, &self.fabric, claims)
+            ..self.mastership.lid_rights(own, &self.fabric, claims)
         };
         PlanJob {
             generation,
@@ -142,9 +140,9 @@ impl Core {
     /// The ports whose LID another host has written over. None while another master is visible, whose
     /// LIDs they may be: two masters would move them to and fro.
     fn overwritten_lids(&self) -> BTreeSet<Guid> {
-        let others = role::others(&self.inventory);
+        let others = rsm_mastership::others(&self.inventory);
         let has_rival = others.iter().any(|other| other.state == SmState::Master);
-        match has_rival || self.epoch.is_partitioned() {
+        match has_rival || self.mastership.is_partitioned() {
             true => BTreeSet::new(),
             false => self.foreign_writes.ports_with_other_lids(&self.inventory),
         }
@@ -206,7 +204,7 @@ impl Core {
                 let before = self.plans.in_force().cloned();
                 let taken = self.plans.assigned.take(&plan, before.as_deref());
                 for &port in &taken.moved {
-                    self.epoch.note_given(port);
+                    self.mastership.note_given_lid(port);
                 }
                 self.plans.accept(plan.clone());
                 if taken.is_news {

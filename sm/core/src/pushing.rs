@@ -1,22 +1,25 @@
-//! Pushes in the core: writing the difference, and reporting failures.
+//! Pushes in the core: writing the difference, reporting failures, and the end of a pass.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_hardware::diff::{Changes, Comparison, VPortChanges};
+use rsm_hardware::diff::{Changes, Comparison, Reregister, VPortChanges};
 use rsm_hardware::push::{FailedSet, Push, rehearse};
-use rsm_ids::Guid;
+use rsm_hardware::sweep::Query;
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::PortState;
+use rsm_mastership::PushEnd;
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
-use rsm_state::{Forthcoming, Role, TablesWritten};
+use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten};
 
 use super::convergence::{Part, Pushed};
 use super::event::Effect;
+use super::saved_state::SavedCoreState;
 use super::stage::Stage;
 use super::writing::{drop_verified, failures, unverified_ports};
-use super::{Core, Mode, Pass, adaptive};
+use super::{Core, Mode, Pass, adaptive, dry_run, rebalancing, snapshot};
 
 impl Core {
     /// Writes the difference to the plan in force, which was made for an earlier state of the
@@ -40,7 +43,7 @@ impl Core {
     }
 
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
-        let babbling = self.babbling_links();
+        let babbling = self.traps.babbling_links(&self.inventory, &self.config);
         let ordered = self.trials.detours.in_force().disabled();
         self.inventory.disabling = babbling.iter().copied().chain(ordered).collect();
         let compared = self
@@ -83,7 +86,7 @@ impl Core {
             self.foresee(plan, changes, now);
             return;
         }
-        if !self.may_succeed(&changes) {
+        if !self.may_succeed(&changes, now) {
             return;
         }
         if self.pass != Pass::Multicast {
@@ -116,7 +119,7 @@ impl Core {
         }
         if !self.may_set() {
             self.inventory.link_orders.clear();
-            self.end_succession();
+            self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;
             self.meter.discard();
@@ -134,7 +137,7 @@ impl Core {
         let brings_hosts = ports.any(|change| change.activates_end_port())
             || changes.vports.values().any(VPortChanges::activates);
         if self.pass == Pass::Multicast
-            || self.election.role != Role::Master
+            || !self.mastership.is_master()
             || (self.reports.serve && !brings_hosts)
         {
             return;
@@ -255,5 +258,184 @@ impl Core {
         let sets = rehearse(plan, changes, &self.inventory);
         self.outbox.push(Effect::Foreseen(sets));
         self.conclude(Pushed::default(), &[], now);
+    }
+}
+
+/// The end of a pass: its record, the commands that it completes, and the repairs that follow.
+impl Core {
+    /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
+    pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
+        self.stage = Stage::Idle;
+        let is_multicast = self.pass == Pass::Multicast;
+        self.end_succession(now);
+        if !is_multicast {
+            self.local_port.was_served();
+            let fabric = self.model();
+            if self.first_sweep.goes_on() {
+                self.missing.meet(&self.fabric, &fabric, now);
+            }
+            self.fabric = fabric;
+            if pushed.complete
+                && let Some(plan) = self.plans.in_force()
+            {
+                self.writing
+                    .compare_written(&self.inventory, &self.fabric, plan);
+            }
+        }
+        // The difference at the end of the first sweep includes the failures from before that end.
+        if !self.first_sweep.goes_on() {
+            self.schedule_repair(failed, now);
+        }
+        self.tell_end_of_push();
+        if !is_multicast {
+            let plan = self.plans.in_force();
+            let plan = plan.filter(|_| self.mastership.is_master());
+            let due = plan.and_then(|plan| rebalancing::due(plan, &self.config.rebalance, now));
+            self.work.rebalance_at(due);
+            let came_up = pushed.ports_activated > 0;
+            if (self.missing.has_news() || came_up)
+                && self.mastership.is_master()
+                && !self.first_sweep.goes_on()
+            {
+                self.missing.keep(&self.fabric);
+                self.remember();
+            }
+        }
+        self.meter.note(self.inventory.take_searched());
+        if let Some(convergence) = self.meter.finish(pushed, now, &self.client.stats()) {
+            let convergence = Arc::new(convergence);
+            // Multicast passes come by the thousand, one for each join, and would fill the history.
+            if !is_multicast {
+                self.meter.record(convergence.clone());
+            }
+            self.publish(now);
+            self.outbox.push(Effect::Converged(convergence.clone()));
+            self.keep_promises(&convergence);
+        }
+    }
+
+    /// Completes the commands that wait, unless urgent work follows at once.
+    pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
+        if self.work.is_urgent() || self.first_sweep.goes_on() {
+            return;
+        }
+        for ticket in self.work.take_tickets() {
+            self.outbox.push(Effect::Done {
+                ticket,
+                convergence: convergence.clone(),
+            });
+        }
+    }
+
+    pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
+        let faults = &self.inventory.faults;
+        let unasked = faults.owed().filter_map(|query| match query {
+            Query::Node(from) => from,
+            _ => None,
+        });
+        let behind_ports = faults.to_ask_again().chain(unasked);
+        let nodes = faults.owed().filter_map(Query::node);
+        let nodes = nodes.chain(failed.iter().copied());
+        let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
+        let awaiting_answer: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
+        let has_failed_sets = self.reports.failed_sets().next().is_some();
+        self.work
+            .repair_pass(awaiting_answer, failed, has_failed_sets, now);
+    }
+
+    /// Announces to managers that share the store that hardware is being written, before the first
+    /// Set.
+    pub(super) fn tell_push(&mut self) {
+        if self.mastership.policy().shares_store
+            && self.pass != Pass::Multicast
+            && self.mastership.news_mut().begin_push()
+        {
+            self.remember();
+        }
+    }
+
+    /// Announces to managers that share the store that the hardware holds the plan, and what has
+    /// changed since the plan before. Increments the number of the plan at the end of a push, so
+    /// that a reading made during the push does not count as one of its result.
+    pub(super) fn tell_end_of_push(&mut self) {
+        if !self.mastership.policy().shares_store
+            || self.writing.is_open()
+            || self.rotation.is_announced()
+        {
+            return;
+        }
+        let news = self.mastership.news_mut();
+        match news.end_push(self.pass == Pass::Multicast) {
+            PushEnd::NoNews => return,
+            PushEnd::Pushed => {
+                self.plans.advance();
+            }
+            PushEnd::Changed => {}
+        }
+        let generation = self.plans.generation();
+        news.conclude(generation, &self.fabric);
+        self.remember();
+    }
+
+    pub(super) fn remember(&mut self) {
+        if !self.mastership.has_right() {
+            // Only the master stores the state.
+            return;
+        }
+        self.links.note_stored();
+        self.mastership.news_mut().tell(self.plans.generation());
+        let generations = self.config.policy.ports.m_keys.generations;
+        self.outbox.push(Effect::Remember(Box::new(SavedCoreState {
+            claims: self.plans.assigned.claims.clone(),
+            positions: self.plans.assigned.positions.clone(),
+            group_ids: self.plans.assigned.group_ids.clone(),
+            generations: self.rotation.stored(generations),
+            local: self.inventory.local.or(self.inventory.local_before),
+            gpus: Arc::default(),
+            alias_guids: Arc::default(),
+            cabling: self.missing.kept().clone(),
+            avoid: self.trials.detours.in_force().clone(),
+            health: Arc::new(self.links.saved_health(self.trials.detours.in_force())),
+            overlay: self.trials.partitions.in_force().clone(),
+            not_kept: self.writing.not_kept().clone(),
+            habits: self.inventory.habits.clone(),
+            capabilities: self.inventory.capabilities.clone(),
+            generation: self.plans.generation(),
+            footprints: self.mastership.news().footprints().clone(),
+            is_pushing: self.mastership.news().is_pushing(),
+            reregister: false,
+        })));
+    }
+
+    /// Whether a convergence is under way or waiting.
+    pub(super) fn is_converging(&self) -> bool {
+        !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
+    }
+
+    /// The ports that a takeover writes besides the difference to the plan in force; `None` if
+    /// there is no plan.
+    pub fn handover(&self) -> Option<Handover> {
+        let plan = self.plans.in_force()?;
+        let everybody = Reregister::everybody();
+        let comparison = Comparison {
+            reregister: &everybody,
+            ..self.comparison(plan, &plan.transition.interim)
+        };
+        Some(dry_run::handover(&comparison))
+    }
+
+    /// The present state, published or not. Sweeps that found no change show only in its counters.
+    pub fn snapshot(&self, now: Time) -> Snapshot {
+        snapshot::take(self, now)
+    }
+
+    pub(super) fn publish(&mut self, now: Time) {
+        let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
+        let silences = &mut self.silence.silences;
+        silences.follow(&self.inventory, is_sweeping, now);
+        let snapshot = Arc::new(self.snapshot(now));
+        self.reports.show_converging = snapshot.converging;
+        self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();
+        self.outbox.push(Effect::Publish(snapshot));
     }
 }

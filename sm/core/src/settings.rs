@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use rsm_config::{CongestionPolicy, HealthPolicy, Takeover};
 use rsm_hardware::sweep::SweepPolicy;
-use rsm_ids::Guid;
 use rsm_mad::client::ClientConfig;
+use rsm_mastership::MastershipPolicy;
 use rsm_model::NodeNames;
 use rsm_model::design::Design;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
-use rsm_state::Identity;
 
 /// Use that the core makes of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -38,15 +37,8 @@ pub struct CoreConfig {
     pub rebalance: RebalancePolicy,
     /// Which tables of another manager count.
     pub takeover: Takeover,
-    /// How this subnet manager identifies itself to others.
-    pub identity: Identity,
-    /// Priority that this manager shows while it is master, if higher, so that it stays master when
-    /// one with a higher priority arrives.
-    pub master_priority: u8,
-    /// GUIDs of managers that count; empty if all do.
-    pub allowed_managers: Vec<Guid>,
-    /// Whether this manager acts as if it were the only one.
-    pub ignores_others: bool,
+    /// The election, and the shared store.
+    pub mastership: MastershipPolicy,
     /// Time between light sweeps; zero for none.
     pub light_sweep: Duration,
     /// Whether a trap makes the core read the node that changed.
@@ -62,17 +54,6 @@ pub struct CoreConfig {
     /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Used only
     /// at the start.
     pub reassigns_lids: bool,
-    /// Whether this manager waits, not active, until another one orders it to stand by.
-    pub starts_inactive: bool,
-    /// Time between polls of the master while standing by.
-    pub standby_poll: Duration,
-    /// Successive unanswered polls of the master after which this manager takes over.
-    pub poll_limit: u32,
-    /// Whether several managers share the store, so that the master must hold its epoch. Used only
-    /// at the start.
-    pub shares_store: bool,
-    /// Checksums of the settings that all managers of a subnet must have in common, by section.
-    pub checksums: String,
     /// How SMPs are sent.
     pub client: ClientConfig,
     /// The operator's names of nodes.
@@ -104,10 +85,7 @@ impl Default for CoreConfig {
             health: HealthPolicy::default(),
             rebalance: RebalancePolicy::default(),
             takeover: Takeover::default(),
-            identity: Identity::default(),
-            master_priority: 0,
-            allowed_managers: Vec::new(),
-            ignores_others: false,
+            mastership: MastershipPolicy::default(),
             light_sweep: Duration::from_secs(10),
             reads_on_trap: true,
             asks_capabilities: false,
@@ -115,11 +93,6 @@ impl Default for CoreConfig {
             manages_vports: false,
             congestion: Arc::default(),
             reassigns_lids: false,
-            starts_inactive: false,
-            standby_poll: Duration::from_secs(2),
-            poll_limit: 1,
-            shares_store: false,
-            checksums: String::new(),
             client: ClientConfig::default(),
             names: Arc::default(),
             design: Arc::default(),

@@ -3,28 +3,29 @@
 use std::sync::Arc;
 
 use rsm_hardware::sweep::fault;
+use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::{Role, Snapshot};
+use rsm_mastership::taken_over_tables;
+use rsm_model::findings::Finding;
+use rsm_state::Snapshot;
 
-use super::Core;
 use super::links::LinkContext;
-use super::mastership::election::cable_of;
-use super::mastership::{role, taken_over_tables};
+use super::traps::disables_babbling;
 use super::writing::mismatch_findings;
+use super::{Core, m_keys};
 
 /// The state of `core` as a snapshot.
 pub(super) fn take(core: &Core, now: Time) -> Snapshot {
-    let is_master = core.election.role == Role::Master;
+    let is_master = core.mastership.is_master();
     let findings = findings(core, is_master, now);
     Snapshot {
         at: now,
-        role: core.election.role.clone(),
+        role: core.role().clone(),
         following: core.following(),
-        identity: core.identity(),
-        others: role::others(&core.inventory).into(),
-        own_guid: core.own_guid(),
+        identity: core.mastership.identity(),
+        others: rsm_mastership::others(&core.inventory).into(),
+        own_guid: core.inventory.own_guid(),
         port_up: core.local_port.is_usable(&core.inventory),
         converging: core.is_converging(),
         fabric: core.fabric.clone(),
@@ -36,7 +37,7 @@ pub(super) fn take(core: &Core, now: Time) -> Snapshot {
         capabilities: core.inventory.capabilities.clone(),
         adaptive: Arc::new(core.inventory.adaptive().collect()),
         slow_links: core.links.slow(core.manages()),
-        m_keys: core.m_key_status(),
+        m_keys: m_keys::status(&core.config.policy.ports, &core.inventory),
         congestion: core.congestion.manager().view().clone(),
         controls_congestion: core.config.congestion.enabled,
         manages_vports: core.config.manages_vports,
@@ -65,18 +66,22 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
     if is_master {
         findings.extend(core.missing.findings().iter().cloned());
         findings.extend(core.trials.partitions.findings().iter().cloned());
-        findings.extend(core.congestion.manager().findings(|node| core.name(node)));
+        findings.extend(
+            core.congestion
+                .manager()
+                .findings(|node| core.inventory.name(node)),
+        );
     }
     findings.extend(core.traps.findings(
         |port| core.inventory.port_name(port),
         |port| place(core, port),
-        |port| core.disables_babbling(port),
+        |port| disables_babbling(port, &core.inventory, &core.config),
         now,
     ));
     findings.extend(core.links.findings(&context));
     findings.extend(core.trials.detours.findings(&core.fabric));
     findings.extend(taken_over_tables::findings(&core.inventory));
-    let place = core.own_place();
+    let place = own_place(&core.inventory);
     findings.extend(core.first_sweep.finding(&core.client.stats(), &place));
     findings.extend(mismatch_findings(
         core.writing.mismatches(),
@@ -87,16 +92,11 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
         &core.inventory,
         core.config.policy.ports.m_keys.is_uniform(),
     ));
-    findings.extend(findings_of_masters(core));
     findings.extend(core.local_port.finding(&core.inventory));
-    findings.extend(core.finding_of_epoch());
-    if is_master {
-        findings.extend(core.epoch.lost.finding());
+    if is_master && core.stage.is_idle() {
+        findings.extend(m_keys::finding(&core.inventory));
     }
-    findings.extend(core.finding_of_m_keys());
-    findings.extend(core.findings_of_configurations());
-    findings.extend(core.findings_of_strangers());
-    findings.extend(core.election.silent.findings(&core.inventory));
+    findings.extend(core.mastership.findings(&core.inventory));
     findings.sort_by(|a, b| b.severity.cmp(&a.severity).then_with(|| a.cmp(b)));
     findings.dedup();
     findings
@@ -104,34 +104,14 @@ fn findings(core: &Core, is_master: bool, now: Time) -> Vec<Finding> {
 
 /// The name of a port and its cable, for the operator.
 fn place(core: &Core, port: PortKey) -> String {
-    let cable = cable_of(&core.inventory, port);
+    let cable = core.inventory.cable_of(port);
     format!("{} {cable}", core.inventory.port_name(port))
 }
 
-/// The findings about masters beside this manager.
-fn findings_of_masters(core: &Core) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    if let Role::Standby { master } = &core.election.role {
-        let text = format!(
-            "{} ({}, priority {}) is master; this one stands by and sets nothing",
-            master.name, master.guid, master.priority
-        );
-        findings.push(Finding::new(
-            FindingKind::OtherMaster,
-            Subject::Node(master.port.node),
-            Severity::Info,
-            text,
-        ));
+/// Name of this subnet manager's port, for the operator.
+fn own_place(inventory: &Inventory) -> String {
+    match inventory.local {
+        Some(local) => format!("port {} of {}", local.port, inventory.name(local.node)),
+        None => "this host".to_owned(),
     }
-    findings.extend(core.election.orders.findings(|port| place(core, port)));
-    findings.extend(core.rivals().map(|rival| {
-        let text = format!(
-            "{} ({}, priority {}) is master, too: both write LIDs and routes until it hands over; this one has precedence \
-             and has told it (trap 144), stop the other one if this stays",
-            rival.name, rival.guid, rival.priority
-        );
-        let subject = Subject::Node(rival.port.node);
-        Finding::new(FindingKind::OtherMaster, subject, Severity::Error, text)
-    }));
-    findings
 }

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use rsm_ids::{Lid, PortKey};
 use rsm_mad::Time;
+use rsm_mad::allowance::{Allowance, Rate};
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-
-use super::allowance::{Allowance, Rate};
 
 /// The share of a source: at once the traps of all links of a large switch, and some again; then
 /// five a second, as many as an agent repeats (IBA 13.4.9).
@@ -99,6 +98,28 @@ impl TrapSources {
         forged.count = forged.count.saturating_add(weight);
         forged.last = now;
         !was_finding && forged.is_finding(now)
+    }
+
+    /// Forgets forged traps that are too old. Returns whether a finding ends.
+    pub(crate) fn release(&mut self, now: Time) -> bool {
+        let is_old = |forged: &Forged| now.since(forged.last) >= FORGED_KEPT;
+        let mut old = self.forged.values().filter(|forged| is_old(forged));
+        let has_ended = old.any(|forged| forged.count >= FORGED_WORTH_A_FINDING);
+        self.forged.retain(|_, forged| !is_old(forged));
+        has_ended
+    }
+
+    /// Time at which [`TrapSources::release`] forgets the next port; `None` if there is none.
+    pub(crate) fn next_release(&self) -> Option<Time> {
+        let forged = self.forged.values();
+        forged.map(|forged| forged.last + FORGED_KEPT).min()
+    }
+
+    /// The ports of the findings, each with the time of its last such trap.
+    pub(super) fn forgers(&self, now: Time) -> impl Iterator<Item = (PortKey, Time)> {
+        let forged = self.forged.iter();
+        let forged = forged.filter(move |(_, forged)| forged.is_finding(now));
+        forged.map(|(&port, forged)| (port, forged.last))
     }
 
     /// Findings about the ports that send traps about others; `place` has the name of a port and its
@@ -343,5 +364,9 @@ mod tests {
                 .text
                 .starts_with("host 1 sends notices and traps in the name")
         );
+        assert!(!sources.release(Time::ZERO + FORGED_KEPT / 2));
+        assert_eq!(sources.next_release(), Some(ended));
+        assert!(sources.release(ended), "the finding ends by itself");
+        assert_eq!(sources.next_release(), None);
     }
 }

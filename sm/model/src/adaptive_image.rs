@@ -9,13 +9,13 @@ use rsm_routing::adaptive::{AdaptiveTable, GROUPS_PER_BLOCK, NO_GROUP};
 use rsm_routing::mcast::PortMask;
 use rsm_routing::tables::{Lft, NO_PATH};
 
-/// Digest that stands for a block of entries whose content is not known.
+/// Digest of a block of entries whose content is unknown.
 const UNKNOWN: u64 = 0;
 
-/// Groups and entries of one switch, block by block, and whether they are in force.
+/// Groups and entries of one switch, block by block, and the set in force, if any.
 ///
 /// Entries are kept as a digest of 64 bits for each block: the contents of a large fabric would
-/// take hundreds of megabytes, and the only question is whether they are as planned.
+/// take hundreds of megabytes, and the image only has to tell whether they are as planned.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveImage {
     /// The groups of known blocks.
@@ -23,14 +23,14 @@ pub struct AdaptiveImage {
     known_groups: Vec<bool>,
     /// Digest of each block of entries, [`UNKNOWN`] where the content is not known.
     entries: Vec<u64>,
-    /// Static ports of entries that were read back at a takeover, until they are compared with the
+    /// Static ports of entries that a takeover read back; `None` once they were compared with the
     /// forwarding table.
     read_ports: Option<Lft>,
     /// The groups and entries in force, if this manager put them in force.
     in_force: Option<Arc<AdaptiveTable>>,
-    /// Whether this manager turned adaptive routing on, or took it over as planned.
+    /// Whether this manager turned adaptive routing on, or took it over with its planned tables.
     is_own: bool,
-    /// Whether ARInfo is to be read: it never was, or a Set of it was not answered.
+    /// Whether ARInfo must be read: it was never read, or a Set of it was not answered.
     pub info_unverified: bool,
 }
 
@@ -47,7 +47,7 @@ pub fn masks(block: &ArGroupTable) -> [PortMask; 2] {
 }
 
 impl AdaptiveImage {
-    /// Image of a switch whose groups and entries are not known.
+    /// Image of a switch whose groups and entries are unknown.
     pub fn unread() -> AdaptiveImage {
         AdaptiveImage {
             info_unverified: true,
@@ -125,9 +125,9 @@ impl AdaptiveImage {
         }
     }
 
-    /// Whether all groups up to `group_top` and all entries up to `top` were read back, and the
-    /// static ports of the entries equal `lft`: then packets without a choice of port take the
-    /// route of the forwarding table. Forgets the static ports.
+    /// Whether a takeover read back all groups up to `group_top` and all entries up to `top`, and
+    /// the static ports of these entries equal `lft`. If so, packets that may take only one port
+    /// follow the forwarding table. Forgets the static ports.
     pub fn agrees_with(&mut self, lft: &Lft, group_top: u16, top: Lid) -> bool {
         let Some(ports) = self.read_ports.take() else {
             return false;
@@ -140,17 +140,18 @@ impl AdaptiveImage {
                 .all(|lid| ports.entry(lid) == lft.entry(lid))
     }
 
-    /// Whether this manager turned adaptive routing on, or took it over as planned.
+    /// Whether this manager turned adaptive routing on, or took it over with its planned tables.
     pub fn is_own(&self) -> bool {
         self.is_own
     }
 
-    /// Records that this manager has turned adaptive routing on, or took it over as planned.
+    /// Records that this manager turned adaptive routing on, or took it over with its planned
+    /// tables.
     pub fn own(&mut self) {
         self.is_own = true;
     }
 
-    /// The groups and entries in force; `None` if only parts of them are known.
+    /// The groups and entries in force; `None` if only some of them are known.
     pub fn in_force(&self) -> Option<&Arc<AdaptiveTable>> {
         self.in_force.as_ref()
     }

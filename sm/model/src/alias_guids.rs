@@ -1,7 +1,7 @@
 //! Alias GUIDs of ports, as the devices must hold them.
 //!
-//! Only ports that have alias GUIDs, or had some, are asked for GUIDInfo: a fabric without alias
-//! GUIDs costs no request.
+//! A sweep asks for GUIDInfo only at ports that have, or once had, alias GUIDs: a fabric without
+//! alias GUIDs costs no request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,7 @@ use rsm_mad::wire::attr::GuidInfo;
 /// Entries in one block of GUIDInfo (IBA 14.2.5.5).
 const ENTRIES: u8 = GuidInfo::ENTRIES as u8;
 
-/// The alias GUIDs of all ports, as the SA assigned them. Index 0, a port's own GUID, is not among
-/// them.
+/// The alias GUIDs of all ports, as the SA assigned them, without index 0, the port's own GUID.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AliasGuids {
     /// Alias GUIDs by port GUID, then by index in the port's GUIDInfo.

@@ -1,4 +1,4 @@
-//! Capabilities of device types: which of the vendor's attributes and features an agent knows.
+//! Capabilities of device types: the vendor attributes and features that their agents support.
 //!
 //! GeneralInfo (0xFF17) of NVIDIA devices lists them. A sweep asks the first device of each type
 //! (vendor, device, revision) that it meets. The answer holds for all devices of the type and is
@@ -6,8 +6,8 @@
 //! may leave an unknown attribute unanswered. A reload of the configuration forgets all answers, so
 //! that devices with new firmware are asked anew.
 //!
-//! A feature asks [`DeviceCapabilities::has`]. A type that was not asked, or does not know
-//! GeneralInfo, has no capability.
+//! Code that depends on a feature calls [`DeviceCapabilities::has`]. A device type has no
+//! capability until it has answered GeneralInfo.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +18,59 @@ const MELLANOX: u32 = 0x00_02_C9;
 /// VendorID of Bull, which sells Mellanox devices under its own VendorID.
 const BULL: u32 = 0x00_11_9F;
 
+/// Whether the device that answered `info` is of NVIDIA, and has its class of general services.
+pub fn is_nvidia(info: &NodeInfo) -> bool {
+    matches!(info.vendor_id(), MELLANOX | BULL)
+}
+
+/// The name of a type of device of NVIDIA by VendorID and DeviceID; `None` for one that is not
+/// known here.
+pub fn device_name(vendor: u32, device: u16) -> Option<&'static str> {
+    let mut names = NAMES.iter().filter(|_| vendor == MELLANOX);
+    names.find(|name| name.0 == device).map(|name| name.1)
+}
+
+/// Names of NVIDIA's devices by DeviceID.
+const NAMES: &[(u16, &str)] = &[
+    (0xC738, "SwitchX"),
+    (0xCB20, "Switch-IB"),
+    (0xCF08, "Switch-IB 2"),
+    (0xCF09, "aggregation node"),
+    (0xD2F0, "Quantum"),
+    (0xD2F2, "Quantum-2"),
+    (0xD2F4, "Quantum-3"),
+    (0x1003, "ConnectX-3"),
+    (0x1007, "ConnectX-3 Pro"),
+    (0x1011, "Connect-IB"),
+    (0x1013, "ConnectX-4"),
+    (0x1015, "ConnectX-4 Lx"),
+    (0x1017, "ConnectX-5"),
+    (0x1019, "ConnectX-5 Ex"),
+    (0x101B, "ConnectX-6"),
+    (0x101D, "ConnectX-6 Dx"),
+    (0x101F, "ConnectX-6 Lx"),
+    (0x1021, "ConnectX-7"),
+    (0x1023, "ConnectX-8"),
+    (0xA2D2, "BlueField"),
+    (0xA2D6, "BlueField-2"),
+    (0xA2DC, "BlueField-3"),
+];
+
 /// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
 const TYPES_MAX: usize = 1024;
 
-/// Devices of a type that may leave GeneralInfo unanswered before the type counts as without it.
-/// One alone may have been about to die.
+/// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as a
+/// type without GeneralInfo. A single silent device may be failing.
 const SILENT_MAX: u8 = 3;
 
 /// One device type that may be asked for the vendor's attributes: a row of [`GATE`].
 struct Gate {
     vendor: u32,
     device: u16,
-    /// Whether agents of the type know GeneralInfo, or refuse it with a status.
+    /// Whether agents of the type answer GeneralInfo, or refuse it with a status.
     general_info: bool,
     /// Whether agents of the type know ExtendedPortInfo, as listed in infiniband-diags of
-    /// rdma-core; the others show that in GeneralInfo.
+    /// rdma-core. Types that are not listed report it in GeneralInfo.
     extended_port_info: bool,
 }
 
@@ -45,7 +83,7 @@ const fn both(device: u16) -> Gate {
     }
 }
 
-/// Row for a type that knows ExtendedPortInfo, and may leave GeneralInfo unanswered.
+/// Row of a type that knows ExtendedPortInfo, and may leave GeneralInfo unanswered.
 const fn ports_only(vendor: u32, device: u16) -> Gate {
     Gate {
         vendor,
@@ -128,7 +166,7 @@ impl DeviceType {
     }
 }
 
-/// The answer of a device type to GeneralInfo, or its absence.
+/// The answer of a device type to GeneralInfo, or the number of unanswered Gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     /// Capabilities of the type; empty if it refused GeneralInfo.
@@ -157,9 +195,9 @@ impl DeviceCapabilities {
     }
 
     /// Records the answer of a device: its capabilities, or empty ones if it refused GeneralInfo.
-    /// Returns whether the answer is new for its type.
+    /// Returns whether the answer is new for the device type.
     ///
-    /// Capabilities that exclude each other count as a refusal; see [`is_plausible`].
+    /// Treats capabilities that exclude each other as a refusal; see [`is_plausible`].
     pub fn learn(&mut self, device: DeviceType, capabilities: Capabilities) -> bool {
         let answered = Known::Answered(if is_plausible(capabilities) {
             capabilities
@@ -205,13 +243,13 @@ impl DeviceCapabilities {
         }
     }
 
-    /// Whether anything was learned, and is to be saved, since the last call.
+    /// Whether capabilities were learned since the last call and must be saved.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Every type that answered, for the store. Types that left the request unanswered are not
-    /// stored: after a restart one more device is asked.
+    /// Every type that answered, for the store. A silent type is not stored: after a restart, a
+    /// sweep asks one more device of it.
     pub fn answers(&self) -> impl Iterator<Item = (DeviceType, Capabilities)> + '_ {
         self.types
             .iter()
@@ -230,7 +268,7 @@ impl DeviceCapabilities {
 }
 
 /// Whether an agent can have these capabilities together: the two revisions of adaptive routing
-/// exclude each other. Some agents set every bit, which is no answer to GeneralInfo.
+/// exclude each other. Some agents set every bit, which says nothing about their capabilities.
 pub fn is_plausible(capabilities: Capabilities) -> bool {
     let both = [Capability::AdaptiveRoutingRev0, Capability::AdaptiveRouting];
     !both.into_iter().all(|revision| capabilities.has(revision))

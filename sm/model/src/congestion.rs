@@ -1,4 +1,4 @@
-//! The status of all congestion control agents, as readers see it.
+//! The status of all congestion control agents, for readers of the snapshot.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
 
-/// Number of separately shared parts of a view. A change copies one of them.
+/// Number of shards of a view. A change copies one shard.
 const SHARDS: usize = 256;
 
 /// Status of the congestion control agent of an end port.
@@ -21,7 +21,7 @@ pub enum AgentStatus {
     Absent(Status),
     /// The agent has never answered a request of the class.
     Silent,
-    /// The agent sends requests to another port, which rsm does not follow.
+    /// The agent redirects requests to another port, which rsm does not follow.
     Redirects,
     /// The agent answers ClassPortInfo, but not this attribute: it may hold another CC_Key.
     Unanswered(&'static str),
@@ -29,12 +29,12 @@ pub enum AgentStatus {
     Refuses(&'static str, Status),
     /// The agent acknowledges Sets of an attribute, and holds other values.
     NotKept(&'static str),
-    /// The agent's table has only this many blocks of 64 entries.
+    /// The agent's congestion control table has only this many blocks of 64 entries.
     TableTooSmall(u8),
 }
 
 impl AgentStatus {
-    /// Whether settings are missing that the device could have.
+    /// Whether the device lacks settings that it could have.
     pub fn is_trouble(self) -> bool {
         use AgentStatus::{NotKept, Redirects, Refuses, TableTooSmall, Unanswered};
         match self {
@@ -47,7 +47,7 @@ impl AgentStatus {
     }
 }
 
-/// The status as the end of a sentence about the device.
+/// Formats the status as the end of a sentence about the device.
 impl fmt::Display for AgentStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -84,7 +84,7 @@ pub struct AgentReport {
     pub status: AgentStatus,
     /// Number of Sets that the agent acknowledged since this manager became master.
     pub sets: u32,
-    /// CC_KeyViolations as last read; `None` where rsm gives no keys.
+    /// CC_KeyViolations as last read; `None` if rsm sets no CC_Keys.
     pub key_violations: Option<u16>,
 }
 
@@ -103,7 +103,7 @@ impl Default for CongestionView {
 }
 
 impl CongestionView {
-    /// The report of an end port's agent; `None` if the port is not asked.
+    /// The report of an end port's agent; `None` if rsm does not manage the agent.
     pub fn agent(&self, key: PortKey) -> Option<&AgentReport> {
         self.shards[Self::shard(key)].get(&key)
     }

@@ -4,13 +4,13 @@ use rsm_gdr::findings::GpuFindingKind;
 use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
 
-/// How much a finding matters.
+/// Effect of a finding on the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing; nothing is impaired.
+    /// Information; nothing is impaired.
     Info,
-    /// Something is impaired or will be.
+    /// Something is impaired, or will be.
     Warning,
     /// Part of the subnet does not work.
     Error,
@@ -51,53 +51,53 @@ impl std::fmt::Display for Subject {
 /// The kinds of findings; [`FindingKind::code`] is their stable name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum FindingKind {
-    /// Two nodes answer with one GUID; the one that had it first is served.
+    /// Two nodes answer with one GUID; rsm serves the node that had it first.
     DuplicateGuid,
     /// A node answers with GUID zero and cannot be managed.
     ZeroGuid,
     /// A cable joins two ports of one switch.
     LoopbackCable,
-    /// A port receives its own packets: a loop-back plug, or a cable that reflects.
+    /// A port receives its own packets, from a loop-back plug or a cable that reflects.
     SelfCabled,
     /// The link is up, but no node answers behind it.
     Unanswering,
-    /// A node answers some attributes and not others, or with an error.
+    /// A node answers some attributes, and leaves others unanswered or refuses them.
     Incomplete,
-    /// A fraction of all SMPs or of their answers gets lost.
+    /// A fraction of all SMPs or of their answers is lost.
     SmpLoss,
-    /// A port holds an M_Key other than the configured one, and ignores requests.
+    /// A port holds an M_Key other than the configured one, and drops requests.
     MKeyMismatch,
     /// Ports do not hold their planned M_Key.
     MKeyBehind,
-    /// A node does not hold what this manager has written to it.
+    /// A node holds other content than this manager has written to it.
     ForeignWrite,
-    /// There are more ports than unicast LIDs.
+    /// The subnet has more ports than unicast LIDs.
     LidSpaceExhausted,
-    /// Two ports held the same LID; one was given another.
+    /// Two ports held the same LID, and one of them got another LID.
     LidConflict,
     /// The configured LMC cannot be applied without moving a LID in use.
     LmcNotApplied,
-    /// The engine could not route, or the proof refused its tables.
+    /// The engine found no routes, or the proof refused its tables.
     RoutingRefused,
     /// Another engine than the first of the configuration computed the routes.
     EngineReplaced,
-    /// Switches in the file of root GUIDs are not in the fabric.
+    /// The fabric lacks switches from the file of root GUIDs.
     RootsAbsent,
     /// The layout file of a torus does not fit the fabric.
     TorusLayout,
-    /// Ports that are cabled together cannot reach each other.
+    /// Cabled ports cannot reach each other.
     Unreachable,
     /// A switch that was present is missing.
     SwitchMissing,
     /// A cable that was present, or is designed, is missing.
     CableMissing,
-    /// Cables have other ends than before, or than designed: each other's.
+    /// The ends of several cables were exchanged, compared with before or with the design.
     CablesExchanged,
-    /// Cables lead elsewhere than designed, or are not where they should be.
+    /// Cables lead elsewhere than designed, or designed cables are absent.
     CableMiswired,
-    /// A cable between two nodes of the design that the design lacks.
+    /// A cable joins two nodes of the design, and the design has no such cable.
     CableExtra,
-    /// A name of the design that no node has, or a line of it that cannot be compared.
+    /// No node has a name of the design, or a line of the design cannot be compared.
     DesignUnmatched,
     /// A channel adapter or router that was present is missing.
     HostMissing,
@@ -109,54 +109,56 @@ pub enum FindingKind {
     SetFailed,
     /// A link changes its state too often and is kept out of the routes until it is quiet.
     LinkFlapping,
-    /// Link errors of a port exceed a limit, by its counters or its reports (traps 129 to 131).
+    /// Link errors of a port exceed a limit, according to its counters or its traps 129 to 131.
     LinkErrors,
+    /// Errors of a link grow, and will exceed what error correction can mend.
+    ErrorCorrection,
     /// A port sends traps without pause.
     BabblingPort,
     /// A port reports key violations (traps 256 to 259).
     KeyViolation,
     /// A port sends notices or traps in the name of other ports.
     ForgedTrap,
-    /// Hosts order handovers of the subnet without an end.
+    /// Hosts order handovers of the subnet again and again.
     HandoverFlood,
     /// The local port of this subnet manager is down, or trained again.
     LocalPort,
-    /// Another subnet manager is master: this one stands by, or is master as well.
+    /// Another subnet manager is master; this one is standby, or is master at the same time.
     OtherMaster,
     /// A switch cannot hold the LIDs in use.
     TableTooSmall,
-    /// A switch routes adaptively as another manager left it, by tables that are not those in
-    /// force.
+    /// A switch routes adaptively as another manager left it, by tables other than the forwarding
+    /// tables.
     AdaptiveRouting,
-    /// Adaptive routing is wanted, and switches forward by their tables alone.
+    /// Adaptive routing is configured, and switches forward by their forwarding tables alone.
     AdaptiveUnused,
-    /// Devices of a kind refuse or ignore requests, and are managed in another way.
+    /// Devices of a kind refuse or ignore requests, so that rsm manages them in another way.
     DeviceHabit,
-    /// An Active link has an MTU or a number of VLs that is not as planned.
+    /// The MTU or number of VLs of an Active link differs from the plan.
     LinkMismatch,
-    /// A cable between switches is slower than most of its siblings, or a link is below the width
-    /// or speed that both ends could have.
+    /// A cable between switches is slower than most of its siblings, or a link is below a width or
+    /// speed that both its ends support.
     LinkSlow,
-    /// Packets on a service level of the operator do not arrive, or paths do not use it.
+    /// Packets on a service level set by the operator do not arrive, or paths do not use that
+    /// level.
     ServiceLevel,
     /// An operator drained a part: routes avoid it.
     Drained,
-    /// Routes use a part that they should avoid: ports would be cut off without it.
+    /// Routes use a drained or unhealthy part, because ports would be cut off without it.
     DrainedInUse,
     /// The store or a file could not be read or written.
     Storage,
-    /// The store that several managers share does not answer, or lags behind.
+    /// The store shared by several managers does not answer, or lags behind.
     StoreUnreachable,
-    /// Another manager holds the epoch of the shared store, and cannot be reached through the
-    /// fabric.
+    /// Another manager holds the epoch of the shared store, and does not answer through the fabric.
     EpochHeld,
     /// This manager lacks registrations that its predecessor acknowledged to hosts.
     RegistrationsLost,
-    /// A manager that shares the store has other settings.
+    /// A manager that shares the store has another configuration.
     ConfigDiffers,
-    /// A subnet manager appears that the configuration does not allow, or that has another SM_Key.
+    /// The configuration does not allow a subnet manager that appeared, or its SM_Key differs.
     ManagerNotAllowed,
-    /// A subnet manager appears and does not answer.
+    /// A subnet manager appeared, and does not answer.
     ManagerSilent,
     /// A configuration was refused; the one in force stays.
     ConfigRefused,
@@ -164,35 +166,35 @@ pub enum FindingKind {
     AccessFile,
     /// Changes of the configuration take effect only at the next start.
     RestartNeeded,
-    /// A port is a member of more partitions than its table, or that of the switch port it is
-    /// cabled to, can hold.
+    /// A port is a member of more partitions than its P_KeyTable can hold, or than the table of the
+    /// switch port at its cable can hold.
     PartitionTableTooSmall,
-    /// Several partitions claim index 0 of one table.
+    /// Several partitions claim index 0 of one P_KeyTable.
     PartitionIndexClaimed,
     /// A partition made through the API conflicts with the file of partitions.
     PartitionConflict,
-    /// Hosts are too slow for the broadcast group of their partition, and cannot join it.
+    /// Hosts have links too slow for the broadcast group of their partition, and cannot join it.
     PartitionTooFast,
-    /// All members of a partition are limited members, so that none can reach another.
+    /// A partition has only limited members, so that none can reach another.
     PartitionLimitedOnly,
-    /// A partition rule names a node GUID or system image GUID, which is no port's GUID.
+    /// A partition rule names a node GUID or system image GUID, and no port has it as its GUID.
     PartitionNodeGuid,
     /// The SA refuses a host's join of a multicast group.
     JoinRefused,
-    /// Ports ask the SA in the name of other ports.
+    /// A port sends requests to the SA in the name of another port.
     SaTrust,
-    /// Ports ask more of the SA than their share.
+    /// Ports send more requests to the SA than their share.
     SaShare,
-    /// A receiver outside the fabric does not take events.
+    /// A receiver outside the fabric does not accept events.
     EventsUndelivered,
-    /// Devices do not have the settings of congestion control, which is on.
+    /// Congestion control is configured, and devices lack its settings.
     CongestionControl,
-    /// A fault of GPU hosts or their cables.
+    /// A fault of GPU hosts or of their cables.
     Gpu(GpuFindingKind),
 }
 
-/// Defines [`FindingKind::code`] and the list of all codes from its arms. [`FindingKind::Gpu`]
-/// takes the codes of its own kinds.
+/// Defines [`FindingKind::code`], and the list of all codes from its arms. [`FindingKind::Gpu`] has
+/// the codes of its own kinds.
 macro_rules! finding_codes {
     (
         impl FindingKind {
@@ -252,6 +254,7 @@ finding_codes! {
             FindingKind::SetFailed => "set-failed",
             FindingKind::LinkFlapping => "link-flapping",
             FindingKind::LinkErrors => "link-errors",
+            FindingKind::ErrorCorrection => "error-correction",
             FindingKind::BabblingPort => "babbling-port",
             FindingKind::KeyViolation => "key-violation",
             FindingKind::ForgedTrap => "forged-trap",

@@ -1,4 +1,4 @@
-//! Footprints of plans: which parts of the hardware changed up to a plan. A standby reads these
+//! Footprints of plans: the parts of the hardware that changed up to a plan, which a standby reads
 //! again.
 //!
 //! ```text
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A standby that reads these parts again knows the subnet as the master left it, at the cost of
-//! the change. If footprints are missing between what it has read and the last plan, it reads
-//! everything.
+//! the change. If footprints are missing between the last plan that the standby has read and the
+//! latest plan, the standby reads the whole subnet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,30 +19,31 @@ use rsm_ids::{PortKey, PortNum};
 use crate::fabric::{Fabric, Node};
 use crate::{Parts, WrittenPart};
 
-/// Bound of the parts in one footprint; with more, a standby reads everything. Reading so many one
-/// by one costs a tenth of reading a subnet of 11,000 hosts.
+/// Maximum number of parts in one footprint; if a footprint has more, a standby reads the whole
+/// subnet. Reading the maximum number of parts one by one costs a tenth of reading a subnet of
+/// 11,000 hosts.
 pub const PARTS_MAX: usize = 32_768;
 
-/// Number of footprints kept. A standby looks once per second.
+/// Number of footprints kept. A standby reads the list once per second.
 const KEPT: usize = 256;
 
-/// Number of parts in all footprints kept.
+/// Maximum number of parts in all footprints kept.
 const PARTS_KEPT: usize = 4 * PARTS_MAX;
 
 /// The parts that changed from one plan to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// Number of the earlier plan; `None` if the manager became master after it.
+    /// Number of the earlier plan; `None` if the manager became master after that plan.
     pub since: Option<u64>,
     /// The number of the later plan.
     pub plan: u64,
-    /// The parts that the master changed after the earlier plan up to the later one. `None` if they
-    /// are more than [`PARTS_MAX`], or include adaptive routing, whose tables are only read in a
-    /// full sweep.
+    /// The parts that the master changed after the earlier plan, up to the later plan. `None` if
+    /// there are more than [`PARTS_MAX`] parts, or if adaptive routing changed, whose tables only a
+    /// full sweep reads.
     pub parts: Option<Parts>,
 }
 
-/// The last footprints, oldest first; clones share them.
+/// The last footprints, oldest first. Clones share the list.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Footprints(Arc<VecDeque<Arc<Footprint>>>);
 
@@ -63,13 +64,13 @@ impl Footprints {
         self.0.iter().map(|footprint| &**footprint)
     }
 
-    /// Whether `other` shares this list; does not compare content.
+    /// Whether `other` shares this list; the content is not compared.
     pub fn is_same(&self, other: &Footprints) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The parts that the master changed after plan `read`, and the number of the last plan here.
-    /// `None` if the footprints do not reach back to `read`.
+    /// The parts that the master changed after plan `read`, and the number of the last plan in the
+    /// list. `None` if the footprints do not reach back to `read`.
     pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
         let mut parts = Parts::default();
         let mut known = read;
@@ -99,13 +100,13 @@ impl Footprints {
     }
 }
 
-/// Collects, on the master, the parts of the next footprint.
+/// Collects the parts of the next footprint, on the master.
 #[derive(Debug, Default)]
 pub struct Surveyor {
     all: Footprints,
     /// The model at the last footprint; `None` before the first one.
     fabric: Option<Arc<Fabric>>,
-    /// Parts set since the last footprint; `None` if there are too many, or adaptive routing was
+    /// Parts set since the last footprint; `None` if there are too many, or if adaptive routing was
     /// set.
     written: Option<Parts>,
     /// Number of the last plan handed to the store.
@@ -118,7 +119,7 @@ impl Surveyor {
         &self.all
     }
 
-    /// Starts anew as a manager that becomes master: the first footprint covers everything.
+    /// Starts anew when this manager becomes master: the first footprint covers everything.
     pub fn begin(&mut self) {
         *self = Surveyor::default();
     }
@@ -148,7 +149,7 @@ impl Surveyor {
             WrittenPart::Masks(switch, block) => {
                 written.masks.insert((switch, block));
             }
-            // A takeover with adaptive routing reads the whole subnet anyway.
+            // A takeover with adaptive routing reads the whole subnet in any case.
             WrittenPart::AdaptiveRouting => {
                 self.written = None;
                 return;
@@ -174,9 +175,9 @@ impl Surveyor {
     }
 }
 
-/// Adds the ports in which a node differs, and the node if its own attributes differ.
+/// Adds the ports in which a node differs, and the node itself if its own attributes differ.
 fn note_node(parts: &mut Parts, before: Option<&Node>, now: Option<&Node>) {
-    // A node that is gone shows at the ports of its neighbours.
+    // A vanished node shows at the ports of its neighbours.
     let Some(now) = now else { return };
     let Some(before) = before else {
         parts.ports.insert(PortKey::new(now.guid, PortNum::ZERO));
@@ -223,7 +224,7 @@ mod tests {
             footprint(Some(9), 12, Some(2)),
         ]);
         assert_eq!(blocks(&all, 4), Some((12, vec![1, 2])));
-        // The reading began while the plan after it was being written.
+        // The standby began to read while the next plan was being written.
         assert_eq!(blocks(&all, 5), Some((12, vec![1, 2])));
         assert_eq!(blocks(&all, 9), Some((12, vec![2])));
         assert_eq!(blocks(&all, 12), None, "nothing is new");

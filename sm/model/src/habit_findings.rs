@@ -31,7 +31,7 @@ pub struct DevicesOfKind {
 }
 
 impl DevicesOfKind {
-    /// The devices of `kind`; `None` where there are none.
+    /// The devices of `kind` in the subnet; `None` if there are none.
     pub fn of(hardware: &Hardware, kind: DeviceKind) -> Option<DevicesOfKind> {
         let mut nodes = hardware.nodes().filter(|(_, node)| kind.is_of(&node.info));
         let (first, _): (Guid, &InventoryNode) = nodes.next()?;
@@ -43,8 +43,8 @@ impl DevicesOfKind {
         })
     }
 
-    /// The finding about a deviation `does` (after "they") of these devices, and the way around it,
-    /// `instead`.
+    /// The finding about a deviation of these devices: `does` follows the word "they", and
+    /// `instead` says how rsm manages them.
     pub fn finding(&self, does: &str, instead: &str) -> Finding {
         let DeviceKind {
             vendor,

@@ -1,25 +1,26 @@
 //! Habits: known deviations of kinds of devices from the specification.
 //!
-//! If a device refuses a request that the specification allows, rsm sends another one instead and
-//! learns the refusal for the kind of device (vendor, device, revision, role of the port). So the
-//! refusal costs one request, and not one in every sweep. The store keeps habits, and an info
+//! If a device refuses a request that the specification allows, rsm sends another request instead,
+//! and learns the refusal for the kind of device (vendor, device, revision, role of the port). A
+//! refusal therefore costs one request, not one in every sweep. The store keeps habits, and an info
 //! finding shows them. A new habit is a row of [`HABITS`], a call of [`DeviceHabits::learn`] where
-//! an answer shows it, and a call of [`DeviceHabits::has`] where it changes a request. A reload of
-//! the configuration forgets all habits, so that devices with new firmware are tried anew.
+//! an answer shows the habit, and a call of [`DeviceHabits::has`] where the habit changes a
+//! request. A reload of the configuration forgets all habits, so that rsm tries devices with new
+//! firmware anew.
 //!
-//! PortInfo is first asked with the bit for extended speeds (IBA 14.2.5.6), so that fabrics that
-//! accept it pay nothing for others that refuse it.
+//! rsm first asks for PortInfo with the bit for extended speeds (IBA 14.2.5.6), so that only
+//! fabrics whose devices refuse the bit pay for a second request.
 
 use std::collections::BTreeMap;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
-/// Bound of the kinds of devices with habits, far more than a subnet has. Kinds beyond it get both
-/// requests each time.
+/// Maximum number of kinds of devices with habits, far more than a subnet has. Devices of further
+/// kinds get both requests each time.
 const KINDS_MAX: usize = 1024;
 
-/// Role of a port in its device; agents treat the three roles differently.
+/// Role of a port in its device; agents treat ports of the three roles differently.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortRole {
     /// A port of a channel adapter or router.
@@ -44,8 +45,8 @@ pub struct DeviceKind {
 }
 
 impl DeviceKind {
-    /// The kind of the port `port` of the node that answered `info`. Habits of a switch as a whole
-    /// are learned for port 0.
+    /// The kind of the port `port` of the node that answered `info`. Habits of a whole switch are
+    /// learned for port 0.
     pub fn of(info: &NodeInfo, port: PortNum) -> DeviceKind {
         let role = match (info.node_type(), port) {
             (NodeType::Switch, PortNum::ZERO) => PortRole::Management,
@@ -70,14 +71,16 @@ impl DeviceKind {
     }
 }
 
-/// A deviation of a kind of device. Its number is the bit in the store, and never changes.
+/// A deviation of a kind of device. The number of a variant is its bit in the store, and never
+/// changes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum DeviceHabit {
     /// The device refuses PortInfo with attribute-modifier bit 31 (SMSupportExtendedSpeeds, IBA
     /// 14.2.5.6).
     RefusesExtendedSpeeds = 0,
-    /// Port 0 of a switch: it refuses blocks of the LinearForwardingTable above LinearFDBTop.
+    /// Port 0 of a switch: the switch refuses blocks of the LinearForwardingTable above
+    /// LinearFDBTop.
     RefusesBlocksAboveTop = 1,
     /// The device refuses PortState together with other settings.
     RefusesStateWithSettings = 2,
@@ -85,25 +88,25 @@ pub enum DeviceHabit {
     RefusesVlArbitration = 3,
     /// The device refuses SLtoVLMappingTable, or does not keep it.
     RefusesSlToVl = 4,
-    /// The device refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo says
-    /// otherwise.
+    /// The device refuses SLtoVLMappingTable for all inputs at once, although SwitchInfo claims
+    /// that it supports it.
     RefusesOptimizedSlToVl = 5,
-    /// Port 0 of a switch: it claims a SwitchPortStateTable, and refuses it, leaves it unanswered,
-    /// or shows wrong states.
+    /// Port 0 of a switch: the switch claims a SwitchPortStateTable, and refuses it, leaves it
+    /// unanswered, or shows wrong states.
     RefusesPortStates = 6,
     /// The device answers GeneralInfo with capabilities that exclude each other.
     NonsenseCapabilities = 7,
     /// The device claims virtual ports, and refuses VirtualizationInfo or leaves it unanswered.
     RefusesVPorts = 8,
-    /// Port 0 of a switch: it claims adaptive routing, and refuses its tables, leaves them
-    /// unanswered, or reads others back.
+    /// Port 0 of a switch: the switch claims adaptive routing, and refuses its tables, leaves them
+    /// unanswered, or reads back other content.
     RefusesAdaptiveRouting = 9,
-    /// The device refuses Sets of ExtendedPortInfo, or does not keep them.
+    /// The device refuses Sets of ExtendedPortInfo, or does not keep their values.
     RefusesExtendedPortSets = 10,
-    /// The device claims limits of rates by service level, and refuses QoSConfigSL, leaves it
+    /// The device claims rate limits by service level, and refuses QoSConfigSL, leaves it
     /// unanswered, or does not keep it.
     RefusesRateLimits = 11,
-    /// The device claims limits of rates by service level for its virtual ports, and refuses
+    /// The device claims rate limits by service level for its virtual ports, and refuses
     /// QoSConfigSL for them, leaves it unanswered, or does not keep it.
     RefusesVPortRateLimits = 12,
     /// The device claims VPortGUIDInfo, and refuses it or leaves it unanswered.
@@ -114,13 +117,13 @@ pub enum DeviceHabit {
 pub struct DeviceHabitInfo {
     /// The habit.
     pub habit: DeviceHabit,
-    /// The deviation of such devices, worded to follow "They".
+    /// The deviation of these devices, worded to follow "They".
     pub does: &'static str,
     /// Request that the subnet manager sends instead, and the effect.
     pub instead: &'static str,
 }
 
-/// Every habit that can be learned.
+/// Every habit that rsm can learn.
 pub const HABITS: &[DeviceHabitInfo] = &[
     DeviceHabitInfo {
         habit: DeviceHabit::RefusesBlocksAboveTop,
@@ -200,7 +203,7 @@ impl DeviceHabit {
     }
 }
 
-/// An answer that may show a habit, or have a cause of the moment such as a link that went down.
+/// An answer that may show a habit, or may have a passing cause such as a link that went down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HabitSign {
     /// Port that answered.
@@ -210,8 +213,8 @@ pub struct HabitSign {
 }
 
 impl HabitSign {
-    /// Whether one cause of the moment can hardly explain both signs: they are of ports of two
-    /// nodes, or of different ports in different pushes.
+    /// Whether a single passing cause can hardly explain both signs: they concern ports of two
+    /// nodes, or different ports in different pushes.
     fn confirms(self, other: HabitSign) -> bool {
         self.port.node != other.port.node || self.port != other.port && self.push != other.push
     }
@@ -221,7 +224,7 @@ impl HabitSign {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceHabits {
     kinds: BTreeMap<DeviceKind, u32>,
-    /// The first sign of each habit that is not learned yet.
+    /// The first sign of each habit that is not yet learned.
     signs: BTreeMap<(DeviceKind, DeviceHabit), HabitSign>,
     news: bool,
 }
@@ -245,7 +248,7 @@ impl DeviceHabits {
         true
     }
 
-    /// Learns the habit from the second sign that confirms the first one. Returns whether it is
+    /// Learns the habit once a second sign confirms the first one. Returns whether the habit is
     /// new.
     pub fn learn_by_signs(
         &mut self,
@@ -266,13 +269,13 @@ impl DeviceHabits {
         }
     }
 
-    /// Whether habits were learned since the last call, so that they must be saved.
+    /// Whether habits were learned since the last call and must be saved.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Restores the habits of a kind from the form of [`DeviceHabits::bits`]. Ignores bits without
-    /// a habit in this version.
+    /// Restores the habits of a kind from the form of [`DeviceHabits::bits`]. Bits without a habit
+    /// in this version are ignored.
     pub fn restore(&mut self, kind: DeviceKind, bits: u32) {
         let known = HABITS
             .iter()
@@ -282,7 +285,7 @@ impl DeviceHabits {
         }
     }
 
-    /// Every kind with its habits as bits, for the store.
+    /// Every kind of device with its habits as bits, for the store.
     pub fn bits(&self) -> impl Iterator<Item = (DeviceKind, u32)> + '_ {
         self.kinds.iter().map(|(&kind, &bits)| (kind, bits))
     }

@@ -1,7 +1,7 @@
 //! The state of the hardware as last answered or set.
 //!
-//! Sweeps record answers, and pushes record acknowledged Sets. Everything downstream (the model,
-//! the plan, the comparison) only reads.
+//! Sweeps record answers, and pushes record acknowledged Sets. The model, the plan and the
+//! comparison only read this state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,29 +18,30 @@ use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
 use super::writes::{Mark, Writes};
 use crate::capabilities::DeviceCapabilities;
 
-/// How a port showed that it holds another M_Key.
+/// Sign by which a port shows that it holds a foreign M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MKeySign {
     /// PortInfo shows another key.
     Shown,
     /// PortInfo hides the key, and the port ignored a Set.
     SetIgnored,
-    /// The port reported this subnet manager's packet as one with a wrong key (trap 256).
+    /// The port reported a packet of this subnet manager for its wrong key (trap 256).
     Reported,
 }
 
-/// Nodes, ports and tables of the subnet as last seen, and what is known of kinds of devices.
+/// Nodes, ports and tables of the subnet as last seen, and the known properties of kinds of
+/// devices.
 #[derive(Clone, Debug, Default)]
 pub struct Hardware {
     nodes: BTreeMap<Guid, InventoryNode>,
     /// The nodes that are switches.
     switches: BTreeSet<Guid>,
-    /// The switches that route adaptively, as far as ARInfo was read.
+    /// The switches that route adaptively according to ARInfo.
     adaptive: BTreeSet<Guid>,
     writes: Writes,
-    /// The subnet manager's own port, once the local node has answered.
+    /// The subnet manager's own port; `None` until the local node has answered.
     pub local: Option<PortKey>,
-    /// Number of the last sweep that started; nodes found in it carry the number.
+    /// Number of the last sweep that started. A node found by that sweep has the same number.
     pub epoch: u32,
     /// End ports by GUID; port 0 stands for all ports of a switch.
     port_guids: BTreeMap<Guid, PortKey>,
@@ -52,18 +53,18 @@ pub struct Hardware {
     pub habits: DeviceHabits,
     /// Capabilities of device types, as GeneralInfo showed them.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// Nodes written, found or dropped since [`Hardware::take_touched`].
+    /// Nodes written, found or dropped since the last [`Hardware::take_touched`].
     touched: BTreeSet<Guid>,
-    /// Nodes written, found or dropped since [`Hardware::take_rewired`].
+    /// Nodes written, found or dropped since the last [`Hardware::take_rewired`].
     rewired: BTreeSet<Guid>,
     /// SMInfo of each port with a subnet manager.
     managers: BTreeMap<PortKey, SmInfo>,
-    /// Nodes of which an SMP by LID was lost, and answered by a directed route: on planar fabrics
-    /// SMPs by LID are not valid.
+    /// Nodes that answered a directed route after an SMP by LID was lost: on planar fabrics, SMPs
+    /// by LID are not valid.
     lost_by_lid: BTreeSet<Guid>,
-    /// End ports that hold another M_Key, and how they showed it.
+    /// End ports that hold a foreign M_Key, each with the sign that showed it.
     locked: BTreeMap<PortKey, MKeySign>,
-    /// Nodes that held another M_Key at the last [`Hardware::take_touched`].
+    /// Nodes that held a foreign M_Key at the last [`Hardware::take_touched`].
     locked_before: BTreeSet<Guid>,
 }
 
@@ -84,12 +85,12 @@ impl Hardware {
         Some(node)
     }
 
-    /// Whether the node with this GUID is known and a switch.
+    /// Whether the node with this GUID is known, and a switch.
     pub fn is_switch(&self, guid: Guid) -> bool {
         self.nodes.get(&guid).is_some_and(InventoryNode::is_switch)
     }
 
-    /// The operator's name of a node, or else its NodeDescription, or its GUID.
+    /// The operator's name of a node, else its NodeDescription, else its GUID.
     pub fn name(&self, guid: Guid) -> String {
         match (self.names.get(guid), self.node(guid)) {
             (Some(name), _) => name.to_owned(),
@@ -103,12 +104,21 @@ impl Hardware {
         format!("{} port {}", self.name(port.node), port.port)
     }
 
+    /// The name of the port at the other end of the cable at `port`, for operators.
+    pub fn cable_of(&self, port: PortKey) -> String {
+        let peer = self.port(port).and_then(|port| port.peer);
+        match peer {
+            Some(peer) => format!("at {}", self.port_name(peer)),
+            None => format!("at its port {}", port.port),
+        }
+    }
+
     /// The operator's name of a node, if there is one.
     pub(crate) fn given_name(&self, guid: Guid) -> Option<&str> {
         self.names.get(guid)
     }
 
-    /// Takes the operator's names, and marks the nodes with another name as touched.
+    /// Takes the operator's names, and marks nodes whose name differs as touched.
     pub fn use_names(&mut self, names: &Arc<NodeNames>) {
         if Arc::ptr_eq(&self.names, names) {
             return;
@@ -119,7 +129,7 @@ impl Hardware {
         self.names = Arc::clone(names);
     }
 
-    /// The port; `None` if its node is not known or does not have it.
+    /// The port; `None` if its node is unknown or lacks it.
     pub fn port(&self, key: PortKey) -> Option<&InventoryPort> {
         self.nodes.get(&key.node)?.ports.get(key.port.index())
     }
@@ -129,7 +139,7 @@ impl Hardware {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
-    /// The end port with this GUID; for a switch, port 0.
+    /// The end port with this GUID: port 0 if a switch has it.
     pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
         self.port_guids.get(&guid).copied()
     }
@@ -158,7 +168,7 @@ impl Hardware {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
-    /// Records the paths to a node. Marks it as touched if its distance changes.
+    /// Records the paths to a node. Marks the node as touched if its distance changes.
     pub fn lead_to(&mut self, guid: Guid, path: DirectedPath, second: Option<DirectedPath>) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             if node.path.len() != path.len() {
@@ -168,35 +178,36 @@ impl Hardware {
         }
     }
 
-    /// Records that a node was found, or answered, in the sweep under way.
+    /// Records that the sweep under way found a node, or got an answer of it.
     pub fn met(&mut self, guid: Guid) {
         if let Some(node) = self.nodes.get_mut(&guid) {
             node.epoch = self.epoch;
         }
     }
 
-    /// Records that an SMP by LID to this node was lost, and answered by a directed route.
+    /// Records that an SMP by LID to this node was lost, and that a directed route reached it.
     pub fn note_lost_by_lid(&mut self, guid: Guid) {
         self.lost_by_lid.insert(guid);
     }
 
-    /// RespTimeValue of a node as a time; zero for a node that is not known.
+    /// RespTimeValue of a node as a time; zero if the node is not known.
     pub fn response_time(&self, guid: Guid) -> Duration {
         let node = self.nodes.get(&guid);
         node.map_or(Duration::ZERO, InventoryNode::response_time)
     }
 
-    /// Whether SMPs to this node may go by LID: none was lost since [`Hardware::retry_lids`].
+    /// Whether SMPs to this node may go by LID: no SMP by LID was lost since
+    /// [`Hardware::retry_lids`].
     pub fn takes_smps_by_lid(&self, guid: Guid) -> bool {
         !self.lost_by_lid.contains(&guid)
     }
 
-    /// Lets SMPs go by LID to all nodes: the cause of earlier losses may be mended.
+    /// Permits SMPs by LID to all nodes: the cause of earlier losses may be gone.
     pub fn retry_lids(&mut self) {
         self.lost_by_lid.clear();
     }
 
-    /// The nodes written, found or dropped since the last call, about which an older model may be
+    /// The nodes written, found or dropped since the last call; an older model of them may be
     /// wrong.
     pub fn take_touched(&mut self) -> BTreeSet<Guid> {
         let locked: BTreeSet<Guid> = self.locked.keys().map(|port| port.node).collect();
@@ -212,12 +223,12 @@ impl Hardware {
         nodes.filter_map(|(guid, node)| Some((guid, node, node.switch.as_deref()?)))
     }
 
-    /// The present position in the log of writes, for [`Hardware::written_since`].
+    /// The position in the log of writes, for [`Hardware::written_since`].
     pub fn mark(&self) -> Mark {
         self.writes.mark()
     }
 
-    /// The switches that were written (tables or other parts), found or dropped after `mark`.
+    /// The switches written (tables or other parts), found or dropped after `mark`.
     pub fn written_since(&self, mark: Mark) -> impl Iterator<Item = Guid> + '_ {
         self.writes.since(mark)
     }
@@ -227,7 +238,7 @@ impl Hardware {
         self.managed_writes.note(key.node);
     }
 
-    /// The present position in the log of managed attributes, for [`Hardware::managed_since`].
+    /// The position in the log of managed attributes, for [`Hardware::managed_since`].
     pub fn managed_mark(&self) -> Mark {
         self.managed_writes.mark()
     }
@@ -242,7 +253,7 @@ impl Hardware {
         self.adaptive.iter().copied()
     }
 
-    /// Records the ARInfo of a switch; `None` if it has none.
+    /// Records the ARInfo of a switch; `None` if the switch has none.
     pub fn put_ar_info(&mut self, guid: Guid, info: Option<ArInfo>) {
         let Some(switch) = self.switch_mut(guid) else {
             return;
@@ -255,14 +266,15 @@ impl Hardware {
         }
     }
 
-    /// The switch record, mutable, for its tables. Does not mark the switch as touched: tables come
-    /// by the thousand, and no model has them. [`Hardware::put_switch_info`] writes SwitchInfo.
+    /// The record of a switch, mutable, for its tables. Does not mark the switch as touched:
+    /// thousands of table blocks arrive, and no model contains them. [`Hardware::put_switch_info`]
+    /// writes SwitchInfo.
     pub fn switch_mut(&mut self, guid: Guid) -> Option<&mut InventorySwitch> {
         let (switch, _) = self.switch_with_ports_mut(guid)?;
         Some(switch)
     }
 
-    /// The switch record as in [`Hardware::switch_mut`], and the ports of the switch.
+    /// The record of a switch as in [`Hardware::switch_mut`], and the ports of the switch.
     pub fn switch_with_ports_mut(
         &mut self,
         guid: Guid,
@@ -285,7 +297,7 @@ impl Hardware {
         }
     }
 
-    /// The records of all switches, mutable, for anything but SwitchInfo.
+    /// The records of all switches, mutable, for everything except SwitchInfo.
     pub fn switches_mut(&mut self) -> impl Iterator<Item = &mut InventorySwitch> {
         for &guid in &self.switches {
             self.writes.note(guid);
@@ -294,8 +306,8 @@ impl Hardware {
         nodes.filter_map(|node| node.switch.as_deref_mut())
     }
 
-    /// Forgets for which switches the master has decided whether their tables count. Does not mark
-    /// the switches as touched.
+    /// Forgets for which switches the master has decided whether their tables are valid. Does not
+    /// mark the switches as touched.
     pub fn forget_taken_over(&mut self) {
         let nodes = self.nodes.values_mut();
         for switch in nodes.filter_map(|node| node.switch.as_deref_mut()) {
@@ -303,20 +315,20 @@ impl Hardware {
         }
     }
 
-    /// The ports with a subnet manager that answered, in their order, including the own one.
+    /// The ports of subnet managers that answered, in their order, including this manager's own.
     pub fn managers(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.managers.keys().copied()
     }
 
-    /// SMInfo of the subnet manager behind a port; `None` if none answered.
+    /// SMInfo of the subnet manager at a port; `None` if none answered.
     pub fn manager(&self, key: PortKey) -> Option<SmInfo> {
         self.managers.get(&key).copied()
     }
 
-    /// Records SMInfo of the subnet manager behind a port; `None` if there is no longer one.
+    /// Records SMInfo of the subnet manager at a port; `None` if it is gone.
     ///
     /// A manager shows SM_Key 0 in answers to requests without the M_Key of its port (IBA
-    /// 14.2.4.2), as while keys are rotated. A key that was shown before is kept then.
+    /// 14.2.4.2), for example while keys are rotated. An SM_Key shown before is kept in that case.
     pub fn put_manager(&mut self, key: PortKey, info: Option<SmInfo>) {
         let Some(mut info) = info.filter(|_| self.port(key).is_some()) else {
             self.managers.remove(&key);
@@ -331,7 +343,7 @@ impl Hardware {
         self.managers.insert(key, info);
     }
 
-    /// Whether capabilities were learned since the last call, so that they must be saved.
+    /// Whether capabilities were learned since the last call and must be saved.
     pub fn take_new_capabilities(&mut self) -> bool {
         Arc::make_mut(&mut self.capabilities).take_news()
     }
@@ -346,7 +358,7 @@ impl Hardware {
         self.nodes.is_empty()
     }
 
-    /// Adds a node that was not known.
+    /// Adds a node that was not yet known.
     pub fn insert(&mut self, guid: Guid, node: InventoryNode) {
         self.touched.insert(guid);
         self.rewired.insert(guid);
@@ -357,13 +369,13 @@ impl Hardware {
         self.nodes.insert(guid, node);
     }
 
-    /// Whether SMPs can leave by this port: it is a switch's, or the subnet manager's own.
+    /// Whether SMPs can leave by this port: a port of a switch, or the subnet manager's own port.
     pub fn passes_on(&self, key: PortKey) -> bool {
         self.local == Some(key) || self.is_switch(key.node)
     }
 
-    /// Whether Gets and Sets of a port's PortInfo carry the bit for extended speeds (IBA 14.2.5.6).
-    /// They do, unless the kind of device refuses it.
+    /// Whether Gets and Sets of a port's PortInfo carry the bit for extended speeds (IBA 14.2.5.6):
+    /// true unless the kind of device refuses it.
     pub fn asks_extended_speeds(&self, key: PortKey) -> bool {
         self.node(key.node).is_none_or(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -371,11 +383,11 @@ impl Hardware {
         })
     }
 
-    /// The directed path to a port's agent, and a second one if there is one.
+    /// The directed path to a port's agent, and a second path if one is known.
     ///
     /// A channel adapter has an agent behind each port, reached through the cable at that port; all
     /// ports of a switch share one agent. Port 0 of a channel adapter stands for any cabled port:
-    /// the path found for the node may be of a cable that was moved in this sweep.
+    /// the node's recorded path may use a cable that was moved during this sweep.
     pub fn way_to(&self, key: PortKey) -> Option<(DirectedPath, Option<DirectedPath>)> {
         let node = self.node(key.node)?;
         let is_local = match self.local {
@@ -446,8 +458,8 @@ impl Hardware {
         Some(node)
     }
 
-    /// Records that there is no cable at `key`, nor at the other end if one was known. Returns the
-    /// other end.
+    /// Records that the cable at `key` is gone, at both ends if the other end was known. Returns
+    /// the other end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let port = self.port_mut(key)?;
         let peer = port.peer.take()?;
@@ -461,7 +473,7 @@ impl Hardware {
     }
 
     /// Records that a cable joins `a` and `b`, and that their former cables are gone. Returns all
-    /// ends of these.
+    /// ends of the former cables.
     pub fn join(&mut self, a: PortKey, b: PortKey) -> Vec<PortKey> {
         let epoch = self.epoch;
         let mut gone = Vec::new();
@@ -479,12 +491,12 @@ impl Hardware {
         gone
     }
 
-    /// The nodes written, found or dropped since the last call, for a search for paths.
+    /// The nodes written, found or dropped since the last call, for the next search for paths.
     pub fn take_rewired(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.rewired)
     }
 
-    /// The port that holds the M_Key for `key`: port 0 of a switch, otherwise the port itself.
+    /// The port that holds the M_Key of `key`: port 0 of a switch, otherwise the port itself.
     pub fn key_holder(&self, key: PortKey) -> PortKey {
         match self.node(key.node) {
             Some(node) if node.is_switch() => PortKey::new(key.node, PortNum::ZERO),
@@ -492,42 +504,43 @@ impl Hardware {
         }
     }
 
-    /// Whether the device drops Sets to `key` for their M_Key.
+    /// Whether the device drops Sets to `key` because it holds a foreign M_Key.
     pub fn is_locked(&self, key: PortKey) -> bool {
         self.locked(self.key_holder(key)).is_some()
     }
 
-    /// Records that the end port `port` holds another M_Key.
+    /// Records that the end port `port` holds a foreign M_Key.
     pub fn lock(&mut self, port: PortKey, sign: MKeySign) {
         self.locked.insert(port, sign);
     }
 
-    /// Records that the end port `port` holds no other M_Key.
+    /// Records that the end port `port` holds no foreign M_Key.
     pub fn unlock(&mut self, port: PortKey) {
         self.locked.remove(&port);
     }
 
-    /// Records that the end ports of a node hold no other M_Key.
+    /// Records that no end port of a node holds a foreign M_Key.
     pub fn unlock_node(&mut self, node: Guid) {
         self.locked.retain(|port, _| port.node != node);
     }
 
-    /// Records that no end port holds another M_Key.
+    /// Records that no end port holds a foreign M_Key.
     pub fn unlock_all(&mut self) {
         self.locked.clear();
     }
 
-    /// How the end port `port` showed that it holds another M_Key; `None` if it holds none.
+    /// Sign by which the end port `port` showed that it holds a foreign M_Key; `None` if it holds
+    /// none.
     pub fn locked(&self, port: PortKey) -> Option<MKeySign> {
         self.locked.get(&port).copied()
     }
 
-    /// Number of end ports that hold another M_Key.
+    /// Number of end ports that hold a foreign M_Key.
     pub fn count_locked(&self) -> usize {
         self.locked.len()
     }
 
-    /// The end ports that hold another M_Key, and how each showed it.
+    /// The end ports that hold a foreign M_Key, each with the sign that showed it.
     pub fn all_locked(&self) -> impl Iterator<Item = (PortKey, MKeySign)> + '_ {
         self.locked.iter().map(|(&port, &sign)| (port, sign))
     }
@@ -540,8 +553,8 @@ impl Hardware {
         })
     }
 
-    /// Learns that this kind of device refuses the block, if there is a habit for it. Returns
-    /// whether there is.
+    /// Learns that this kind of device refuses the block, if a habit exists for that. Returns
+    /// whether one exists.
     pub fn learn_refused_block(&mut self, key: BlockKey) -> bool {
         let Some(habit) = key.place.habit() else {
             return false;
@@ -554,8 +567,7 @@ impl Hardware {
         true
     }
 
-    /// Whether the port of an adapter can be set to accept packets out of order on some service
-    /// levels.
+    /// Whether an adapter's port can be set to accept packets out of order on some service levels.
     pub fn takes_out_of_order(&self, key: PortKey) -> bool {
         self.node(key.node).is_some_and(|node| {
             let has = |capability| self.capabilities.has(&node.info, capability);

@@ -1,9 +1,9 @@
-//! Images: tables as devices hold them, known block by block.
+//! Images: tables as devices hold them, with a state for each block.
 //!
 //! One type serves multicast forwarding tables, SLtoVLMappingTables, P_KeyTables and managed
 //! attributes. The linear forwarding table has its own type,
-//! [`LftImage`](super::lft_image::LftImage): it has a thousand blocks, every plan asks for all of
-//! them, and an unanswered Set counts entry by entry.
+//! [`LftImage`](super::lft_image::LftImage): it has a thousand blocks, every plan reads all of
+//! them, and an unanswered Set leaves single entries open instead of a block.
 
 use std::collections::BTreeMap;
 
@@ -14,9 +14,9 @@ pub enum BlockState {
     Unknown,
     /// The hardware holds this content.
     Known,
-    /// A Set was sent and not answered: the hardware holds the old content or the new one.
+    /// A Set was sent and not answered: the hardware holds the old content or the new.
     Dirty,
-    /// The hardware reads this content back, and may forward by other entries: only an acknowledged
+    /// The hardware reads back this content, and may forward by other entries. Only an acknowledged
     /// Set makes the block known.
     Distrusted,
 }
@@ -28,14 +28,14 @@ pub trait BlockTable: Default {
     /// Content of a block.
     type Block: ?Sized;
 
-    /// Whether a block has this content, in the parts that count.
+    /// Whether a block equals `block`, except in parts that do not count.
     fn has_block(&self, place: Self::Place, block: &Self::Block) -> bool;
 
     /// Replaces the content of a block.
     fn set_block(&mut self, place: Self::Place, block: &Self::Block);
 }
 
-/// A table as a device holds it, as far as blocks were read or written.
+/// A table as a device holds it, as far as its blocks were read or written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Image<T: BlockTable> {
     content: T,
@@ -64,7 +64,7 @@ impl<T: BlockTable> Image<T> {
         }
     }
 
-    /// The table as last known; blocks that were neither read nor written are empty.
+    /// The table as last known; a block that was neither read nor written is empty.
     pub fn content(&self) -> &T {
         &self.content
     }
@@ -79,18 +79,18 @@ impl<T: BlockTable> Image<T> {
         self.state(place) == BlockState::Known
     }
 
-    /// Whether a block is known to hold this content, in the parts that count.
+    /// Whether a block is known to equal `block`, except in parts that do not count.
     pub fn holds(&self, place: T::Place, block: &T::Block) -> bool {
         self.is_known(place) && self.content.has_block(place, block)
     }
 
-    /// Records that the hardware holds this content in a block.
+    /// Records that the hardware holds `block` at `place`.
     pub fn store(&mut self, place: T::Place, block: &T::Block) {
         self.content.set_block(place, block);
         self.states.insert(place, BlockState::Known);
     }
 
-    /// Records that a block holds its old content or a new one.
+    /// Records that a block holds its old content or a new one, after an unanswered Set.
     pub fn mark_dirty(&mut self, place: T::Place) {
         self.states.insert(place, BlockState::Dirty);
     }

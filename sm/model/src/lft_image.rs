@@ -13,15 +13,15 @@ pub const LFT_BLOCK: usize = 64;
 
 /// The forwarding table as the switch holds it.
 ///
-/// The entries are shared copy-on-write, so that a plan can be checked against what the hardware
-/// holds while acknowledgements go on changing it.
+/// Entries are shared copy-on-write, so that a plan can be checked against the content of the
+/// hardware while acknowledgements change it.
 #[derive(Clone, Default, Debug)]
 pub struct LftImage {
-    /// Entries as last known; unread blocks have no path.
+    /// Entries as last known; unread blocks are without paths (255).
     entries: Lft,
     states: Vec<BlockState>,
-    /// Entries of unanswered Sets that differ from the held ones, for blocks that are dirty only
-    /// through such Sets.
+    /// Entries of unanswered Sets that differ from the held ones, by block. Only blocks that are
+    /// dirty for no other reason have an entry here.
     sent: BTreeMap<usize, BTreeSet<(Lid, u8)>>,
     /// See [`LftImage::distrust`].
     distrusted: bool,
@@ -54,8 +54,8 @@ impl LftImage {
         self.is_known(block) && self.entries.block(block)[in_use] == entries[in_use]
     }
 
-    /// The blocks among the first `count` that are not known to hold the entries of `table`, lowest
-    /// first.
+    /// The blocks among the first `count` that are not known to hold the entries of `table`,
+    /// ascending.
     pub fn not_held(&self, table: &Lft, count: usize) -> impl Iterator<Item = u16> {
         let unknown = (0..count).filter(|&block| !self.is_known(block));
         let differing = self.entries.differing_blocks(table);
@@ -77,15 +77,15 @@ impl LftImage {
         }
     }
 
-    /// Distrusts entries that are read back: the switch may forward by other ones. Blocks count as
-    /// not held until they are written.
+    /// Distrusts entries that are read back, because the switch may forward by others. Blocks count
+    /// as not held until they are written.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
     }
 
-    /// Ends the effect of [`LftImage::distrust`]. Sweeps read the blocks again that were not
-    /// written since.
+    /// Ends the effect of [`LftImage::distrust`]. Sweeps then read again the blocks that were not
+    /// written meanwhile.
     pub fn trust(&mut self) {
         self.distrusted = false;
         self.replace(BlockState::Distrusted, BlockState::Dirty);
@@ -137,23 +137,23 @@ impl LftImage {
     }
 
     /// Entries of unanswered Sets up to LinearFDBTop `top`, which the switch may hold in place of
-    /// those in [`LftImage::entries`].
+    /// the entries in [`LftImage::entries`].
     pub fn sent(&self, top: Lid) -> impl Iterator<Item = (Lid, u8)> + '_ {
         let entries = self.sent.values().flatten().copied();
         entries.filter(move |&(lid, _)| lid <= top)
     }
 
-    /// Shares the pages that are equal in `table`: the image of a table of the largest subnet takes
-    /// 48 KiB of its own, and shared pages are compared by address.
+    /// Shares the pages that equal those of `table`: the image of a table of the largest subnet
+    /// takes 48 KiB of its own, and a comparison of shared pages compares addresses.
     pub fn share_with(&mut self, table: &Lft) {
         self.entries.share_with(table);
     }
 
-    /// Shares the page around block `block` with `table`, if that was the page's last missing block
-    /// and the page is equal now.
+    /// Shares the page around block `block` with `table`, if `block` was the last missing block of
+    /// its page and the page now equals the page of `table`.
     ///
-    /// The tables of all switches are written in parallel, block by block. If images shared nothing
-    /// until their last block, they would double the memory of the plan's tables.
+    /// The tables of all switches are written in parallel, block by block. Images that share
+    /// nothing until their last block would double the memory of the plan's tables.
     pub fn share_around(&mut self, block: usize, table: &Lft) {
         if Lft::ends_page(block) {
             self.entries.share_page_with(table, block);
@@ -170,7 +170,7 @@ impl LftImage {
         &self.entries
     }
 
-    /// Whether all entries up to `top` are known, but for those of [`LftImage::sent`]. A switch
+    /// Whether all entries up to `top` are known, except those of [`LftImage::sent`]. A switch
     /// whose LinearFDBTop is 0 forwards nothing.
     pub fn is_complete(&self, top: Lid) -> bool {
         let known = self.states.get(..=top.index() / LFT_BLOCK);
@@ -184,7 +184,7 @@ impl LftImage {
         top == Lid::NONE || blocks.all(is_told)
     }
 
-    /// Numbers of blocks `0..=top/64` whose content is not known.
+    /// Numbers of the blocks `0..=top/64` with unknown content.
     pub fn unknown_blocks(&self, top: Lid) -> impl Iterator<Item = usize> + '_ {
         (0..=top.index() / LFT_BLOCK)
             .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))

@@ -1,18 +1,19 @@
 //! The model of the subnet: what the hardware holds, as far as it has answered.
 //!
-//! In: answers that sweeps record, and Sets that pushes record. Out: two pictures. [`Hardware`] is
-//! the only mutable one: nodes, ports, images of their tables, and what is known of each kind of
-//! device ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built from it with its cables
-//! resolved, and never changes: planning, queries and dumps read that one.
+//! Input: answers that sweeps record, and Sets that pushes record. Output: two views of the subnet.
+//! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and the known
+//! properties of each kind of device ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built
+//! from it with its cables resolved, and never changes: planning, queries and dumps read only the
+//! fabric.
 //!
 //! The crate also has the types that all layers share: [`findings`], the missing parts of the
 //! subnet ([`expected`]), its differences from the operator's [`design`], and the values of PortInfo
 //! that a subnet manager writes ([`port_info`]).
 //!
-//! Must never know a plan, an engine or a configuration, ask a device, or read a clock.
+//! The crate must never know a plan, an engine or a configuration, ask a device, or read a clock.
 //!
-//! Invariants: an image holds a block only if a device confirmed it; a cable has two ends, or it is
-//! no cable; two successive fabrics share each node that did not change.
+//! Invariants: an image holds a block only if a device confirmed it; every cable has two ends; two
+//! successive fabrics share each node that did not change.
 
 pub mod adaptive_image;
 pub mod alias_guids;

@@ -2,15 +2,15 @@
 
 use rsm_ids::{Lid, Lmc};
 
-/// The LIDs of one port, kept so that the port gets them again.
+/// The claimed LIDs of one port, kept so that the port gets them again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LidClaim {
     /// The base LID: unicast, aligned to `lmc`.
     pub lid: Lid,
     /// LID mask control: the port answers to 2^`lmc` LIDs from `lid` on.
     pub lmc: Lmc,
-    /// Number of the last plan with this port. Claims of absent ports age by it; it is not written
-    /// again for each plan that has the port.
+    /// Number of the last plan that contained this port, by which claims of absent ports age. The
+    /// store is not written for each plan that contains the port.
     pub last_seen: u64,
 }
 

@@ -12,9 +12,9 @@ use super::image::{BlockTable, Image};
 /// One block of a multicast forwarding table (IBA 14.2.5.12): 32 multicast LIDs by 16 ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MftBlock {
-    /// Number of the block: multicast LIDs from `0xC000 + 32 * block` on.
+    /// Number of the block: it covers 32 multicast LIDs from `0xC000 + 32 * block` on.
     pub block: u16,
-    /// Position of the block: ports from `16 * position` on.
+    /// Position of the block: it covers 16 ports from `16 * position` on.
     pub position: u8,
 }
 
@@ -25,24 +25,24 @@ impl MftBlock {
     }
 }
 
-/// Number of positions in the table of a switch with this many external ports. Port 0 has a bit,
-/// too.
+/// Number of positions in the table of a switch with this many external ports. Port 0 has a bit as
+/// well.
 pub fn positions(num_ports: u8) -> u8 {
     num_ports / MulticastForwardingTable::PORTS_PER_POSITION + 1
 }
 
-/// The entries of a table by which a switch forwards multicast packets.
+/// The part of its table by which a switch forwards multicast packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// No entry.
+    /// No entries.
     Nothing,
-    /// The entries up to this multicast LID.
+    /// The entries up to and including this multicast LID.
     UpTo(Lid),
-    /// All entries in its table.
+    /// All entries of the table.
     Everything,
 }
 
-/// The extent that SwitchInfo's MulticastFDBTop states (IBA 14.2.5.4). Switches that do not know
+/// The extent that MulticastFDBTop in SwitchInfo states (IBA 14.2.5.4). Switches that do not know
 /// the field show 0, and forward by the whole table.
 pub fn extent(info: &SwitchInfo) -> Extent {
     let top = info.multicast_fdb_top();
@@ -55,7 +55,8 @@ pub fn extent(info: &SwitchInfo) -> Extent {
     }
 }
 
-/// The MulticastFDBTop of a switch that forwards nothing: one below the first multicast LID.
+/// MulticastFDBTop of a switch that forwards no multicast packets: one below the first multicast
+/// LID.
 pub const NOTHING: Lid = Lid(Lid::MULTICAST_FIRST.0 - 1);
 
 /// The table as the switch holds it. Port masks are shared copy-on-write, as in
@@ -90,15 +91,14 @@ impl MftImage {
     }
 }
 
-/// The multicast tables of switches, as far as they are known. Immutable; successive values share
-/// unchanged tables.
+/// The known multicast tables of switches. Immutable; successive values share unchanged tables.
 #[derive(Clone, Default, Debug)]
 pub struct HeldMasks {
     /// Tables by switch GUID.
     pub by_switch: BTreeMap<Guid, Arc<Mft>>,
 }
 
-/// The blocks of a table with this many positions, from the first to that of `top`.
+/// The blocks of a table with this many positions, from the first one to the block of `top`.
 pub fn blocks_up_to(top: Lid, positions: u8) -> impl Iterator<Item = MftBlock> {
     let last = MulticastForwardingTable::block_and_index_of(top).map(|(block, _)| block);
     let blocks = 0..last.map_or(0, |last| last + 1);

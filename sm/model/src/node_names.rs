@@ -12,7 +12,7 @@ pub struct NodeNames {
 }
 
 impl NodeNames {
-    /// Names a node, if it has no name yet. Returns whether it had none.
+    /// Names a node, unless it has a name already. Returns whether it had none.
     pub fn insert(&mut self, node: Guid, name: &str) -> bool {
         match self.by_guid.entry(node) {
             Entry::Occupied(_) => false,
@@ -38,7 +38,7 @@ impl NodeNames {
         self.by_guid.is_empty()
     }
 
-    /// The nodes that are named otherwise in `other`, or in only one of the two.
+    /// The nodes whose names differ between the two, or that only one of them names.
     pub fn differing<'a>(&'a self, other: &'a NodeNames) -> impl Iterator<Item = Guid> + 'a {
         let here = self.by_guid.keys();
         let there = other.by_guid.keys();

@@ -19,14 +19,14 @@ use super::p_keys::PKeyImage;
 use super::sl2vl_image::SlToVlImage;
 use super::vports::PortVPorts;
 
-/// The largest RespTimeValue that rsm waits for: 4.3 s. Real devices report up to 19 (2.1 s); 31, two
-/// hours, would let one port delay the judgement of its silence for ever.
+/// The largest RespTimeValue that rsm waits for: 4.3 s. Real devices report up to 19 (2.1 s). A
+/// value of 31, two hours, would let one port delay the decision about its silence for ever.
 const RESP_TIME_VALUE_MAX: u8 = 20;
 
 /// Number of sweeps, light or full, in which a node may leave all Gets unanswered before routes
 /// avoid it.
 ///
-/// Repairs between them do not count: their number is no measure of time.
+/// Repairs between the sweeps do not count: their number is no measure of time.
 pub const MISSES_TOLERATED: u8 = 3;
 
 /// State of a switch, as last answered or set.
@@ -38,17 +38,18 @@ pub struct InventorySwitch {
     pub lft: LftImage,
     /// The multicast forwarding table.
     pub mft: MftImage,
-    /// The SLtoVLMappingTables, as far as routes need them.
+    /// The SLtoVLMappingTables that routes need.
     pub sl2vl: SlToVlImage,
     /// Whether the switch acknowledged a MulticastFDBTop and did not keep it.
     pub forgets_multicast_top: bool,
-    /// ARInfo, if the switch has it and may hold tables of an earlier manager.
+    /// ARInfo, if the switch has it and may hold tables of an earlier manager; else `None`.
     pub(super) ar_info: Option<ArInfo>,
     /// Groups and entries of adaptive routing, and whether they are in force.
     pub adaptive: AdaptiveImage,
     /// Whether the switch refused to turn adaptive routing off.
     pub keeps_adaptive_routing: bool,
-    /// Whether the core has decided if the tables count, since this manager became master.
+    /// Whether the core has decided, since this manager became master, if the switch's tables are
+    /// valid.
     pub taken_over: bool,
 }
 
@@ -85,11 +86,11 @@ pub struct InventoryPort {
     pub peer: Option<PortKey>,
     /// Number of the sweep that last confirmed `peer`.
     pub peer_epoch: u32,
-    /// Other end of the last cable that is gone from here.
+    /// Other end of the former cable at this port; `None` if there was none.
     pub peer_before: Option<PortKey>,
     /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
-    /// The managed attributes, as far as they are known.
+    /// The managed attributes, as far as their blocks are known.
     pub managed: Image<ManagedBlocks>,
     /// ExtendedPortInfo; `None` if it was not read since the link came up.
     pub extended: Option<Box<ExtendedPortInfo>>,
@@ -109,9 +110,9 @@ impl InventoryPort {
 
     /// The fields of an answered PortInfo of port `number` that count.
     ///
-    /// LocalPortNum is cleared: it shows the port that the Get came in by. A base port 0 has no
-    /// link that could be down, and may show no state; it is Active as long as the switch answers
-    /// (IBA 18.2.4.1).
+    /// LocalPortNum is cleared, because it shows the port at which the Get arrived. A base port 0
+    /// has no link, and may show no state; it counts as Active while the switch answers (IBA
+    /// 18.2.4.1).
     pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;
         info.set_local_port_num(PortNum::ZERO);
@@ -140,7 +141,8 @@ impl InventoryPort {
         self.state() == Some(PortState::Active)
     }
 
-    /// Whether the link trained anew since the port was in state `before`: it fell back to Init.
+    /// Whether the link trained anew since the port was in state `before`: the port fell back to
+    /// Init.
     pub fn is_retrained(&self, before: Option<PortState>) -> bool {
         self.state() == Some(PortState::Init)
             && before.is_some_and(|state| state != PortState::Init)
@@ -165,13 +167,13 @@ pub struct InventoryNode {
     pub switch: Option<Box<InventorySwitch>>,
     /// The shortest path known to the node.
     pub path: DirectedPath,
-    /// A path that enters the node through another port; `None` if none is known.
+    /// A path that enters the node by another port; `None` if none is known.
     pub alternate: Option<DirectedPath>,
     /// Number of the sweep that last found the node.
     pub epoch: u32,
-    /// Number of the sweep that first found the node, since it was last gone.
+    /// Number of the sweep that found the node when it appeared, for the first time or again.
     pub first_epoch: u32,
-    /// Number of successive sweeps in which the node did not answer although its link was up.
+    /// Number of successive sweeps in which the node answered nothing although its link was up.
     pub missed: u8,
 }
 
@@ -186,8 +188,8 @@ impl InventoryNode {
         self.kind() == NodeType::Switch
     }
 
-    /// The NodeDescription as text, or the GUID if there is none.
-    /// [`Hardware::name`](super::Hardware::name) has the operator's name.
+    /// The NodeDescription as text; the GUID if there is none.
+    /// [`Hardware::name`](super::Hardware::name) returns the operator's name.
     pub fn described(&self) -> String {
         match &self.description {
             Some(description) if !description.text().is_empty() => {
@@ -202,8 +204,8 @@ impl InventoryNode {
         self.ports.get(port.index())
     }
 
-    /// RespTimeValue as a time (IBA 14.2.5.6): of port 0 of a switch, of the first port of another
-    /// node that answered. At most 4.3 s (RESP_TIME_VALUE_MAX); zero before an answer.
+    /// RespTimeValue as a time (IBA 14.2.5.6): that of port 0 of a switch, or of the first port of
+    /// another node that answered. At most 4.3 s (RESP_TIME_VALUE_MAX); zero before an answer.
     pub fn response_time(&self) -> Duration {
         let info = self.ports.iter().find_map(|port| port.info.as_ref());
         info.map_or(Duration::ZERO, |info| {

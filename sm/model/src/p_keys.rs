@@ -10,7 +10,7 @@ pub type PKeyImage = Image<Vec<PKey>>;
 
 impl BlockTable for Vec<PKey> {
     type Place = u16;
-    /// Keys of a block. May have fewer than [`PKeyTable::ENTRIES`]: keys beyond the end of the
+    /// Keys of a block, possibly fewer than [`PKeyTable::ENTRIES`]: entries beyond the end of the
     /// table do not count.
     type Block = [PKey];
 
@@ -40,7 +40,7 @@ impl PKeyImage {
         self.content()
     }
 
-    /// Whether the table is as after power-on, in the blocks that were read.
+    /// Whether the blocks that were read are as after power-on.
     pub fn is_initial(&self) -> bool {
         let mut keys = self.keys().iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)
@@ -57,8 +57,8 @@ pub fn capacity(node: &NodeInfo, switch: Option<&SwitchInfo>, port: PortNum) -> 
     }
 }
 
-/// AttributeModifier for block `block` of the table of port `port`. On nodes other than switches it
-/// has no port: the path of the Get selects it.
+/// AttributeModifier of block `block` of the table of port `port`. The modifier names the port only
+/// on switches; on other nodes, the path of the Get selects it.
 pub fn modifier(is_switch: bool, port: PortNum, block: u16) -> u32 {
     let port = if is_switch { port } else { PortNum::ZERO };
     PKeyTable::modifier(port, block)

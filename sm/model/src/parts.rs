@@ -1,4 +1,4 @@
-//! Parts of the hardware: the unit that one Set writes, and that is read again.
+//! Parts of the hardware: the units that Sets write, and that are read again.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ pub enum WrittenPart {
 /// Parts of the hardware that are to be read one by one.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Parts {
-    /// Ports. Port 0 stands for the node: its description, and everything of a switch but external
-    /// ports and forwarding tables.
+    /// Ports. Port 0 stands for the node: its description, and everything of a switch except its
+    /// external ports and forwarding tables.
     pub ports: BTreeSet<PortKey>,
     /// Blocks of forwarding tables.
     pub blocks: BTreeSet<(Guid, u16)>,

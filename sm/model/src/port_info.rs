@@ -1,5 +1,5 @@
-//! The fields of PortInfo that the subnet manager owns (IBA 14.2.5.6): which of them a Set changes,
-//! and which a port keeps.
+//! The fields of PortInfo that the subnet manager owns (IBA 14.2.5.6): which fields a Set changes,
+//! and which values a port keeps.
 
 use rsm_ids::{Lid, Lmc};
 use rsm_mad::wire::attr::{
@@ -25,8 +25,8 @@ macro_rules! fields {
         #[expect(missing_docs, reason = "the names are those of the fields")]
         pub enum FieldIndex { $($index),* }
 
-        /// Every field that the subnet manager owns; a [`FieldMask`] has a bit for each.
-        /// The store keeps masks, so that a new field goes to the end.
+        /// Every field that the subnet manager owns; a [`FieldMask`] has one bit for each field.
+        /// The store keeps masks, so that a new field must be added at the end.
         pub static FIELDS: &[Field] = &[
             $(Field { name: $name, get: $get, set: $set, before_active: $before_active }),*
         ];
@@ -67,8 +67,8 @@ fields! {
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
-    /// Fields that a port needs. A port that does not keep one of them is faulty, and its kind of
-    /// device learns no habit from it.
+    /// Fields that a port needs. A port that does not keep one of them is faulty: its kind of
+    /// device learns no habit.
     pub const ESSENTIAL: FieldMask = FieldMask(
         1 << FieldIndex::MKey as u32
             | 1 << FieldIndex::BaseLid as u32
@@ -82,7 +82,7 @@ impl FieldMask {
         self.0 == 0
     }
 
-    /// The fields that are in `other` as well.
+    /// The fields in both sets.
     pub const fn and(self, other: FieldMask) -> FieldMask {
         FieldMask(self.0 & other.0)
     }
@@ -120,7 +120,7 @@ impl FieldMask {
     }
 }
 
-/// Fields of an Active port that differ from its plan, and can change only while its link is down,
+/// Fields of an Active port that differ from its plan and can change only while its link is down,
 /// each as (held, planned).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LinkMismatch {
@@ -130,20 +130,19 @@ pub struct LinkMismatch {
     pub vls: Option<(VlCap, VlCap)>,
 }
 
-/// The planned fields of a port with their values; the other fields stay as they are.
+/// The planned fields of a port with their values; all other fields keep their values.
 ///
-/// A bring-up has settings of every port, 225,000 in a fabric of 45,056 hosts, which take 64 bytes
-/// each.
+/// A bring-up plans settings for every port, 225,000 in a fabric of 45,056 hosts, at 64 bytes each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortSettings {
     planned: FieldMask,
-    /// M_Key and GidPrefix; zero where the field is not planned.
+    /// Values of M_Key and GidPrefix; zero for a field that is not planned.
     wide: [u64; WIDE],
-    /// The other fields, none of which has more than 16 bits.
+    /// Values of the other fields, which have at most 16 bits.
     narrow: [u16; FIELD_COUNT - WIDE],
 }
 
-/// Number of fields with 64 bits, which come first.
+/// Number of 64-bit fields, which come first.
 const WIDE: usize = FieldIndex::Prefix as usize + 1;
 
 const _: () = assert!(size_of::<PortSettings>() <= 64);
@@ -178,7 +177,7 @@ impl PortSettings {
         is_planned.then(|| self.held(index as usize))
     }
 
-    /// The planned fields whose value in `info` differs, without those in `ignored` and those that
+    /// The planned fields whose value in `info` differs, except fields in `ignored` and fields that
     /// cannot change in the port's state.
     pub fn differing(&self, info: &PortInfo, ignored: FieldMask) -> FieldMask {
         let open = matches!(info.port_state(), PortState::Init | PortState::Down);
@@ -192,8 +191,8 @@ impl PortSettings {
         FieldMask(mask)
     }
 
-    /// `current` with the settings applied, ready to be sent: all other fields, and those in
-    /// `left_out`, keep their values or are marked "no change" where the specification has such a
+    /// `current` with the settings applied, ready to be sent. All other fields, and those in
+    /// `left_out`, keep their values, or are marked "no change" if the specification has such a
     /// mark (IBA 14.2.5.6).
     pub fn apply(&self, current: &PortInfo, left_out: FieldMask) -> PortInfo {
         let mut info = *current;
@@ -212,8 +211,8 @@ impl PortSettings {
         info
     }
 
-    /// `current` as it will be after the Set, without the fields in `ignored` and those that cannot
-    /// change in the port's state.
+    /// `current` as it will be after the Set, which leaves out the fields in `ignored` and those
+    /// that cannot change in the port's state.
     pub fn expected(&self, current: &PortInfo, ignored: FieldMask) -> PortInfo {
         let mut info = *current;
         let FieldMask(mask) = self.differing(current, ignored);
@@ -225,7 +224,7 @@ impl PortSettings {
         info
     }
 
-    /// The fields among `asked` in which the answer `info` still differs: the device did not keep
+    /// The fields among `asked` that still differ in the answer `info`: the device did not keep
     /// them.
     pub fn not_kept(&self, asked: FieldMask, info: &PortInfo) -> FieldMask {
         let mut mask = 0;
@@ -237,8 +236,8 @@ impl PortSettings {
         FieldMask(mask)
     }
 
-    /// Writes the planned values that must be set before data flows into `info`, the PortInfo of a
-    /// port that has just been set and carries no data yet.
+    /// Writes into `info` the planned values that must be set before data flows. `info` is the
+    /// PortInfo of a port that was just set and carries no data yet.
     pub fn repeat(&self, info: &mut PortInfo) {
         for (_, field, value) in self.planned() {
             if field.before_active {
@@ -248,7 +247,7 @@ impl PortSettings {
     }
 
     /// NeighborMTU and OperationalVLs, if they differ and cannot be set because the link carries
-    /// data.
+    /// data; `None` if neither differs.
     pub fn link_mismatch(&self, info: &PortInfo) -> Option<LinkMismatch> {
         if info.port_state() != PortState::Active {
             return None;
@@ -268,8 +267,9 @@ impl PortSettings {
     }
 
     /// Whether MasterSMLID or GidPrefix differs, so that the client behind the port must register
-    /// anew: its registrations are with another subnet manager, or under GIDs that it no longer
-    /// has. False for a field in `ignored`: a device that does not keep it shows no change.
+    /// again: its registrations are with another subnet manager, or under GIDs that it no longer
+    /// has. A field in `ignored` does not count: a device that does not keep it would always
+    /// differ.
     pub fn ends_registrations(&self, info: &PortInfo, ignored: FieldMask) -> bool {
         let FieldMask(differing) = self.differing(info, ignored);
         let decisive = [FieldIndex::MasterSmLid, FieldIndex::Prefix];

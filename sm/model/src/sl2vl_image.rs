@@ -11,7 +11,7 @@ use super::image::{BlockTable, Image};
 pub(crate) type VlBySl = [u8; SlToVlMapping::ENTRIES];
 
 /// The SLtoVLMappingTables of one switch by (input, output) port, as far as they were read or
-/// written; most fabrics need none.
+/// written. Most fabrics need none.
 pub(crate) type SlToVlImage = Image<BTreeMap<(PortNum, PortNum), VlBySl>>;
 
 impl BlockTable for BTreeMap<(PortNum, PortNum), VlBySl> {

@@ -1,4 +1,4 @@
-//! Pieces of sentences for operators.
+//! Parts of sentences for operators.
 
 use std::fmt::Display;
 

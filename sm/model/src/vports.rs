@@ -1,10 +1,10 @@
 //! Virtual ports of hosts' ports (SR-IOV of mlx5), as the hardware shows them.
 //!
-//! A port's virtual ports are one value, shared by the inventory and the models of the subnet:
-//! fabrics without them pay a pointer for each port. Index 0 is the physical function.
+//! A port's virtual ports are one value, which the inventory and the models of the subnet share: a
+//! port without virtual ports costs a pointer. Index 0 is the physical function.
 //!
-//! Claims to LIDs belong to GUIDs, wherever the virtual port with a GUID is. Virtual ports that
-//! share a LID take no entries of forwarding tables.
+//! Claims to LIDs belong to GUIDs, at whichever virtual port the GUID is. Virtual ports that share
+//! a LID take no entries of forwarding tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,8 +15,8 @@ use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, Virtualizat
 
 use super::p_keys::PKeyImage;
 
-/// Number of managed indices of a port: as many as the largest adapters have. A finding names ports
-/// with more.
+/// Largest number of indices of a port that rsm manages: the largest adapters have this many. A
+/// finding names ports with more indices.
 pub const INDICES_MAX: u16 = 1024;
 
 /// A virtual port: its port and index.
@@ -34,7 +34,7 @@ impl VPortKey {
         VPortKey { port, index }
     }
 
-    /// The range of all virtual ports of a port.
+    /// The range of keys of all virtual ports of a port.
     pub const fn all_of(port: PortKey) -> std::ops::RangeInclusive<VPortKey> {
         VPortKey::new(port, 0)..=VPortKey::new(port, u16::MAX)
     }
@@ -46,7 +46,7 @@ impl fmt::Display for VPortKey {
     }
 }
 
-/// The virtual node of a virtual port, from VNodeInfo; all zero until that was answered.
+/// The virtual node of a virtual port, from VNodeInfo; all zero until VNodeInfo was answered.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VNode {
     /// GUID of the virtual node.
@@ -77,7 +77,7 @@ pub struct VPort {
     pub info: VPortInfo,
     /// The virtual node.
     pub node: VNode,
-    /// VNodeDescription, lossily as text.
+    /// VNodeDescription as lossy text.
     pub description: Arc<str>,
     /// The P_KeyTable; `None` while it is not known. Shared copy-on-write.
     pub p_keys: Option<Arc<PKeyImage>>,
@@ -94,8 +94,7 @@ impl VPort {
         self.info.port_guid()
     }
 
-    /// Number of blocks of the GUID table; 0 if GUIDCap shows that there is only the port's own
-    /// GUID.
+    /// Number of blocks of the GUID table; 0 if, by GUIDCap, it has only the port's own GUID.
     pub fn guid_blocks(&self) -> u8 {
         match self.info.guid_cap() {
             0 | 1 => 0,
@@ -108,7 +107,7 @@ impl VPort {
         self.guids.as_ref()?.get(&block)
     }
 
-    /// The known GUIDs of the GUID table but the port's own, in order.
+    /// The known GUIDs of the GUID table in order, except the port's own.
     pub fn further_guids(&self) -> impl Iterator<Item = Guid> + '_ {
         let blocks = self.guids.iter().flat_map(|blocks| blocks.iter());
         let entries = blocks.flat_map(|(&block, guids)| {
@@ -155,7 +154,7 @@ impl VPort {
 pub struct PortVPorts {
     /// VirtualizationInfo as last answered.
     pub info: VirtualizationInfo,
-    /// Virtual ports by index, without those that are Down.
+    /// Virtual ports by index, except for virtual ports in state Down.
     pub vports: BTreeMap<u16, VPort>,
 }
 
@@ -178,7 +177,8 @@ impl PortVPorts {
     }
 }
 
-/// Whether the virtual ports of two states of a port differ in more than settings.
+/// Whether two states of a port's virtual ports differ in more than the values that a subnet
+/// manager sets.
 pub fn differ(now: Option<&Arc<PortVPorts>>, before: Option<&Arc<PortVPorts>>) -> bool {
     match (now, before) {
         (None, None) => false,

@@ -1,51 +1,54 @@
 //! Steps of a convergence that were computed for the whole subnet, and why.
 //!
-//! A step computes only what a change concerns, as far as it can follow the change; [`Whole`]
-//! records why a step did not. Builds with debug assertions, and so all tests, compare each step
-//! with its result for the whole subnet.
+//! Each step computes only the part that a change concerns, if it can follow the change; [`Whole`]
+//! records why a step did not. Builds with debug assertions, and so all tests, compare the result
+//! of each step with that for the whole subnet.
 //!
 //! ```text
-//! step             follows                                       whole where
-//! paths            nodes with new answers, their neighbours      a switch has another path than before
-//! model, rows of   the same; unchanged nodes are shared,         never
-//!  the store       and two models differ by their pointers
-//! LIDs             ports at those nodes                          a port has no claim, or another LID
-//! tables held      switches written since the last job           never
-//! avoided cables   nothing                                       always: one pass over the cables
-//! switch graph     switches at nodes with changed cables         no plan is in force
-//! host order       whether every host port was there before,     a port is new or moved; inventories
-//!                  at the same switch                            or categories changed
-//! partitions       ports at those nodes and across their         enforcement, or more of the
-//!                  cables, ports whose rules changed             configuration, changed
-//! links            those switches, or whose part of the graph    the graph was not made from the one
-//!                  differs                                       before
-//! routes           those switches, the columns of costs that     a switch is new; a cable joins other
-//!                  they change, detours over what came or went   subtrees; a host shifts numbers; order,
-//!                                                                roots or categories changed; the
-//!                                                                engine is not fabric-tree
-//! proof            entries that differ, links at the same        the incremental proof cannot decide
+//! step             follows                                    whole subnet if
+//! paths            nodes with new answers, their neighbours   the path to a switch differs
+//! model, rows of   nodes with new answers; unchanged nodes    never
+//!  the store       are shared, and comparing pointers finds
+//!                  the others
+//! LIDs             ports at nodes with new answers            a port has no claim, or another LID
+//! tables held      switches written since the last job        never
+//! avoided cables   nothing                                    always: one pass over the cables
+//! switch graph     switches at nodes with changed cables      no plan is in force
+//! host order       whether every host port was there before,  a port is new or moved; inventories
+//!                  at the same switch                         or categories changed
+//! partitions       ports at nodes with new answers and across enforcement changed, or more of the
+//!                  their cables, ports with changed rules     configuration
+//! links            switches with changed cables, or with      the graph was not made from the
+//!                  another part of the graph                  former one
+//! routes           these switches, the columns of costs that  a switch is new; a cable joins
+//!                  they change, detours over parts that       other subtrees; a host shifts
+//!                  appeared or vanished                       numbers; order, roots or categories
+//!                                                             changed; the engine is not
+//!                                                             fabric-tree
+//! proof            entries that differ, links at the same     the incremental proof cannot decide
 //!                  switches, entries of turned switches
-//! interim tables   entries that differ, LID by LID               old and new routes share no order
-//! multicast trees  links, members and depths that differ,        no order; members without a common
-//!                  switches whose tables differ from the plan    top; another MulticastFDBCap
-//! multicast tables switches with another planned table, or       there was no comparison before
+//! interim tables   entries that differ, LID by LID            old and new routes share no order
+//! multicast trees  links, members and depths that differ,     no order; members without a common
+//!                  switches whose tables differ from the plan top; another MulticastFDBCap
+//! multicast tables switches with another planned table, or    no comparison was made before
 //!                  with writes
-//! difference       ports of nodes that differ and their peers,   the configuration or habits changed
-//!                  written switches, changes of the plan
+//! difference       ports of nodes that differ and their       the configuration or habits changed
+//!                  peers, written switches, changes of the
+//!                  plan
 //! ```
 
 use std::fmt;
 
-/// A stage that follows changes where it can.
+/// A step of a convergence that follows changes if it can.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
     /// Directed paths to all nodes.
     Paths,
     /// The LIDs of ports.
     Lids,
-    /// The switch graph that is routed.
+    /// The switch graph for routing.
     Graph,
-    /// The categories and the host order that routes are spread by.
+    /// The categories and the host order by which routes are spread.
     Order,
     /// Data VLs and port states of the links between switches.
     Links,
@@ -86,7 +89,7 @@ impl fmt::Display for Step {
 pub struct Whole {
     /// The step.
     pub step: Step,
-    /// The reason, in a few words.
+    /// The reason, as a phrase.
     pub why: String,
 }
 

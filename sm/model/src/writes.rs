@@ -1,17 +1,17 @@
-//! A log of which switches were written, in order.
+//! A log of the switches that were written, in order.
 
 use std::collections::{BTreeMap, HashMap};
 
 use rsm_ids::Guid;
 
-/// A moment between two writes. The default is before the first write.
+/// A position between two writes in the log. The default is before the first write.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Mark(u64);
 
 /// Switches in the order of their last writes.
 ///
-/// Each reader keeps a [`Mark`] of its own, so that a result derived from all switches costs only
-/// those written since.
+/// Each reader keeps its own [`Mark`], so that a result derived from all switches costs only the
+/// switches written since.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Writes {
     count: u64,
@@ -30,7 +30,7 @@ impl Writes {
         self.order.insert(self.count, guid);
     }
 
-    /// The present moment.
+    /// The present position in the log.
     pub(super) fn mark(&self) -> Mark {
         Mark(self.count)
     }

@@ -1,14 +1,16 @@
-//! Monitoring besides the sweep: counters, the health of links, congestion control.
+//! Monitoring in addition to the sweep: counters, the health of links, congestion control.
 //!
-//! In: the published fabric, readings of counters, traps about links, the policies of
-//! [`rsm_config`]. Out: datagrams of the general services, findings, and the ports that routes
-//! should avoid or that should be disabled, about which the core decides.
+//! Input: the published fabric, readings of counters, traps about links, the policies of
+//! [`rsm_config`]. Output: datagrams of the general services, findings, and ports that routes
+//! should avoid or that should be disabled; the core decides about such ports.
 //!
 //! Each part is a state machine without I/O: [`counters`] only reads, [`health`] sends nothing,
-//! [`congestion`] writes only the settings of its own class.
+//! [`congestion`] writes only the settings of its own class, [`correction`] rates what forward error
+//! correction mends.
 //!
-//! Must never know a plan, a forwarding table, or the role of this subnet manager.
+//! The crate must never know a plan, a forwarding table, or the role of this subnet manager.
 
 pub mod congestion;
+pub mod correction;
 pub mod counters;
 pub mod health;

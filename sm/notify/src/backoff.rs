@@ -5,10 +5,10 @@ use std::time::Duration;
 /// First pause.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// Longest pause by doubling.
+/// Maximum of the doubled pause.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Longest pause that a receiver can ask for.
+/// Maximum of the pause that a receiver can ask for.
 const ASKED_MAX: Duration = Duration::from_secs(600);
 
 /// Pauses that double from one second to a minute.
@@ -18,14 +18,14 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pause after another failure; `asked` is the pause that the receiver asks for.
+    /// The pause after another failure. `asked` is the pause that the receiver asked for, if any.
     pub fn after_failure(&mut self, asked: Option<Duration>) -> Duration {
         let doubled = FIRST.saturating_mul(1 << self.failures.min(6)).min(LONGEST);
         self.failures = self.failures.saturating_add(1);
         asked.map_or(doubled, |asked| asked.min(ASKED_MAX).max(doubled))
     }
 
-    /// Begins with the first pause again.
+    /// Starts again with the first pause.
     pub fn reset(&mut self) {
         self.failures = 0;
     }

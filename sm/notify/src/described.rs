@@ -3,12 +3,12 @@
 use rsm_proto::v1::event::Change;
 use rsm_proto::{Label, printable, v1};
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Information; nothing is impaired.
     Info,
-    /// Something works, but not as it should.
+    /// Something works, but is impaired.
     Warning,
     /// Something does not work.
     Error,
@@ -40,10 +40,10 @@ pub struct Rating {
     pub name: &'static str,
     /// Kind of the change, as `rsmctl events --kind` names it.
     pub kind: &'static str,
-    /// Severity that receivers are shown.
+    /// Severity shown to receivers.
     pub shown: Severity,
-    /// Severity that filters compare: the end of a condition has that of its beginning, so that a
-    /// receiver that got the one gets the other.
+    /// Severity that filters compare. The end of a condition has the same severity as its
+    /// beginning, so that a receiver that got one of them also gets the other.
     pub filtered: Severity,
 }
 
@@ -93,8 +93,8 @@ pub fn rate(change: &Change) -> Rating {
     }
 }
 
-/// Severity of a state. A manager that is up again is a warning as well, because the state that it
-/// leaves may have been one; convergences under way are none.
+/// Severity of a state: an error if this manager is not active, a warning if the subnet is degraded
+/// or another manager is master, otherwise information.
 fn of_state(state: v1::SubnetState) -> Severity {
     match state {
         v1::SubnetState::NotActive => Severity::Error,

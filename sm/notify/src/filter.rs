@@ -1,4 +1,4 @@
-//! Decides which events a receiver gets, and whether this manager sends any.
+//! Decides which events a receiver gets, and whether this manager sends events at all.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::described::{Severity, rate};
 /// Filter of one receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Least severity.
+    /// Minimum severity.
     pub min_severity: Severity,
     /// Kinds of events, as `rsmctl events --kind` names them.
     pub kinds: Vec<&'static str>,
@@ -25,34 +25,35 @@ impl Filter {
     }
 }
 
-/// Standing of this manager among those of the subnet.
+/// Role of this manager, as far as it decides about the sending of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Standing {
-    /// Looks for other managers.
+    /// The manager is looking for other managers.
     #[default]
     Undecided,
-    /// Is master.
+    /// The manager is master.
     Master,
-    /// Another one is master, or it is not active.
+    /// Another manager is master, or this manager is not active.
     Other,
 }
 
-/// Most events that wait for the standing to be known: more than a start reports before that.
+/// Maximum number of events that wait until the role is known, above the number that a start
+/// reports before that.
 const HELD_MAX: usize = 4096;
 
-/// Passes the events of a master alone, so that a standby doubles none.
+/// Passes only the events of a master, so that a standby sends no duplicates.
 ///
-/// Events of a time before the standing is known wait. The events by which a master tells that it
-/// is no longer one pass as well: its successor cannot know them.
+/// Events from before the role is known wait. The events that end a master's role pass as well,
+/// because its successor cannot know them.
 #[derive(Debug, Default)]
 pub struct MasterOnly {
-    /// Last standing that was decided.
+    /// Last role that was decided.
     last: Standing,
     held: Vec<Arc<v1::Event>>,
 }
 
 impl MasterOnly {
-    /// Takes events of a time with this standing. Returns those that receivers get, in order.
+    /// Takes events from a time with this role. Returns the events for receivers, in order.
     pub fn admit(&mut self, events: &[Arc<v1::Event>], standing: Standing) -> Vec<Arc<v1::Event>> {
         match standing {
             Standing::Undecided => {

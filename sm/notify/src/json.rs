@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::described::{rate, sentence};
 use crate::source::{Record, Source, timestamp};
 
-/// Version of the body's form; fields may come, none changes or goes.
+/// Version of the body's form: later versions may add fields, and change or remove none.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -34,7 +34,7 @@ struct Item<'a> {
     event: &'a v1::Event,
 }
 
-/// Formats events as one JSON object. Events without a change that this version knows are left out.
+/// Formats events as one JSON object. An event whose change this version does not know is left out.
 pub fn body(source: &Source, records: &[Record]) -> Vec<u8> {
     let items = records.iter().filter_map(|record| {
         let change = record.event.change.as_ref()?;

@@ -1,15 +1,15 @@
-//! Events to systems outside the fabric: a webhook (JSON), a syslog daemon (RFC 5424) and a
-//! collector of OpenTelemetry (OTLP).
+//! Sends events to systems outside the fabric: a webhook (JSON), a syslog daemon (RFC 5424) and an
+//! OpenTelemetry collector (OTLP).
 //!
-//! In: the events that the history gets, the standing of this manager, settings. Out: messages to
-//! receivers, counts, troubles for findings. The daemon hands events to a [`Notifier`], which
-//! passes those of a master through each receiver's [`filter`] to its thread. The thread writes
-//! them to a [`queue`] on the disk and sends them from there, so that a receiver gets each event at
-//! least once, in order, over restarts of both sides.
+//! Input: the events of the history, the role of this manager, settings. Output: messages to
+//! receivers, counts, and faults for findings. The daemon passes events to a [`Notifier`], which
+//! passes the events of a master through each receiver's [`filter`] to the receiver's thread. The
+//! thread writes them to a [`queue`] on the disk and sends them from there, so that a receiver gets
+//! each event at least once, in order, across restarts of both sides.
 //!
-//! [`described`], [`filter`], [`json`], [`syslog`], [`otlp`], [`backoff`] and the queue's order
-//! have no clock and no socket; `receiver` has both. Nothing here makes the daemon wait, or is
-//! needed to manage the subnet.
+//! [`described`], [`filter`], [`json`], [`syslog`], [`otlp`], [`backoff`] and the queue's order use
+//! no clock and no socket; `receiver` uses both. No code of this crate makes the daemon wait, or is
+//! required to manage the subnet.
 
 pub mod backoff;
 pub mod described;

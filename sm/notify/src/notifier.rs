@@ -1,4 +1,4 @@
-//! Passes events of the daemon to the threads of receivers.
+//! Passes events of the daemon to the threads of the receivers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ const FOLDER: &str = "notify";
 /// Names of the receivers, in the order of [`Settings`].
 const KINDS: [&str; 3] = ["webhook", "syslog", "otlp"];
 
-/// Sends events to receivers outside the fabric. No method waits for a receiver or a disk, but for
-/// [`Notifier::stop`].
+/// Sends events to receivers outside the fabric. No method except [`Notifier::stop`] waits for a
+/// receiver or a disk.
 pub struct Notifier {
     /// State folder; `None` to keep events in memory.
     state_dir: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Notifier {
     outlets: Mutex<[Option<Outlet>; 3]>,
 }
 
-/// The thread of a receiver, and the ways to it.
+/// The thread of a receiver, and the channels to it.
 struct Outlet {
     filter: Option<Filter>,
     address: String,
@@ -43,8 +43,8 @@ struct Outlet {
 }
 
 impl Notifier {
-    /// Creates a notifier without receivers; [`configure`](Notifier::configure) starts those that
-    /// the settings have.
+    /// Creates a notifier without receivers; [`configure`](Notifier::configure) starts the
+    /// receivers of the settings.
     pub fn new(state_dir: Option<&Path>, source: Source, report: Report) -> Notifier {
         Notifier {
             state_dir: state_dir.map(|dir| dir.join(FOLDER)),
@@ -56,24 +56,31 @@ impl Notifier {
     }
 
     /// Applies settings. Events that wait for a receiver that is no longer configured are dropped;
-    /// those for one with another address go there.
+    /// events for a receiver with a new address go to the new address.
     ///
     /// # Errors
     /// A thread cannot be started.
     pub fn configure(&self, settings: Settings) -> std::io::Result<()> {
-        let mut outlets = self.outlets.lock();
-        let all = [settings.webhook, settings.syslog, settings.otlp];
-        for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
-            match (outlet, settings) {
-                (Some(outlet), settings) => outlet.configure(settings),
-                (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
-                (None, None) => self.forget(kind),
+        let mut unused = Vec::new();
+        {
+            let mut outlets = self.outlets.lock();
+            let all = [settings.webhook, settings.syslog, settings.otlp];
+            for ((kind, outlet), settings) in KINDS.into_iter().zip(outlets.iter_mut()).zip(all) {
+                match (outlet, settings) {
+                    (Some(outlet), settings) => outlet.configure(settings),
+                    (outlet @ None, Some(settings)) => *outlet = Some(self.start(kind, settings)?),
+                    (None, None) => unused.push(kind),
+                }
             }
+        }
+        // The disk may hang, and no event waits for it.
+        for kind in unused {
+            self.forget(kind);
         }
         Ok(())
     }
 
-    /// Takes events in their order, of a time when this manager had this standing.
+    /// Takes events in order, from a time when this manager had this role.
     pub fn put(&self, events: &[Arc<v1::Event>], standing: Standing) {
         let admitted = self.master.lock().admit(events, standing);
         for outlet in self.outlets.lock().iter().flatten() {
@@ -88,7 +95,7 @@ impl Notifier {
         }
     }
 
-    /// Receivers that are configured, with their counts.
+    /// The configured receivers, with their counts.
     pub fn receivers(&self) -> Vec<v1::EventReceiver> {
         let outlets = self.outlets.lock();
         let all = KINDS.into_iter().zip(outlets.iter());
@@ -108,7 +115,8 @@ impl Notifier {
         .collect()
     }
 
-    /// Ends the threads: they write what waits to the disk, and send it for at most a second more.
+    /// Ends the threads: each writes its waiting events to the disk, and continues to send them for
+    /// at most a second.
     pub fn stop(&self) {
         let outlets = std::mem::take(&mut *self.outlets.lock());
         for outlet in outlets.iter().flatten() {
@@ -143,7 +151,7 @@ impl Notifier {
             .spawn(move || {
                 let worker = Worker::new(kind, folder, surroundings);
                 runtime.block_on(worker.run());
-                // A look-up of a name may hang on a thread of its own.
+                // A name lookup may hang on a thread of its own.
                 runtime.shutdown_background();
             })?;
         Ok(Outlet {
@@ -160,7 +168,7 @@ impl Notifier {
         self.state_dir.as_ref().map(|dir| Folder(dir.join(kind)))
     }
 
-    /// Drops what an earlier run left for a receiver that is not configured.
+    /// Drops the events of an earlier run for a receiver that is not configured.
     fn forget(&self, kind: &str) {
         let Some(folder) = self.folder(kind) else {
             return;

@@ -1,4 +1,4 @@
-//! Events as log records of OpenTelemetry.
+//! Formats events as log records of OpenTelemetry.
 
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -10,7 +10,7 @@ use rsm_proto::v1::event::Change;
 use crate::described::{Severity, rate, sentence};
 use crate::source::{Record, Source};
 
-/// Formats events as a request to export logs. Events without a change that this version knows are
+/// Formats events as a request to export logs. An event whose change this version does not know is
 /// left out.
 pub fn request(source: &Source, records: &[Record]) -> ExportLogsServiceRequest {
     let resource = Resource {
@@ -68,7 +68,7 @@ fn record(record: &Record) -> Option<LogRecord> {
     })
 }
 
-/// The part that a change is about, as attributes.
+/// The subject of a change, as attributes.
 fn details(change: &Change) -> Vec<KeyValue> {
     match change {
         Change::FindingRaised(finding) | Change::FindingCleared(finding) => {

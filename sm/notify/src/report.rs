@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-/// A failure of a receiver that an operator should know, in words: what is wrong and where, what it
-/// means, what to do.
+/// A failure of a receiver that an operator should know, as text: what is wrong and where, the
+/// consequence, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The receiver takes no events.
     Undelivered(String),
-    /// The disk does not take events that wait.
+    /// The disk does not take waiting events.
     Disk(String),
 }
 
-/// Called with the kind of a receiver and all its present troubles, when they change.
+/// Callback with the kind of a receiver and all its present troubles, called when these change.
 pub type Report = Arc<dyn Fn(&'static str, Vec<Trouble>) + Send + Sync>;

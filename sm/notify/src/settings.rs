@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::filter::Filter;
 
-/// Settings of all receivers; `None` for each that is not configured.
+/// Settings of all receivers; `None` for a receiver that is not configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Webhook.
@@ -20,9 +20,9 @@ pub struct Settings {
 pub struct ReceiverSettings {
     /// Address.
     pub target: Target,
-    /// Events that it gets.
+    /// Filter of the events that the receiver gets.
     pub filter: Filter,
-    /// Most bytes of events that wait on the disk.
+    /// Maximum size of the waiting events on the disk, in bytes.
     pub queue_bytes: u64,
 }
 
@@ -53,7 +53,7 @@ pub enum SyslogTarget {
     Local(PathBuf),
 }
 
-/// Server that speaks HTTP.
+/// An HTTP server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HttpTarget {
     /// Whether the connection is TLS.
@@ -64,16 +64,17 @@ pub struct HttpTarget {
     pub port: u16,
     /// Path and query, which begin with a slash.
     pub path: String,
-    /// Headers of each request and certificates of CAs, or why their files cannot be used.
+    /// Headers of each request and certificates of CAs, or the reason why their files cannot be
+    /// used.
     pub access: Result<Access, String>,
 }
 
-/// Contents of the files that access to a server needs.
+/// Contents of the files that access to a server requires.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Access {
     /// Headers of each request, their names in lower case.
     pub headers: Vec<(String, String)>,
-    /// Certificates of CAs in PEM; `None` for those that the system trusts.
+    /// Certificates of CAs in PEM; `None` for the CAs that the system trusts.
     pub ca_pem: Option<Vec<u8>>,
 }
 

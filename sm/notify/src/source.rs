@@ -1,17 +1,17 @@
-//! The manager that events come from, and events as receivers get them.
+//! The manager that sends events, and events in the form that receivers get.
 
 use std::sync::Arc;
 
 use rsm_proto::v1;
 
-/// The manager that sends.
+/// The manager that sends events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Name of this machine.
     pub host: String,
     /// Version of rsm.
     pub version: String,
-    /// Fabric, as `--fabric` names it.
+    /// Name of the fabric, as given by `--fabric`.
     pub fabric: String,
     /// Start of this run, in milliseconds since the Unix epoch.
     pub run: u64,
@@ -20,16 +20,16 @@ pub struct Source {
 /// An event that waits for a receiver.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Number in the queue; ascends by one.
+    /// Number in the queue; numbers are consecutive.
     pub number: u64,
-    /// Start of the run that the event is of, in milliseconds since the Unix epoch.
+    /// Start of the run that the event belongs to, in milliseconds since the Unix epoch.
     pub run: u64,
     /// The event.
     pub event: Arc<v1::Event>,
 }
 
 impl Record {
-    /// Name of the event among all events of this machine, the same each time it is sent.
+    /// Identifier of the event among all events of this machine, the same in every attempt.
     pub fn id(&self) -> String {
         format!("{:x}-{}", self.run, self.event.sequence)
     }

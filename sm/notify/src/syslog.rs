@@ -1,28 +1,29 @@
-//! Messages to syslog (RFC 5424), and frames of them on a stream (RFC 6587).
+//! Messages to syslog (RFC 5424), and their frames on a stream (RFC 6587).
 
 use rsm_proto::v1;
 
 use crate::described::{Severity, rate, sentence};
 use crate::source::{Source, timestamp};
 
-/// Longest message in a datagram, in bytes: what receivers should take (RFC 5424, 6.1).
+/// Maximum length of a message in a datagram, in bytes, which receivers should accept (RFC 5424,
+/// 6.1).
 pub const DATAGRAM_MAX: usize = 2048;
 
-/// Longest message on a stream, in bytes: what receivers take by default.
+/// Maximum length of a message on a stream, in bytes, which receivers accept by default.
 pub const STREAM_MAX: usize = 8192;
 
-/// End of a message that was cut.
+/// Mark at the end of a message that was cut.
 const CUT: &str = "...";
 
-/// Byte order mark before a text that is not ASCII alone (RFC 5424, 6.4).
+/// Byte order mark before a text that is not pure ASCII (RFC 5424, 6.4).
 const BOM: &str = "\u{feff}";
 
-/// Largest sequenceId (RFC 5424, 7.3.1).
+/// Maximum sequenceId (RFC 5424, 7.3.1).
 const SEQUENCE_MAX: u64 = 2_147_483_647;
 
-/// Formats an event as a message of at most `most` bytes; `None` for an event without a change that
-/// this version knows. The structured data has elements that IANA has registered, because others
-/// need an enterprise number: the name of the change is the MSGID.
+/// Formats an event as a message of at most `most` bytes; `None` for an event whose change this
+/// version does not know. The structured data contains only elements registered with IANA, because
+/// others would require an enterprise number; the MSGID is the name of the change.
 pub fn message(source: &Source, facility: u8, event: &v1::Event, most: usize) -> Option<Vec<u8>> {
     let change = event.change.as_ref()?;
     let rating = rate(change);
@@ -44,8 +45,8 @@ pub fn message(source: &Source, facility: u8, event: &v1::Event, most: usize) ->
     Some(cut(head + bom, &text, most).into_bytes())
 }
 
-/// Formats an event for the socket of this machine, as its C library does: daemons there know the
-/// host and the time of arrival, and not all of them read the header of RFC 5424.
+/// Formats an event for the socket of this machine, as the C library does: daemons there know the
+/// host and the time of arrival, and some of them do not parse the header of RFC 5424.
 pub fn local_message(facility: u8, event: &v1::Event, most: usize) -> Option<Vec<u8>> {
     let change = event.change.as_ref()?;
     let rating = rate(change);
@@ -58,7 +59,7 @@ pub fn local_message(facility: u8, event: &v1::Event, most: usize) -> Option<Vec
     Some(cut(head, &sentence(change), most).into_bytes())
 }
 
-/// Puts the length before a message on a stream (octet counting).
+/// Prefixes a message on a stream with its length (octet counting).
 pub fn frame(message: &[u8]) -> Vec<u8> {
     let mut framed = format!("{} ", message.len()).into_bytes();
     framed.extend_from_slice(message);
@@ -74,7 +75,7 @@ fn priority(facility: u8, severity: Severity) -> u8 {
     facility * 8 + code
 }
 
-/// A word of the header: visible ASCII alone; `-` if nothing is left.
+/// A word of the header, with only visible ASCII; `-` if nothing is left.
 fn header_word(text: &str, most: usize) -> String {
     let visible = text.chars().filter(char::is_ascii_graphic);
     let word: String = visible.take(most).collect();
@@ -85,7 +86,7 @@ fn header_word(text: &str, most: usize) -> String {
     }
 }
 
-/// Appends `text`, and cuts it at a character so that all is at most `most` bytes long.
+/// Appends `text`, and cuts the result at a character boundary to at most `most` bytes.
 fn cut(mut head: String, text: &str, most: usize) -> String {
     if head.len() + text.len() <= most {
         return head + text;

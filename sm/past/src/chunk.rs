@@ -1,13 +1,13 @@
-//! Columns of 4,096 ports in a step.
+//! Chunks: the columns of 4,096 ports in a step.
 //!
 //! ```text
 //! ports (2) { length (4) column }[6] { port (2) quantity (1) count (LEB128) }...
 //! ```
 //!
-//! The first column has the seconds between readings of each port, 0 where it was not read. The
-//! others have the codes of the traffic of ports that were read: data sent and received, packets as
-//! the difference from the data's code, which hardly changes between ports, and waits. A column
-//! that has only zeros has length 0.
+//! The first column has the seconds between two readings of each port, 0 for a port that was not
+//! read. The other columns have the codes of the traffic of ports that were read: data sent and
+//! received, packets as the difference from the code of the data, which hardly differs between
+//! ports, and waits. A column of zeros has length 0.
 
 use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
@@ -17,11 +17,12 @@ use crate::gather::{Gather, Traffic};
 use crate::quantity::Quantity;
 use crate::rounded;
 
-/// Number of ports in a chunk: so many that a column's own tables, of a hundred bytes, are small
-/// beside it, and so few that the past of one port is read from a small part of the files.
+/// Number of ports in a chunk: large enough that the tables of a column, a hundred bytes, are small
+/// by comparison, and small enough that reading the past of one port reads a small part of the
+/// files.
 pub(crate) const PORTS: usize = 4096;
 
-/// Counter whose code is subtracted from that of each counter of traffic.
+/// Counter whose code is subtracted from the code of each traffic counter; `None` if none is.
 const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
     None,
@@ -30,10 +31,10 @@ const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
 ];
 
-/// Effort of the compressor, of 12: further levels gain a percent.
+/// Level of the compressor, of 12: each further level gains a percent.
 const LEVEL: usize = 6;
 
-/// Encodes the ports of chunk `number`; `None` if none was read and nothing moved.
+/// Encodes the ports of chunk `number`; `None` if no port was read and no counter moved.
 pub(crate) fn encode(step: &Gather, number: usize) -> Option<Vec<u8>> {
     let first = number * PORTS;
     let end = step.seconds.len().min(first + PORTS);
@@ -70,7 +71,7 @@ fn put_column<T: Number + PartialEq + Default>(values: &[T], out: &mut Vec<u8>) 
     let is_zero = values.iter().all(|value| *value == T::default());
     let column = match is_zero {
         true => Vec::new(),
-        // The compressor refuses only settings, and these are constant.
+        // The compressor refuses only invalid settings, and these are constant.
         false => simple_compress(values, &config).unwrap_or_default(),
     };
     out.extend((column.len() as u32).to_be_bytes());
@@ -85,16 +86,16 @@ fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Columns of a chunk, by the number of the port within it.
+/// Columns of a chunk, by the index of the port within it.
 #[derive(Debug)]
 pub(crate) struct Columns {
     pub(crate) seconds: Vec<u32>,
-    /// Counts of traffic; empty if they were not asked for.
+    /// Counts of traffic; empty if they were not requested.
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) errors: Vec<(usize, Quantity, u64)>,
 }
 
-/// Decodes a chunk; `None` for damage that its checksum does not show.
+/// Decodes a chunk; `None` if it has damage that its checksum does not show.
 pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     let mut rest = payload;
     let ports = usize::from(u16::from_be_bytes(*take(&mut rest)?));
@@ -120,7 +121,7 @@ pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     while let Some([high, low, quantity]) = take::<3>(&mut rest).copied() {
         let count = take_leb128(&mut rest)?;
         let port = usize::from(u16::from_be_bytes([high, low]));
-        // A quantity of a later version is left out.
+        // A counter of a later version is left out.
         errors.extend(Quantity::of(quantity).map(|quantity| (port, quantity, count)));
     }
     Some(Columns {
@@ -148,7 +149,7 @@ fn take_leb128(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a column of `length` values; empty if it is not wanted.
+/// Reads a column of `length` values; empty if it is not wanted.
 fn column<T: Number + Default>(rest: &mut &[u8], length: usize, wanted: bool) -> Option<Vec<T>> {
     let bytes = u32::from_be_bytes(*take(rest)?) as usize;
     let (packed, after) = rest.split_at_checked(bytes)?;

@@ -1,4 +1,4 @@
-//! Measures the cost of the past at 45,056 hosts.
+//! Measures the cost of the past of counters at 45,056 hosts.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::{Bounds, Counts, Part, Past, PastReader, Quantity, Reading, Span, Tie
 
 const HOSTS: u64 = 45_056;
 
-/// Ports of switches in three full tiers, of 64 each.
+/// Number of switch ports in three full tiers of 64-port switches.
 const SWITCH_PORTS: u64 = 5 * HOSTS;
 
 fn random(state: &mut u64) -> u64 {
@@ -27,9 +27,9 @@ fn cpu_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Counts of a port in so many seconds: a tenth of the ports is idle, the others carry jobs with
-/// loads of their own that differ by a third from reading to reading; packets are 4 KiB or smaller;
-/// a quarter waits; one in 20,000 readings has errors.
+/// Counts of a port over `seconds`: a tenth of the ports is idle, and all others carry jobs with
+/// loads of their own that differ by a third between readings; packets have at most 4 KiB; a
+/// quarter waits; one in 20,000 readings has errors.
 fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
     let mut counts = Counts::default();
     if port % 10 == 9 {
@@ -53,7 +53,7 @@ fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
     counts
 }
 
-/// CPU seconds of questions about the whole span.
+/// CPU seconds of queries about the whole span.
 fn questions(reader: &PastReader, until_unix_ms: u64) -> String {
     let span = Span {
         since_unix_ms: 0,
@@ -94,7 +94,8 @@ pub(crate) fn day() {
         let before = cpu_seconds();
         let at_unix_ms = NOON + batch * 10_000;
         readings.clear();
-        // A third of the switches' ports and a thirtieth of the hosts' in each ten seconds.
+        // A third of the switches' ports, and a thirtieth of the hosts' ports, is read in each ten
+        // seconds.
         for port in 0..SWITCH_PORTS {
             if port / 64 % 3 == batch % 3 {
                 let key = PortKey::new(Guid(port / 64), PortNum((port % 64 + 1) as u8));

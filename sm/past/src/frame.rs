@@ -4,18 +4,19 @@
 //! magic (4) kind (1) length (4) checksum (8) payload
 //! ```
 //!
-//! All numbers are big-endian, and the lengths in parentheses are bytes. The length field counts
-//! the payload; the checksum covers kind, length and payload.
+//! All numbers are big-endian, and the numbers in parentheses are lengths in bytes. The length
+//! field counts the payload; the checksum covers kind, length and payload.
 
 use rsm_store::Checksum;
 
-/// First bytes of a frame, which state the version of the format.
+/// First bytes of a frame, which identify the version of the format.
 pub const MAGIC: [u8; 4] = *b"rsP1";
 
 /// Length of a frame before its payload, in bytes.
 pub const HEADER: usize = 4 + 1 + 4 + 8;
 
-/// Longest payload in bytes: a roster of a million ports. A longer length means damage.
+/// Maximum length of a payload in bytes: the roster of a million ports. A larger length indicates
+/// damage.
 pub const MAX_PAYLOAD: usize = 16 << 20;
 
 /// Kind of a frame's payload.
@@ -24,7 +25,7 @@ pub const MAX_PAYLOAD: usize = 16 << 20;
 pub enum Kind {
     /// Ports, in the order of the columns.
     Roster = 1,
-    /// Begin of a step: its time, the sums of the fabric, the places of its chunks.
+    /// Head of a step: its time, the sums of the fabric, and the places of its chunks.
     Head = 2,
     /// Counts of 4,096 ports in a step.
     Chunk = 3,
@@ -43,7 +44,7 @@ impl Kind {
 
 /// Appends a frame to `out`.
 pub(crate) fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
-    // A payload is at most MAX_PAYLOAD bytes long.
+    // A payload has at most MAX_PAYLOAD bytes.
     let length = (payload.len() as u32).to_be_bytes();
     out.extend(MAGIC);
     out.push(kind as u8);
@@ -53,15 +54,15 @@ pub(crate) fn encode(kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     out.extend(payload);
 }
 
-/// Length of the payload of the frame that `header` begins; `None` for damage.
+/// Length of the payload of the frame with `header`; `None` if the header is damaged.
 pub(crate) fn length_of(header: &[u8]) -> Option<usize> {
     let header = header.first_chunk::<HEADER>()?;
     let length = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) as usize;
     (header[..4] == MAGIC && length <= MAX_PAYLOAD).then_some(length)
 }
 
-/// Decodes the frame at the beginning of `bytes`; `None` where it is incomplete or damaged. A frame
-/// of a kind that only later versions know has no kind.
+/// Decodes the frame at the beginning of `bytes`; `None` if it is incomplete or damaged. The kind
+/// is `None` if only later versions know it.
 pub(crate) fn decode(bytes: &[u8]) -> Option<(Option<Kind>, &[u8])> {
     let length = length_of(bytes)?;
     let payload = bytes.get(HEADER..HEADER + length)?;

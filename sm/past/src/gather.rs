@@ -1,4 +1,4 @@
-//! Sums of the readings in the step under way.
+//! Sums of the readings of the step under way.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ pub struct Reading {
     pub port: PortKey,
     /// Whether the port's node is a switch.
     pub is_switch: bool,
-    /// Time of the reading before, in milliseconds since the Unix epoch; `None` where the traffic
-    /// since then is not known: its counts are left out, and errors are kept.
+    /// Time of the former reading, in milliseconds since the Unix epoch; `None` if the traffic
+    /// since then is unknown. In that case the traffic counts are left out, and errors are kept.
     pub since_unix_ms: Option<u64>,
     /// Time of the reading, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// Everything counted between the two.
+    /// Everything counted between the two readings.
     pub counts: Counts,
 }
 
@@ -28,31 +28,31 @@ pub struct Reading {
 pub(crate) struct ClassSum {
     /// Number of ports that were read.
     pub(crate) ports: u32,
-    /// Sum of the seconds between their readings.
+    /// Sum, over the ports, of the seconds between their readings.
     pub(crate) seconds: u64,
-    /// Most seconds between the readings of one port.
+    /// Maximum number of seconds between two readings of one port.
     pub(crate) widest: u32,
     pub(crate) counts: Counts,
 }
 
-/// Counts of traffic of a port.
+/// Traffic counts of a port.
 pub(crate) type Traffic = [u64; Quantity::TRAFFIC];
 
-/// Step under way of a tier.
+/// The step of a tier that is under way.
 #[derive(Debug)]
 pub(crate) struct Gather {
     pub(crate) tier: Tier,
     /// Start of the step in milliseconds since the Unix epoch.
     pub(crate) start: u64,
-    /// Earliest and latest time of the readings.
+    /// Time of the earliest reading; `until` is the time of the latest reading.
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// Seconds between the readings of each port by its number in the roster; 0 for a port that
+    /// Seconds between two readings of each port, by its number in the roster; 0 for a port that
     /// was not read.
     pub(crate) seconds: Vec<u32>,
     pub(crate) traffic: Vec<Traffic>,
     pub(crate) errors: BTreeMap<(u32, Quantity), u64>,
-    /// Sums over ports of switches, and over others.
+    /// Sums over ports of switches, and over all other ports.
     pub(crate) sums: [ClassSum; 2],
 }
 
@@ -74,7 +74,7 @@ impl Gather {
         self.from > self.until
     }
 
-    /// Whether a reading at this time belongs to another step.
+    /// Whether a reading at this time belongs to a later step.
     pub(crate) fn is_over(&self, at_unix_ms: u64) -> bool {
         !self.is_empty() && self.tier.start_of(at_unix_ms) != self.start
     }
@@ -92,7 +92,7 @@ impl Gather {
         }
         let sum = &mut self.sums[usize::from(!reading.is_switch)];
         if let Some(since) = reading.since_unix_ms {
-            // Times in whole seconds, so that sums of steps are as long as the time between.
+            // Times are in whole seconds, so that the seconds of steps add up to the time between.
             let seconds = (at / 1000).saturating_sub(since / 1000).max(1);
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
             let of_port = &mut self.seconds[number];
@@ -115,7 +115,7 @@ impl Gather {
         }
     }
 
-    /// Forgets the readings, and keeps the memory.
+    /// Drops the readings, and keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.seconds.clear();
         self.traffic.clear();

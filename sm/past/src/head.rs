@@ -1,4 +1,4 @@
-//! Begin of a step on the disk.
+//! The head of a step on the disk.
 //!
 //! ```text
 //! start (8) from (8) until (8) quantities (1) { ports (4) seconds (8) widest (4) count (8)... }[2]
@@ -8,25 +8,25 @@
 use crate::gather::{ClassSum, Gather};
 use crate::quantity::Quantity;
 
-/// Place of a chunk after its head.
+/// Place of a chunk that follows the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub(crate) chunk: u16,
-    /// Length of its frame in bytes.
+    /// Length of the chunk's frame in bytes.
     pub(crate) length: u32,
 }
 
 /// Time and sums of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    /// Start of the step, and time of its earliest and of its latest reading, in milliseconds since
-    /// the Unix epoch.
+    /// Start of the step, in milliseconds since the Unix epoch; `from` and `until` are the times of
+    /// its earliest and latest reading.
     pub(crate) start: u64,
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// Sums over ports of switches, and over others.
+    /// Sums over ports of switches, and over all other ports.
     pub(crate) sums: [ClassSum; 2],
-    /// The chunks, which follow in this order.
+    /// Places of the chunks, which follow in this order.
     pub(crate) places: Vec<Place>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn encode(step: &Gather, places: &[Place]) -> Vec<u8> {
     out
 }
 
-/// Decodes a head; `None` for damage that its checksum does not show.
+/// Decodes a head; `None` if it has damage that its checksum does not show.
 pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
     let mut rest = payload;
     let mut long = || -> Option<u64> {

@@ -4,7 +4,8 @@ use std::ops::{Index, IndexMut};
 
 macro_rules! quantities {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        /// A counter that the past keeps. The order is that on the disk: new ones go to the end.
+        /// A counter that the past keeps, in the order of the disk format. New counters go to the
+        /// end.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Quantity {
@@ -15,7 +16,7 @@ macro_rules! quantities {
             /// Every counter.
             pub const ALL: [Quantity; [$($text),*].len()] = [$(Quantity::$name),*];
 
-            /// The name in the specification.
+            /// Name of the counter in the specification.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Quantity::$name => $text,)*
@@ -62,27 +63,27 @@ quantities! {
     Qp1Dropped = "QP1Dropped";
     /// SMPs dropped for lack of room.
     Vl15Dropped = "VL15Dropped";
-    /// Symbols that forward error correction corrected.
+    /// Symbols that forward error correction corrected, of ports that correct many.
     FecCorrectedSymbols = "PortFECCorrectedSymbolCtr";
     /// Blocks that forward error correction could not correct.
     FecUncorrectableBlocks = "PortFECUncorrectableBlockCtr";
 }
 
 impl Quantity {
-    /// Number of the counters of traffic, which come first.
+    /// Number of traffic counters, which come first.
     pub const TRAFFIC: usize = 5;
 
-    /// Whether the counter counts traffic or waits, whose values are rounded on the disk.
+    /// Whether the counter counts traffic or waits, so that its values are rounded on the disk.
     pub const fn is_traffic(self) -> bool {
         (self as usize) < Self::TRAFFIC
     }
 
-    /// The counters of errors, whose values are exact.
+    /// The error counters, whose values are exact.
     pub fn errors() -> impl Iterator<Item = Quantity> {
         Self::ALL.into_iter().skip(Self::TRAFFIC)
     }
 
-    /// The counter with this number on the disk; `None` for one that only later versions know.
+    /// The counter with this number on the disk; `None` if only later versions know it.
     pub(crate) fn of(code: u8) -> Option<Quantity> {
         Self::ALL.get(usize::from(code)).copied()
     }
@@ -93,20 +94,21 @@ impl Quantity {
     }
 }
 
-/// A count of each counter.
+/// One count for each counter.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts(pub(crate) [u64; Quantity::ALL.len()]);
 
 impl Counts {
-    /// Adds `other`, up to the highest count.
+    /// Adds `other`, saturating at the highest count.
     pub fn add(&mut self, other: &Counts) {
         for (sum, more) in self.0.iter_mut().zip(other.0) {
             *sum = sum.saturating_add(more);
         }
     }
 
-    /// Sum of the errors, without those whose cause is another link
-    /// ([`Quantity::RcvRemotePhysicalErrors`]) and those that forward error correction mended.
+    /// Sum of the errors, except errors that another link causes
+    /// ([`Quantity::RcvRemotePhysicalErrors`]) and errors that forward error correction has
+    /// corrected.
     pub fn errors(&self) -> u64 {
         let of_port = Quantity::errors().filter(|one| {
             !matches!(

@@ -1,4 +1,4 @@
-//! Answers from the past: series of counts, and sums by port.
+//! Queries of the past: series of counts, and sums by port.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -15,23 +15,24 @@ use crate::segment::{Frames, Item, Segment, Step, unread};
 use crate::store::PastReader;
 use crate::tier::Tier;
 
-/// Steps of a series if none is chosen, in seconds. All but the first two are whole minutes.
+/// Usual steps of a series, in seconds, for a query without a step. All but the first two are whole
+/// minutes.
 const STEPS_S: [u64; 14] = [
     10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
 ];
 
-/// Points of a series whose step is not chosen, at most.
+/// Maximum number of points of a series for a query without a step.
 const POINTS: u64 = 240;
 
-/// Steps that sums over a span are made of, at most: a step that begins before the span and ends in
-/// it counts whole.
+/// Minimum number of steps in a span for sums: a step that begins before the span and ends in it
+/// counts as a whole.
 const STEPS_OF_SUMS: u64 = 96;
 
-/// Part of the fabric.
+/// The part of the fabric that a query is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The traffic of all ports of switches, each of which is one end of a cable, and the errors of
-    /// all ports. Without switches, the traffic of all ports.
+    /// The traffic of all switch ports, each of which is one end of a cable, and the errors of all
+    /// ports. Without switches, the traffic of all ports.
     Fabric,
     /// The ports of one node.
     Node(Guid),
@@ -39,12 +40,12 @@ pub enum Part {
     Port(PortKey),
 }
 
-/// Span of time, in milliseconds since the Unix epoch.
+/// A span of time, in milliseconds since the Unix epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Span {
-    /// Begin of the span.
+    /// Beginning of the span.
     pub since_unix_ms: u64,
-    /// End of the span, itself not in it.
+    /// End of the span, exclusive.
     pub until_unix_ms: u64,
 }
 
@@ -58,10 +59,10 @@ impl Span {
     }
 }
 
-/// Counts to read: those of errors alone are read much faster.
+/// Counters to read. Reading only error counters is much faster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// Counters of errors.
+    /// The error counters.
     Errors,
     /// All counters.
     All,
@@ -70,9 +71,9 @@ pub enum Wanted {
 /// Counts of a part in successive steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series {
-    /// Length of a step in milliseconds: never less than the time between two readings.
+    /// Length of a step in milliseconds, at least the time between two readings.
     pub step_ms: u64,
-    /// Steps in which something was read, by ascending time; between others nothing is known.
+    /// Steps with a reading, by ascending time; no counts are known between them.
     pub points: Vec<Point>,
 }
 
@@ -83,14 +84,14 @@ pub struct Point {
     pub start_unix_ms: u64,
     /// Number of ports whose traffic is known.
     pub ports: u32,
-    /// Sum over ports of the seconds in which the traffic was counted; 0 where it is not known.
+    /// Sum, over the ports, of the seconds in which the traffic was counted; 0 if it is unknown.
     pub port_seconds: u64,
     /// Counts of the step.
     pub counts: Counts,
 }
 
 impl Point {
-    /// Counts per second of all ports of the part together; `None` where traffic is not known.
+    /// Counts per second of all ports of the part together; `None` if the traffic is unknown.
     pub fn per_second(&self, quantity: Quantity) -> Option<f64> {
         let seconds = self.port_seconds as f64 / f64::from(self.ports.max(1));
         (self.port_seconds > 0).then(|| self.counts[quantity] as f64 / seconds)
@@ -100,21 +101,21 @@ impl Point {
 /// Traffic and errors of each port of a node in successive steps.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trends {
-    /// Length of a step in milliseconds: never less than the time between two readings.
+    /// Length of a step in milliseconds, at least the time between two readings.
     pub step_ms: u64,
-    /// Start of each step in which a port was read, in milliseconds since the Unix epoch, and what
-    /// each port counted in it.
+    /// Counts of each port by the start of each step in which a port was read, in milliseconds
+    /// since the Unix epoch.
     pub steps: BTreeMap<u64, BTreeMap<PortNum, Trend>>,
 }
 
 /// Traffic and errors of a port in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trend {
-    /// Seconds in which the traffic was counted; 0 where it is not known.
+    /// Seconds in which the traffic was counted; 0 if it is unknown.
     pub seconds: u64,
-    /// Data sent and received, in words of 4 bytes.
+    /// Data sent plus data received, in words of 4 bytes.
     pub words: u64,
-    /// Errors, as [`Counts::errors`] sums them up.
+    /// Errors, summed as by [`Counts::errors`].
     pub errors: u64,
 }
 
@@ -125,15 +126,15 @@ pub struct Moved {
     pub port: PortKey,
     /// Whether the port's node is a switch.
     pub is_switch: bool,
-    /// Seconds of the span in which the port was read: 0 means that its past is not known.
+    /// Seconds of the span in which the port was read; 0 if its past is unknown.
     pub seconds: u64,
-    /// Counts; zero for traffic where only errors were read.
+    /// Counts; traffic is zero if only errors were read.
     pub counts: Counts,
-    /// Errors that moved, by counter.
+    /// Errors that occurred, by counter.
     pub errors: BTreeMap<Quantity, MovedErrors>,
 }
 
-/// Times and number of the errors of one counter.
+/// Number and times of the errors of one counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MovedErrors {
     /// Number of errors.
@@ -143,6 +144,15 @@ pub struct MovedErrors {
     pub first_unix_ms: u64,
     /// Time of the last reading of the last step with errors, in milliseconds since the Unix epoch.
     pub last_unix_ms: u64,
+}
+
+/// Errors of a port before correction in a step.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CorrectedStep {
+    /// Symbols that were corrected.
+    pub symbols: u64,
+    /// Times that the link went down.
+    pub link_downs: u64,
 }
 
 /// Times of readings that steps of a coarser tier have.
@@ -157,21 +167,21 @@ impl Covered {
     }
 }
 
-/// Takes the segments and steps of a query, one after the other.
+/// Receives the segments and steps of a query, one after the other.
 trait Visitor {
-    /// Another segment begins, with a roster of its own.
+    /// Called when a segment begins, with its own roster.
     fn begin(&mut self);
-    /// Entry of the segment's roster.
+    /// Called for each entry of the segment's roster.
     fn entry(&mut self, number: usize, entry: Entry);
-    /// Step of the segment.
+    /// Called for each step of the segment.
     fn step(&mut self, tier: Tier, step: &Step, frames: &Frames) -> io::Result<()>;
-    /// The segment ends.
+    /// Called when the segment ends.
     fn end(&mut self);
 }
 
 impl PastReader {
-    /// Counts of `part` in `span`, in steps of `step_ms` or as many as a chart shows. The steps are
-    /// longer where the readings were rarer, or finer ones are no longer kept.
+    /// Counts of `part` in `span`, in steps of `step_ms`, or in as many steps as a chart shows. The
+    /// steps are longer if readings were less frequent, or if finer steps are no longer kept.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -214,7 +224,7 @@ impl PastReader {
         })
     }
 
-    /// Traffic and errors of each port of `node` in `span`, in steps as those of
+    /// Traffic and errors of each port of `node` in `span`, in the same steps as
     /// [`PastReader::series`]. Takes as long as one series.
     ///
     /// # Errors
@@ -249,6 +259,28 @@ impl PastReader {
         Ok(Trends { step_ms, steps })
     }
 
+    /// Errors before correction of each of `ports` in `span`, by the start of steps of `step_ms`,
+    /// in milliseconds since the Unix epoch. Steps without any are left out, and so are such ports.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn corrected(
+        &self,
+        ports: &BTreeSet<PortKey>,
+        span: Span,
+        step_ms: u64,
+    ) -> Result<BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>, StoreError> {
+        let main = self.tier_for(span, step_ms);
+        let mut visitor = CorrectedVisitor {
+            ports,
+            step_ms,
+            numbers: HashMap::new(),
+            found: BTreeMap::new(),
+        };
+        self.visit(main, span, &mut visitor)?;
+        Ok(visitor.found)
+    }
+
     /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left out.
     /// A step that is partly in the span counts whole; it is at most a hundredth of the
     /// span, or as fine as steps are kept.
@@ -276,7 +308,7 @@ impl PastReader {
         Ok(moved)
     }
 
-    /// Errors of each of `ports` since a time, in milliseconds since the Unix epoch: see
+    /// Errors of each port in `ports` since a time in milliseconds since the Unix epoch; see
     /// [`PastReader::moved`].
     ///
     /// # Errors
@@ -294,8 +326,8 @@ impl PastReader {
         self.moved(Some(ports), span, Wanted::Errors)
     }
 
-    /// Time of the earliest reading that is kept, in milliseconds since the Unix epoch; `None`
-    /// without any.
+    /// Time of the earliest reading kept, in milliseconds since the Unix epoch; `None` if there is
+    /// none.
     pub fn began_unix_ms(&self) -> Option<u64> {
         Tier::ALL
             .into_iter()
@@ -309,8 +341,8 @@ impl PastReader {
         with_steps.map(|segment| segment.from).min()
     }
 
-    /// The coarsest tier whose steps are no longer than `step_ms`; a coarser one if only that
-    /// reaches back to the begin of the span.
+    /// The coarsest tier whose steps are at most `step_ms` long; a coarser tier if only that tier
+    /// reaches back to the beginning of the span.
     fn tier_for(&self, span: Span, step_ms: u64) -> Tier {
         let fits = |tier: &&Tier| tier.step_ms() <= step_ms;
         let fitting = Tier::ALL.iter().rev().find(fits);
@@ -324,8 +356,8 @@ impl PastReader {
         main
     }
 
-    /// Visits the steps of `main` in a span, and those of finer tiers at times that no coarser one
-    /// has: since its last step, and before a crash.
+    /// Visits the steps of `main` in a span, and steps of finer tiers at times that no coarser step
+    /// covers: since its last step, and before a crash.
     fn visit(&self, main: Tier, span: Span, visitor: &mut dyn Visitor) -> Result<(), StoreError> {
         let mut covered = Covered::default();
         for tier in Tier::ALL.into_iter().rev().filter(|&tier| tier <= main) {
@@ -351,7 +383,7 @@ impl PastReader {
         visitor: &mut dyn Visitor,
     ) -> Result<(), StoreError> {
         let failed = |error| unread(&segment.path, error);
-        // A segment that was removed in the meantime is beyond the bounds.
+        // A segment that was removed meanwhile is beyond the bounds.
         let opened = Frames::open(&self.disk, &segment.path, Some(segment.bytes))?;
         let Some(mut frames) = opened else {
             return Ok(());
@@ -376,12 +408,13 @@ impl PastReader {
     }
 }
 
-/// Length of a step in milliseconds: `wanted`, or longer where steps of `main` are longer, or
-/// readings were rarer. `found` has the tier of each step, and the most seconds between two
-/// readings.
+/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer, or if
+/// readings were less frequent. `found` has the tier of each step, and the maximum number of
+/// seconds between two readings.
 fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
     let rare = found.map(|(tier, widest)| {
-        // A step has as many readings as fit; one that spans more is the only one.
+        // A step has as many readings as fit; a reading that spans more is the only one of its
+        // step.
         let widest_ms = u64::from(widest) * 900;
         let is_rare = widest_ms > tier.step_ms() * 5 / 4;
         if is_rare { nice(widest_ms) } else { 0 }
@@ -390,7 +423,7 @@ fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) ->
     step_ms.next_multiple_of(main.step_ms())
 }
 
-/// The first usual step of at least so many milliseconds, or that many days.
+/// The first usual step of at least this many milliseconds, or a whole number of days.
 fn nice(ms: u64) -> u64 {
     const DAY_MS: u64 = 86_400_000;
     let usual = STEPS_S.into_iter().map(|seconds| seconds * 1000);
@@ -407,7 +440,7 @@ struct Found {
 
 struct SeriesVisitor {
     part: Part,
-    /// Numbers of the part's ports in the segment, ascending.
+    /// Roster numbers of the part's ports in the segment, ascending.
     numbers: Vec<usize>,
     found: Vec<Found>,
 }
@@ -468,7 +501,7 @@ fn fabric(step: &Step) -> ClassSum {
     sum
 }
 
-/// Adds the ports with these numbers, all of one chunk.
+/// Adds the ports with these numbers, all of which are in one chunk.
 fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
     for number in numbers {
         let port = number % chunk::PORTS;
@@ -497,14 +530,14 @@ struct FoundPort {
     tier: Tier,
     start: u64,
     port: PortNum,
-    /// Seconds between two readings.
+    /// Maximum number of seconds between two readings.
     widest: u32,
     trend: Trend,
 }
 
 struct TrendVisitor {
     node: Guid,
-    /// Numbers of the node's ports in the segment, ascending.
+    /// Roster numbers of the node's ports in the segment, ascending.
     numbers: Vec<(usize, PortNum)>,
     found: Vec<FoundPort>,
 }
@@ -557,12 +590,61 @@ fn sum_of(columns: &Columns, number: usize) -> ClassSum {
     sum
 }
 
+struct CorrectedVisitor<'a> {
+    ports: &'a BTreeSet<PortKey>,
+    step_ms: u64,
+    /// Wanted ports of the segment, by chunk and number in it.
+    numbers: HashMap<usize, BTreeMap<usize, PortKey>>,
+    found: BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>,
+}
+
+impl Visitor for CorrectedVisitor<'_> {
+    fn begin(&mut self) {
+        self.numbers.clear();
+    }
+
+    fn entry(&mut self, number: usize, entry: Entry) {
+        if self.ports.contains(&entry.key) {
+            let chunk = self.numbers.entry(number / chunk::PORTS).or_default();
+            chunk.insert(number % chunk::PORTS, entry.key);
+        }
+    }
+
+    fn step(&mut self, _: Tier, step: &Step, frames: &Frames) -> io::Result<()> {
+        let start = step.head.start - step.head.start % self.step_ms;
+        for (&chunk, ports) in &self.numbers {
+            let Some(columns) = frames.columns(step, chunk, false)? else {
+                continue;
+            };
+            for (number, quantity, count) in columns.errors {
+                let Some(&port) = ports.get(&number) else {
+                    continue;
+                };
+                let steps = self.found.entry(port);
+                let total = match quantity {
+                    Quantity::FecCorrectedSymbols => {
+                        &mut steps.or_default().entry(start).or_default().symbols
+                    }
+                    Quantity::LinkDowned => {
+                        &mut steps.or_default().entry(start).or_default().link_downs
+                    }
+                    _ => continue,
+                };
+                *total = total.saturating_add(count);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {}
+}
+
 struct SumVisitor<'a> {
     ports: Option<&'a BTreeSet<PortKey>>,
     with_traffic: bool,
-    /// Wanted ports of the segment, by number.
+    /// Entries of the wanted ports of the segment, by roster number.
     entries: Vec<Option<Entry>>,
-    /// Seconds and traffic by number.
+    /// Seconds and traffic, by roster number.
     sums: Vec<(u64, Traffic)>,
     errors: BTreeMap<(usize, Quantity), MovedErrors>,
     moved: HashMap<PortKey, Moved>,
@@ -657,7 +739,7 @@ fn moved_of(moved: &mut HashMap<PortKey, Moved>, entry: Entry) -> &mut Moved {
     })
 }
 
-/// Adds errors between two times.
+/// Adds errors that occurred between two times.
 fn note<K: Ord>(errors: &mut BTreeMap<K, MovedErrors>, key: K, count: u64, first: u64, last: u64) {
     let all = errors.entry(key).or_insert(MovedErrors {
         count: 0,

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
-/// Most ports of a roster: four times those of 45,056 hosts. Once it is full, segments begin anew,
-/// without the ports that have left.
+/// Maximum number of ports in a roster: four times the ports of 45,056 hosts. When a roster is
+/// full, segments begin anew, without ports that have vanished.
 pub(crate) const MAX_PORTS: usize = 1 << 20;
 
-/// Port of a roster.
+/// A port of a roster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) key: PortKey,
@@ -32,7 +32,7 @@ impl Roster {
         &self.entries
     }
 
-    /// Number of a port, which gets one if it has none; `None` where the roster is full.
+    /// The number of a port, assigned if the port has none; `None` if the roster is full.
     pub(crate) fn number(&mut self, entry: Entry) -> Option<usize> {
         let next = self.entries.len();
         if let Some(&number) = self.numbers.get(&entry.key) {
@@ -56,7 +56,7 @@ pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
     let mut out = (first as u32).to_be_bytes().to_vec();
     let same_node = |a: &Entry, b: &Entry| a.key.node == b.key.node && a.is_switch == b.is_switch;
     for run in entries.chunk_by(same_node) {
-        // A node may be in pieces of at most 255 ports.
+        // The ports of a node may be in several pieces of at most 255 ports.
         for piece in run.chunks(255) {
             out.extend(piece[0].key.node.0.to_be_bytes());
             out.extend([u8::from(piece[0].is_switch), piece.len() as u8]);
@@ -66,7 +66,7 @@ pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// Calls `visit` with each entry of an encoded roster and its number, until the end or damage.
+/// Calls `visit` with each entry of an encoded roster and its number, up to the end or to damage.
 pub(crate) fn decode(payload: &[u8], mut visit: impl FnMut(usize, Entry)) {
     let Some((first, mut rest)) = payload.split_first_chunk::<4>() else {
         return;

@@ -1,12 +1,12 @@
 //! Counts rounded to six significant bits.
 
-/// Counts below this one have a code each.
+/// Counts below this number have a code each.
 const EXACT: u64 = 64;
 
-/// Significant bits after the first one.
+/// Number of significant bits after the first one.
 const MANTISSA: u32 = 5;
 
-/// Code of the count next to `value`: exact below 64, otherwise at most 1/64 away.
+/// Code of the count closest to `value`: exact below 64, otherwise with an error of at most 1/64.
 pub(crate) fn code(value: u64) -> u16 {
     if value < EXACT {
         return value as u16;
@@ -15,11 +15,11 @@ pub(crate) fn code(value: u64) -> u16 {
     let rounded = value.saturating_add(half);
     let exponent = rounded.ilog2();
     let mantissa = (rounded >> (exponent - MANTISSA)) & ((1 << MANTISSA) - 1);
-    // At most 64 + 57 * 32 + 31.
+    // The result is at most 64 + 57 * 32 + 31.
     (EXACT + u64::from(exponent - 6) * (1 << MANTISSA) + mantissa) as u16
 }
 
-/// Count of a code; codes that [`code`] never makes give the highest count.
+/// The count of a code. A code that [`code`] never returns gives the highest count.
 pub(crate) fn value(code: u16) -> u64 {
     let code = u64::from(code);
     let Some(above) = code.checked_sub(EXACT) else {

@@ -1,4 +1,4 @@
-//! A file of steps.
+//! Segments: files of steps.
 
 use std::fs::File;
 use std::io;
@@ -12,19 +12,20 @@ use crate::chunk::{self, Columns};
 use crate::frame::{self, Kind};
 use crate::head::{self, Head};
 
-/// Bytes that are read at once where a frame is looked for.
+/// Number of bytes read at once in a search for a frame.
 const WINDOW: usize = 64 << 10;
 
-/// A file, and what it holds.
+/// A file of steps, with its number, sizes and times.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
-    /// Numbers ascend within a tier.
+    /// Number of the segment; numbers ascend within a tier.
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
     /// Length of the whole records, in bytes.
     pub(crate) bytes: u64,
     pub(crate) steps: usize,
-    /// Earliest and latest time of readings, in milliseconds since the Unix epoch.
+    /// Time of the earliest reading, in milliseconds since the Unix epoch; `until` is the time of
+    /// the latest reading.
     pub(crate) from: u64,
     pub(crate) until: u64,
 }
@@ -41,7 +42,7 @@ impl Segment {
         }
     }
 
-    /// Finds the steps of a file; `None` for a file of another program.
+    /// Finds the steps of a file; `None` if another program wrote the file.
     pub(crate) fn found(
         disk: &Disk,
         number: u64,
@@ -76,7 +77,7 @@ impl Segment {
         Ok(Some(segment))
     }
 
-    /// Counts a further step with readings from and until these times.
+    /// Counts a further step, with readings from `from` until `until`.
     pub(crate) fn note(&mut self, from: u64, until: u64) {
         self.steps += 1;
         (self.from, self.until) = (self.from.min(from), self.until.max(until));
@@ -105,17 +106,18 @@ pub(crate) struct Step {
     chunks_at: u64,
 }
 
-/// Reads the records of a file in their order. Skips damage.
+/// Reads the records of a file in order. Skips damage.
 pub(crate) struct Frames {
     file: File,
     at: u64,
     end: u64,
-    /// Bytes of damage so far.
+    /// Number of damaged bytes so far.
     damaged: u64,
 }
 
 impl Frames {
-    /// Opens a file, of which the first `bytes` are read, or all; `None` if there is none.
+    /// Opens a file, and limits the reading to the first `bytes` bytes, if given; `None` if the
+    /// file is absent.
     pub(crate) fn open(
         disk: &Disk,
         path: &Path,
@@ -137,13 +139,13 @@ impl Frames {
         })
     }
 
-    /// Whether the file is empty or begins with a frame's magic, of which a part is enough.
+    /// Whether the file is empty, or begins with a frame's magic or a part of it.
     fn is_ours(&self) -> io::Result<bool> {
         let begin = self.read(0, frame::MAGIC.len())?;
         Ok(frame::MAGIC.starts_with(&begin))
     }
 
-    /// Up to `length` bytes from `at` on, fewer at the end.
+    /// Up to `length` bytes from `at` on; fewer at the end of the file.
     fn read(&self, at: u64, length: usize) -> io::Result<Vec<u8>> {
         let left = self.end.saturating_sub(at);
         let mut bytes = vec![0; usize::try_from(left).map_or(length, |left| left.min(length))];
@@ -160,10 +162,10 @@ impl Frames {
         Ok(bytes)
     }
 
-    /// The next roster or step; `None` at the end.
+    /// The next roster or step; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Item>> {
         while self.at < self.end {
-            // Most heads are in the first bytes that are read.
+            // Most heads are in the first bytes of a reading.
             let mut bytes = self.read(self.at, 4096)?;
             let length = frame::length_of(&bytes).map(|length| frame::HEADER + length);
             if let Some(length) = length.filter(|&length| length > bytes.len()) {
@@ -183,20 +185,20 @@ impl Frames {
                     let chunks_at = self.at;
                     let lengths = head.places.iter().map(|place| u64::from(place.length));
                     let end = lengths.fold(self.at, u64::saturating_add);
-                    // Where chunks are missing, frames after the gap are looked for.
+                    // If chunks are missing, the search for frames goes on after the gap.
                     if end <= self.end {
                         self.at = end;
                     }
                     return Ok(Some(Item::Step(Box::new(Step { head, chunks_at }))));
                 }
-                // A chunk whose head is lost, or a frame of a later version.
+                // The frame is a chunk whose head is lost, or of a later version.
                 Some(Kind::Chunk) | None => {}
             }
         }
         Ok(None)
     }
 
-    /// Goes on at the next magic.
+    /// Continues at the next magic.
     fn skip_damage(&mut self) -> io::Result<()> {
         let begin = self.at;
         self.at += 1;
@@ -207,7 +209,7 @@ impl Frames {
                 self.at += magic as u64;
                 break;
             }
-            // The last three bytes may begin a magic.
+            // The last three bytes may be the beginning of a magic.
             let passed = bytes.len().saturating_sub(3);
             self.at = if passed == 0 {
                 self.end
@@ -219,7 +221,7 @@ impl Frames {
         Ok(())
     }
 
-    /// Columns of a step's chunk; `None` where nothing was read in it, or it is damaged.
+    /// Columns of a step's chunk; `None` if no port of the chunk was read, or the chunk is damaged.
     pub(crate) fn columns(
         &self,
         step: &Step,

@@ -1,4 +1,4 @@
-//! Gathers readings into steps, writes them, and keeps the files within their bounds.
+//! Gathers readings into steps, writes the steps, and keeps the files within their bounds.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -16,22 +16,22 @@ use crate::roster::{self, Entry, Roster};
 use crate::segment::Segment;
 use crate::tier::Tier;
 
-/// Folder of the past in the state folder.
+/// Name of the folder of the past in the state folder.
 const FOLDER: &str = "past";
 
-/// End of the names of segments.
+/// Suffix of the names of segments.
 const SUFFIX: &str = ".past";
 
-/// Divisor of the bound of bytes: one segment may take one 32nd of it.
+/// Inverse of the share of the bound of bytes that one segment may take.
 const SEGMENT_SHARE: u64 = 32;
 
-/// Bounds of the past. Segments beyond them are removed, the oldest first, but never one that is
-/// being written.
+/// Bounds of the past. Segments beyond them are removed, the oldest first, but never a segment that
+/// is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// Days whose steps of 15 minutes are kept, 1 or more.
     pub days: u32,
-    /// Bound of the size of all segments, in bytes. The tier that takes most gives way.
+    /// Maximum size of all segments, in bytes. The largest tier loses segments first.
     pub bytes: u64,
 }
 
@@ -52,7 +52,7 @@ impl PastReader {
         segments.unwrap_or_else(PoisonError::into_inner)[tier as usize].clone()
     }
 
-    /// Bytes that all segments take.
+    /// Size of all segments, in bytes.
     pub fn bytes(&self) -> u64 {
         let tiers = Tier::ALL.into_iter();
         let segments = tiers.flat_map(|tier| self.segments(tier));
@@ -65,16 +65,16 @@ impl PastReader {
     }
 }
 
-/// Segment that is being written.
+/// A segment that is being written.
 #[derive(Debug)]
 struct Current {
     segment: Segment,
     file: File,
-    /// Number of the roster's entries that the segment has.
+    /// Number of the roster's entries that the segment contains.
     entries: usize,
 }
 
-/// A tier's step under way, and the segment that takes it.
+/// The step of a tier that is under way, and the segment that it goes to.
 #[derive(Debug)]
 struct Writer {
     gather: Gather,
@@ -83,7 +83,8 @@ struct Writer {
     next: u64,
 }
 
-/// Past of the counters in a state folder; the store holds the folder's lock. One thread writes it.
+/// The past of the counters in a state folder, whose lock the store holds. Only one thread writes
+/// it.
 #[derive(Debug)]
 pub struct Past {
     dir: PathBuf,
@@ -95,7 +96,7 @@ pub struct Past {
 }
 
 impl Past {
-    /// Opens the past in `state_dir`. Steps of earlier runs stay; new ones go to new segments.
+    /// Opens the past in `state_dir`. Steps of earlier runs stay; new steps go to new segments.
     ///
     /// # Errors
     /// The folder cannot be created or listed, or a segment cannot be read.
@@ -138,12 +139,12 @@ impl Past {
         Ok(past)
     }
 
-    /// Reader of what has been written.
+    /// A reader of the steps that were written.
     pub fn reader(&self) -> PastReader {
         self.reader.clone()
     }
 
-    /// Changes the bounds; they hold from the next step on.
+    /// Changes the bounds, with effect from the next step on.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
@@ -151,8 +152,8 @@ impl Past {
     /// Adds readings, which are sorted by time, and writes the steps that they end.
     ///
     /// # Errors
-    /// A step cannot be written: it is lost, and all others are kept. The first such error, after all
-    /// readings were added.
+    /// A step cannot be written: it is lost, and all others are kept. The first such error is
+    /// returned after all readings were added.
     pub fn add(&mut self, readings: &mut [Reading]) -> Result<(), StoreError> {
         readings.sort_by_key(|reading| reading.at_unix_ms);
         let mut result = Ok(());
@@ -184,8 +185,8 @@ impl Past {
         result
     }
 
-    /// Writes the steps that end before a time, in milliseconds since the Unix epoch, after which
-    /// all further readings are.
+    /// Writes the steps that end before `now_unix_ms`, in milliseconds since the Unix epoch. All
+    /// later readings must be after that time.
     ///
     /// # Errors
     /// A step cannot be written: it is lost, and all others are kept.
@@ -199,7 +200,7 @@ impl Past {
         result
     }
 
-    /// Writes all steps under way, although they may get further readings.
+    /// Writes all steps under way, although further readings may belong to them.
     ///
     /// # Errors
     /// A step cannot be written: it is lost, and all others are kept.
@@ -208,7 +209,7 @@ impl Past {
         written.into_iter().collect()
     }
 
-    /// Begins segments with the ports that are read from now on.
+    /// Begins new segments, with only the ports that are read from now on.
     fn begin_anew(&mut self) -> Result<(), StoreError> {
         let result = self.flush();
         self.roster = Roster::default();
@@ -218,7 +219,7 @@ impl Past {
         result
     }
 
-    /// Writes a tier's step under way, and forgets it.
+    /// Writes the step of a tier that is under way, and clears it.
     fn write(&mut self, tier: Tier) -> Result<(), StoreError> {
         if self.writers[tier as usize].gather.is_empty() {
             return Ok(());
@@ -233,7 +234,7 @@ impl Past {
         let writer = &mut self.writers[tier as usize];
         let is_full = |current: &Current| {
             let segment = &current.segment;
-            // The folder may have been replaced, and then writes to the file are lost.
+            // If the folder was replaced, writes to the file would be lost.
             let is_gone = !is_at(&current.file, &segment.path);
             is_gone || segment.steps >= tier.in_segment() || segment.bytes >= share
         };
@@ -255,13 +256,13 @@ impl Past {
             .disk
             .run(Operation::Append, path, || file.write_all(&bytes));
         if let Err(error) = written {
-            // What reached the disk of this step must not precede the next one.
+            // A part of this step that reached the disk must not precede the next step.
             if current.segment.steps == 0 || file.set_len(current.segment.bytes).is_err() {
                 let path = path.clone();
                 let is_empty = current.segment.steps == 0;
                 writer.current = None;
                 if is_empty {
-                    // The next step begins another segment, whether or not this one can be removed.
+                    // The next step begins another segment, even if this one cannot be removed.
                     let _ = self.disk.remove_file(&path);
                 }
             }
@@ -298,7 +299,7 @@ impl Past {
                     && steps - oldest.steps >= tier.kept(bounds.days)
                 {
                     steps -= oldest.steps;
-                    removed.push(of_tier.remove(0));
+                    removed.push((tier, of_tier.remove(0)));
                 }
             }
             let bytes = |of: &Vec<Arc<Segment>>| of.iter().map(|one| one.bytes).sum::<u64>();
@@ -311,12 +312,19 @@ impl Past {
                 let Some(tier) = tiers.max_by_key(|&tier| bytes(&segments[tier as usize])) else {
                     break;
                 };
-                removed.push(segments[tier as usize].remove(0));
+                removed.push((tier, segments[tier as usize].remove(0)));
             }
             removed
         });
-        let mut files = removed.iter();
-        files.try_for_each(|segment| self.disk.remove_file(&segment.path))
+        let mut failure = None;
+        for (tier, segment) in removed.into_iter().rev() {
+            if let Err(error) = self.disk.remove_file(&segment.path) {
+                // Its bytes still count, and the next step tries again.
+                segments.change(|segments| segments[tier as usize].insert(0, segment));
+                failure = Some(error);
+            }
+        }
+        failure.map_or(Ok(()), Err)
     }
 }
 
@@ -354,12 +362,12 @@ fn encode(step: &Gather, out: &mut Vec<u8>) {
     out.append(&mut chunks);
 }
 
-/// Tier and number of a segment, from its name.
+/// Tier and number of a segment, parsed from its name.
 fn number_of(path: &Path) -> Option<(Tier, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     let (word, number) = name.split_once('-')?;
     let tier = Tier::ALL.into_iter().find(|tier| tier.word() == word)?;
-    // A number near the highest one would leave none for further segments.
+    // A number close to the highest one would leave no number for further segments.
     let number = number
         .parse()
         .ok()

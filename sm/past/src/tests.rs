@@ -62,8 +62,8 @@ fn total(series: &Series, quantity: Quantity) -> u64 {
         .sum()
 }
 
-/// A reading of port 1 of node 7 every 30 seconds for so many minutes, with a symbol error and 640
-/// words each.
+/// Adds readings of port 1 of node 7 every 30 seconds for `minutes`, each with a symbol error and
+/// 640 words.
 fn steady(past: &mut Past, minutes: u64) {
     for at in (NOON..NOON + minutes * MINUTE).step_by(30_000) {
         let of = [(Quantity::SymbolError, 1), (Quantity::XmitData, 640)];
@@ -72,8 +72,8 @@ fn steady(past: &mut Past, minutes: u64) {
     }
 }
 
-/// Readings of a few ports: whether it is known how much was carried, time since the one before,
-/// port, and counts.
+/// Readings of a few ports: whether the traffic is known, time since the former reading, port, and
+/// counts.
 fn readings() -> impl Strategy<Value = Vec<Reading>> {
     let one = (
         any::<bool>(),
@@ -165,7 +165,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut past = open(dir.path());
-        // One roster, so that damage of it shows as no step at all.
+        // All readings share one roster, so that its damage shows as no step at all.
         past.add(&mut all.iter().map(|one| Reading { port: port(1, 1), ..*one }).collect::<Vec<_>>())
             .unwrap();
         past.flush().unwrap();
@@ -202,7 +202,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("past")).unwrap();
         let mut file = Vec::new();
-        // A payload with a good checksum passes the first defence.
+        // A payload with a valid checksum passes the first check.
         for kind in [frame::Kind::Roster, frame::Kind::Head, frame::Kind::Chunk] {
             match whole {
                 true => frame::encode(kind, &bytes, &mut file),
@@ -377,7 +377,7 @@ fn last_hours_are_fine_and_older_ones_coarse_without_a_seam() {
     assert_eq!(series(5 * HOUR, Some(1)).step_ms, MINUTE);
     let all = series(27 * HOUR, Some(1));
     assert_eq!(all.step_ms, 15 * MINUTE);
-    // The step under way is not written; the minutes and seconds of it are.
+    // The step under way is not written in the coarsest tier; its minutes and seconds are.
     let errors = total(&all, Quantity::SymbolError);
     assert!((27 * 120 - 2..=27 * 120).contains(&errors), "{errors}");
     let kept = reader
@@ -419,6 +419,51 @@ fn bound_of_bytes_holds_and_removes_the_oldest() {
     assert_eq!(on_disk, past.reader().bytes());
     assert!(on_disk > bounds.bytes / 2, "{on_disk}");
     assert!(past.reader().began_unix_ms().unwrap() > NOON);
+}
+
+#[test]
+fn files_that_cannot_be_removed_count_until_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeps_all = Arc::new(AtomicBool::new(true));
+    let disk = Disk::with_fault(Arc::new({
+        let keeps_all = keeps_all.clone();
+        move |operation, _| match operation {
+            Operation::Remove if keeps_all.load(Ordering::Relaxed) => {
+                Err(ErrorKind::PermissionDenied.into())
+            }
+            _ => Ok(()),
+        }
+    }));
+    let bounds = Bounds {
+        days: 30,
+        bytes: 16 << 10,
+    };
+    let mut past = Past::open(dir.path(), disk, bounds).unwrap();
+    let on_disk = || -> u64 {
+        let files = files(dir.path());
+        files
+            .iter()
+            .map(|path| path.metadata().unwrap().len())
+            .sum()
+    };
+    let mut failures = 0;
+    for minute in 0..600 {
+        keeps_all.store(minute < 590, Ordering::Relaxed);
+        let at = NOON + minute * MINUTE;
+        let of = |node: u64| {
+            [(
+                Quantity::XmitData,
+                (node * 7919 + minute * 104_729) % 1_000_003,
+            )]
+        };
+        let mut readings: Vec<Reading> = (0..200)
+            .map(|node| reading(port(node, 1), at - MINUTE, at, &of(node)))
+            .collect();
+        failures += usize::from(past.add(&mut readings).is_err());
+        assert_eq!(on_disk(), past.reader().bytes(), "minute {minute}");
+    }
+    assert!(failures > 0, "files were to be removed");
+    assert!(on_disk() <= bounds.bytes, "{}", on_disk());
 }
 
 #[test]
@@ -559,7 +604,7 @@ fn switch_and_fabric_are_sums_of_their_ports() {
     );
 }
 
-/// Writes a day of the readings of 45,056 hosts, 225,280 switch ports, and prints what that costs.
+/// Writes a day of readings of 45,056 hosts and 225,280 switch ports, and prints the cost.
 #[test]
 #[ignore = "takes minutes; run in release for figures: cargo test --release -p rsm-past cost -- --ignored --nocapture"]
 fn cost_of_a_day_of_45056_hosts() {

@@ -1,4 +1,4 @@
-/// A length of step, and how long steps of it are kept.
+/// A tier: a length of steps, and the time for which such steps are kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {
     /// Steps of ten seconds, for an hour.
@@ -22,12 +22,12 @@ impl Tier {
         }
     }
 
-    /// Start of the step that a time is in, in milliseconds since the Unix epoch.
+    /// Start of the step that contains a time, in milliseconds since the Unix epoch.
     pub(crate) const fn start_of(self, at_unix_ms: u64) -> u64 {
         at_unix_ms - at_unix_ms % self.step_ms()
     }
 
-    /// Number of steps that are kept.
+    /// Number of steps that the tier keeps.
     pub(crate) fn kept(self, days: u32) -> usize {
         match self {
             Tier::Seconds => 360,
@@ -45,7 +45,7 @@ impl Tier {
         }
     }
 
-    /// Beginning of the names of its segments.
+    /// Prefix of the names of the tier's segments.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Tier::Seconds => "10s",

@@ -1,5 +1,5 @@
-//! The adaptive routing of a plan: groups of ports, in addition to the forwarding tables, and the
-//! hardware that they depend on.
+//! The adaptive routing of a plan: groups of ports that complement the forwarding tables, and the
+//! hardware that the groups depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ const IN_ORDER_TRANSPORTS: u8 = 0b0101;
 /// The operator's decisions about adaptive routing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AdaptivePolicy {
-    /// Whether switches choose among the ports of a group, and whether one that loses a port uses
-    /// another at once.
+    /// Mode: whether switches choose among the ports of a group, and whether a switch that loses a
+    /// port uses another one at once.
     pub mode: AdaptiveRouting,
-    /// Mask of the SLs whose packets take any port of a group; SL 0 is bit 0.
+    /// Mask of the SLs whose packets may take any port of a group; SL 0 is bit 0.
     pub sls: u16,
     /// DeviceIDs of switches that may route adaptively.
     pub devices: BTreeSet<u16>,

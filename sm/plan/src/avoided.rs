@@ -1,5 +1,5 @@
-//! The parts that the routes of a plan avoid, and findings about those that are in use all the
-//! same.
+//! The parts that the routes of a plan avoid, and findings about parts that the routes use
+//! nevertheless.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::avoid::{Avoid, Part, Reason};
 pub struct Avoided {
     /// The set of parts.
     pub avoid: Arc<Avoid>,
-    /// Cables that routes avoid for other reasons, by either end.
+    /// Cables that routes avoid for other reasons, each given by either end.
     pub damped: Arc<BTreeSet<PortKey>>,
-    /// Parts that routes use all the same, because ports would be cut off otherwise.
+    /// Parts that routes use nevertheless, because ports would be cut off otherwise.
     pub in_use: BTreeSet<Part>,
-    /// Why routes use all of these parts; `None` if they avoid them.
+    /// Reason for which routes use all parts of the set; `None` if they avoid the parts.
     pub(crate) suspended: Option<String>,
 }
 
 impl Avoided {
-    /// Whether routes use a part that they should avoid.
+    /// Whether routes use a part that the set contains.
     pub fn uses(&self, part: Part) -> bool {
         self.suspended.is_some() || self.in_use.contains(&part)
     }
 
-    /// Findings about the parts of `fabric` in use.
+    /// Findings about the parts of `fabric` that routes use nevertheless.
     pub(super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let parts = self.avoid.parts();
         let used = parts.filter(|&(part, _)| self.uses(part) && part.is_there(fabric));

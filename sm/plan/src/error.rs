@@ -1,4 +1,4 @@
-//! Why planning failed.
+//! Reasons why planning failed.
 
 use rsm_routing::engine::EngineError;
 use rsm_routing::topology::TopologyError;
@@ -8,30 +8,30 @@ use crate::interrupted::Interrupted;
 use crate::levels::Stopped;
 use crate::lint::Refusal;
 
-/// Why a job has no plan.
+/// Reason why a job has no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The fabric has no valid switch graph.
     #[error("the fabric cannot be routed")]
     Topology(#[from] TopologyError),
-    /// The engine found no tables.
+    /// The engine found no routes.
     #[error("the engine found no routes")]
     Engine(#[from] EngineError),
-    /// The links have too few lanes for the engine.
+    /// The links have too few VLs for the engine.
     #[error("the engine found no routes, because {limit}")]
     FewLanes {
         /// The link, or the configuration key that limits all links.
         limit: String,
-        /// The number of lanes that the engine needs.
+        /// The engine's error, with the number of VLs that it needs.
         source: EngineError,
     },
-    /// The operator's QoS tables stop packets of these routes.
+    /// The operator's QoS tables stop packets of the routes.
     #[error("the tables of section `qos` do not fit the routes")]
     Stopped(#[from] Stopped),
-    /// The proof refuted the tables.
+    /// The proof refuted the routes.
     #[error("the routes were refused")]
     Refused(#[from] Refusal),
-    /// The subnet manager's own port got no LID.
+    /// The subnet manager's own port has no LID.
     #[error("the subnet manager's own port has no LID")]
     NoLocalLid,
     /// Ports would be cut off without the parts on trial.

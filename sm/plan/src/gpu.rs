@@ -9,8 +9,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, Topology};
 
-/// Builds the fabric for GPU hints, with the LIDs of `topology`, and with `tables` if there are
-/// any.
+/// Builds the fabric for GPU hints, with the LIDs of `topology`, and with `tables` if given.
 pub fn fabric(
     fabric: &Fabric,
     topology: &Arc<Topology>,

@@ -9,25 +9,25 @@ use rsm_ids::{Guid, Lid};
 /// share unchanged members.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupSet {
-    /// Members by multicast LID: those of all groups that share it.
+    /// Members by multicast LID: the members of all groups that share the LID.
     pub by_mlid: BTreeMap<Lid, Arc<GroupMembers>>,
     /// Mask of the service levels of the groups of each multicast LID, including groups without
     /// members.
     pub levels: Arc<BTreeMap<Lid, u16>>,
-    /// Whether there may be members without a registration, which only the switches' tables show.
+    /// Whether members may exist without a registration, which only the tables of switches show.
     pub partial: bool,
 }
 
 /// The ports in the groups of one multicast LID.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct GroupMembers {
-    /// Whether each port receives, by port GUID. All of them may send.
+    /// Whether each port receives, by port GUID. Every port may send.
     pub ports: BTreeMap<Guid, bool>,
 }
 
 impl GroupSet {
-    /// Mask of the service levels that packets to a multicast LID may have. All levels, if no group
-    /// is known because only the switches' tables show members.
+    /// Mask of the service levels that packets to a multicast LID may have; all levels if no group
+    /// is known because only the tables of switches show its members.
     pub(crate) fn levels_of(&self, mlid: Lid) -> u16 {
         self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
     }
@@ -39,7 +39,7 @@ impl GroupSet {
 }
 
 impl GroupMembers {
-    /// The ports that are members in only one of the two, or receive in only one.
+    /// The ports that only one of the two has as members, or as receivers.
     pub fn differing(&self, other: &GroupMembers) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();

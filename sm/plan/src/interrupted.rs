@@ -1,6 +1,6 @@
 //! Ports whose packets are dropped while the tables of a plan are being written.
 //!
-//! A plan of an engine on trial is refused if its interim tables drop packets, unless the caller
+//! A plan of an engine on trial is refused if its interim tables drop packets, unless the operator
 //! accepts that.
 
 use std::collections::BTreeSet;
@@ -14,17 +14,17 @@ use rsm_routing::tables::{NO_PATH, Tables};
 use crate::lids::Claim;
 use crate::plan::Plan;
 
-/// Number of names in the text.
+/// Number of names that the text lists.
 const SHOWN: usize = 8;
 
-/// Ports to which some switch drops packets until it holds the planned tables.
+/// Ports whose packets some switch drops until it holds the planned tables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interrupted {
     /// The engine of the planned tables.
     pub engine: &'static str,
     /// The ports, ascending.
     pub ports: Vec<PortKey>,
-    /// Names of their nodes without duplicates, in the same order.
+    /// Names of the ports' nodes without duplicates, in the same order.
     pub names: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl Interrupted {
 }
 
 fn lids_of(claim: &Claim) -> RangeInclusive<Lid> {
-    // All LIDs of a claim are unicast LIDs.
+    // Every LID of a claim is unicast.
     let last = claim.lmc.lids() - 1;
     claim.base..=Lid(claim.base.0 + last)
 }

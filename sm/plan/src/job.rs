@@ -17,20 +17,20 @@ use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::transition::HeldTable;
 
-/// Which parts of the plan in force a job may change.
+/// The parts of the plan in force that a job may change.
 #[derive(Clone, Debug)]
 pub enum JobKind {
     /// Everything may change.
     Full,
-    /// Only the multicast trees; the routes of this plan stay.
+    /// Only the multicast trees may change; the routes of `routes` stay.
     Multicast {
-        /// The plan with these routes.
+        /// The plan whose routes stay.
         routes: Arc<Plan>,
     },
-    /// Only entries that lead to the fullest links, in a limited number of blocks of forwarding
-    /// tables. Equals [`JobKind::Full`] without [`PlanJob::previous`].
+    /// Changes only entries that lead to the links with maximum load, in a limited number of blocks
+    /// of forwarding tables. Equals [`JobKind::Full`] if [`PlanJob::previous`] is not set.
     Rebalance {
-        /// Bound of the blocks, at least 1.
+        /// Maximum number of changed blocks, at least 1.
         max_blocks: usize,
     },
 }
@@ -43,43 +43,43 @@ impl JobKind {
     }
 }
 
-/// Everything that a plan depends on.
+/// All inputs of a plan.
 #[derive(Clone, Debug)]
 pub struct PlanJob {
-    /// Which parts of the plan in force may change.
+    /// Parts of the plan in force that may change.
     pub kind: JobKind,
     /// Number of the plan.
     pub generation: u64,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
-    /// LIDs assigned to ports before.
+    /// Claims of ports to LIDs, assigned in this run or an earlier one.
     pub claims: Arc<Claims>,
     /// Rights to LIDs that neither claims nor the hardware show.
     pub rights: LidRights,
-    /// Whether all ports get new LIDs as on a fabric without any, regardless of the LIDs that they
-    /// hold or claim.
+    /// Whether all ports get new LIDs as on a fresh fabric, regardless of the LIDs that they hold
+    /// or claim.
     pub assigns_lids_anew: bool,
-    /// Host positions from an earlier run; used until a plan is in force.
+    /// Host positions of an earlier run, used until a plan is in force.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
     /// The operator's decisions.
     pub policy: Arc<Policy>,
-    /// Flapping cables, given by either end, which routes do without.
+    /// Flapping cables, each given by either end, which routes do without.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes avoid as far as all ports stay reachable.
     pub avoid: Arc<Avoid>,
-    /// If the parts of `avoid` are on trial, the parts in force so far: the plan is refused if the
-    /// new ones would cut ports off. `None` if they are not on trial.
+    /// The parts avoided so far, if the parts of `avoid` are on trial: the plan is refused if the
+    /// new parts would cut ports off. `None` if they are not on trial.
     pub avoided_before: Option<Arc<Avoid>>,
     /// Whether the plan is refused if its interim tables drop packets that the tables in force
-    /// forward. Set for an engine on trial, unless the operator accepts that.
+    /// forward. True for an engine on trial, unless the operator accepts such drops.
     pub refuses_interruption: bool,
-    /// The plan in force.
+    /// The plan in force; `None` before the first plan.
     pub previous: Option<Arc<Plan>>,
     /// The tables that switches hold now.
     pub hardware: Arc<Vec<HeldTable>>,
-    /// Switches that can route adaptively; `None` while that is off.
+    /// Switches that can route adaptively; `None` while adaptive routing is off.
     pub adaptive: Option<Arc<AdaptiveHardware>>,
     /// Members of multicast groups; `None` while they are not known.
     pub groups: Option<Arc<GroupSet>>,

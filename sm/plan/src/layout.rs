@@ -1,10 +1,10 @@
-//! The finding about an operator's layout of a torus that does not fit the fabric.
+//! The finding about a torus layout of the operator that does not fit the fabric.
 
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::engine::{Coordinates, TorusLayout};
 
 /// The finding that the routes follow the coordinates `places`, which differ from `layout`. `None`
-/// if they agree, or if the routes follow no coordinates.
+/// if both agree, or if the routes follow no coordinates.
 pub(super) fn misfit(
     layout: Option<&TorusLayout>,
     places: Option<&Coordinates>,

@@ -1,10 +1,10 @@
-//! Checks the operator's service levels and lanes against those of the routes.
+//! Checks the operator's service levels and VLs against the service levels and VLs of the routes.
 //!
-//! If routes need only one lane, they close no cycle of links, and therefore none of (link, lane)
-//! with any tables. The operator's tables then only have to let packets move. Routes that need
-//! several lanes are proved with their own SLtoVLMappingTables, which switches hold in place of the
+//! Routes that need only one VL close no cycle of links, and therefore no cycle of (link, VL) under
+//! any tables. The operator's tables then only have to let packets move. Routes that need several
+//! VLs are proved with their own SLtoVLMappingTables, which switches hold in place of the
 //! operator's. Adapters still map the first link of a path by the operator's table, and the
-//! operator's VLArbitrationTables apply at every port. A lane without a weight never empties, and
+//! operator's VLArbitrationTables apply at every port. A VL without a weight never empties, and
 //! every packet behind it waits for ever.
 
 use std::collections::BTreeSet;
@@ -20,7 +20,7 @@ use rsm_routing::topology::{PortUse, Topology};
 use crate::policy::Policy;
 use crate::qos::{PortClass, Qos, fold};
 
-/// Why the operator's tables stop packets of the routes.
+/// Reason why the operator's tables stop packets of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
     /// Ports drop a service level that the routes need.
@@ -29,22 +29,22 @@ pub enum Stopped {
         ports(*class), class.name()
     )]
     Level {
-        /// The engine.
+        /// The engine of the routes.
         engine: &'static str,
         /// The service level.
         sl: u8,
         /// Class of the ports.
         class: PortClass,
     },
-    /// No port of a class sends on a lane that the routes need.
+    /// No port of a class sends on a VL that the routes need.
     #[error(
         "the routes of {engine} need VL {vl}, and {} never send on it: `qos.{}_vlarb_high` and `vlarb_low` have no weight for it",
         ports(*class), class.name()
     )]
     Lane {
-        /// The engine.
+        /// The engine of the routes.
         engine: &'static str,
-        /// The lane.
+        /// The VL.
         vl: u8,
         /// Class of the ports.
         class: PortClass,
@@ -70,18 +70,18 @@ const SENDERS: [PortClass; 4] = [
     PortClass::Router,
 ];
 
-/// The lane of a service level at ports of a class with their maximum of lanes; `None` if they drop
-/// it.
+/// The VL of a service level at the ports of a class that have the largest number of VLs; `None` if
+/// the ports drop the service level.
 fn lane(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
     let vl = qos.set(class).sl2vl[usize::from(sl) % SERVICE_LEVELS];
     (vl != DROP).then(|| fold(vl, qos.most_vls(class)))
 }
 
-/// Whether ports of a class with their maximum of lanes send on a lane.
+/// Whether ports of a class with the largest number of VLs send on a VL.
 fn has_turn(qos: &Qos, class: PortClass, vl: u8) -> bool {
     let (set, vls) = (qos.set(class), qos.most_vls(class));
     let entries = set.high.entries().iter().chain(set.low.entries());
-    // A port with one lane has no arbitration table.
+    // A port with one VL has no arbitration table.
     vls == 1
         || entries
             .clone()
@@ -92,11 +92,11 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
     (0..SERVICE_LEVELS as u8).filter(move |bit| mask >> bit & 1 == 1)
 }
 
-/// Checks that the operator's tables let packets of these routes pass, if the routes need several
-/// lanes.
+/// Checks that the operator's tables let packets of the routes pass, if the routes need several
+/// VLs.
 ///
 /// # Errors
-/// Why they stop some packets for ever.
+/// The reason for which the tables stop some packets for ever.
 pub(super) fn lanes_pass(
     fabric: &Fabric,
     policy: &Policy,
@@ -132,8 +132,8 @@ pub(super) fn lanes_pass(
     Ok(())
 }
 
-/// Names the link with the fewest lanes, or the key that limits all, if `error` is that the engine
-/// needs more lanes. `None` for other errors.
+/// If `error` says that the engine needs more VLs, the error that names the link with the fewest
+/// VLs, or the key that limits all links. `None` for other errors.
 pub(super) fn fewest_lanes(
     fabric: &Fabric,
     policy: &Policy,
@@ -214,7 +214,8 @@ fn finding(text: String) -> Finding {
     Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }
 
-/// The service levels that the operator assigns to packets, each with the first place that does.
+/// The service levels that the operator assigns to packets, each with the first configuration place
+/// that does.
 fn users(policy: &Policy) -> Vec<(u8, String)> {
     let own = [(policy.ports.sm_sl, "sm.sm_sl".to_owned())];
     let partitions = policy.partitions.list.iter().flat_map(|partition| {

@@ -10,10 +10,17 @@ use rsm_model::vports::{PortVPorts, VPortKey};
 /// The LIDs of one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Base LID, the lowest one.
+    /// Base LID: the lowest LID of the port.
     pub base: Lid,
     /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
+}
+
+impl Claim {
+    /// The last of the LIDs.
+    pub fn last_lid(self) -> u32 {
+        u32::from(self.base.0) + u32::from(self.lmc.lids()) - 1
+    }
 }
 
 /// LIDs of each port GUID, assigned in this run or an earlier one.
@@ -24,21 +31,21 @@ pub type Claims = BTreeMap<Guid, Claim>;
 pub struct LidPlan {
     /// LIDs by port; ports in `left_out` have no entry.
     pub lids: BTreeMap<PortKey, Claim>,
-    /// LID of each virtual port that is served; [`Lid::NONE`] if it shares another port's.
+    /// LID of each served virtual port; [`Lid::NONE`] if it shares another port's LID.
     pub vports: BTreeMap<VPortKey, Lid>,
-    /// Ports that got no LID, for lack of free ones.
+    /// Ports that got no LID for lack of free ones.
     pub left_out: Vec<PortRef>,
     /// Findings for the operator.
     pub findings: Vec<Finding>,
 }
 
 impl LidPlan {
-    /// The LIDs of a switch's port 0; `None` if it has none.
+    /// The LIDs of a switch's port 0; `None` if the port has none.
     pub fn of_node(&self, guid: Guid) -> Option<Claim> {
         self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
     }
 
-    /// Ports whose LIDs differ, or that have LIDs in only one of the two.
+    /// Ports whose LIDs differ, or that have LIDs in only one of the two plans.
     pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
         let mut differing = BTreeSet::new();
         if std::ptr::eq(self, other) {
@@ -64,7 +71,7 @@ impl LidPlan {
         differing
     }
 
-    /// The LID of a virtual port of `vports`, its own or the shared one; `None` if the virtual port
+    /// The LID of a virtual port in `vports`, its own or a shared one; `None` if the virtual port
     /// is not served.
     pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
         let own = *self.vports.get(&key)?;
@@ -77,7 +84,7 @@ impl LidPlan {
         of_other.or_else(|| self.lids.get(&key.port).map(|claim| claim.base))
     }
 
-    /// The LIDs of a port's virtual ports, without shared ones.
+    /// The LIDs of a port's virtual ports, excluding shared ones.
     pub fn vport_lids(&self, port: PortKey) -> impl Iterator<Item = Lid> + '_ {
         let all = self.vports.range(VPortKey::all_of(port));
         all.map(|(_, &lid)| lid).filter(|lid| lid.is_unicast())

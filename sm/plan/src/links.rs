@@ -1,6 +1,6 @@
-//! State of the switches' links, from PortInfo: numbers of data VLs, and links that are not Active
-//! yet. It is updated from plan to plan, because reading the ports of all switches takes tens of
-//! megabytes.
+//! State of the switches' links according to PortInfo: numbers of data VLs, and links that are not
+//! yet Active. Each plan updates the state of the plan before, because a reading of the ports of
+//! all switches touches tens of megabytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::qos::PortClass;
 pub struct LinkPorts {
     /// Number of ports at links between switches, by their number of data VLs.
     by_vls: BTreeMap<u8, u32>,
-    /// Cabled ports that are not Active, by switch; switches without such a port are omitted.
+    /// Cabled ports that are not Active, by switch; a switch without such a port has no entry.
     short: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
 }
 
@@ -40,7 +40,8 @@ impl LinkPorts {
     }
 
     /// Updates `self`, the state on `before`, to `fabric` and its `topology`. Reads only switches
-    /// at which they differ. `None` if the changes of the topology since `before` are not known.
+    /// at which the two fabrics differ. `None` if the changes of the topology since `before` are
+    /// not known.
     pub(super) fn follow(
         self: &Arc<LinkPorts>,
         before: (&Fabric, &Topology),
@@ -107,8 +108,8 @@ impl LinkPorts {
         )
     }
 
-    /// Links between switches of `topology` that are not Active at both ends. `topology` must be
-    /// that of the fabric.
+    /// Links between switches of `topology` that are not Active at both ends. `topology` must
+    /// belong to the fabric.
     pub(super) fn idle(&self, topology: &Topology) -> IdleLinks {
         let ports = self.short.iter().filter_map(|(&guid, ports)| {
             let switch = topology.switch_by_guid(guid)?;
@@ -126,7 +127,7 @@ fn find<'a>(
     Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
 }
 
-/// Data VLs of each port of a switch that leads to a switch, if PortInfo shows them.
+/// Data VLs of each port that leads from a switch to a switch, if PortInfo shows them.
 fn vls<'a>(
     node: &'a Node,
     topology: &'a Topology,

@@ -1,6 +1,6 @@
-//! The results of a proof.
+//! Results of a proof.
 
-/// Why the proof refuses a plan.
+/// Reason why the proof refuses a plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
     /// Packets would loop.
@@ -17,27 +17,28 @@ pub enum Refusal {
         /// The engine that computed the routes.
         engine: &'static str,
     },
-    /// Ports that are cabled together could not reach each other.
+    /// Cabled ports could not reach each other.
     #[error("the routes of {engine} leave {pairs} pairs without a path although cables join them")]
     Unreachable {
         /// The engine that computed the routes.
         engine: &'static str,
-        /// Number of ordered pairs.
+        /// Number of ordered pairs of ports.
         pairs: u64,
     },
 }
 
-/// How much of the tables was proved.
+/// The part of the tables that was proved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proved {
     /// All entries.
     Whole {
-        /// Why the changed entries did not suffice, as a phrase.
+        /// Reason for which the proof of the changed entries did not suffice, as a phrase.
         why: String,
     },
-    /// The entries that differ from the proved tables of the plan before. The result is the same.
+    /// The entries that differ from the proved tables of the plan before. The result equals that of
+    /// a whole proof.
     Changes {
-        /// Number of (switch, LID) pairs that were followed.
+        /// Number of (switch, LID) pairs that the proof followed.
         ways: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! The input of measurements of routes: rails and hosts, in one order with and without inventories.
+//! The input of measurements of routes: the rail and the host of each destination.
 
 use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
@@ -7,8 +7,8 @@ use rsm_routing::topology::Topology;
 
 use crate::order::HostOrder;
 
-/// The settings of a measurement. Names of devices tell rails and hosts; where they do not, the
-/// order of hosts does, which knows inventories and cables.
+/// The settings of a measurement. Rails and hosts are taken from the names of devices, or, if the
+/// names do not show them, from the host order, which knows inventories and cables.
 pub fn settings(
     fabric: &Fabric,
     topology: &Topology,

@@ -1,8 +1,8 @@
-//! Categories of ports and the order of compute ports, by which routes are spread.
+//! Categories of ports, and the order of compute ports by which routes are spread.
 //!
-//! Engines spread routes by host and rail, and not by the ports at which cables end
-//! (`rsm_gdr::host_order`). Positions are claims like LIDs: plans assign them and the store keeps
-//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions only decide
+//! Engines spread routes by host and rail, not by the ports at which cables end
+//! (`rsm_gdr::host_order`). Positions are claims, like LIDs: plans assign them and the store keeps
+//! them. Engines get numbers and categories, and know neither hosts nor GPUs. Positions decide only
 //! between choices of equal cost, so that the proof does not depend on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,31 +20,21 @@ use rsm_routing::engine::{Categories, Category, Numbers};
 use rsm_routing::topology::{Destination, Topology};
 
 use crate::gpu;
+use crate::policy::OrderPolicy;
 
-/// Sources that the order is made from.
+/// Inputs of the host order.
 #[derive(Clone, Debug, Default)]
 pub struct HostOrderSources {
     /// GPU inventories of hosts.
     pub gpus: Arc<GpuInventory>,
-    /// Categories of ports in the operator's files.
-    pub said: Arc<Categories>,
-    /// Whether the operator has listed all compute ports: other ports of hosts are for management,
-    /// unless they have a category.
-    pub compute_is_listed: bool,
-    /// Whether to detect rails and order their ports.
-    pub rails: bool,
-    /// The operator's order of ports, which precedes that of rails.
-    pub listed: Arc<Numbers>,
+    /// The operator's decisions.
+    pub policy: OrderPolicy,
 }
 
 impl HostOrderSources {
     fn are(&self, other: &HostOrderSources) -> bool {
         // Inventories are large and are always replaced as a whole.
-        Arc::ptr_eq(&self.gpus, &other.gpus)
-            && self.said == other.said
-            && self.compute_is_listed == other.compute_is_listed
-            && self.rails == other.rails
-            && self.listed == other.listed
+        Arc::ptr_eq(&self.gpus, &other.gpus) && self.policy == other.policy
     }
 }
 
@@ -59,19 +49,19 @@ pub struct HostOrder {
     pub numbers: Arc<Numbers>,
     /// Rails of compute ports, by port GUID.
     pub rails: Arc<BTreeMap<Guid, u16>>,
-    /// The numbers of the compute ports' hosts, by port GUID.
+    /// Host numbers of compute ports, by port GUID.
     pub hosts: Arc<BTreeMap<Guid, u32>>,
     sources: HostOrderSources,
-    /// All ports of hosts in the order, each with its switch.
+    /// All host ports in the order, each with its switch.
     ends: Arc<BTreeSet<(Guid, Guid)>>,
 }
 
 impl HostOrder {
-    /// Checks that the order, made on the switch graph `before`, is still valid for `sources` and
-    /// the graph `now`: every port of a host was at the same switch before.
+    /// Checks that the order, made on the switch graph `before`, is valid for `sources` and the
+    /// graph `now`: every host port was at the same switch before.
     ///
     /// # Errors
-    /// Why the order may differ.
+    /// The reason why the order may differ.
     pub(super) fn check(
         &self,
         sources: &HostOrderSources,
@@ -89,7 +79,7 @@ impl HostOrder {
         }
     }
 
-    /// Makes the order for a fabric; every port in `positions` keeps its position.
+    /// Makes the order for a fabric. Every port in `positions` keeps its position.
     pub fn new(
         fabric: &Fabric,
         topology: &Arc<Topology>,
@@ -100,24 +90,24 @@ impl HostOrder {
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
         let mut order = HostOrder {
             positions: positions.clone(),
-            categories: sources.said.clone(),
+            categories: sources.policy.categories.clone(),
             numbers: Arc::default(),
             rails: Arc::default(),
             hosts: Arc::default(),
             ends: Arc::new(ends(topology).collect()),
             sources,
         };
-        let look = order.sources.rails && (told || may_have_rails(fabric));
+        let look = order.sources.policy.rails && (told || may_have_rails(fabric));
         if told || look {
             let view = gpu::fabric(fabric, topology, None, 0);
             let config = AnalysisConfig {
-                roles: roles(&order.sources.said),
+                roles: roles(&order.sources.policy.categories),
                 ..AnalysisConfig::default()
             };
             let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
             order.categorise(&survey, &view);
             if look {
-                let blocks = Blocks::find(&survey, &view, &order.sources.said);
+                let blocks = Blocks::find(&survey, &view, &order.sources.policy.categories);
                 order.rails = Arc::new(blocks.rails(&view));
                 order.hosts = Arc::new(blocks.hosts(&view));
                 let positions = order.positions.with(&blocks, &view);
@@ -126,13 +116,13 @@ impl HostOrder {
                 }
             }
         }
-        if order.sources.compute_is_listed {
+        if order.sources.policy.compute_is_listed {
             order.categorise_unlisted();
         }
-        if order.sources.rails {
+        if order.sources.policy.rails {
             order.numbers = Arc::new(order.positions.numbers());
         }
-        if !order.sources.listed.is_empty() {
+        if !order.sources.policy.listed.is_empty() {
             order.numbers = Arc::new(order.after_listed());
         }
         order
@@ -145,7 +135,7 @@ impl HostOrder {
 
     /// The categories in the operator's files that the order was made from.
     pub fn said(&self) -> &Categories {
-        &self.sources.said
+        &self.sources.policy.categories
     }
 
     /// Adds the categories of GPU hosts' ports, except those that the operator sets.
@@ -161,7 +151,8 @@ impl HostOrder {
         if !found.is_empty() {
             found.extend(
                 self.sources
-                    .said
+                    .policy
+                    .categories
                     .iter()
                     .map(|(&guid, &category)| (guid, category)),
             );
@@ -169,9 +160,9 @@ impl HostOrder {
         }
     }
 
-    /// The order numbers with the operator's list first, and other ports after it.
+    /// The order numbers with the operator's list first, and all other ports after it.
     fn after_listed(&self) -> Numbers {
-        let listed = &self.sources.listed;
+        let listed = &self.sources.policy.listed;
         let after = listed
             .values()
             .copied()
@@ -184,7 +175,7 @@ impl HostOrder {
             .collect()
     }
 
-    /// Assigns the category management to ports of hosts without one.
+    /// Assigns the category management to host ports without a category.
     fn categorise_unlisted(&mut self) {
         let mut all = Categories::clone(&self.categories);
         for &(port, _) in self.ends.iter() {
@@ -193,8 +184,8 @@ impl HostOrder {
         self.categories = Arc::new(all);
     }
 
-    /// Whether the order has every port of a host in `topology`, at the same switch; it is known to
-    /// have all those of `earlier`.
+    /// Whether the order contains every host port of `topology`, at the same switch. The order must
+    /// contain all host ports of `earlier`.
     fn has_all(&self, topology: &Topology, earlier: &Topology) -> bool {
         let key = |topology: &Topology, d: &Destination| {
             (topology.switch(d.switch).guid, d.guid, d.port, d.kind)
@@ -230,8 +221,8 @@ pub fn roles(said: &Categories) -> BTreeMap<Guid, TrafficRole> {
     said.iter().filter_map(role).collect()
 }
 
-/// Whether nodes described as devices of one host are cabled to several switches. Otherwise there
-/// are no rails to detect, as in most large fabrics.
+/// Whether nodes described as devices of one host are cabled to several switches. If not, as in
+/// most large fabrics, there are no rails to detect.
 fn may_have_rails(fabric: &Fabric) -> bool {
     let mut leaf_of: HashMap<&str, Guid> = HashMap::new();
     for (at, port) in fabric.end_ports() {

@@ -12,14 +12,14 @@ use crate::refused::RefusedPlan;
 pub enum Outcome {
     /// A proved plan.
     Plan(Arc<Plan>),
-    /// Rebalancing moves no entry.
+    /// Rebalancing would move no entry.
     Unchanged {
         /// The plan in force, which stays.
         plan: Arc<Plan>,
-        /// Why no entry moves.
+        /// Reason for which no entry moves.
         why: Unmoved,
     },
-    /// No plan; the one in force stays.
+    /// No plan was made; the plan in force stays.
     Refused(Box<RefusedPlan>),
 }
 
@@ -27,7 +27,7 @@ impl Outcome {
     /// The plan that is in force after the job.
     ///
     /// # Errors
-    /// The refusal, if no plan fits the job's fabric.
+    /// The refusal, if there is no plan for the job's fabric.
     pub fn plan(self) -> Result<Arc<Plan>, Box<RefusedPlan>> {
         match self {
             Outcome::Plan(plan) | Outcome::Unchanged { plan, .. } => Ok(plan),

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortKey};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_model::Hardware;
 use rsm_model::fabric::Fabric;
 use rsm_model::findings::Finding;
 use rsm_model::text::count;
@@ -30,7 +31,7 @@ use crate::transition::Transition;
 /// The desired state of the subnet. Clones share all large parts.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Number of the plan; each later plan has a higher one.
+    /// Number of the plan; later plans have higher numbers.
     pub generation: u64,
     /// The subnet that the plan is for.
     pub fabric: Arc<Fabric>,
@@ -38,8 +39,8 @@ pub struct Plan {
     pub lids: Arc<LidPlan>,
     /// The LID of the subnet manager's port.
     pub sm_lid: Lid,
-    /// Cables that routes do without, given by either end: flapping ones, and those of avoided
-    /// parts.
+    /// Cables that routes do without, each given by either end: flapping cables, and cables of
+    /// avoided parts.
     pub damped: Arc<BTreeSet<PortKey>>,
     /// The parts that routes avoid.
     pub avoided: Arc<Avoided>,
@@ -51,32 +52,33 @@ pub struct Plan {
     pub routing: Arc<Routing>,
     /// Proof of the forwarding tables.
     pub report: Report,
-    /// Sums behind the proof, which the proof of the next plan starts from.
+    /// Sums behind the proof, from which the proof of the next plan starts.
     pub tally: Arc<Tally>,
-    /// How much of the tables was proved.
+    /// The part of the tables that was proved.
     pub proved: Proved,
-    /// Number of entries moved off the fullest links; `None` unless the job was to rebalance.
+    /// Number of entries moved off the links with maximum load; `None` unless the job was to
+    /// rebalance.
     pub relieved: Option<usize>,
     /// Whether every route takes only legal turns, by the ranking of `routing` or, if it has none,
     /// by distance from the hosts.
     pub follows_ranking: bool,
-    /// Adaptive routing with these routes; `None` if packets only follow the forwarding tables.
+    /// Adaptive routing on these routes; `None` if packets follow only the forwarding tables.
     pub adaptive: Option<Arc<Adaptive>>,
-    /// Multicast on these routes; `None` while the members are not known, and multicast tables stay
-    /// as they are.
+    /// Multicast on these routes; `None` while the members are not known, so that multicast tables
+    /// keep their content.
     pub multicast: Option<Arc<Multicast>>,
-    /// The interim tables between the held tables and those of `routing`.
+    /// The interim tables between the held tables and the tables of `routing`.
     pub transition: Transition,
     /// State of the links at switches.
     pub link_ports: Arc<LinkPorts>,
     /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
-    /// The engine that was asked for routes: one of the policy's, or `auto` in place of all of
-    /// them.
+    /// The engine that was asked for routes: one of the policy's, or `auto` as the stand-in for all
+    /// of them.
     pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
-    /// How `policy` differs from that of the plan before.
+    /// Difference of `policy` from the policy of the plan before.
     pub policy_change: PolicyChange,
     /// The cables between switches that are slower than most of their siblings.
     pub slow_cables: Arc<[SlowCable]>,
@@ -90,6 +92,23 @@ impl Plan {
     /// The planned table of the switch with this GUID; `None` if the topology lacks it.
     pub fn table(&self, guid: Guid) -> Option<&Lft> {
         self.table_of(&self.routing.tables, guid)
+    }
+
+    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
+    /// has it. No search: traps come by the thousand, with any LID.
+    pub fn holder(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
+        let destination = self.topology.destination_of(lid)?;
+        let exit = PortKey::new(
+            self.topology.switch(destination.switch).guid,
+            destination.port,
+        );
+        let holder = match exit.port {
+            PortNum::ZERO => exit,
+            _ => hardware.port(exit)?.peer?,
+        };
+        let guid = hardware.port(holder)?.guid;
+        let is_another = holder != exit && !guid.is_zero() && guid != destination.guid;
+        (!is_another).then_some(holder)
     }
 
     /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
@@ -106,7 +125,7 @@ impl Plan {
         self.table_of(self.transition.interim.get(stage)?, guid)
     }
 
-    /// The table of the switch with this GUID in `tables`, which are in the order of
+    /// The table of the switch with this GUID in `tables`, which must be in the order of
     /// [`Plan::topology`].
     pub fn table_of<'a>(&self, tables: &'a Tables, guid: Guid) -> Option<&'a Lft> {
         let switch = self.topology.switch_by_guid(guid)?;
@@ -121,7 +140,7 @@ impl Plan {
 
     /// The routes in a few words for the operator, such as `3 levels, 144 roots, all pairs
     /// reachable`; for engines that do not rank switches, the engine's own sentence. `report` is
-    /// the proof of these routes, if there is one.
+    /// the proof of these routes, if given.
     pub fn summary(&self, report: Option<&Report>) -> String {
         let Some(ranks) = &self.routing.ranks else {
             return self.routing.reason.clone();
@@ -148,7 +167,7 @@ impl Plan {
         parts.join(", ")
     }
 
-    /// LinearFDBTop for every switch: the highest LID in use.
+    /// LinearFDBTop of every switch: the highest LID in use.
     pub fn top(&self) -> Lid {
         self.topology.top_lid()
     }
@@ -158,16 +177,16 @@ impl Plan {
         self.top().index() / BLOCK_LIDS + 1
     }
 
-    /// The LIDs of a port; `None` if it has none.
+    /// The LIDs of a port; `None` if the port has none.
     pub fn claim(&self, port: PortKey) -> Option<Claim> {
         self.lids.lids.get(&port).copied()
     }
 }
 
 impl Plan {
-    /// The LIDs that switches lead over a part, without those of drained nodes and hosts' ports;
-    /// `table` gives the table of a switch. `None` if the part is absent, or one of its neighbours
-    /// has no table.
+    /// The LIDs whose packets switches lead over a part, without the LIDs of drained nodes and of
+    /// drained ports of hosts; `table` returns the table of a switch. `None` if the part is absent,
+    /// or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
         part: Part,

@@ -1,4 +1,4 @@
-//! The operator's decisions that planning depends on.
+//! The operator's decisions that plans depend on.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,62 +22,56 @@ pub struct Policy {
     /// Whether enhanced switch port 0 gets [`Policy::lmc`] as well. A base port 0 always has one
     /// LID.
     pub lmc_enhanced_port0: bool,
-    /// Whether this manager's port gets its claimed LID even while it holds another: the LID
-    /// belongs to the manager, whichever port it uses.
+    /// Whether this manager's port gets its claimed LID even while it holds another LID: the
+    /// claimed LID belongs to the manager, whichever port it uses.
     pub floating_lid: bool,
     /// Values for PortInfo and SwitchInfo.
     pub ports: PortPolicy,
     /// The routing engine.
     pub engine: EngineKind,
-    /// The configured engine and its replacements, in this order. Valid only while the first is
+    /// The configured engine and its replacements, in order. Valid only while the first one is
     /// [`Policy::engine`].
     pub engines: Vec<EngineKind>,
     /// Rules about single switches and ports, for engines.
     pub switch_rules: Arc<SwitchRules>,
-    /// The operator's order of ports of hosts, by port GUID.
-    pub listed: Arc<Numbers>,
+    /// Categories and order of the ports of hosts, by which routes are spread.
+    pub order: OrderPolicy,
     /// The layout of a torus or mesh; `None` if the engine finds it.
     pub layout: Option<Arc<TorusLayout>>,
-    /// GUIDs of the root switches of up*/down*; empty if they are found from the fabric.
+    /// GUIDs of the root switches of up*/down*; empty if the engine chooses them.
     pub root_guids: Vec<Guid>,
-    /// The tables of the engine `file`.
+    /// The tables of the engine `file`; `None` if it is not used.
     pub tables: Option<Arc<Dump>>,
     /// Options that the engines declare.
     pub engine_options: EngineOptions,
-    /// Categories of ports that differ from the default of their kind, by port GUID.
-    pub categories: Arc<Categories>,
-    /// Whether `categories` has all compute ports, so that ports of hosts without a category are
-    /// for management.
-    pub compute_is_listed: bool,
-    /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
-    pub rails: bool,
     /// Whether two switches without hosts need a path between their own ports as well.
     pub connect_roots: bool,
-    /// Whether aggregation nodes are enabled; `None` to leave them as they are.
+    /// Whether aggregation nodes are enabled; `None` to keep the devices' setting.
     pub aggregation_nodes: Option<bool>,
     /// Whether and how switches route adaptively.
     pub adaptive: AdaptivePolicy,
-    /// Whether to route multicast. If not, multicast tables stay as they are.
+    /// Whether multicast is routed. If not, multicast tables keep their content.
     pub routes_multicast: bool,
     /// Partition rules.
     pub partitions: Arc<Partitions>,
     /// Routers to other subnets, for the SA.
     pub prefix_routes: Arc<PrefixRoutes>,
-    /// In which directions switches enforce partitions.
+    /// The directions in which switches enforce partitions.
     pub enforcement: Enforcement,
     /// The operator's QoS tables; `None` if devices keep theirs.
     pub qos: Option<Arc<Qos>>,
-    /// The operator's rules about paths; `None` if paths have the service level of their partition.
+    /// The operator's rules about paths; `None` if each path has the service level of its
+    /// partition.
     pub qos_policy: Option<Arc<QosPolicy>>,
     /// The operator's rate limits by service level; `None` if adapters keep theirs.
     pub rate_limits: Option<Arc<RateLimits>>,
-    /// Whether to accept routes whose channel dependency graph has cycles. Dangerous: the fabric
+    /// Whether routes are accepted whose channel dependency graph has cycles. Dangerous: the fabric
     /// can deadlock.
     pub accept_credit_loops: bool,
 }
 
 impl Policy {
-    /// The engines that replace [`Policy::engine`], in this order.
+    /// The engines that replace [`Policy::engine`], in order.
     pub fn fallback_engines(&self) -> &[EngineKind] {
         match self.engines.split_first() {
             Some((_, rest)) if !self.is_on_trial() => rest,
@@ -85,20 +79,20 @@ impl Policy {
         }
     }
 
-    /// Whether [`Policy::engine`] is not the configured one: it is on trial, and nothing replaces
-    /// it.
+    /// Whether [`Policy::engine`] is not the configured engine: it is on trial, and no engine
+    /// replaces it.
     pub(crate) fn is_on_trial(&self) -> bool {
         self.engines.first() != Some(&self.engine)
     }
 
-    /// Whether routes may need several lanes.
+    /// Whether routes may need several VLs.
     pub fn may_need_lanes(&self) -> bool {
         let mut engines = self.fallback_engines().iter().chain([&self.engine]);
         engines.any(|engine| engine.may_need_lanes())
     }
 
-    /// The port GUIDs whose partition rules differ from those in `before`; `None` if anything else
-    /// differs.
+    /// The port GUIDs whose partition rules differ from those in `before`; `None` if any other part
+    /// of the policy differs.
     pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
         let partitions = before.partitions.clone();
         let changed = self.partitions.changed_members(&partitions)?;
@@ -110,9 +104,9 @@ impl Policy {
     }
 }
 
-/// The result of comparing a plan's policy with that of the plan before. Policies of large sites
-/// have a rule for each port, so that the plan compares them once, and keeps the result for every
-/// step that follows changes.
+/// The difference of a plan's policy from the policy of the plan before. Policies of large sites
+/// have a rule for each port: the plan compares them once, and keeps the result for every step that
+/// follows changes.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
     /// The policy of the plan before; `None` for a first plan.
@@ -135,16 +129,42 @@ impl PolicyChange {
         }
     }
 
-    /// The port GUIDs whose partition rules differ; `None` for a first plan, or if anything else
-    /// differs.
+    /// The port GUIDs whose partition rules differ; `None` for a first plan, or if any other part
+    /// of the policy differs.
     pub fn members(&self) -> Option<&BTreeSet<Guid>> {
         self.members.as_ref()
     }
 
-    /// Whether `policy` is the one before, and nothing but [`PolicyChange::members`] differs.
+    /// Whether `policy` is the policy of the plan before, and only [`PolicyChange::members`]
+    /// differ.
     pub fn follows(&self, policy: &Arc<Policy>) -> bool {
         let before = self.before.as_ref();
         self.members.is_some() && before.is_some_and(|before| Arc::ptr_eq(before, policy))
+    }
+}
+
+/// The operator's decisions about categories and order of the ports of hosts.
+#[derive(Clone, PartialEq, Debug)]
+pub struct OrderPolicy {
+    /// Categories of ports that differ from the default of their kind, by port GUID.
+    pub categories: Arc<Categories>,
+    /// Whether `categories` has all compute ports, so that ports of hosts without a category are
+    /// for management.
+    pub compute_is_listed: bool,
+    /// Whether to spread routes to hosts with several ports in the order of hosts and rails.
+    pub rails: bool,
+    /// The operator's order of ports of hosts, by port GUID, which precedes that of rails.
+    pub listed: Arc<Numbers>,
+}
+
+impl Default for OrderPolicy {
+    fn default() -> Self {
+        OrderPolicy {
+            categories: Arc::default(),
+            compute_is_listed: false,
+            rails: true,
+            listed: Arc::default(),
+        }
     }
 }
 
@@ -165,6 +185,13 @@ pub struct PortPolicy {
     pub reregisters: bool,
     /// Section `links` of the configuration.
     pub links: LinkConfig,
+}
+
+impl PortPolicy {
+    /// Whether ports require the M_Key for Gets as well, and each may have its own.
+    pub fn guards_gets(&self) -> bool {
+        self.m_key_protect > 1 && !self.m_keys.is_uniform()
+    }
 }
 
 impl Default for PortPolicy {
@@ -191,14 +218,11 @@ impl Default for Policy {
             engine: EngineKind::Auto,
             engines: Vec::new(),
             switch_rules: Arc::default(),
-            listed: Arc::default(),
+            order: OrderPolicy::default(),
             layout: None,
             root_guids: Vec::new(),
             tables: None,
             engine_options: EngineOptions::default(),
-            categories: Arc::default(),
-            compute_is_listed: false,
-            rails: true,
             connect_roots: false,
             aggregation_nodes: None,
             adaptive: AdaptivePolicy::default(),
@@ -214,10 +238,10 @@ impl Default for Policy {
     }
 }
 
-/// When a flapping link is kept out of the routes.
+/// Conditions under which a flapping link is kept out of the routes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DampingPolicy {
-    /// State changes within the window that keep a link out of the routes; 0 for never.
+    /// Number of state changes within the window that keeps a link out of the routes; 0 for never.
     pub threshold: u32,
     /// Length of the window.
     pub window: Duration,
@@ -235,12 +259,13 @@ impl Default for DampingPolicy {
     }
 }
 
-/// How the fullest links are relieved while a fault persists.
+/// Rules for relieving links with maximum load while a fault persists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebalancePolicy {
     /// Time without a change of the subnet before relief begins; zero for never.
     pub after: Duration,
-    /// Bound of the blocks of forwarding tables, and so of the SMPs, that one step writes.
+    /// Maximum number of blocks of forwarding tables, and therefore of SMPs, that one step of
+    /// relief writes.
     pub blocks: usize,
 }
 

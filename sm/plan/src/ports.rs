@@ -11,7 +11,7 @@ use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
 use crate::qos::{PortClass, vl_codes};
 
-/// The planned settings of the port `at`, given its LIDs (`claim`), the LID of the subnet manager,
+/// The planned settings of the port `at`, given its LIDs (`claim`), the LID of the subnet manager
 /// and, for a switch port, the enforced directions.
 ///
 /// `None` if the port never answered.
@@ -84,8 +84,8 @@ fn put_end_port(
     );
 }
 
-/// Puts NeighborMTU of an enhanced port 0: MTUCap, the MTU that the SA answers for it. A base port 0
-/// sends no data.
+/// Puts NeighborMTU of an enhanced port 0: MTUCap, which is also the MTU in the answers of the SA.
+/// A base port 0 sends no data.
 fn put_port0_mtu(settings: &mut PortSettings, switch: &SwitchInfo, info: &PortInfo) {
     if switch.enhanced_port0() && info.mtu_cap().bytes().is_some() {
         settings.put(FieldIndex::Port0Mtu, u64::from(info.mtu_cap().code()));
@@ -103,8 +103,8 @@ fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
     );
 }
 
-/// Puts MTU and VLs of a port with a link, as far as both ends can, and the limit of its
-/// high-priority VLs.
+/// Sets the MTU and the VLs of a port with a link to the best values that both ends support, and
+/// the limit of its high-priority VLs.
 fn put_vls(
     settings: &mut PortSettings,
     fabric: &Fabric,
@@ -133,7 +133,7 @@ fn put_vls(
     }
     if let Some(qos) = qos {
         let set = qos.set(PortClass::of(ours, false, peer_kind));
-        // With only one VL there are no priorities.
+        // A single VL has no priorities.
         let limit = if info.vl_cap().code() <= 1 {
             0
         } else {
@@ -153,8 +153,8 @@ fn put_enforcement(settings: &mut PortSettings, node: &Node, enforced: Enforced)
     }
 }
 
-/// Puts HOQLife and VLStallCount of a port of a switch or router: `leaf_hoq_life` and
-/// `leaf_vl_stall_count` towards hosts.
+/// Puts HOQLife and VLStallCount of a switch's or router's port: `leaf_hoq_life` and
+/// `leaf_vl_stall_count` if the port leads to a host.
 fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &PortPolicy) {
     let links = &policy.links;
     let (hoq, stall) = match peer {

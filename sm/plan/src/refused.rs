@@ -1,7 +1,7 @@
 //! The effect of the routes in force on a fabric for which planning was refused.
 //!
-//! The refused job follows the tables of the switches over the present fabric. Readers see that
-//! result, and not the proof of an earlier fabric.
+//! The refused job follows the tables of the switches over the present fabric. Readers see the
+//! result, not the proof of an earlier fabric.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ use crate::error::PlanError;
 use crate::job::PlanJob;
 use crate::{lids, topology, transition};
 
-/// A refused plan, and where packets go by the tables that switches hold.
+/// A refused plan, and the routes that switches hold meanwhile.
 #[derive(Debug)]
 pub struct RefusedPlan {
-    /// Why there is no plan.
+    /// Reason why there is no plan.
     pub error: PlanError,
-    /// Report on the held tables, on the fabric of the refused plan; `None` if that fabric has no
+    /// Report on the held tables over the fabric of the refused plan; `None` if that fabric has no
     /// valid switch graph.
     pub in_force: Option<Report>,
 }
@@ -29,19 +29,19 @@ impl RefusedPlan {
         }
     }
 
-    /// Number of ordered pairs of ports whose packets do not arrive now, for lack of entries or
-    /// cables; `None` if it is not known.
+    /// Number of ordered pairs of ports whose packets do not arrive at present, for lack of entries
+    /// or cables; `None` if it is not known.
     pub fn cut_off_pairs(&self) -> Option<u64> {
         let report = self.in_force.as_ref()?;
         Some(report.unreachable_pairs + report.disconnected_pairs)
     }
 
-    /// Why there is no plan, with all causes.
+    /// The reason for which there is no plan, with all its causes.
     pub fn with_causes(&self) -> String {
         self.error.with_causes()
     }
 
-    /// How well the routes in force fit the fabric, as the end of a sentence about them.
+    /// Fit of the routes in force to the fabric, as the end of a sentence about the routes.
     pub fn fit(&self) -> String {
         match self.cut_off_pairs() {
             Some(0) => "all pairs of ports still reach each other by them".to_owned(),

@@ -4,10 +4,10 @@ use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
 
-/// GUIDs named in a finding, which counts the others. A row of spines fits.
+/// Number of GUIDs that a finding names; the finding counts the others. A row of spines fits.
 const NAMED: usize = 8;
 
-/// The finding about the GUIDs in `roots` without a switch in `topology`; `None` if all are
+/// The finding about the GUIDs in `roots` that are no switch in `topology`; `None` if all are
 /// present.
 pub(super) fn absent(roots: &[Guid], topology: &Topology) -> Option<Finding> {
     let is_absent = |guid: &&Guid| topology.switch_by_guid(**guid).is_none();

@@ -6,7 +6,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::{SlowCable, SwitchIdx, Topology};
 
-/// Switches that should have the same cables: those of one level and device type.
+/// Key of switches that should have equal cables: their level and device type.
 type Kind = (u8, Option<(u32, u16)>);
 
 /// The cables between switches that are slower than most of their siblings.
@@ -16,8 +16,8 @@ pub(super) fn cables(topology: &Topology, routing: &Routing, fabric: &Fabric) ->
     slow.into_iter().filter(|slow| slow.rate > 1).collect()
 }
 
-/// Kind of a switch. Its level is that of the routes; for engines without levels, switches with
-/// hosts are distinguished from others.
+/// Key of a switch. Its level is that of the routes; for engines without levels, switches with
+/// hosts differ from others.
 fn kind(topology: &Topology, routing: &Routing, fabric: &Fabric, switch: SwitchIdx) -> Kind {
     let rank = routing.ranks.as_ref();
     let rank = rank.and_then(|ranks| ranks.get(switch.index()).copied());

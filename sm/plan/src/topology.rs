@@ -13,19 +13,19 @@ use rsm_routing::topology::{
 
 use crate::lid_plan::LidPlan;
 
-/// Inputs that a switch graph is built from.
+/// Inputs of a switch graph.
 #[derive(Clone, Copy)]
 pub(super) struct TopologySources<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) lids: &'a LidPlan,
-    /// Cables that routes do without, given by either end.
+    /// Cables that routes do without, each given by either end.
     pub(super) damped: &'a BTreeSet<PortKey>,
 }
 
 /// Builds the switch graph of `fabric` with the LIDs of `lids`, without rules about its switches.
 ///
 /// The graph omits switches that cannot be programmed or have no LID, cables from a switch to
-/// itself, and those in `damped` (given by either end).
+/// itself, and the cables in `damped` (each given by either end).
 ///
 /// # Errors
 /// Fails if LIDs or ports contradict each other, which never happens with a sweep's result.
@@ -46,7 +46,7 @@ pub fn build(
 
 impl TopologySources<'_> {
     /// Updates `earlier`, the switch graph of `before`, to these sources. Reads only switches at
-    /// which they differ.
+    /// which the two differ.
     ///
     /// # Errors
     /// Fails as [`build`] does.
@@ -69,7 +69,7 @@ impl TopologySources<'_> {
     /// Switches whose part of the graph may have changed since `before`.
     fn differing(&self, before: &TopologySources<'_>) -> BTreeSet<Guid> {
         let mut differing = BTreeSet::new();
-        // A cable's entry may change with the node at either end.
+        // A change of the node at either end may change a cable's entry.
         let rewired = before.fabric.rewired(self.fabric).into_iter();
         for node in rewired.flat_map(|(old, new)| [old, new]).flatten() {
             differing.insert(node.guid);
@@ -113,7 +113,7 @@ impl TopologySources<'_> {
             let (Some(near), Some(far)) = ends else {
                 continue;
             };
-            // The lower end of a cable gives its state and weight.
+            // The lower end of a cable determines its state and weight.
             let (low, high) = if here < there {
                 (near, far)
             } else {
@@ -169,13 +169,13 @@ impl TopologySources<'_> {
 }
 
 /// Data rate of the link in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
-/// rate.
+/// known rate.
 fn weight(port: &Port) -> u32 {
     let rate = port.link_rate();
     rate.map_or(1, |rate| rate.data_mbps()).max(1)
 }
 
-/// Number of LIDs that `lids` assigns.
+/// Number of LIDs that `lids` has assigned.
 pub fn lids_in_use(lids: &LidPlan) -> u32 {
     let ports = lids.lids.values();
     let ports = ports.map(|claim| u32::from(Lmc::lids(claim.lmc)));

@@ -1,10 +1,10 @@
-//! Predicts the effect of losing a cable or a node: plans as if it were lost, and compares.
+//! Predicts the effect of losing a cable or a node: plans without it, and compares.
 //!
 //! No packet is sent. The answer comes from the same planning, with the same proof, as after a real
 //! loss.
 //!
-//! The predicted writes equal the real ones: a test takes a cable out of a simulated fabric, and
-//! compares (`tests/tests/system/sim_engine.rs`).
+//! The predicted writes equal the real writes: a test removes a cable of a simulated fabric, and
+//! compares both (`tests/tests/system/sim_engine.rs`).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,45 +31,46 @@ pub enum Loss {
 pub struct Consequence {
     /// Lost cables.
     pub cables: Vec<(PortKey, PortKey)>,
-    /// Ports with a LID that the subnet manager would no longer reach, by GUID; without those of
-    /// the lost nodes and of the aggregation nodes in them.
+    /// Ports with a LID that the subnet manager would no longer reach, by GUID, without the ports
+    /// of lost nodes and of the aggregation nodes in them.
     pub cut_off: Vec<PortKey>,
-    /// Ordered pairs of the remaining ports whose packets are lost until the new tables are in
-    /// force.
+    /// Number of ordered pairs of the remaining ports whose packets are lost until the new tables
+    /// are in force.
     pub broken_pairs: u64,
-    /// Ordered pairs of the remaining ports that cables would still connect, and the new tables
-    /// would not.
+    /// Number of ordered pairs of the remaining ports that cables would still connect, and the new
+    /// tables would not.
     pub unreachable_pairs: u64,
-    /// Why no new plan would come into force; then the counts below are 0.
+    /// Reason for which no new plan would come into force; the counts below are then 0.
     pub refused: Option<String>,
-    /// The engine that would compute the routes, and why.
+    /// The engine that would compute the routes, and the reason; `None` if no plan would come into
+    /// force.
     pub engine: Option<(&'static str, String)>,
     /// Number of forwarding table entries that would change.
     pub entries: usize,
     /// Number of switches whose table would change.
     pub switches: usize,
-    /// Number of blocks of 64 entries that would be written with the planned tables.
+    /// Number of blocks of 64 entries that a push would write with the planned tables.
     pub blocks: usize,
-    /// Number of blocks that would be written with interim tables, if some mixture of old and new
+    /// Number of blocks that a push would write with interim tables, if some mixture of old and new
     /// entries could close a loop.
     pub blocks_before: usize,
-    /// Number of SwitchInfo that would be written, for LinearFDBTop.
+    /// Number of Sets of SwitchInfo that would change LinearFDBTop.
     pub switch_infos: usize,
-    /// Paths of pairs of hosts on the fullest link, (now, then).
+    /// Maximum link load in paths of pairs of hosts, (now, then).
     pub max_load: (u64, u64),
     /// Whether the new tables would be free of credit loops.
     pub credit_loop_free: bool,
 }
 
 impl Consequence {
-    /// Number of SMPs that would be sent to put the new tables into force, without those that
-    /// detect the loss.
+    /// Number of SMPs that would put the new tables in force, without the SMPs that detect the
+    /// loss.
     pub fn smps(&self) -> usize {
         self.blocks + self.blocks_before + self.switch_infos
     }
 }
 
-/// Why there is no prediction.
+/// Reason why there is no prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     /// The port has no cable.
@@ -78,7 +79,7 @@ pub enum WhatIfError {
         /// The port.
         port: PortKey,
     },
-    /// There is no such node.
+    /// The fabric has no such node.
     #[error("there is no node {guid}")]
     NoNode {
         /// GUID of the missing node.
@@ -106,7 +107,7 @@ pub fn what_if_all(plan: &Arc<Plan>, losses: &[Loss]) -> Result<Consequence, Wha
     let cut: BTreeSet<PortKey> = cables.iter().map(|&(near, _)| near).collect();
     let fabric = Arc::new(plan.fabric.without(&cut));
     let local = fabric.local.filter(|&local| {
-        // A port 0 needs no cable.
+        // Port 0 of a switch needs no cable.
         fabric.port(local).peer.is_some() || fabric.node(local.node).is_switch()
     });
     if local.is_none_or(|local| losses.contains(&Loss::Node(fabric.node(local.node).guid))) {
@@ -141,7 +142,7 @@ fn all_cables(fabric: &Fabric, losses: &[Loss]) -> Result<Vec<(PortKey, PortKey)
     Ok(all)
 }
 
-/// The lost cables, each from its named end or from the lost node.
+/// The lost cables, each from the named end or from the lost node.
 fn cables(fabric: &Fabric, loss: Loss) -> Result<Vec<(PortKey, PortKey)>, WhatIfError> {
     let cable = |at: PortRef| Some((fabric.key(at), fabric.port(at).peer?));
     match loss {
@@ -312,7 +313,7 @@ mod tests {
         assert_eq!(losses.len(), 2);
         let found = what_if_all(&plan, &losses).unwrap();
         assert_eq!(found.cables.len(), 8);
-        // Three leaves have four hosts each; the fourth leaf is that of the subnet manager.
+        // Three leaves have four hosts each; the fourth leaf has the subnet manager.
         assert_eq!(found.cut_off.len(), 15);
         let one = what_if_all(&plan, &[losses[0], losses[0]]).unwrap();
         assert_eq!(one.cables.len(), 4, "a cable is lost once");

@@ -1,4 +1,4 @@
-//! Faults that a proof found, as sentences for operators.
+//! Sentences for operators about faults that a proof found.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::verify::{LaneChannel, MulticastReport, MulticastWitness, Witness};

@@ -10,12 +10,12 @@ use rsm_model::alias_guids::AliasGuids;
 #[derive(Clone, Default, Debug)]
 pub struct AliasIndex {
     pub(super) aliases: Arc<AliasGuids>,
-    /// GUID of the port that has each alias, by alias.
+    /// Port GUID by alias GUID.
     pub(super) owners: Arc<BTreeMap<Guid, Guid>>,
 }
 
 impl AliasIndex {
-    /// GUID of the port that has this alias; `None` if none has.
+    /// GUID of the port with this alias GUID; `None` if no port has it.
     pub fn owner(&self, alias: Guid) -> Option<Guid> {
         self.owners.get(&alias).copied()
     }

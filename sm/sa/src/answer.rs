@@ -11,21 +11,21 @@ use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::NodeRecord;
 use rsm_mad::wire::sa::{Record, SA_DATA_LEN, SaHeader, SaMad, SaStatus, TraceRecord};
 
-/// Candidates that one [`SaAnswer::pull`] examines before it returns: few enough to take less than
-/// a millisecond for any query, and enough to make the cost of the call negligible.
+/// Number of candidates that one [`SaAnswer::pull`] examines: few enough to take less than a
+/// millisecond for any query, and enough to make the cost of the call negligible.
 pub const WORK_PER_PULL: usize = 1024;
 
 /// The answer to a request.
 pub struct SaAnswer {
     /// Address of the requester.
     pub remote: RemoteAddress,
-    /// Header, and the record after it if the answer is one.
+    /// Header, followed by the record if the answer is a single one.
     mad: SaMad,
     /// Remaining work; `None` if `mad` is the whole answer.
     pending: Option<Box<Pending>>,
 }
 
-/// The part of an answer that is not produced yet.
+/// The part of an answer that is not yet produced.
 enum Pending {
     Search(Search<Box<dyn RecordSource>>),
     Table(Table),
@@ -35,41 +35,41 @@ enum Pending {
 pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
-    /// One record, still to be found.
+    /// One record that is not yet found.
     Search(Search<Box<dyn RecordSource>>),
-    /// Any number of records, produced while they are sent.
+    /// Any number of records, each produced when it is sent.
     Table(Table),
 }
 
-/// Search for the one record that answers a Get.
+/// Search for the single record that answers a Get.
 pub(super) struct Search<S> {
     source: S,
     wanted: Wanted,
     found: Option<[u8; SA_DATA_LEN]>,
 }
 
-/// Which matching record answers a Get.
+/// The matching record that answers a Get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// The only one; a second match is ERR_TOO_MANY_RECORDS.
+    /// The only matching record; a second match is ERR_TOO_MANY_RECORDS.
     Only,
-    /// The first one.
+    /// The first matching record.
     First,
 }
 
-/// The records of a table, and the one being sent.
+/// The records of a table, and the record being sent.
 pub(super) struct Table {
     /// Length of a record in units of 8 bytes.
     words: u16,
     source: Box<dyn RecordSource>,
-    /// Record of which a part is not sent yet.
+    /// Record that is not yet completely sent.
     rest: [u8; SA_DATA_LEN],
     /// Unsent part of `rest`.
     range: std::ops::Range<usize>,
     ended: bool,
 }
 
-/// Examines one candidate after the other.
+/// Examines candidates one after the other.
 pub(super) trait RecordSource: Send {
     /// Writes the next candidate's record into `out`, if the candidate belongs to the answer.
     fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
@@ -106,8 +106,8 @@ impl RecordSource for Box<dyn RecordSource> {
 }
 
 impl<S: RecordSource> Search<S> {
-    /// Examines up to [`WORK_PER_PULL`] candidates. Returns the result; `None` while there are more
-    /// to examine.
+    /// Examines up to [`WORK_PER_PULL`] candidates. Returns the result; `None` while candidates are
+    /// left.
     fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
         for _ in 0..WORK_PER_PULL {
             let mut record = [0; SA_DATA_LEN];
@@ -130,8 +130,8 @@ impl<S: RecordSource> Search<S> {
 pub struct Pulled {
     /// Number of bytes written.
     pub bytes: usize,
-    /// Whether the table has ended. If not, records or candidates are left: call again after other
-    /// requests had their turn.
+    /// Whether the table has ended. If not, records or candidates are left: call [`SaAnswer::pull`]
+    /// again after other requests had their turn.
     pub ended: bool,
 }
 
@@ -139,7 +139,7 @@ pub struct Pulled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the answer has more than {limit} bytes")]
 pub struct TooLong {
-    /// Longest message that the transport carries, in bytes.
+    /// Maximum length of a message on the transport, in bytes.
     pub limit: usize,
 }
 
@@ -151,7 +151,7 @@ impl Body {
         Body::Record(data)
     }
 
-    /// The record, if the body is one record that is known.
+    /// The record; `None` unless the body is a single record that is known.
     pub(super) fn only<R: Record>(&self) -> Option<R> {
         match self {
             Body::Record(data) => R::from_prefix(data).copied(),
@@ -240,7 +240,7 @@ impl SaAnswer {
             }
         };
         if request.mad().method() == Method::GET_TRACE_TABLE {
-            // The request has a PathRecord, the answer TraceRecords.
+            // The request contains a PathRecord, the answer TraceRecords.
             header.mad_mut().set_attribute(TraceRecord::ID);
         }
         SaAnswer {
@@ -264,7 +264,7 @@ impl SaAnswer {
         }
     }
 
-    /// The header. The transport fills in the RMPP fields of a table.
+    /// The SA header. The transport fills in the RMPP fields of a table.
     pub fn header(&self) -> &SaHeader {
         &self.mad.header
     }
@@ -274,8 +274,8 @@ impl SaAnswer {
         self.header().mad().status()
     }
 
-    /// Whether the search for the record continues: call [`Sa::go_on`](super::Sa::go_on) after
-    /// other requests had their turn.
+    /// Whether the search for the record continues: the caller must call
+    /// [`Sa::go_on`](super::Sa::go_on) after other requests had their turn.
     pub fn is_open(&self) -> bool {
         matches!(self.pending.as_deref(), Some(Pending::Search(_)))
     }
@@ -298,7 +298,7 @@ impl SaAnswer {
         true
     }
 
-    /// The whole answer, if it is one datagram without RMPP. `None` for a table, and while the
+    /// The whole answer, if it fits one datagram without RMPP. `None` for a table, and while the
     /// answer is [open](SaAnswer::is_open).
     pub fn datagram(&self) -> Option<&MadBytes> {
         self.pending.is_none().then(|| self.mad.as_bytes())
@@ -306,7 +306,7 @@ impl SaAnswer {
 
     /// Produces the next bytes of a table, without its header. Records follow each other without
     /// gaps and may be cut anywhere. Examines at most [`WORK_PER_PULL`] candidates. An answer that
-    /// is no table has ended at once.
+    /// is not a table ends at once.
     pub fn pull(&mut self, out: &mut [u8]) -> Pulled {
         match self.pending.as_deref_mut() {
             Some(Pending::Table(table)) => table.pull(out),
@@ -342,7 +342,7 @@ impl SaAnswer {
         }
     }
 
-    /// The answer that replaces a table too long to carry: status ERR_NO_RESOURCES.
+    /// The answer in place of a table that is too long for the transport: status ERR_NO_RESOURCES.
     pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> SaAnswer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);

@@ -1,4 +1,4 @@
-//! A request, with the state that answers it.
+//! A request together with the state that answers it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Asked<'a> {
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
     pub(super) requester: EndIx,
-    /// Whether tables for requests that name no port include records of virtual ports.
+    /// Whether tables include records of virtual ports if the request names no port.
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
     pub(super) view: &'a GroupsView,

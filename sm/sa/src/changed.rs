@@ -2,12 +2,12 @@
 
 use rsm_model::fabric::{Fabric, Node, NodeIx};
 
-/// The nodes that differ between two fabrics with the same nodes: each node has the same index in
-/// both, and so have its ports in everything ordered by them.
+/// The nodes that differ between two fabrics with the same set of nodes. Each node has the same
+/// index in both, so that ports have the same indices in everything ordered by nodes.
 pub(super) struct ChangedNodes<'a>(Vec<(NodeIx, &'a Node, &'a Node)>);
 
 impl<'a> ChangedNodes<'a> {
-    /// Compares two fabrics. `None` if a node has appeared or vanished, because the nodes after it
+    /// Compares two fabrics. `None` if a node has appeared or vanished, because later nodes then
     /// have other indices.
     pub(super) fn between(before: &'a Fabric, now: &'a Fabric) -> Option<ChangedNodes<'a>> {
         let differing = now.differing(before).into_iter();

@@ -24,15 +24,15 @@ use super::path_qos::PathQos;
 /// Entry of `rails` for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
 
-/// A snapshot of the subnet, indexed by LID, by GUID and by path. Immutable; an answer in progress
-/// keeps the directory that it started with. Clones share all large parts.
+/// A snapshot of the subnet, indexed by LID, GUID and path. Immutable; an answer in progress keeps
+/// the directory that it started with. Clones share all large parts.
 #[derive(Clone, Debug)]
 pub struct Directory {
     /// The subnet.
     pub fabric: Arc<Fabric>,
     /// The plan in force.
     pub plan: Arc<Plan>,
-    /// How this subnet manager identifies itself to others.
+    /// The identity of this subnet manager towards other managers.
     pub identity: Identity,
     /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
@@ -41,7 +41,7 @@ pub struct Directory {
     rails: Arc<Vec<u16>>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
-    /// Rules about paths; `None` if there are none, and any service level will do.
+    /// Rules about paths; `None` if there are none, so that any service level will do.
     pub(super) qos: Option<Arc<PathQos>>,
     /// Alias GUIDs of the ports.
     names: AliasIndex,
@@ -66,8 +66,7 @@ impl Directory {
         Some(Arc::new(Directory::build(snapshot, plan.clone(), previous)))
     }
 
-    /// Builds the directory of a snapshot. Shares with `previous` everything that has not changed
-    /// since.
+    /// Builds the directory of a snapshot. Shares with `previous` everything that has not changed.
     fn build(snapshot: &Snapshot, plan: Arc<Plan>, previous: Option<&Directory>) -> Directory {
         let fabric = snapshot.fabric.clone();
         let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
@@ -77,7 +76,7 @@ impl Directory {
         let minima = Minima::new(
             (&fabric, &plan),
             &ends,
-            // If a later plan was refused, the proof of this one is about another fabric.
+            // If a later plan was refused, the proof of this plan is about another fabric.
             snapshot.refused_plan.is_none(),
             previous.map(|previous| &*previous.minima),
             step.map(|step| &step.changed),
@@ -105,8 +104,9 @@ impl Directory {
         }
     }
 
-    /// GUIDs of the ports that only this directory or `before` has, or whose partitions differ; may
-    /// include others. `None` if any port may differ, as when two ports have the same GUID.
+    /// GUIDs of the ports that only one of the directories `self` and `before` has, or whose
+    /// partitions differ; may include further ports. `None` if any port may differ, for example
+    /// because two ports have the same GUID.
     pub(super) fn differing_members(&self, before: &Directory) -> Option<BTreeSet<Guid>> {
         if !Arc::ptr_eq(&self.plan.policy, &before.plan.policy) {
             return None;
@@ -120,7 +120,7 @@ impl Directory {
         })
     }
 
-    /// This directory with other alias GUIDs.
+    /// This directory with the alias GUIDs of `names`.
     pub(super) fn with_names(&self, names: &AliasIndex) -> Directory {
         Directory {
             names: names.clone(),
@@ -133,7 +133,7 @@ impl Directory {
         &self.names
     }
 
-    /// Number of end ports without virtual ports. They have the lowest indices.
+    /// Number of ends that are ports. They have the lowest indices; virtual ports follow.
     pub(super) fn ports(&self) -> u32 {
         self.ends.ports().len() as u32
     }
@@ -143,8 +143,8 @@ impl Directory {
         vport_of(&self.fabric, self.end(ix))
     }
 
-    /// Whether the end has its own records. A port does, and so does a virtual port whose LID and
-    /// GUID no other end has: a second record with a LID would contradict the first.
+    /// Whether the end has its own records. A port has them, and so has a virtual port whose LID
+    /// and GUID no other end has: a second record with the same LID would contradict the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         self.ends.has_records(ix)
     }
@@ -172,8 +172,8 @@ impl Directory {
         self.ends.guids_are_unique()
     }
 
-    /// Whether packets to the end need a global route header: a virtual port that shares its LID is
-    /// distinguished only by its GID.
+    /// Whether packets to the end need a global route header, because it is a virtual port that
+    /// shares its LID and is distinguished only by its GID.
     pub(super) fn needs_grh(&self, ix: EndIx) -> bool {
         let end = self.end(ix);
         end.vport.is_some() && self.by_lid(end.lid) != Some(ix)
@@ -209,7 +209,7 @@ impl Directory {
         self.ends.get(ix)
     }
 
-    /// The end with this LID, its base LID or another.
+    /// The end with this LID, which may be any LID of its range.
     pub fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         self.ends.by_lid(lid)
     }
@@ -219,21 +219,21 @@ impl Directory {
         self.ends.by_guid(guid)
     }
 
-    /// The end with this GUID, its own or an alias GUID.
+    /// The end with this GUID, which may be its own or an alias GUID.
     pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
         let alias = || self.by_guid(self.names.owner(guid)?);
         self.by_guid(guid).or_else(alias)
     }
 
-    /// The end with this GID, from its own or an alias GUID, with the prefix of the subnet or the
-    /// link-local one.
+    /// The end with this GID, made from its own or an alias GUID, with the prefix of the subnet or
+    /// the link-local prefix.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         let here = gid.prefix() == self.prefix() || gid.prefix() == Gid::LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
-    /// The router's port that leads to a GID of another subnet, by the operator's routes. `None`
-    /// for a GID of this subnet, or if no route leads to a port in the directory.
+    /// The router's port that leads to a GID of another subnet according to the operator's routes.
+    /// `None` for a GID of this subnet, or if no route leads to a port in the directory.
     pub(super) fn router_to(&self, gid: Gid) -> Option<EndIx> {
         let prefix = gid.prefix();
         if prefix == self.prefix() || prefix == Gid::LINK_LOCAL || gid.is_multicast() {
@@ -246,10 +246,10 @@ impl Directory {
     }
 
     /// Index, among `lids`, of the LID by which the first port best reaches the second: the
-    /// distance of their rails modulo `lids`, or 0 if either is on no rail.
+    /// distance of their rails modulo `lids`, or 0 if either port is on no rail.
     ///
     /// Most traffic stays within a rail and uses base LIDs, whose routes are spread without
-    /// contention. Traffic between rails uses other LIDs, and so other routes.
+    /// contention. Traffic between rails uses other LIDs, and therefore other routes.
     pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
         let rail = |end: EndIx| self.rails.get(end.index()).copied();
         match (rail(from), rail(to)) {
@@ -281,8 +281,8 @@ impl Directory {
         (self.fabric.node(at.node), self.fabric.port(at))
     }
 
-    /// The LID that records give for a port: that of port 0 for a switch port, else its own. `None`
-    /// if there is none.
+    /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the port's
+    /// own. `None` if there is none.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {
@@ -299,14 +299,14 @@ impl Directory {
         self.memberships.table(ix)
     }
 
-    /// The P_Key at an index of this manager's port's table; `None` if there is none.
+    /// The P_Key at an index of the table of this manager's port; `None` if there is none.
     pub(crate) fn own_p_key(&self, index: u16) -> Option<PKey> {
         let key = self.own_p_keys().get(usize::from(index)).copied();
         key.filter(|key| key.is_valid())
     }
 
-    /// Index of the partition of `p_key` in this manager's port's table; that of the default
-    /// partition, of which every port is a member, if the port is not in the partition.
+    /// Index of the partition of `p_key` in the table of this manager's port. If the port is not in
+    /// the partition, the index of the default partition, of which every port is a member.
     pub(crate) fn own_p_key_index(&self, p_key: PKey) -> u16 {
         let index = |wanted: PKey| {
             let mut keys = self.own_p_keys().iter();
@@ -334,18 +334,18 @@ impl Directory {
         partition.map_or(0, |partition| partition.sl)
     }
 
-    /// The partitions in which `a` and `b` can talk, in the order of `a`'s table.
+    /// The partitions in which `a` and `b` can communicate, in the order of `a`'s table.
     pub(crate) fn common_p_keys(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         self.memberships.common(a, b)
     }
 
-    /// Whether `a` may know about `b`, because they can talk in some partition.
+    /// Whether `a` may know about `b`, because they can communicate in some partition.
     pub(crate) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         self.memberships.may_see(a, b)
     }
 }
 
-/// A step from one directory to the next without a change of any end port.
+/// Two successive directories without a change of any end port.
 struct Step<'a> {
     previous: &'a Directory,
     changed: ChangedNodes<'a>,
@@ -376,7 +376,7 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The former part if it is still right, or else the part that `make` returns.
+/// The former part if it is still valid; otherwise the part that `make` returns.
 fn kept<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
     match before {
         Some(before) => {
@@ -399,7 +399,8 @@ fn rails_of(plan: &Plan, ends: &Ends) -> Vec<u16> {
 
 #[cfg(test)]
 impl Directory {
-    /// Whether both give the same answers: ports, partitions, links and their proofs are the same.
+    /// Whether both directories give the same answers, because ports, partitions, links and their
+    /// proofs are equal.
     pub(super) fn answers_as(&self, other: &Directory) -> bool {
         self.ends == other.ends
             && self.memberships == other.memberships
@@ -407,7 +408,7 @@ impl Directory {
             && self.minima.answers_as(&other.minima)
     }
 
-    /// Whether everything that is indexed by end port is shared.
+    /// Whether the two directories share everything that is indexed by end port.
     pub(super) fn shares_ends_with(&self, other: &Directory) -> bool {
         Arc::ptr_eq(&self.ends, &other.ends)
             && Arc::ptr_eq(&self.memberships, &other.memberships)

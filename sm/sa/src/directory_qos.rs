@@ -41,7 +41,7 @@ impl Directory {
         let [Some(first), Some(last)] = self.minima.switches(from, to) else {
             return dropped;
         };
-        // If the engine needs its own tables, switches hold those.
+        // If the engine determines the tables, switches hold those.
         if from == to || !self.plan.routing.lanes.is_single() {
             return dropped;
         }
@@ -56,7 +56,7 @@ impl Directory {
             }
     }
 
-    /// Why a path has its service level, in words.
+    /// The reason for a path's service level, in words.
     pub fn reason_in_words(&self, reason: SlReason) -> String {
         let policy = self.plan.policy.qos_policy.as_deref();
         let file = policy.map(|policy| policy.file.display().to_string());

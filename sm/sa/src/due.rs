@@ -1,4 +1,4 @@
-//! The SA's timed work: deadlines, groups and alias GUIDs for the core, records to save.
+//! The SA's timed work: deadlines, groups and alias GUIDs for the core, and records to save.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use super::events::News;
 use super::memory::Unsaved;
 use super::{Directory, Sa, mcast};
 
-/// Minimum time between two group sets for the core, so that thousands of ports that join at once
-/// share one without a noticeable delay.
+/// Minimum time between two group sets for the core: thousands of ports that join at once share one
+/// set, and no host notices the delay.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// Time added to [`GROUPS_PAUSE`] for every membership of the groups in the last set: ten times the
+/// Time added to [`GROUPS_PAUSE`] for every membership in the groups of the last set: ten times the
 /// cost of building it, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
-/// Minimum time between two saves: each costs a disk write, and a copy of the state that changes
+/// Minimum time between two saves. Each costs a disk write, and a copy of the state that changes
 /// during the write.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does the work due at `now`, up to one turn's worth. Must also be called after each
-    /// [`Sa::answer_from`].
+    /// Does the work due at `now`, up to the amount of one turn. The caller must also call it after
+    /// each [`Sa::answer_from`].
     pub fn handle_deadline(&mut self, now: Time) {
         if self.is_looking()
             && let Some(directory) = self.sa_snapshot.in_force().cloned()
@@ -62,7 +62,7 @@ impl Sa {
         }
     }
 
-    /// Handles a change of the subnet: finds out which ports appeared and vanished.
+    /// Handles a change of the subnet: finds the ports that appeared and vanished.
     fn see(&mut self, directory: &Arc<Directory>, now: Time) {
         self.services.ports_changed(directory, now);
         self.guids.ports_changed(directory, now);
@@ -70,7 +70,8 @@ impl Sa {
         self.reregister.ports_changed(directory);
         self.refused_joins.ports_changed(directory);
         let before = self.seen.replace(Arc::clone(directory));
-        // The first directory gives no notices, because there is none to compare it with.
+        // The first directory produces no notices, because there is no earlier one to compare it
+        // with.
         if let Some(before) = &before {
             self.events.compare(before, directory, now);
         }
@@ -80,8 +81,8 @@ impl Sa {
         }
     }
 
-    /// Time of the next [`Sa::handle_deadline`], or poll for groups, alias GUIDs, saves and
-    /// findings.
+    /// Time of the next call of [`Sa::handle_deadline`], or of a poll for groups, alias GUIDs,
+    /// saves and findings.
     pub fn next_deadline(&self) -> Option<Time> {
         let groups = self.multicast.is_stale().then(|| self.next_telling());
         let unsaved = self.multicast.is_unsaved()
@@ -118,8 +119,8 @@ impl Sa {
         is_left && self.sa_snapshot.in_force().is_some()
     }
 
-    /// The members of multicast groups for the core's plans, if they have changed. Changes in quick
-    /// succession share one set.
+    /// The members of multicast groups for the core's plans; `None` if they have not changed.
+    /// Changes in quick succession share one set.
     pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
         if !self.multicast.is_stale() || now < self.next_telling() {
             return None;
@@ -128,12 +129,12 @@ impl Sa {
         Some(self.multicast.group_set())
     }
 
-    /// The alias GUIDs of all ports for the core to write, if they have changed.
+    /// The alias GUIDs of all ports, for the core to write; `None` if they have not changed.
     pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
         self.guids.take_pending()
     }
 
-    /// The ports whose hosts must register again, each returned once.
+    /// The ports whose hosts must register again, each returned once; `None` if there are none.
     pub fn poll_reregister(&mut self) -> Option<BTreeSet<Guid>> {
         self.reregister.take()
     }

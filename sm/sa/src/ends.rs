@@ -10,8 +10,8 @@ use rsm_plan::Plan;
 
 use super::changed::ChangedNodes;
 
-/// Index of an end in its [`Directory`](super::Directory), in the order of nodes and ports; virtual
-/// ports come after all ports.
+/// Index of an end in its [`Directory`](super::Directory), in the order of nodes and ports. Virtual
+/// ports follow all ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndIx(pub u32);
 
@@ -24,7 +24,7 @@ impl EndIx {
 /// A port or virtual port to which packets can be addressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndPort {
-    /// Port in the fabric; for a virtual port, that of its host.
+    /// Port in the fabric; for a virtual port, the port of its host.
     pub at: PortRef,
     /// GUID of the port or virtual port.
     pub guid: Guid,
@@ -37,7 +37,7 @@ pub struct EndPort {
 }
 
 impl EndPort {
-    /// LIDs of the port, from the lowest on.
+    /// LIDs of the port, starting with the lowest.
     pub fn lids(&self) -> impl ExactSizeIterator<Item = Lid> + Clone + use<> {
         let base = self.lid.0;
         // A base LID is recorded only if its whole range is unicast.
@@ -107,8 +107,8 @@ impl Ends {
         ends
     }
 
-    /// Whether a change leaves all ends as they are. Also `false` if a plan serves virtual ports,
-    /// which are not compared.
+    /// Whether a change leaves all ends unchanged. Also `false` if one of the plans serves virtual
+    /// ports, which are not compared.
     pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
         let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
         no_vports
@@ -117,8 +117,8 @@ impl Ends {
                 .all(|(_, before, now)| has_same_ends(before, now))
     }
 
-    /// GUIDs of the ends that only these or `before` have, or for which `is_same` is false; may
-    /// include others. `None` if two ends have the same GUID.
+    /// GUIDs of the ends that only one of these and `before` has, or for which `is_same` returns
+    /// false; may include further ends. `None` if two ends have the same GUID.
     pub(super) fn differing(
         &self,
         before: &Ends,
@@ -143,7 +143,7 @@ impl Ends {
                     differing.insert(here.guid);
                     now += 1;
                 }
-                // The port is gone, or has another index than before.
+                // The port vanished, or has another index than before.
                 (here, there) => {
                     differing.extend([here, there].into_iter().flatten().map(|end| end.guid));
                     then += 1;
@@ -161,8 +161,8 @@ impl Ends {
         if self.by_lid.len() < behind {
             self.by_lid.resize(behind, UNHELD);
         }
-        // If two ports claim a LID, the first one has it until the next plan gives one of them
-        // another.
+        // If two ports claim a LID, the first one has it until the next plan gives one of the two
+        // another LID.
         for slot in &mut self.by_lid[first..behind] {
             if *slot == UNHELD {
                 *slot = ix.0;
@@ -171,7 +171,7 @@ impl Ends {
     }
 
     /// Adds the virtual ports that the plan serves, with their planned LIDs, so that a virtual port
-    /// that becomes Active is known before its host can ask.
+    /// that becomes Active is known before its host can send a request.
     fn add_vports(&mut self, fabric: &Fabric, plan: &Plan) {
         if plan.lids.vports.is_empty() {
             return;
@@ -223,7 +223,7 @@ impl Ends {
         &self.all[ix.index()]
     }
 
-    /// The end with this LID, its base LID or another.
+    /// The end with this LID, which may be any LID of its range.
     pub(super) fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
             None | Some(&UNHELD) => None,
@@ -236,7 +236,7 @@ impl Ends {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The end of the port `at`; `None` if it has no LID.
+    /// The end of the port `at`; `None` if the port has no LID.
     pub(super) fn by_place(&self, at: PortRef) -> Option<EndIx> {
         let place = self.ports().binary_search_by_key(&at, |end| end.at).ok()?;
         Some(EndIx(place as u32))
@@ -247,8 +247,8 @@ impl Ends {
         self.guids_are_unique
     }
 
-    /// Whether the end has its own records. A port does, and so does a virtual port whose LID and
-    /// GUID no other end has: a second record with a LID would contradict the first.
+    /// Whether the end has its own records. A port has them, and so has a virtual port whose LID
+    /// and GUID no other end has: a second record with the same LID would contradict the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         let end = self.get(ix);
         let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
@@ -287,7 +287,7 @@ fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
         && (end.vport.is_none() || vport_of(fabric, end).is_some_and(VPort::is_active))
 }
 
-/// Whether the same ports of a node can hold a LID as before, and are in the same service.
+/// Whether the same ports of a node can hold a LID as before, and the same ports are in service.
 fn has_same_ends(before: &Node, now: &Node) -> bool {
     let end = |(number, port): (PortNum, &Port)| {
         let is_active = port.state() == PortState::Active;

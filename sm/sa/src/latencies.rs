@@ -1,4 +1,4 @@
-//! A histogram of the time that answers take; longer times have wider buckets.
+//! A histogram of answer times, in which longer times have wider buckets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use histogram::AtomicHistogram;
 /// differ by at most an eighth; below 2^3, every nanosecond has a bucket.
 const GROUPING_POWER: u8 = 3;
 
-/// Power of two in nanoseconds from which on times are counted together: 2^36 ns are 69 s, longer
+/// Power of two, in nanoseconds, from which on times are counted together: 2^36 ns are 69 s, longer
 /// than any host waits for an answer.
 const MAX_VALUE_POWER: u8 = 36;
 
@@ -26,8 +26,8 @@ pub struct Latencies {
 /// The counts of a histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LatencyCounts {
-    /// Exclusive upper bound in nanoseconds and count of each bucket that is not empty, ascending.
-    /// The last one may have no bound.
+    /// Exclusive upper bound in nanoseconds, and count, of each non-empty bucket, ascending. The
+    /// last bucket may have no bound.
     pub buckets: Vec<(Option<u64>, u64)>,
     /// Sum of all times in nanoseconds.
     pub sum_nanos: u64,
@@ -78,8 +78,8 @@ impl LatencyCounts {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time in nanoseconds below which `share` of the answers, 0 to 1, stayed, with an error of
-    /// at most an eighth. `None` if there are no answers, or the time is beyond the last bound.
+    /// The time in nanoseconds below which a `share` of the answers (0 to 1) stayed, with an error
+    /// of at most an eighth. `None` if there are no answers, or the time exceeds the last bound.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -1,19 +1,21 @@
-//! The SA: answers to the requests of hosts (IBA 15).
+//! The SA, which answers the requests of hosts (IBA 15).
 //!
-//! A state machine without I/O: [`Sa::handle`] takes a message and returns the answer to it, from
-//! the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning, and
-//! these never wait for it. A table is produced while it is sent, record by record, however long it
-//! is.
+//! The SA is a state machine without I/O: [`Sa::handle`] takes a message and returns the answer to
+//! it, from the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning,
+//! and these never wait for it. A table is produced while it is sent, record by record, whatever
+//! its length.
 //!
-//! In: requests of hosts, snapshots, notices from the core. Out: answers, reports to subscribers,
-//! members of multicast groups and alias GUIDs for the core, registrations for the store, counters.
-//! Tables of hosts' registrations have bounds, and a host gets an error when one is reached.
+//! Input: requests of hosts, snapshots, notices from the core. Output: answers, reports to
+//! subscribers, members of multicast groups and alias GUIDs for the core, registrations for the
+//! store, counters. Tables of hosts' registrations have bounds; a host gets an error when a bound
+//! is reached.
 //!
-//! Must never know the core, send a Set, or read a clock.
+//! The crate must never know the core, send a Set, or read a clock.
 
 mod alias_index;
 mod answer;
 mod asked;
+mod breach;
 mod changed;
 mod directory;
 mod directory_qos;
@@ -80,11 +82,11 @@ use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use self::trust::Offences;
 
-/// Time for which saved members count before a sweep has found their ports: longer than the sweep
+/// Time for which saved members count before a sweep has found their ports, longer than the sweep
 /// and bring-up of a large subnet take.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
-/// A message that arrived.
+/// A message as it arrived.
 #[derive(Clone, Copy, Debug)]
 pub struct SaRequest<'a> {
     /// Header and data, as received.
@@ -98,16 +100,16 @@ pub struct SaRequest<'a> {
 pub struct SaConfig {
     /// The SA's SM_Key, which trusted requesters show; 0 if no requester is trusted.
     pub sm_key: u64,
-    /// Whether tables for requests that name no port include records of virtual ports.
+    /// Whether tables include records of virtual ports if the request names no port.
     pub lists_vports: bool,
     /// Rules for multicast groups and joins.
     pub groups: GroupRules,
-    /// Which requests ports may make in the name of others.
+    /// Rules about requests that ports make in the name of others.
     pub trust: TrustRules,
 }
 
-/// The registrations of hosts with the SA at one moment. While it exists, each part that changes is
-/// copied.
+/// The registrations of hosts with the SA at one moment. While a value exists, each part that
+/// changes is copied.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
@@ -130,19 +132,20 @@ pub struct Sa {
     guids: AliasRegistry,
     /// Whether the ports of `sa_snapshot` must still be compared with those of `seen`.
     is_unseen: bool,
-    /// Members that may be absent or in other partitions.
+    /// Ports whose memberships may have ended, because the port may be absent or in other
+    /// partitions.
     unexamined: Unexamined,
     events: Events,
     reregister: LostRegistrations,
     refused_joins: RefusedJoins,
     offences: Offences,
-    /// The last findings about refused joins, and about offences.
+    /// The last findings about refused joins, and the last ones about offences.
     findings: [Vec<Finding>; 2],
-    /// The last directory whose ports were compared with those of the one before it.
+    /// The last directory whose ports were compared with those of its predecessor.
     seen: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
     told: Option<(Time, u32)>,
-    /// Time at which [`Sa::poll_save`] last returned something.
+    /// Time at which [`Sa::poll_save`] last returned a state.
     saved: Option<Time>,
     /// Changes made by requests since the last [`Sa::take_touched`].
     touched: Vec<Touched>,
@@ -150,7 +153,7 @@ pub struct Sa {
 }
 
 impl Sa {
-    /// Creates an SA that knows nothing yet, and answers no request until it does.
+    /// Creates an SA without a snapshot, which answers no request.
     pub fn new(config: SaConfig) -> Sa {
         let multicast = GroupRegistry::new(GroupRegistryConfig {
             rules: config.groups,
@@ -188,7 +191,7 @@ impl Sa {
         self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
 
-    /// As [`Sa::replace`], with a snapshot prepared elsewhere.
+    /// Does the same as [`Sa::replace`], with a snapshot prepared elsewhere.
     pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
         // While members join by the thousand, each join changes the plan, but neither ports nor
         // partitions.
@@ -196,7 +199,7 @@ impl Sa {
         self.sa_snapshot = sa_snapshot;
         self.name_ports();
         if !self.is_serving() {
-            // Another manager refuses joins now, or no manager does.
+            // Another manager decides about joins now, or no manager does.
             self.refused_joins.clear();
             self.offences.clear();
         }
@@ -204,7 +207,7 @@ impl Sa {
             return;
         }
         if std::mem::replace(&mut self.is_unseen, true) {
-            // A comparison would miss members that joined under a snapshot in between.
+            // A comparison would miss members that joined under an intermediate snapshot.
             self.unexamined.add_all();
         }
         if !self.sa_snapshot.is_master {
@@ -221,7 +224,7 @@ impl Sa {
             });
             let partitions = directory.plan.policy.partitions.list.len();
             registry.set_capacity(directory.multicast_capacity(), partitions);
-            // Groups beyond the limits are not made; the first ones always have room.
+            // Groups beyond the limits are not created; the first ones always have room.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
@@ -233,7 +236,7 @@ impl Sa {
         }
     }
 
-    /// Accepts a notice that a port sent to the subnet manager; subscribers get reports of it.
+    /// Takes in a notice that a port sent to the subnet manager; subscribers get reports of it.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
@@ -244,27 +247,28 @@ impl Sa {
         }
     }
 
-    /// The next report to send to a subscriber; `None` if there is none. If [`Sa::next_deadline`]
-    /// has come even then, more follow after other work had its turn.
+    /// The next report to a subscriber; `None` if there is none at present. If
+    /// [`Sa::next_deadline`] has come nevertheless, more reports follow after other work had its
+    /// turn.
     pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
 
-    /// Handles that the transport gave up waiting for the answer to the report with this
-    /// transaction ID.
+    /// Handles the transport giving up the wait for the answer to the report with this transaction
+    /// ID.
     pub fn unanswered(&mut self, tid: Tid) {
         self.events.unanswered(tid);
     }
 
-    /// The findings about refused joins, and about ports that ask in the name of others or more
-    /// than their share, if they may differ from those of the last call.
+    /// The findings about refused joins, and about ports that make requests in the name of others
+    /// or beyond their share; `None` if they cannot differ from those of the last call.
     pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
         let directory = self.sa_snapshot.in_force().cloned();
         let directory = directory.as_deref();
         let polled = [
             self.refused_joins.poll(directory, now),
-            self.offences.poll(directory, self.config.trust.mode, now),
+            self.offences.poll(directory, now),
         ];
         let has_news = polled.iter().any(Option::is_some);
         for (last, polled) in self.findings.iter_mut().zip(polled) {
@@ -275,7 +279,8 @@ impl Sa {
         has_news.then(|| self.findings.concat())
     }
 
-    /// The port at `lid` has made `requests` beyond a share that is kept outside this state machine.
+    /// Records that the port at `lid` made `requests` beyond a share that is accounted outside this
+    /// state machine.
     pub fn note_share(&mut self, lid: Lid, offence: Offence, requests: u64, now: Time) {
         let directory = self.sa_snapshot.in_force();
         let port = directory.and_then(|directory| Some(directory.end(directory.by_lid(lid)?).guid));
@@ -298,8 +303,8 @@ impl Sa {
             subscriptions,
         } = remembered;
         if groups.is_empty() {
-            // The broadcast group of IP over InfiniBand always exists, so that no group means that
-            // nothing was saved.
+            // The broadcast group of IP over InfiniBand always exists, so that a state without
+            // groups was never saved.
             self.multicast.remember_nothing();
         }
         // If the SA no longer has a key, no subscriber has shown it.
@@ -320,8 +325,8 @@ impl Sa {
         left_out.into_iter().sum()
     }
 
-    /// Replaces all registrations with saved ones, because another manager was master meanwhile.
-    /// Returns what [`Sa::restore`] returns.
+    /// Replaces all registrations by saved registrations, because another manager was master
+    /// meanwhile. Returns the number of skipped records.
     pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
         let mut anew = Sa::new(self.config.clone()).counting_in(statistics);
@@ -335,13 +340,13 @@ impl Sa {
         left_out
     }
 
-    /// The changes made by the requests answered since the last call. Must be called after each
-    /// [`Sa::handle`].
+    /// The changes made by the requests answered since the last call. The caller must call it after
+    /// each [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
 
-    /// The state that hosts have registered, as it is now.
+    /// The registrations of hosts at this moment.
     pub fn holdings(&self) -> Holdings {
         Holdings {
             groups: self.multicast.view(),
@@ -366,7 +371,7 @@ impl Sa {
         &self.guids
     }
 
-    /// Counts in `statistics` from now on, in which other threads may also count and read.
+    /// Counts in `statistics` from now on. Other threads may count there as well, and read.
     #[must_use]
     pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
         self.statistics = statistics;

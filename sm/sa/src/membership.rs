@@ -1,4 +1,4 @@
-//! The ports of a directory, as members of multicast groups.
+//! The ports of a directory as members of multicast groups.
 
 use rsm_config::PartitionGroup;
 use rsm_ids::Guid;
@@ -35,7 +35,7 @@ impl Directory {
             Limits::of_link(info)
         };
         let rate = if node.is_switch() && info.link_rate().is_none() {
-            // Without a link, there is no limit.
+            // A port without a link has no limit.
             Rate::GBPS_1200
         } else {
             limits.rate()
@@ -49,13 +49,13 @@ impl Directory {
         })
     }
 
-    /// Number of multicast LIDs for which all switches that can multicast have entries.
+    /// Number of multicast LIDs for which every switch that can multicast has entries.
     pub(super) fn multicast_capacity(&self) -> u16 {
         let switches = self.fabric.switches();
         let capacities = switches.filter_map(|(_, node)| node.switch.as_ref());
         let capacities = capacities.map(|info| info.multicast_fdb_cap());
-        // If no switch can multicast, or there is none, members at one switch or cable can still
-        // form a group.
+        // If no switch can multicast, or there is no switch, members at one switch or cable can
+        // still form a group.
         capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
     }
 

@@ -1,9 +1,9 @@
-//! The registrations with the SA, which only it holds, kept across restarts.
+//! The registrations with the SA, which no other component holds, kept over restarts.
 //!
 //! Registrations survive a restart and a SIGKILL: no host has to register again. Services are
-//! stored with the wall-clock end of their lease, groups with their members, alias GUIDs with their
-//! port. A service stays while its port is absent, until its lease ends; an alias GUID ends with
-//! its port.
+//! stored with the end of their lease as wall-clock time, groups with their members, alias GUIDs
+//! with their port. A service stays while its port is absent, until its lease ends; an alias GUID
+//! ends with its port.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub enum Touched {
     Subscriptions(Guid),
 }
 
-/// The state to save: each part that has changed, as a whole.
+/// The state to save: each changed part as a whole.
 #[derive(Clone, Default, Debug)]
 pub struct Unsaved {
     /// Multicast groups with their members.
@@ -68,7 +68,7 @@ impl Unsaved {
             && self.subscriptions.is_none()
     }
 
-    /// Replaces the parts that `newer` has; keeps the others.
+    /// Replaces the parts that `newer` has, and keeps the others.
     pub fn update(&mut self, newer: Unsaved) {
         let Unsaved {
             groups,

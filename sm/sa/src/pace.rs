@@ -1,17 +1,17 @@
-//! The pace of lists of findings: each new finding is a line of the log and an event.
+//! The pace at which findings are listed: each new finding is a line of the log and an event.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 
-/// Minimum time between two lists.
+/// Minimum time between two lists of findings.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// When a list of findings is due: once it differs from the last one.
+/// The time at which a list of findings is due, once it differs from the last one.
 #[derive(Default, Debug)]
 pub(crate) struct Pace {
     has_changed: bool,
-    /// Time of the last list.
+    /// Time of the last list; `None` before the first one.
     listed: Option<Time>,
 }
 
@@ -21,13 +21,13 @@ impl Pace {
         self.has_changed |= differs;
     }
 
-    /// Time of the next list; `None` if it would not differ.
+    /// Time of the next list; `None` if it would not differ from the last one.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let next = self.listed.map_or(Time::ZERO, |listed| listed + PAUSE);
         self.has_changed.then_some(next)
     }
 
-    /// Whether a list is due at `now`, which counts as made then.
+    /// Whether a list is due at `now`. If it is, it counts as made.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.deadline().is_some_and(|at| at <= now);
         if is_due {

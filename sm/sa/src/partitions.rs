@@ -1,5 +1,5 @@
-//! Partitions of ports: which ports can talk to each other, and therefore may know about each
-//! other.
+//! Partitions of ports: the ports that can communicate with each other, and therefore may know
+//! about each other.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 /// The partitions of each end port.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Memberships {
-    /// Tables by end port. Equal tables are shared, so that most comparisons need no look at their
-    /// content.
+    /// Tables by end port. Equal tables are shared, so that most comparisons compare only
+    /// addresses.
     tables: Vec<Arc<[PKey]>>,
 }
 
 impl Memberships {
-    /// The tables as planned. A port that the plan does not have yet is in no partition until a
-    /// later plan has it.
+    /// The planned tables. A port that the plan lacks is in no partition until a later plan
+    /// contains it.
     pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
@@ -49,9 +49,9 @@ impl Memberships {
         &self.tables[ix.0 as usize]
     }
 
-    /// The partitions in which `a` and `b` can talk, in the order of `a`'s table: both are members,
-    /// and at least one is a full member (IBA 10.9.3). A port can talk to itself in all of its own
-    /// partitions.
+    /// The partitions in which `a` and `b` can communicate, in the order of `a`'s table: both are
+    /// members, and at least one is a full member (IBA 10.9.3). A port can communicate with itself
+    /// in all of its own partitions.
     pub(super) fn common(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         let theirs = self.table(b);
         let talks = move |mine: &PKey| {
@@ -62,13 +62,14 @@ impl Memberships {
         self.table(a).iter().copied().filter(talks)
     }
 
-    /// Whether `a` may know about `b` (IBA 15.4.1): there is a partition in which they can talk.
+    /// Whether `a` may know about `b` (IBA 15.4.1), because the two can communicate in some
+    /// partition.
     pub(super) fn may_see(&self, a: EndIx, b: EndIx) -> bool {
         a == b || self.common(a, b).next().is_some()
     }
 }
 
-/// The planned P_Keys of an end port, as in `Memberships`.
+/// The planned P_Keys of an end port, as [`Memberships`] returns them.
 pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [PKey] {
     if fabric.p_key_capacity(end) == 0 {
         return &DEFAULT_P_KEYS;
@@ -77,8 +78,8 @@ pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [P
     table.map_or(&[], |table| &table[..])
 }
 
-/// Whether ports with these P_Keys can talk to each other (IBA 10.9.1.1): both are in one
-/// partition, and at least one is a full member.
+/// Whether ports with these P_Keys can communicate (IBA 10.9.1.1): both are in one partition, and
+/// at least one is a full member.
 pub fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
     these.iter().filter(|key| key.is_valid()).any(|mine| {
         let meets =
@@ -89,7 +90,7 @@ pub fn can_talk(these: &[PKey], those: &[PKey]) -> bool {
 
 #[cfg(test)]
 impl Memberships {
-    /// Gives the port the P_Keys of `table`.
+    /// Sets the P_Keys of a port to `table`.
     pub(super) fn set(&mut self, ix: EndIx, table: &[u16]) {
         self.tables[ix.0 as usize] = table.iter().copied().map(PKey).collect();
     }

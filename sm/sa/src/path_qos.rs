@@ -1,5 +1,5 @@
-//! Quality of service of paths: the level that the operator's policy gives a query, and the service
-//! levels that ports on a path drop.
+//! Quality of service of paths: the level that the operator's policy assigns to a query, and the
+//! service levels that ports on a path drop.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use rsm_routing::lanes::DROP;
 use super::ends::{EndIx, EndPort};
 use super::partitions::Memberships;
 
-/// The components of a query that rules of a policy match; `None` for those that it lacks.
+/// The components of a query that rules of a policy match; `None` for a component that the query
+/// lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Criteria {
     pub(super) service_id: Option<u64>,
@@ -22,20 +23,20 @@ pub(super) struct Criteria {
     pub(super) p_key: Option<PKey>,
 }
 
-/// Why a path has its service level.
+/// Reason for the service level of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlReason {
-    /// The query requested it.
+    /// The query requested the service level.
     Requested,
-    /// The routes need it.
+    /// The routes require the service level.
     Engine,
     /// A rule of the policy applies, given by its index.
     Rule(usize),
     /// The policy's level for queries that match no rule applies.
     DefaultLevel,
-    /// The partition of the path has it.
+    /// The partition of the path has the service level.
     Partition(PKey),
-    /// No port on the path drops it, and it is the lowest: for raw packets, which are in no
+    /// The lowest service level that no port on the path drops, for raw packets, which are in no
     /// partition.
     Lowest,
 }
@@ -44,7 +45,7 @@ pub enum SlReason {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen<'a> {
     pub(super) level: &'a QosLevel,
-    /// Index of the rule; `None` if the query matches none.
+    /// Index of the rule; `None` if the query matches no rule.
     pub(super) rule: Option<usize>,
 }
 
@@ -54,7 +55,7 @@ impl Chosen<'_> {
     }
 }
 
-/// The operator's decisions about paths, for one snapshot.
+/// The operator's decisions about paths in one snapshot.
 #[derive(Debug)]
 pub(super) struct PathQos {
     rules: Option<Rules>,
@@ -93,7 +94,7 @@ impl EndSet {
 }
 
 impl PathQos {
-    /// The decisions in the policy of `plan`; `None` if it has none about paths.
+    /// The decisions in the policy of `plan`; `None` if it contains none about paths.
     pub(super) fn of(
         fabric: &Fabric,
         plan: &Plan,
@@ -128,7 +129,7 @@ impl PathQos {
         self.dropped[class as usize]
     }
 
-    /// The level of a query for a path from one port to another; `None` without a policy.
+    /// The level of a query for a path from one port to another; `None` if there is no policy.
     pub(super) fn choose(&self, from: EndIx, to: EndIx, criteria: &Criteria) -> Option<Chosen<'_>> {
         let rules = self.rules.as_ref()?;
         let policy = &rules.policy;
@@ -221,7 +222,7 @@ fn has_port(group: &PortGroup, fabric: &Fabric, end: &EndPort) -> bool {
             GroupKind::Own => is_own(),
         })
         || (!group.ports.is_empty() && {
-            // A name of any port of a switch stands for the switch.
+            // The name of any port of a switch stands for the switch.
             let ports = group
                 .ports
                 .range((node.description.clone(), rsm_ids::PortNum::ZERO)..);

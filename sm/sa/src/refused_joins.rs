@@ -1,7 +1,7 @@
-//! Refused joins of multicast groups, for findings: the host only sees a status, and its IP over
+//! Refused joins of multicast groups, as findings: the host only sees a status, and its IP over
 //! InfiniBand stays down silently.
 //!
-//! The list becomes findings of the daemon, at most once per second.
+//! The list becomes findings of the daemon at most once per second.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,28 +20,28 @@ use super::pace::Pace;
 /// group at least every 16 s.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Bound of the refusals of all ports, which take at most a megabyte. Others are omitted until one
-/// of them ends.
+/// Maximum number of refusals of all ports, which take at most a megabyte. Further refusals are
+/// omitted until one of them ends.
 const MAX_REFUSALS: usize = 4096;
 
-/// Bound of the refusals of one port, so that no host takes the room of others.
+/// Maximum number of refusals of one port, so that no host uses up the room of others.
 const MAX_PER_PORT: usize = 8;
 
-/// Refusals with findings of their own; the others share one.
+/// Number of refusals with separate findings; one more finding counts all others.
 const FINDINGS: usize = 64;
 
 /// Ports whose joins were refused, with their groups.
 #[derive(Default, Debug)]
 pub(super) struct RefusedJoins {
     refusals: BTreeMap<(Guid, Gid), Refusal>,
-    /// When the findings are listed.
+    /// Pace at which the findings are listed.
     pace: Pace,
 }
 
 #[derive(Debug)]
 struct Refusal {
     why: JoinRefusal,
-    /// Time at which the refusal ends without another request.
+    /// Time at which the refusal ends unless the request is repeated.
     until: Time,
 }
 
@@ -99,8 +99,8 @@ impl RefusedJoins {
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings; `None` if they cannot differ from those of the last call. Without a directory
-    /// there are none.
+    /// The findings; `None` if they cannot differ from those of the last call. Empty if there is no
+    /// directory.
     pub(super) fn poll(
         &mut self,
         directory: Option<&Directory>,

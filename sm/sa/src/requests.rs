@@ -1,4 +1,4 @@
-//! Handles requests, and answers them.
+//! Handles requests and answers them.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use super::asked::Asked;
 use super::directory::Directory;
 use super::ends::EndIx;
 use super::trust::{self, Offence, Trust};
-use super::{Sa, SaRequest, Touched, guids, query, services};
+use super::{Sa, SaRequest, Touched, breach, guids, query, services};
 
 impl Sa {
     /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
     /// [open](SaAnswer::is_open), or a table. `None` for responses, for bytes that are no message
     /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. Also `None` while
-    /// this manager is not master or has no plan, and for a LID that the directory does not have
-    /// yet: clients turn any status into an error at once, but repeat requests that get no answer.
+    /// this manager is not master or has no plan, and for a LID that the directory does not contain
+    /// yet: clients turn any status into an error at once, but repeat requests without an answer.
     pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
@@ -68,11 +68,12 @@ impl Sa {
         Some(answer)
     }
 
-    /// Compares the GID in the global route header of a request with its port. `None` where a GID
-    /// that no port has gets no answer: its virtual port may be new.
+    /// Compares the GID in the global route header of a request with the port of the requester.
+    /// `None` if the request gets no answer: no port has the GID, but the GID's virtual port may be
+    /// new.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED where the rules refuse the GID of another port.
+    /// ERR_REQ_DENIED if the rules refuse the GID of another port.
     fn check_gid(
         &mut self,
         directory: &Directory,
@@ -80,51 +81,88 @@ impl Sa {
         address: RemoteAddress,
         now: Time,
     ) -> Option<Result<(), Status>> {
-        let mode = self.config.trust.mode;
-        if mode == TrustMode::Off || !trust::shows_foreign_gid(directory, port, &address) {
+        if !trust::shows_foreign_gid(directory, port, &address) {
             return Some(Ok(()));
         }
-        let guid = directory.end(port).guid;
-        let is_known = address
-            .grh
-            .is_some_and(|grh| directory.by_gid(grh.gid).is_some());
-        if is_known {
-            self.offences.note(guid, Offence::SourceGid, 1, now);
-        }
-        match (mode, is_known) {
-            (TrustMode::Enforce, true) => Some(Err(SaStatus::REQ_DENIED)),
-            (TrustMode::Enforce, false) => {
+        let of_gid = address.grh.and_then(|grh| directory.by_gid(grh.gid));
+        let rules = &self.config.trust;
+        let mode = rules.of_port(directory, of_gid.unwrap_or(port));
+        match (mode, of_gid) {
+            (TrustMode::Off, _) | (TrustMode::Report, None) => Some(Ok(())),
+            (TrustMode::Enforce, None) => {
                 self.statistics.unserved();
                 None
             }
-            _ => Some(Ok(())),
+            (TrustMode::Report | TrustMode::Enforce, Some(_)) => {
+                let guid = directory.end(port).guid;
+                let refuses = mode == TrustMode::Enforce;
+                self.offences
+                    .note_trust(guid, Offence::SourceGid, refuses, now);
+                Some(match refuses {
+                    true => Err(SaStatus::REQ_DENIED),
+                    false => Ok(()),
+                })
+            }
         }
     }
 
-    /// The trust in a request to change records from `requester`.
+    /// Answers a request to change records. A request against the trust in its port is counted, and
+    /// under `enforce` refused.
     ///
     /// # Errors
-    /// ERR_REQ_DENIED where the rules refuse a change for another port.
-    fn trust_to_change(
+    /// The status of a refused request.
+    fn change(
         &mut self,
-        directory: &Directory,
-        requester: EndIx,
+        directory: &Arc<Directory>,
         asked: (&SaHeader, &[u8]),
-        (trust, now): (Trust, Time),
-    ) -> Result<Trust, Status> {
+        trust: Trust,
+        (requester, address): (EndIx, RemoteAddress),
+        now: Time,
+    ) -> Result<answer::Body, Status> {
         let guid = directory.end(requester).guid;
-        let trust = trust.to_change(&self.config.trust, guid);
-        let mode = self.config.trust.mode;
-        if trust.acts_for_all() || mode == TrustMode::Off {
-            return Ok(trust);
-        }
-        let Some(offence) = trust::offence(directory, requester, asked) else {
-            return Ok(trust);
+        let rules = &self.config.trust;
+        let trust = trust.to_change(rules, guid);
+        let breach = match trust.acts_for_all() {
+            true => None,
+            false => breach::breach(rules, directory, &self.multicast, requester, asked),
         };
-        self.offences.note(guid, offence, 1, now);
-        match mode {
-            TrustMode::Enforce => Err(SaStatus::REQ_DENIED),
-            TrustMode::Off | TrustMode::Report => Ok(trust),
+        let changed = match breach {
+            Some((_, TrustMode::Enforce)) => Err(SaStatus::REQ_DENIED),
+            _ => self.carry_out(directory, asked, trust, (requester, address), now),
+        };
+        if let Some((offence, _)) = breach {
+            self.offences
+                .note_trust(guid, offence, changed.is_err(), now);
+        }
+        changed
+    }
+
+    /// Changes the records of an attribute.
+    ///
+    /// # Errors
+    /// The status of a refused request.
+    fn carry_out(
+        &mut self,
+        directory: &Arc<Directory>,
+        asked: (&SaHeader, &[u8]),
+        trust: Trust,
+        (requester, address): (EndIx, RemoteAddress),
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let (header, data) = asked;
+        match header.mad().attribute() {
+            McMemberRecord::ID => self.change_membership(directory, asked, requester, trust, now),
+            GuidInfoRecord::ID => self.change_aliases(directory, asked, requester, trust),
+            ServiceRecord::ID => self.change_service(directory, asked, requester, trust, now),
+            InformInfo::ID if header.mad().method() == Method::SET => {
+                let asker = (requester, address);
+                let events = &mut self.events;
+                let body = query::inform_info::change(events, directory, data, asker, trust)?;
+                let port = directory.end(requester).guid;
+                self.touched.push(Touched::Subscriptions(port));
+                Ok(body)
+            }
+            _ => self.read(directory, asked, trust, requester, now),
         }
     }
 
@@ -139,7 +177,7 @@ impl Sa {
         settled
     }
 
-    /// Counts an answer by its status, once that is known.
+    /// Counts an answer by its status, once the status is known.
     fn count(&self, answer: &SaAnswer) {
         if !answer.is_open() {
             self.statistics.decided(answer.status());
@@ -169,32 +207,27 @@ impl Sa {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
         let asked = (header, data);
-        let changes = matches!(mad.method(), Method::SET | Method::DELETE);
-        let trust = match changes {
-            true => self.trust_to_change(directory, requester, asked, (trust, now))?,
-            false => trust,
-        };
-        match mad.attribute() {
-            McMemberRecord::ID if changes => {
-                return self.change_membership(directory, asked, requester, trust, now);
+        match mad.method() {
+            Method::SET | Method::DELETE => {
+                self.change(directory, asked, trust, (requester, address), now)
             }
-            GuidInfoRecord::ID if changes => {
-                return self.change_aliases(directory, asked, requester, trust);
-            }
-            ServiceRecord::ID if changes => {
-                return self.change_service(directory, asked, requester, trust, now);
-            }
-            InformInfo::ID if mad.method() == Method::SET => {
-                let asker = (requester, address);
-                let events = &mut self.events;
-                let body = query::inform_info::change(events, directory, data, asker, trust)?;
-                let port = directory.end(requester).guid;
-                self.touched.push(Touched::Subscriptions(port));
-                return Ok(body);
-            }
-            _ => {}
+            _ => self.read(directory, asked, trust, requester, now),
         }
-        let view = if mad.attribute() == McMemberRecord::ID {
+    }
+
+    /// Answers a query.
+    ///
+    /// # Errors
+    /// The status of a refused request, and of an attribute that cannot be changed.
+    fn read(
+        &mut self,
+        directory: &Arc<Directory>,
+        (header, data): (&SaHeader, &[u8]),
+        trust: Trust,
+        requester: EndIx,
+        now: Time,
+    ) -> Result<answer::Body, Status> {
+        let view = if header.mad().attribute() == McMemberRecord::ID {
             self.multicast.lasting_view().ok_or(Status::BUSY)?
         } else {
             self.multicast.view()
@@ -315,8 +348,8 @@ impl Sa {
         }
     }
 
-    /// Notes which share of the requester was used up, if its change was refused for that and not
-    /// because the table of all is full.
+    /// Records which share of the requester was used up, if its change was refused for that, rather
+    /// than because a common table is full.
     fn note_used_up(
         &mut self,
         directory: &Directory,
@@ -343,7 +376,7 @@ impl Sa {
         }
     }
 
-    /// Takes the message if it answers a report. Returns whether it does.
+    /// Handles the message if it answers a report. Returns whether it does.
     fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;

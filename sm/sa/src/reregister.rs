@@ -2,7 +2,7 @@
 //! while their ports were absent.
 //!
 //! A host that was reset registers again by itself. A host whose port stayed up while the path to
-//! it was cut does not.
+//! it was cut does not register again by itself.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// Bound of the absent ports that are kept: every port of a large subnet. Hosts beyond it register
-/// again only after a reset or by hand.
+/// Maximum number of absent ports that are kept: every port of a large subnet. Further hosts
+/// register again only after a reset, or by hand.
 const MAX_LOST: usize = 1 << 16;
 
-/// Ports whose hosts must register again, at once or when they are back.
+/// Ports whose hosts must register again, at once or after their return.
 #[derive(Debug, Default)]
 pub(super) struct LostRegistrations {
     lost: BTreeSet<Guid>,
@@ -35,7 +35,7 @@ impl LostRegistrations {
         }
     }
 
-    /// Handles a change of the subnet: absent ports that are back are due.
+    /// Handles a change of the subnet: absent ports that have returned are due.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
         let is_back = |port: &Guid| directory.by_guid(*port).is_some();
         let back: Vec<Guid> = self.lost.iter().copied().filter(is_back).collect();

@@ -1,4 +1,4 @@
-//! The snapshot that the SA answers from.
+//! The snapshot from which the SA answers.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use rsm_state::{Role, Snapshot};
 
 use super::directory::Directory;
 
-/// A snapshot indexed for queries. Building it takes some milliseconds for a large subnet, so that
-/// another thread than the SA's may do it.
+/// A snapshot indexed for queries. The index of a large subnet takes some milliseconds to build, so
+/// a thread other than the SA's may build it.
 #[derive(Clone, Debug, Default)]
 pub struct SaSnapshot {
     /// Directory of ports; `None` until the first plan is in force.
@@ -40,7 +40,7 @@ impl SaSnapshot {
         self.is_master
     }
 
-    /// Whether ports, partitions, policy and mastership are the same.
+    /// Whether ports, partitions, policy and mastership are equal.
     pub(super) fn has_ports_of(&self, other: &SaSnapshot) -> bool {
         match (&self.directory, &other.directory) {
             (Some(mine), Some(theirs)) => {

@@ -1,5 +1,4 @@
-//! Searches for Gets without a LID, whose record takes more than one step to find, served
-//! round-robin.
+//! Searches for Gets without a LID, whose record takes more than one step to find, served in turn.
 
 use std::collections::VecDeque;
 
@@ -8,11 +7,12 @@ use rsm_mad::Time;
 
 use super::{Sa, SaAnswer};
 
-/// Bound of the open searches. Each checks a thousand candidates per turn and some hundred thousand
-/// in total, so that the last of so many is answered within seconds, about as long as a host waits.
+/// Maximum number of open searches. Each search examines a thousand candidates per turn and some
+/// hundred thousand in total, so that the last of so many is answered within seconds, about as long
+/// as a host waits.
 const MAX_SEARCHES: usize = 64;
 
-/// Bound of the searches for one LID; the remaining ones are for others.
+/// Maximum number of searches for one LID, so that other LIDs have room.
 const MAX_PER_CLIENT: usize = 8;
 
 /// A search for an answer.
@@ -30,9 +30,9 @@ pub struct Searches(VecDeque<Search>);
 /// The result of [`Searches::take`].
 #[derive(Debug)]
 pub enum Taken {
-    /// The search was accepted and will get turns.
+    /// The search was accepted, and gets turns.
     InTurn,
-    /// The request is a repetition of one whose search is open already.
+    /// The request repeats one whose search is already open.
     Again,
     /// There is no room; the answer says so.
     Refused(Box<SaAnswer>),
@@ -69,8 +69,8 @@ impl Searches {
             .count()
     }
 
-    /// Gives the next search its turn. Returns the answer, if it is then complete, and the time at
-    /// which its request arrived.
+    /// Gives the next search its turn. Returns the answer, if the turn completes it, and the time
+    /// at which its request arrived.
     pub fn go_on(&mut self, sa: &mut Sa) -> Option<(SaAnswer, Time)> {
         let Search { mut answer, at } = self.0.pop_front()?;
         if sa.go_on(&mut answer) {
@@ -136,7 +136,7 @@ mod tests {
             }
         }
         assert_eq!(taken, MAX_PER_CLIENT);
-        // The request is repeated before its answer.
+        // The request is repeated before it is answered.
         let again = searches.take(open(1, 0, 9), Time::ZERO);
         assert!(matches!(again, Taken::Again));
         for lid in 2..100 {

@@ -10,8 +10,8 @@ use rsm_mad::wire::sa::SaStatus;
 use super::latencies::{Latencies, LatencyCounts};
 use super::query::{ATTRIBUTES, METHODS};
 
-/// Statuses that have counters of their own: those of all classes, and those of this one (IBA
-/// 15.2.3).
+/// Statuses with counters of their own: the statuses common to all classes, and those of this class
+/// (IBA 15.2.3).
 const STATUSES: [Status; 15] = [
     Status::OK,
     Status::BUSY,
@@ -30,7 +30,7 @@ const STATUSES: [Status; 15] = [
     SaStatus::REQ_PRIORITY_SUGGESTED,
 ];
 
-/// Counters since the start. Several threads may count, while others read.
+/// Counters since the start. Several threads may count while others read.
 #[derive(Debug)]
 pub struct Statistics {
     /// Requests, by index in [`ATTRIBUTES`] and [`METHODS`].
@@ -50,22 +50,22 @@ pub struct Statistics {
     act_count: AtomicU32,
 }
 
-/// Values of the counters. Each is exact; together they are not of one moment.
+/// Values of the counters. Each value is exact; together they are not of one moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SaCounters {
-    /// Accepted requests by attribute and method, without zeroes. Unknown ones count under
-    /// [`SaCounters::OTHER`].
+    /// Accepted requests by attribute and method, without zeroes. Unknown attributes and methods
+    /// count under [`SaCounters::OTHER`].
     pub requests: BTreeMap<(AttrId, Method), u64>,
     /// Answers by status, without zeroes.
     pub answers: BTreeMap<Status, u64>,
-    /// Times from reading a request at the port until its answer is passed on: the datagram, or the
-    /// first one of a table.
+    /// Times from reading a request at the port until its answer, or the first datagram of a table,
+    /// is passed on.
     pub latencies: LatencyCounts,
     /// Requests refused with BUSY for lack of room before they were examined, and tables refused
     /// for lack of room.
     pub busy: u64,
-    /// Messages dropped without an answer for lack of room: packets of longer messages, which are
-    /// repeated, and answers. Also refusals that could not be sent.
+    /// Messages that were dropped without an answer for lack of room: answers, and packets of
+    /// longer messages, which are repeated. Also refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
@@ -73,9 +73,9 @@ pub struct SaCounters {
     pub ignored: u64,
     /// Requests with a wrong SM_Key, which get no answer.
     pub wrong_keys: u64,
-    /// Traps of ports that the directory does not have, which no subscriber gets.
+    /// Traps of ports that the directory lacks, which go to no subscriber.
     pub unknown_issuers: u64,
-    /// Requests that got no answer because this manager is not master, has no plan yet, or does not
+    /// Requests without an answer because this manager is not master, has no plan yet, or does not
     /// have the requester's LID in its directory yet.
     pub unserved: u64,
 }
@@ -85,7 +85,7 @@ impl SaCounters {
     /// numbers.
     pub const OTHER: (AttrId, Method) = (AttrId(0), Method(0));
 
-    /// Key of statuses that the class does not have.
+    /// Key of statuses that the class does not define.
     pub const OTHER_STATUS: Status = Status(u16::MAX);
 }
 
@@ -178,7 +178,7 @@ impl Statistics {
         add(&self.unserved);
     }
 
-    /// Sets ActCount in this manager's SMInfo, which counts its work besides the SA.
+    /// Sets ActCount in this manager's SMInfo, which counts its work other than that of the SA.
     pub fn show_act_count(&self, act_count: u32) {
         self.act_count.store(act_count, Ordering::Relaxed);
     }

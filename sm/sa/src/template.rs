@@ -1,12 +1,12 @@
-//! Matches records against the record of a query.
+//! Matches records against the record in a query.
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaStatus};
 
-/// Bytes of one unit of comparison.
+/// Number of bytes compared at once.
 const UNIT: usize = 8;
 
-/// The pattern of a query: a record of which only some components count (IBA 15.4.4).
+/// The pattern of a query: a record in which only some components count (IBA 15.4.4).
 ///
 /// The component mask is converted once into a mask of the record's bits, so that any query
 /// compares a few words of each record.
@@ -20,20 +20,20 @@ impl Template {
     /// The pattern of the components of `record` that are in `mask` and not in `not_compared`.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID for a component that the record does not have. Reserved ones are ignored.
+    /// ERR_REQ_INVALID for a component that the record lacks. Reserved components are ignored.
     pub(super) fn new<R: Record>(
         record: &R,
         mask: ComponentMask,
         not_compared: ComponentMask,
     ) -> Result<Template, Status> {
         let last = R::COMPONENTS.last().map_or(0, |last| last.mask.0);
-        // Everything up to the last component, including reserved ones.
+        // All components up to the last one, including reserved ones.
         if mask.0 > last | (last.wrapping_sub(1)) {
             return Err(SaStatus::REQ_INVALID);
         }
         let compared = mask.without(not_compared);
         if compared.is_empty() {
-            // Most queries only have a key that the caller looks up.
+            // Most queries contain only a key that the caller looks up.
             return Ok(Template::default());
         }
         let mut bits = [0; SA_DATA_LEN];
@@ -52,7 +52,7 @@ impl Template {
         Ok(Template { mask, wanted })
     }
 
-    /// Whether `record` has the wanted components.
+    /// Whether `record` has the required components.
     pub(super) fn matches<R: Record>(&self, record: &R) -> bool {
         let (units, _) = record.as_bytes().as_chunks::<UNIT>();
         units

@@ -10,7 +10,7 @@ use rsm_config::LogConfig;
 
 const MEGABYTE: u64 = 1_000_000;
 
-/// Log file. At its limit it is renamed, with `.1` after its name, and a new one begins.
+/// Log file. When the file reaches its limit, rsm appends `.1` to its name and begins a new file.
 pub(super) struct LogFile {
     path: PathBuf,
     file: File,
@@ -64,7 +64,7 @@ impl Write for LogFile {
     }
 }
 
-/// A log file that several threads write to, each line as a whole.
+/// Log file that several threads write to, each line as a whole.
 #[derive(Clone)]
 pub(super) struct SharedLogFile(Arc<Mutex<LogFile>>);
 

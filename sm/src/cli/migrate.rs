@@ -33,7 +33,7 @@ pub(super) struct MigrateArgs {
 }
 
 pub(super) fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
-    // The daemon starts in another folder: the configuration has whole paths.
+    // The daemon starts in another folder, so the configuration needs absolute paths.
     let whole = |path: &PathBuf| std::path::absolute(path);
     let migration = migrate::read(&MigrateOptions {
         root: whole(&args.from)?,

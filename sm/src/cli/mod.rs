@@ -43,7 +43,7 @@ pub struct Cli {
     serve: ServeArgs,
 }
 
-/// The examples of the short help, with which the long one begins.
+/// Examples in the short help; the long help begins with them.
 macro_rules! examples {
     () => {
         "\
@@ -234,8 +234,8 @@ struct ServeArgs {
     log_json: bool,
 }
 
-/// Answers a shell's request for completions, and ends the process. Returns at once on any other
-/// call. To be called before the first thread starts.
+/// Answers a shell's request for completions and ends the process; on any other call, returns at
+/// once. Must be called before the first thread starts.
 pub fn complete() {
     CompleteEnv::with_factory(Cli::command).complete();
 }
@@ -257,7 +257,7 @@ fn engines() -> Vec<CompletionCandidate> {
 /// Runs the command line.
 ///
 /// # Errors
-/// The cause of the failure; the caller prints it.
+/// Returns the cause of the failure; the caller prints the error.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Some(Command::Plan(args)) => plan::run(&args),

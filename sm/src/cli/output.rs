@@ -1,9 +1,9 @@
-//! Prints to standard output, where a reader that closes it is no error, and warnings to standard
-//! error.
+//! Prints results to standard output, where a reader that closes the pipe is no error, and warnings
+//! to standard error.
 
 use std::io::{self, IsTerminal as _, Write};
 
-/// Writes warnings to standard error from now on. Call it once.
+/// Writes warnings to standard error from now on. Must be called once.
 pub(super) fn show_warnings() {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)
@@ -14,7 +14,8 @@ pub(super) fn show_warnings() {
         .init();
 }
 
-/// Writes with `write` to standard output. A reader that has gone away (`| head`) is no error.
+/// Prints to standard output with `write`. A reader that has closed the pipe (`| head`) is no
+/// error.
 pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {
@@ -23,7 +24,7 @@ pub(super) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> any
     }
 }
 
-/// Writes `value` as JSON, indented.
+/// Prints `value` as indented JSON.
 pub(super) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     let text = serde_json::to_string_pretty(value)?;
     print(|out| writeln!(out, "{text}"))

@@ -107,16 +107,16 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Tells whether to keep no state on disk. That holds without `--state-dir` for a simulated fabric,
-/// even with the site's configuration, because its state is not the site's; and for a single pass
-/// without a configuration.
+/// Tells whether rsm keeps no state on disk. Without `--state-dir`, rsm keeps none for a simulated
+/// fabric, even with the site's configuration, because the simulation's state is not the site's;
+/// and none for a single pass without a configuration.
 fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
     let is_simulated = store_fabric == StoreFabric::Simulation;
     args.state_dir.is_none() && (is_simulated || args.once && args.config.is_none())
 }
 
-/// Removes from a site's configuration whatever a simulation would write to: log, dumps, socket,
-/// receivers of events, and keys in etcd. The command line may name others.
+/// Removes from a site's configuration everything that a simulation would write to: log, dumps,
+/// socket, receivers of events, and keys in etcd. The command line may name others.
 fn keep_off_site(config: &mut Config) {
     config.log.file = None;
     config.dump.dir = None;
@@ -162,13 +162,13 @@ fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Directives of the log filter `wanted`. A bare level applies to rsm; its libraries then log
-/// warnings and errors only. A list of directives stays unchanged.
+/// Directives of the log filter `wanted`. A bare level applies to rsm; libraries then log only
+/// warnings and errors. A list of directives stays unchanged.
 fn directives(wanted: &str) -> String {
     let Ok(level) = wanted.trim().parse::<LevelFilter>() else {
         return wanted.to_owned();
     };
-    // Targets match by prefix, so this one also covers rsm_api, rsm_mad and the other crates.
+    // Targets match by prefix: `rsm` also matches rsm_api, rsm_mad and the other crates.
     format!("{},rsm={level}", level.min(LevelFilter::WARN))
 }
 
@@ -186,7 +186,7 @@ fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
     Ok(Some(Some(address)))
 }
 
-/// Settings of the command line, which override the configuration file.
+/// Settings from the command line, which override the configuration file.
 fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daemon::Overrides> {
     let listen = address(args.listen.as_deref())?;
     let http = address(args.http.as_deref())?;

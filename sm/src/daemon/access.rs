@@ -1,10 +1,10 @@
 //! Controls access to the API: the files of roles, certificates and keys of tokens, and the audit
 //! log.
 //!
-//! A file that cannot be used changes nothing that is in force, and is a finding. At the start
-//! nothing is in force yet: without a usable file of roles only user 0 has rights at the socket,
-//! without usable keys no token counts, without a usable certificate every TLS connection is
-//! refused. The fabric is managed in any case.
+//! A file that cannot be used leaves the rules in force unchanged, and causes a finding. No rules
+//! are in force at the start: without a usable file of roles, only user 0 has rights at the socket;
+//! without usable keys, no token is valid; without a usable certificate, every TLS connection is
+//! refused. The daemon manages the fabric in any case.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -25,10 +25,10 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::findings::{DaemonFindings, Part};
 
-/// Time before the end of the server's certificate at which a finding appears.
+/// Time before the expiry of the server's certificate at which a finding appears.
 const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Time between two checks of the certificate's end.
+/// Time between two checks of the certificate's expiry.
 const LOOK_EVERY: Duration = Duration::from_secs(3600);
 
 /// Access to the API. Clones share one state.
@@ -53,8 +53,8 @@ struct State {
 }
 
 impl Access {
-    /// Reads the files that the configuration names. Writes the audit log in `state_dir`, if there
-    /// is one.
+    /// Reads the files that the configuration names. Writes the audit log in `state_dir`, if
+    /// present.
     ///
     /// # Errors
     /// The thread of the audit log cannot be started.
@@ -75,6 +75,7 @@ impl Access {
                 certificate,
                 key,
                 client_ca: api.tls_client_ca.clone(),
+                client_crl: api.tls_client_crl.clone(),
             }))
         });
         let access = Access {
@@ -93,18 +94,18 @@ impl Access {
         self.gate.clone()
     }
 
-    /// The end of the API's certificate in seconds since the Unix epoch; `None` without a
-    /// certificate that can be used.
+    /// Expiry of the API's certificate, in seconds since the Unix epoch; `None` without a usable
+    /// certificate.
     pub(super) fn certificate_ends(&self) -> Option<i64> {
         self.state.lock().certificate_ends
     }
 
-    /// The TLS of the TCP address, if it has any.
+    /// TLS of the TCP address; `None` if the address has no TLS.
     pub(super) fn tls(&self) -> Option<Arc<ServerTls>> {
         self.tls.clone()
     }
 
-    /// Reads all files again. A file that cannot be used leaves the earlier content in force.
+    /// Reads all files again. If a file cannot be used, its earlier content stays in force.
     pub(super) fn reload(&self, api: &ApiConfig, http: &HttpConfig) {
         let mut state = self.state.lock();
         state.faults.clear();
@@ -141,8 +142,8 @@ impl Access {
         self.report();
     }
 
-    /// Reads the file of roles. Returns whether processes that it does not list have rights at the
-    /// socket.
+    /// Reads the file of roles. Returns whether a process that the file does not list has rights at
+    /// the socket.
     fn read_roles(&self, api: &ApiConfig, state: &mut State) -> bool {
         let Some(path) = &api.roles_file else {
             state.roles = None;
@@ -166,7 +167,7 @@ impl Access {
         state.roles.is_some()
     }
 
-    /// Reports all faults, and a certificate that ends soon.
+    /// Reports all faults, and a certificate that expires soon.
     fn report(&self) {
         let state = self.state.lock();
         let faults = state
@@ -182,7 +183,7 @@ impl Access {
         self.findings.report(Part::Access, findings.collect());
     }
 
-    /// Checks the end of the certificate periodically, for ever.
+    /// Checks the certificate's expiry periodically; never returns.
     pub(super) async fn watch_certificate(self) {
         loop {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -190,7 +191,7 @@ impl Access {
         }
     }
 
-    /// Writes the audit entries that wait.
+    /// Writes the waiting audit entries.
     pub(super) fn finish(&self) {
         if let Some(audit) = &self.audit {
             audit.finish();
@@ -208,7 +209,7 @@ fn audit(dir: &Path, api: &ApiConfig, findings: DaemonFindings) -> anyhow::Resul
         .context("cannot start the thread of the audit log")
 }
 
-/// Reads the keys of tokens. Without usable ones, the earlier keys stay in force.
+/// Reads the keys of tokens. Without usable keys, the earlier keys stay in force.
 fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     let Some(path) = &api.jwks_file else {
         state.key_set = None;
@@ -243,7 +244,7 @@ fn read_keys(api: &ApiConfig, state: &mut State) -> Option<TokenVerifier> {
     }
 }
 
-/// Reads the tokens of the REST interface. If they cannot be used, the earlier ones stay in force.
+/// Reads the tokens of the REST interface. Without usable tokens, the earlier tokens stay in force.
 fn read_api_tokens(http: &HttpConfig, state: &mut State) {
     let Some(path) = http.ufm_tokens_file.as_ref().filter(|_| http.ufm) else {
         state.api_tokens = None;
@@ -295,7 +296,7 @@ fn unix_s() -> i64 {
     i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Severity and text of the fault if the certificate ends soon; `ends` and `now` are in seconds
+/// Severity and text of the fault if the certificate expires soon. `ends` and `now` are in seconds
 /// since the Unix epoch.
 fn ending(ends: i64, now: i64) -> Option<(Severity, String)> {
     let left = ends.saturating_sub(now);

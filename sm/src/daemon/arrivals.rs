@@ -1,27 +1,26 @@
-//! Handles answers that have arrived before deadlines.
+//! Handles arrived answers before deadlines.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 
-/// Longest time that deadlines wait for datagrams that have arrived, so that a flood of datagrams
-/// cannot hold them up.
+/// Longest time that deadlines wait for arrived datagrams. The bound keeps a flood of datagrams
+/// from delaying deadlines.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// Time after which a waiting deadline is looked at again.
+/// Time until a waiting deadline is checked again.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Decides whether deadlines that are due are handled now, or after the datagrams that wait to be
-/// read.
+/// Decides whether due deadlines are handled now, or after the arrived datagrams are read.
 #[derive(Default, Debug)]
 pub(super) struct ArrivalsFirst {
-    /// Time since which deadlines wait; `None` while none waits.
+    /// Time at which the deadlines began to wait; `None` while no deadline waits.
     since: Option<Time>,
 }
 
 impl ArrivalsFirst {
-    /// Tells whether deadlines that are due at `now` may be handled now. `unread` says that a
-    /// datagram that has arrived waits to be read.
+    /// Tells whether deadlines that are due at `now` may be handled now. `unread` tells whether an
+    /// arrived datagram is still to be read.
     pub(super) fn permits_deadlines(&mut self, unread: bool, now: Time) -> bool {
         let since = *self.since.get_or_insert(now);
         let permits = !unread || now.since(since) >= LONGEST_WAIT;

@@ -40,8 +40,8 @@ pub enum FabricSpec {
 }
 
 impl FabricSpec {
-    /// Kind of the fabric for its store. `umad` is also simulated where `rsm sim run` runs rsm.
-    /// ibsim counts as hardware, as does the preloaded library that another program has loaded.
+    /// Kind of the fabric, as the store records it. `umad` is a simulated fabric if `rsm sim run`
+    /// runs rsm. ibsim, and the preloaded library in any other process, count as hardware.
     #[must_use]
     pub fn store_fabric(&self) -> StoreFabric {
         match self {
@@ -98,13 +98,13 @@ impl std::fmt::Display for FabricSpec {
 /// Manner in which the daemon uses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
-    /// Acts as a subnet manager: receives traps and requests of others.
+    /// Acts as a subnet manager: receives traps and requests of other nodes.
     Manager,
-    /// Only sends Gets, beside a subnet manager that may run on the same port.
+    /// Sends only Gets, beside a subnet manager that may run on the same port.
     Observer,
 }
 
-/// Open port of either kind.
+/// Open port of hardware or of a simulated fabric.
 pub(super) enum Attachment {
     Umad(UmadTransport),
     Sim(SimTransport),
@@ -147,7 +147,7 @@ impl Line {
         }
     }
 
-    /// Tells whether a datagram has arrived that was not passed to a sink yet.
+    /// Tells whether an arrived datagram has not been passed to a sink yet.
     pub(super) fn has_unread(&self) -> bool {
         let port = match self {
             Line::Plain(port) => port,
@@ -209,8 +209,8 @@ impl Line {
     }
 }
 
-/// Opens the port that `spec` names; where `spec` leaves the adapter open, the port with the
-/// configured GUID (`sm.guid`). For a simulated fabric also returns its handle and netlist.
+/// Opens the port that `spec` names. If `spec` names no adapter, opens the port with the configured
+/// GUID (`sm.guid`). For a simulated fabric, also returns its handle and netlist.
 pub(super) fn open(
     spec: &FabricSpec,
     guid: Option<Guid>,
@@ -275,7 +275,7 @@ pub(super) fn open(
     Ok((line, simulated))
 }
 
-/// Adds to the error what an operator can do, and which option chose the port.
+/// Adds to the error the remedy for the operator, and the option that chose the port.
 fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
     let context = match (&error, selector.guid) {
         (UmadError::NoAdapter | UmadError::Library(_), _) => {
@@ -302,8 +302,8 @@ fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
     }
 }
 
-/// Reports a finding when the trace ends early. The trace does not resume, because a partial record
-/// would be in its middle.
+/// Reports a finding when the trace ends early. The trace does not resume, because no reader could
+/// go on past a partly written record.
 fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
@@ -315,8 +315,8 @@ fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     });
 }
 
-/// Seed of the simulation's faults. The daemon runs in real time, so no seed would make a run
-/// repeatable.
+/// Seed of the simulation's faults. Any fixed seed will do: the daemon runs in real time, so no
+/// seed makes a run repeatable.
 pub(super) const SEED: u64 = 1;
 
 /// Simulated fabric that runs.
@@ -325,8 +325,8 @@ pub(super) struct Simulated {
     pub(super) netlist: Netlist,
 }
 
-/// Port of the subnet manager in a simulated fabric: that of the first host with a cable, else of
-/// the first switch.
+/// Port of the subnet manager in a simulated fabric: a port of the first host with a cable,
+/// otherwise of the first switch.
 pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist
@@ -343,10 +343,10 @@ pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     })
 }
 
-/// Number of GUIDs of a simulated fabric that an error names; it counts the others.
+/// Largest number of GUIDs of a simulated fabric that an error names; the error counts the others.
 const NAMED_GUIDS: usize = 8;
 
-/// Port with that GUID in a simulated fabric.
+/// Port of a simulated fabric with the GUID `guid`.
 fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     if let Some((node, port)) = netlist.by_port_guid(guid) {

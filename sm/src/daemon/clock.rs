@@ -1,10 +1,10 @@
-//! Reads the time, as the only place in the daemon.
+//! Reads the time for all other parts of the daemon.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rsm_mad::Time;
 
-/// Clock that counts from the start of the daemon, with the start in Unix time.
+/// Clock that counts from the start of the daemon, and knows the start in Unix time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
@@ -20,7 +20,8 @@ impl Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         Clock {
             origin: Instant::now(),
-            // A clock before 1970 is not set; Unix times then count from the start of the daemon.
+            // A system clock before 1970 is not set; Unix times then count from the start of the
+            // daemon.
             unix_ms: unix.map_or(0, |since| since.as_millis() as u64),
         }
     }
@@ -34,7 +35,7 @@ impl Clock {
         Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Converts a time to the instant that tokio's timers take.
+    /// Converts a time to the instant that tokio's timers expect.
     pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
         at.map(|at| {
             tokio::time::Instant::from_std(self.origin + Duration::from_nanos(at.as_nanos()))

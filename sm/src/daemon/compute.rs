@@ -1,19 +1,19 @@
-//! Sets priorities of threads: low for those that compute routes and proofs, high for that of the
-//! SA.
+//! Sets priorities of threads: low for the threads that compute routes and proofs, high for the
+//! thread of the SA.
 //!
-//! A plan of a large subnet keeps every processor busy for a while. The threads that receive,
-//! answer hosts or drive the sweep need microseconds, and must get a processor at once.
+//! The plan of a large subnet occupies every processor for a while. The threads that receive,
+//! answer hosts or drive the sweep need only microseconds, but without delay.
 
 use rayon::ThreadPoolBuilder;
 
-/// Nice value of computing threads, of 19 at most. At 5, a thread gets a third of the processor
-/// share of a thread at 0, so that a plan still ends under a flood of SA requests.
+/// Nice value of computing threads, of 19 at most. A thread at 5 gets a third of the processor time
+/// that a thread at 0 gets, so a plan still ends under a flood of SA requests.
 const NICE: i32 = 5;
 
-/// Lowers the priority of all parallel computation in the process. Call it before the first
+/// Lowers the priority of all parallel computation in the process. Must be called before the first
 /// computation.
 pub(super) fn give_way() {
-    // A process that runs more than one daemon has the thread pool already.
+    // In a process with more than one daemon, the thread pool exists already.
     if let Err(error) = threads().build_global() {
         tracing::debug!(%error, "the threads that compute are kept as they are");
     }
@@ -25,7 +25,7 @@ fn threads() -> ThreadPoolBuilder {
         .start_handler(|_| step_back())
 }
 
-/// Runs `work` on one of the computing threads, and waits for it.
+/// Runs `work` on one of the computing threads, and waits for its end.
 ///
 /// # Panics
 /// `work` panics.
@@ -35,22 +35,22 @@ pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
 
 /// Lowers the priority of the calling thread.
 pub(super) fn step_back() {
-    // On Linux the call concerns the thread, elsewhere the process.
+    // On Linux the call concerns the calling thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::setpriority_process(None, NICE) {
         tracing::debug!(%error, "a thread that computes does not give way");
     }
 }
 
-/// Steps of the nice value by which the SA's thread is ahead of the others. With 2, a processor
-/// that it shares with the core under a flood of requests still gives the core two fifths.
+/// Difference between the nice values of the SA's thread and of the other threads. At 2, the core
+/// still gets two fifths of a processor that it shares with the SA under a flood of requests.
 const AHEAD: i32 = 2;
 
-/// Raises the priority of the calling thread above that of the core: an answer to a host takes
-/// microseconds, and a turn of the core after a change of the fabric takes milliseconds. That needs
-/// CAP_SYS_NICE.
+/// Raises the priority of the calling thread above the core's: an answer to a host takes
+/// microseconds, and a turn of the core after a change of the fabric takes milliseconds. The higher
+/// priority requires CAP_SYS_NICE.
 pub(super) fn step_ahead() {
-    // On Linux the call concerns the thread, elsewhere the process.
+    // On Linux the call concerns the calling thread, elsewhere the process.
     #[cfg(target_os = "linux")]
     {
         let ahead = rustix::process::getpriority_process(None)
@@ -88,7 +88,7 @@ mod tests {
             step_ahead();
             nice()
         });
-        // Without CAP_SYS_NICE the priority stays as it is.
+        // Without CAP_SYS_NICE the priority stays unchanged.
         assert!([own, own - AHEAD].contains(&ahead.join().unwrap()));
         assert_eq!(nice(), own);
     }

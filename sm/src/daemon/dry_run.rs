@@ -1,7 +1,7 @@
 //! `rsm --dry-run`: reads a subnet, plans for it, and reports the Sets that rsm would send.
 //!
-//! Sends only Gets: sets no IsSM bit, answers neither SMInfo nor traps, runs no SA and writes no
-//! store. So it can run beside a master, which notices no more than a few Gets.
+//! A dry run sends only Gets: it sets no IsSM bit, answers neither SMInfo nor traps, runs no SA and
+//! writes no store. It can run beside a master, which only receives a few Gets.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,8 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
         performance: None,
     };
     let trace = options.trace.as_deref();
-    // The trace is the only part of the daemon in a dry run; the log shows its findings.
+    // The trace is the only part of the daemon in a dry run that reports findings; the log shows
+    // them.
     let findings = DaemonFindings::new();
     let now = move || clock.now();
     let (mut line, _simulated) = attachment::open(
@@ -104,7 +105,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
     Ok(report)
 }
 
-/// Sends a Get. The core of a dry run sends nothing else, so any other method is an error.
+/// Sends a Get. Any other method is an error, because the core of a dry run sends only Gets.
 fn ask(
     line: &mut Line,
     datagram: &Datagram,
@@ -127,7 +128,7 @@ fn ask(
     Ok(())
 }
 
-/// Report, once the core has planned; `None` before.
+/// Report of the core; `None` until the core has planned.
 fn finished(
     core: &Core,
     sets: Option<Vec<Foreseen>>,

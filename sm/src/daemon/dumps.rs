@@ -11,10 +11,9 @@ use tokio::sync::watch;
 use super::findings::{DaemonFindings, Part};
 use super::state_dir::{self, CHECK_EVERY};
 
-/// Writes snapshots to files, on a thread of its own. Of several snapshots that wait, it writes
-/// only the last.
+/// Writes snapshots to files on its own thread. If several snapshots wait, it writes only the last.
 ///
-/// Repeats a failed dump every [`CHECK_EVERY`], and reports a finding in the meantime.
+/// Repeats a failed dump every [`CHECK_EVERY`], and reports a finding until a dump succeeds.
 pub(super) struct Dumper {
     running: Option<Running>,
 }
@@ -50,7 +49,7 @@ impl Dumper {
         })
     }
 
-    /// Writes `snapshot` soon.
+    /// Schedules a dump of `snapshot`.
     pub(super) fn dump(&self, snapshot: Arc<Snapshot>) {
         if let Some(running) = &self.running {
             running.latest.send_replace(Some(snapshot));
@@ -72,7 +71,7 @@ impl Dumper {
 struct Folder {
     dir: PathBuf,
     findings: DaemonFindings,
-    /// Snapshot whose dump failed; `None` after a dump that succeeded.
+    /// Snapshot of a failed dump, to be written again; `None` after a successful dump.
     owed: Option<Arc<Snapshot>>,
 }
 
@@ -112,8 +111,8 @@ impl Folder {
         }
     }
 
-    /// Checks whether the next dump could be written. Does not write one, because the present files
-    /// still show the subnet as it is.
+    /// Checks whether the next dump could be written. Writes no dump, because the present files
+    /// still show the current subnet.
     fn check(&self) {
         match state_dir::check(&self.dir) {
             Ok(()) => self.findings.clear(Part::Dumps),

@@ -4,8 +4,8 @@ use rsm_mad::transport::{LocalPort, Sink};
 
 use super::FabricSpec;
 
-/// Delivers the events of the local port to `sink` as long as the returned value lives. `None`
-/// without the feature, on a simulated fabric, and where the events cannot be watched.
+/// Delivers the events of the local port to `sink` while the returned value lives. Returns `None`
+/// without the feature, on a simulated fabric, and if the events cannot be watched.
 #[cfg(feature = "verbs")]
 pub(super) fn watch(
     fabric: &FabricSpec,
@@ -19,7 +19,7 @@ pub(super) fn watch(
     match verbs::watch(&port.ca, port.port, sink) {
         Ok(watch) => Some(watch),
         Err(error) => {
-            // umad reads the port's state once a second, so a missed event shows soon.
+            // umad reads the port's state once a second, so a missed event is soon noticed.
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 "the adapter's events are not heard at once"

@@ -1,5 +1,5 @@
-//! `rsm sim serve`: runs simulated hardware without a manager, for programs that start with the
-//! shim.
+//! `rsm sim serve`: runs simulated hardware without a subnet manager, for programs that start with
+//! the preloaded library.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,13 +31,13 @@ pub struct FabricServer {
     pub fabric: String,
     /// Treatment of lines of the file that cannot be read.
     pub strictness: Strictness,
-    /// Socket that the shim connects to.
+    /// Socket to which the preloaded library connects.
     pub socket: PathBuf,
-    /// Address of the gRPC Simulation service; `None` to serve none.
+    /// Address of the gRPC Simulation service; `None` disables the service.
     pub listen: Option<SocketAddr>,
 }
 
-/// Simulates a fabric for other programs until a signal stops it. Calls `ready` with a line for the
+/// Simulates a fabric for other programs until a signal stops it. Passes to `ready` a line for the
 /// terminal as soon as programs can start.
 ///
 /// # Errors
@@ -89,8 +89,8 @@ pub async fn serve_fabric(
     Ok(())
 }
 
-/// Serves the Simulation API. Returns its address, and a sender whose drop stops it. Without a
-/// manager the other services show an unswept subnet.
+/// Serves the Simulation API. Returns its address, and a sender that stops the API when dropped.
+/// Without a subnet manager, the other services show an unswept subnet.
 async fn serve_api(
     address: Option<SocketAddr>,
     simulator: Simulator,
@@ -129,7 +129,7 @@ async fn serve_api(
     let (stop, stopped) = oneshot::channel::<()>();
     tokio::spawn(async move {
         let until = async move {
-            // An error means that the sender was dropped, which stops the server as well.
+            // An error means that the sender was dropped, which also stops the server.
             let _ = stopped.await;
         };
         if let Err(error) = api.run(backend, until).await {

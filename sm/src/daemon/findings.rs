@@ -1,7 +1,7 @@
 //! Collects findings of the daemon's own parts: the store, the state folder, the dumps, the trace.
 //!
-//! A part reports on its own thread, and withdraws its report when it works again. The shell passes
-//! the reports to the core, which publishes them among its own findings.
+//! A part reports on its own thread, and withdraws its report when the part works again. The shell
+//! passes the reports to the core, which publishes them among its own findings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use tokio::sync::watch;
 
-/// Part of the daemon that can fail by itself while rsm manages the subnet.
+/// Part of the daemon that can fail alone while rsm manages the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Part {
     /// Commits to the store.
@@ -21,15 +21,17 @@ pub(super) enum Part {
     Journal,
     /// State folder.
     StateDir,
-    /// The history.
+    /// History.
     History,
-    /// The past of the counters.
+    /// Recorded counters of the past.
     Past,
+    /// Errors before correction that grow.
+    ErrorCorrection,
     /// Files in OpenSM's formats.
     Dumps,
     /// Trace of all datagrams.
     Trace,
-    /// Reading the configuration again.
+    /// New reading of the configuration.
     Configuration,
     /// Socket of `rsmctl`.
     Socket,
@@ -57,6 +59,7 @@ impl Part {
             Part::StateDir => "the state folder",
             Part::History => "the history",
             Part::Past => "the past of the counters",
+            Part::ErrorCorrection => "error correction of every link",
             Part::Dumps => "writing dumps",
             Part::Trace => "the trace",
             Part::Configuration => "the configuration",
@@ -71,7 +74,7 @@ impl Part {
     }
 }
 
-/// Reports of the daemon's parts. Clones share them.
+/// Reports of the daemon's parts. Clones share the reports.
 #[derive(Clone)]
 pub(super) struct DaemonFindings {
     reports: Arc<Mutex<BTreeMap<Part, Vec<Finding>>>>,
@@ -87,7 +90,7 @@ impl DaemonFindings {
         }
     }
 
-    /// Replaces what `part` reported before; an empty list means that the part works. Logs each
+    /// Replaces the earlier report of `part`; an empty list means that the part works. Logs each
     /// change.
     pub(super) fn report(&self, part: Part, findings: Vec<Finding>) {
         let mut reports = self.reports.lock();
@@ -113,8 +116,8 @@ impl DaemonFindings {
 
     /// Reports that `part` cannot read or write its files, as a warning about the whole subnet.
     ///
-    /// `text` says what is wrong and where, what it means, and what to do. The text should stay the
-    /// same as long as the cause does: each change is logged and published.
+    /// `text` states the fault, its place, its consequence and the remedy. As long as the cause
+    /// persists, callers should pass the same text, because each change is logged and published.
     pub(super) fn fail(&self, part: Part, text: String) {
         let (kind, severity) = (FindingKind::Storage, Severity::Warning);
         let finding = Finding::new(kind, Subject::Subnet, severity, text);
@@ -126,7 +129,7 @@ impl DaemonFindings {
         self.report(part, Vec::new());
     }
 
-    /// Receiver that wakes at later changes of the reports.
+    /// Receiver that each later change of the reports wakes.
     pub(super) fn subscribe(&self) -> watch::Receiver<()> {
         self.changed.subscribe()
     }

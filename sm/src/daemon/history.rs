@@ -1,4 +1,4 @@
-//! Writes the history on a thread of its own, and answers questions from it.
+//! Writes the history on its own thread, and answers queries from it.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
-use rsm_api::{BoxFuture, HistoryError, v1};
+use rsm_api::{BoxFuture, Differences, HistoryError, v1};
 use rsm_config::Config;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
@@ -23,21 +23,21 @@ use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
 use super::persistence::{HistorySink, is_shared};
 
-/// Time for which events gather before they are written and flushed together. A crash of the
-/// machine loses at most as much.
+/// Time for which events are collected before they are written and flushed together: the longest
+/// span of events that a crash of the machine loses.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// Time for which events gather for other managers, because the row that takes them is written anew
-/// each time.
+/// Time for which events are collected for other managers, because each write replaces the whole
+/// last row.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// Pause before a failed write is repeated; events wait in the queue in the meantime.
+/// Pause before a failed write is repeated; events wait in the queue until then.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Time for which an answer waits for events on their way to the disk.
+/// Longest time that an answer waits for events on their way to the disk.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Number of answers that are computed at the same time: each reads segments of some megabytes.
+/// Number of answers that are computed at the same time; each reads segments of some megabytes.
 const READERS: usize = 2;
 
 /// History, and the thread that writes it.
@@ -48,9 +48,9 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Opens the history in `state_dir`; `share` takes events for the managers that share the
-    /// store. If it cannot be opened, a finding says why, events wait in memory, and the thread
-    /// opens it as soon as it can.
+    /// Opens the history in `state_dir`; `share` passes events to the managers that share the
+    /// store. If the history cannot be opened, a finding states the reason, events wait in memory,
+    /// and the thread opens the history as soon as it can.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -119,7 +119,7 @@ impl History {
         })
     }
 
-    /// Writes what waits, and ends the thread.
+    /// Writes the waiting events, and ends the thread.
     pub(super) fn finish(self) {
         self.recorder.close();
         if self.thread.join().is_err() {
@@ -128,7 +128,7 @@ impl History {
     }
 }
 
-/// Place of the history.
+/// Location of the history.
 struct Folder {
     state_dir: PathBuf,
     disk: Disk,
@@ -140,7 +140,7 @@ impl Folder {
         Archive::open(&self.state_dir, self.disk.clone(), self.bounds)
     }
 
-    /// Tries to open the history until that succeeds; `None` if the recorder is closed before.
+    /// Tries to open the history until it succeeds; `None` if the recorder is closed before.
     fn wait(&self, recorder: &Recorder, findings: &DaemonFindings) -> Option<Archive> {
         loop {
             let is_closed = recorder.pause(AGAIN);
@@ -179,11 +179,11 @@ struct Writer {
     recorder: Recorder,
     clock: Clock,
     findings: DaemonFindings,
-    /// Fabric that was recorded last.
+    /// Fabric that was last recorded.
     last: Option<Arc<Fabric>>,
     share: Option<HistorySink>,
-    /// Events for other managers that `share` has not got yet; beside it the time when it last got
-    /// some.
+    /// Events for other managers that `share` has not received yet; `shared_at` is the time when it
+    /// last received some.
     unshared: Vec<Arc<v1::Event>>,
     shared_at: Option<Time>,
 }
@@ -224,7 +224,7 @@ impl Writer {
         self.share();
     }
 
-    /// Passes events to other managers, at most once every [`SHARE`].
+    /// Passes events to other managers, at most once in [`SHARE`].
     fn share_at_times(&mut self) {
         let now = self.clock.now();
         if self.shared_at.is_none_or(|at| now.since(at) >= SHARE) {
@@ -274,7 +274,7 @@ impl Writer {
         }
     }
 
-    /// Writes until that succeeds. Returns false if the queue was closed before.
+    /// Repeats the write until it succeeds. Returns false if the queue was closed before.
     fn write(&mut self) -> bool {
         loop {
             match self.archive.write(self.now_unix_ms()) {
@@ -292,7 +292,7 @@ impl Writer {
     }
 }
 
-/// Answers questions from the history.
+/// Answers queries from the history.
 pub(super) struct HistoryReader {
     recorder: Recorder,
     /// Segments; empty until the history is open.
@@ -339,22 +339,25 @@ impl rsm_api::History for HistoryReader {
         }))
     }
 
-    fn differences(
-        &self,
-        at_unix_ms: u64,
-    ) -> BoxFuture<'_, Result<Vec<v1::Difference>, HistoryError>> {
+    fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>> {
         Box::pin(self.on_thread(move |segments| {
             let unread = |error: StoreError| HistoryError::Unreadable {
                 reason: format!("{error}: {}", cause(&error)),
             };
-            let then = segments.state_at(at_unix_ms).map_err(unread)?;
-            let Some(then) = then else {
+            let then = match segments.state_at(at_unix_ms).map_err(unread)? {
+                Some(then) => Some((at_unix_ms, then)),
+                None => segments.first_state().map_err(unread)?,
+            };
+            let Some((from_unix_ms, then)) = then else {
                 return Err(HistoryError::TooEarly {
                     began_unix_ms: segments.began_unix_ms(),
                 });
             };
             let now = segments.state_at(u64::MAX).map_err(unread)?;
-            Ok(then.differences(&now.unwrap_or_default()))
+            Ok(Differences {
+                list: then.differences(&now.unwrap_or_default()),
+                from_unix_ms,
+            })
         }))
     }
 }

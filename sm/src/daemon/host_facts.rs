@@ -1,4 +1,4 @@
-//! Facts about this host for the report.
+//! Supplies facts about this host for the report.
 #![allow(unsafe_code)] // adjtimex(2) is a C function.
 
 use std::path::PathBuf;
@@ -8,11 +8,11 @@ use rsm_view::publish::{HostFact, HostFacts};
 
 use super::access::Access;
 
-/// The facts of the report about the host that rsm runs on.
+/// Facts in the report about the host that runs rsm.
 pub(super) struct ThisHost {
-    /// The folder of the store; `None` where nothing is kept.
+    /// Folder of the store; `None` if no state is kept.
     state_dir: Option<PathBuf>,
-    /// Whether the store is one that several managers share.
+    /// Whether several managers share the store.
     shares_store: bool,
     access: Access,
 }
@@ -73,11 +73,11 @@ impl HostFacts for ThisHost {
     }
 }
 
-/// Whether the kernel's clock follows a time service; `None` where the kernel does not say.
+/// Whether a time service adjusts the kernel's clock; `None` if the kernel does not tell.
 fn is_synchronised() -> Option<bool> {
-    // SAFETY: all of its fields are numbers, for which zero is a value.
+    // SAFETY: all fields are numbers, and zero is a valid number.
     let mut state: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: with `modes` 0 the kernel only writes into `state`, which lives past the call.
+    // SAFETY: with `modes` 0 the kernel only writes into `state`, which outlives the call.
     match unsafe { libc::adjtimex(&raw mut state) } {
         -1 => None,
         result => Some(result != libc::TIME_ERROR),

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use rsm_api::Backend;
 use rsm_config::{Config, MKeyMode};
-use rsm_web::{HttpServer, SmConf, UfmSettings};
+use rsm_web::{HttpServer, SignOn, SmConf, UfmSettings};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -15,7 +15,7 @@ pub(super) struct ServingHttp {
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` over HTTP, if the configuration says so.
+/// Serves `backend` over HTTP, if the configuration enables it.
 pub(super) async fn serve(
     config: &Config,
     access: &Access,
@@ -42,6 +42,12 @@ pub(super) async fn serve(
             conf: conf(config),
         });
     }
+    if !http.proxies.is_empty() {
+        server = server.with_sign_on(SignOn {
+            gate: access.gate(),
+            proxies: http.proxies.clone(),
+        });
+    }
     tracing::info!(
         "serving the web page and metrics at {scheme}://{}",
         server.address()
@@ -49,13 +55,13 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel::<()>();
     let backend = backend.clone();
     let task = tokio::spawn(server.run(backend, async move {
-        // An error means that the sender was dropped, which stops the server as well.
+        // An error means that the sender was dropped, which also stops the server.
         let _ = stopped.await;
     }));
     Ok(Some(ServingHttp { stop, task }))
 }
 
-/// Part of the configuration that clients of the REST interface look at.
+/// Part of the configuration that clients of the REST interface read.
 fn conf(config: &Config) -> SmConf {
     let sm = &config.sm;
     let per_port = sm.m_keys == MKeyMode::PerPort;
@@ -68,8 +74,7 @@ fn conf(config: &Config) -> SmConf {
     }
 }
 
-/// Names of this machine; empty where the system does not tell any, and then clients use the
-/// address.
+/// Names of this machine; empty if the system states none: clients then use the address.
 pub(super) fn names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned());

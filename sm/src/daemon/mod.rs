@@ -1,9 +1,9 @@
 //! Connects the core to the outside: transport, clock, signals and gRPC.
 //!
-//! One task owns the core, the shell. All events reach it as [`Event`]s through one bounded
+//! A single task, the shell, owns the core. All events reach it as [`Event`]s through one bounded
 //! channel, and it carries out the core's effects: it sends datagrams at once, computes plans on a
-//! blocking thread, and passes snapshots to the readers, to [the SA](sa) and to the collector of
-//! performance counters, and stored state to the thread of the store.
+//! blocking thread, passes snapshots to the readers, to [the SA](sa) and to the collector of
+//! performance counters, and passes stored state to the thread of the store.
 
 mod access;
 mod arrivals;
@@ -20,6 +20,7 @@ mod gpu_hosts;
 mod history;
 mod host_facts;
 mod http;
+mod isolation;
 mod notify;
 mod past;
 mod pause;
@@ -41,7 +42,7 @@ use std::time::Duration;
 
 use rsm_api::Subnet as _;
 use rsm_config::m_keys::KeyHolder;
-use rsm_config::{Config, Partitions};
+use rsm_config::{Config, HostileHosts, Partitions};
 use rsm_core::{Core, Effect, EpochEvent, Event};
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
@@ -65,6 +66,7 @@ use self::findings::{DaemonFindings, Part};
 use self::gpu_hosts::GpuHosts;
 use self::history::History;
 use self::host_facts::ThisHost;
+use self::isolation::Isolation;
 use self::notify::Notify;
 use self::past::Past;
 use self::pause::PauseWatch;
@@ -78,17 +80,17 @@ use self::signals::Signals;
 use self::state_dir::StateDir;
 
 /// Number of events that can wait for the core: more than can be in flight (the window is 96 at
-/// most), so that the receive thread never waits while the core sends. Takes 1.3 MB.
+/// most), so that the receive thread never waits while the core sends. The channel takes 1.3 MB.
 const INBOX: usize = 4096;
 
-/// Number of events that the core handles before the shell carries out effects: bounds how long an
-/// answer waits to be sent.
+/// Number of events that the core handles before the shell carries out effects. Bounds the time
+/// that an answer waits to be sent.
 const EVENTS_AT_ONCE: usize = 128;
 
-/// Number of repairs without success after which `--once` reports the subnet as it is.
+/// Number of unsuccessful repairs after which `--once` reports the subnet in its present state.
 const ONCE_REPAIRS: u32 = 3;
 
-/// Time between two attempts to reopen a port that vanished.
+/// Time between two attempts to reopen a vanished port.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Options of the daemon's command line.
@@ -99,22 +101,21 @@ pub struct DaemonOptions {
     pub store_fabric: StoreFabric,
     /// Settings of the configuration file, with the command line applied.
     pub config: Config,
-    /// File that `config` came from, which SIGHUP reads again; `None` for the defaults.
+    /// File from which `config` was read, and which SIGHUP reads again; `None` for the defaults.
     pub config_file: Option<PathBuf>,
-    /// Changes that the command line makes to the file's settings; applied again after each
-    /// reading.
+    /// Applies the command line to the file's settings, again after each reading.
     pub overrides: Overrides,
     /// Folder of the socket for `rsmctl`; `None` for a default one.
     pub socket_dir: Option<PathBuf>,
-    /// Keeps nothing on disk.
+    /// Whether the daemon keeps nothing on disk.
     pub stateless: bool,
-    /// Brings the subnet up, reports, and ends.
+    /// Whether the daemon ends after it has brought the subnet up and reported.
     pub once: bool,
     /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Accepts routes that can deadlock.
+    /// Whether routes that can deadlock are accepted.
     pub accept_credit_loops: bool,
-    /// Shows progress on the terminal.
+    /// Whether the terminal shows progress.
     pub progress: bool,
 }
 
@@ -122,7 +123,7 @@ pub struct DaemonOptions {
 pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 
 /// Runs the subnet manager until a signal stops it, or with `once` until the subnet is up. Returns
-/// the last state; `None` if the core never published one.
+/// the last published state; `None` if the core published none.
 ///
 /// # Errors
 /// The port, the state directory or a socket cannot be used, or a part failed for good.
@@ -138,23 +139,21 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         inbox,
         options,
     };
-    let options = &setup.options;
-    // The first answer of the shared store may take seconds; nothing is running yet that would wait
-    // for it.
+    // The first answer of the shared store may take seconds; no part waits for it yet.
     let (keeper, mut kept, shared_view) = setup.open_store()?;
     let shares_store = shared_view.is_some();
-    core_config.shares_store = shares_store;
-    // With `once` no SA stays for hosts to register with.
-    kept.core.reregister &= !options.once;
+    core_config.mastership.shares_store = shares_store;
+    // With `once` the SA ends, so hosts need not register with it.
+    kept.core.reregister &= !setup.options.once;
     let mut attached = setup.attach(sa_config, kept.sa, &keeper)?;
     let local = attached.line.transport().local_port();
-    let _events = events::watch(&options.fabric, &local, sink(setup.inbox.clone()));
+    let _events = events::watch(&setup.options.fabric, &local, sink(setup.inbox.clone()));
     let records = setup.open_records(keeper.history_sink(), &attached)?;
     let history = records.history.as_ref();
     let view = setup.view(&attached, history, shared_view, &records.notify);
     let controller = Arc::new(Controller::new(setup.inbox.clone(), view.clone()));
     let access = setup.access()?;
-    let (gpu_hosts, servers) = if options.once {
+    let (gpu_hosts, servers) = if setup.options.once {
         (None, None)
     } else {
         let gpu_hosts = setup.gpu_hosts(&view, &keeper, kept.gpus)?;
@@ -166,9 +165,8 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         let servers = setup.serve(&access, backend).await?;
         (Some(gpu_hosts), Some(servers))
     };
-    let recorder = history.map(History::recorder);
-    keeper.attach(gpu_hosts.as_ref(), recorder.as_ref());
-    let checksums = core_config.checksums.clone();
+    keeper.attach(gpu_hosts.as_ref(), history.map(History::recorder).as_ref());
+    let checksums = core_config.mastership.checksums.clone();
     let partitions = core_config.policy.partitions.clone();
     let mut core = Core::new(core_config, kept.core);
     core.attach(key_holder(&attached.line.transport().local_port()));
@@ -185,18 +183,21 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         keeper,
         gpu_hosts,
         records,
-        dumper: Dumper::start(options.config.dump.dir.clone(), setup.findings.clone())?,
+        dumper: Dumper::start(
+            setup.options.config.dump.dir.clone(),
+            setup.findings.clone(),
+        )?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
-        progress: options.progress.then(progress::ProgressDisplay::new),
-        config_read: options.config.clone(),
+        progress: setup.options.progress.then(progress::ProgressDisplay::new),
+        config_read: setup.options.config.clone(),
         inbox: setup.inbox,
         findings: setup.findings,
         options: setup.options,
         pauses: PauseWatch::start(shares_store),
+        isolation: Isolation::new(),
         last: None,
         reopen_at: None,
-        shares_store,
         checksums,
     };
     let result = shell.run(events).await;
@@ -207,7 +208,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     result
 }
 
-/// Port that the transport is attached to, as the holder of an M_Key.
+/// This manager's port as the holder of an M_Key.
 fn key_holder(local: &LocalPort) -> KeyHolder {
     KeyHolder {
         port: PortKey::new(local.node_guid, local.port),
@@ -216,14 +217,14 @@ fn key_holder(local: &LocalPort) -> KeyHolder {
     }
 }
 
-/// Tells whether the port has no link. Port 0 of a switch has none to lose.
+/// Tells whether the port has no link. Port 0 of a switch has no link to lose.
 fn is_down(local: &LocalPort) -> bool {
     local.port != PortNum::ZERO && local.state == PortState::Down
 }
 
 /// Delivers the datagrams of a transport to the core.
 fn sink(inbox: mpsc::Sender<Event>) -> Sink {
-    // A closed channel means that the daemon is ending, and datagrams no longer matter.
+    // A closed channel means that the daemon is ending, so the datagram no longer matters.
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
@@ -256,7 +257,8 @@ fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
 
 /// Delivers new GPU inventories to the core.
 fn gpu_sink(inbox: mpsc::Sender<Event>) -> gpu_hosts::Tell {
-    // Inventories come on threads that may wait. A closed channel means that the daemon is ending.
+    // Inventories arrive on threads that may wait. A closed channel means that the daemon is
+    // ending.
     Box::new(move |gpus| drop(inbox.blocking_send(Event::GpuHosts(gpus))))
 }
 
@@ -289,13 +291,12 @@ struct Shell {
     service_manager: ServiceManager,
     progress: Option<progress::ProgressDisplay>,
     options: DaemonOptions,
-    /// Configuration as it was last read without errors.
+    /// Configuration that was last read without errors.
     config_read: Config,
     pauses: PauseWatch,
+    isolation: Isolation,
     last: Option<Arc<Snapshot>>,
     reopen_at: Option<tokio::time::Instant>,
-    /// Whether several managers shared the store when the daemon started.
-    shares_store: bool,
     /// Checksums of the settings in force, for managers that share the store.
     checksums: String,
 }
@@ -323,6 +324,7 @@ impl Shell {
             if let Some(progress) = &mut self.progress {
                 progress.show(&self.core);
             }
+            self.isolate_hostile();
             if self.options.once && self.is_finished() {
                 break;
             }
@@ -355,7 +357,7 @@ impl Shell {
                     signals::Signal::Stop => break,
                     signals::Signal::Reload => self.reload(),
                 },
-                // The next turn handles the deadlines, or lets them wait.
+                // The next turn handles the deadlines or postpones them.
                 () = sleep_until(wake) => {}
                 () = sleep_until(self.reopen_at) => self.reopen(),
                 Some(what) = failure.recv() => anyhow::bail!(what),
@@ -371,13 +373,13 @@ impl Shell {
         Ok(self.finish())
     }
 
-    /// Stops all parts, each after those that it serves. Returns the last state; `None` if the core
-    /// never published one.
+    /// Stops all parts, each after the parts that it serves. Returns the last published state;
+    /// `None` if the core published none.
     fn finish(mut self) -> Option<Arc<Snapshot>> {
         self.service_manager.stopping();
         self.controller.stop();
         self.counters.stop();
-        // The past takes the last readings.
+        // The recorded past receives the last readings.
         if let Some(past) = self.records.past {
             past.finish();
         }
@@ -400,8 +402,8 @@ impl Shell {
         self.last.map(|_| Arc::new(end))
     }
 
-    /// Handles deadlines that are due, after all datagrams that have arrived. `has_waiting` says
-    /// that events wait in the channel. Returns the time to look again; `None` if it handled some.
+    /// Handles due deadlines, after all arrived datagrams. `has_waiting` tells whether events wait
+    /// in the channel. Returns the next time to check; `None` if deadlines were handled.
     fn heed_deadlines(
         &mut self,
         arrivals: &mut ArrivalsFirst,
@@ -467,7 +469,7 @@ impl Shell {
                 }
                 Effect::Prepare(job) => self.start_plan(job, Event::Prepared, failed.clone()),
                 Effect::Serve(forthcoming) => self.sa_handle.serve(forthcoming),
-                // Only a dry run makes this effect.
+                // Only a dry run causes this effect.
                 Effect::Foreseen(_) => {}
                 Effect::Publish(snapshot) => {
                     log_role(self.last.as_deref(), &snapshot);
@@ -508,6 +510,18 @@ impl Shell {
         }
     }
 
+    /// Isolates hosts that act against the subnet, where the operator wants it.
+    fn isolate_hostile(&mut self) {
+        let now = self.clock.now();
+        let wanted = self.config_read.health.hostile_hosts == HostileHosts::Isolate
+            && matches!(self.core.role(), Role::Master);
+        if wanted && self.isolation.is_due(now) {
+            let hostile = self.core.hostile_ports(now);
+            self.isolation
+                .look(&hostile, &self.controller, &self.view, now);
+        }
+    }
+
     /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
     /// before the core takes, answers or sends anything else. Returns whether there was a pause.
     fn doubt_mastership(&mut self) -> bool {
@@ -530,7 +544,8 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    /// Computes a plan on a blocking thread; the core gets the event that `planned` makes of it.
+    /// Computes a plan on a blocking thread; `planned` turns the outcome into the event for the
+    /// core.
     fn start_plan(
         &self,
         job: Box<rsm_plan::PlanJob>,
@@ -546,7 +561,7 @@ impl Shell {
                     // A closed channel means that the daemon is ending.
                     drop(inbox.send(planned(outcome)).await);
                 }
-                // After a plan panicked, only a new process is safe: it reads the hardware anew.
+                // If planning panics, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
                         .send(format!("computing a plan failed: {error}"))
@@ -576,7 +591,7 @@ impl Shell {
     }
 }
 
-/// Waits until `when`; for ever if it is `None`.
+/// Waits until `when`; `None` waits for ever.
 async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
@@ -584,7 +599,7 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     }
 }
 
-/// Logs why rebalancing leaves the routes as they are.
+/// Logs the reason for which rebalancing keeps the routes.
 fn log_unmoved(outcome: &rsm_plan::Outcome) {
     if let rsm_plan::Outcome::Unchanged { why, .. } = outcome {
         tracing::info!("no route is moved off the fullest links: {why}");
@@ -615,7 +630,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 }
 
 fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
-    // The view counted them before this call, when the snapshot was published.
+    // The view has counted the nodes before this call, when the snapshot was published.
     let status = view.status();
     tracing::info!(
         generation = status.generation,

@@ -1,4 +1,4 @@
-//! Sends events to receivers outside the fabric, by section `notify` of the configuration.
+//! Sends events to receivers outside the fabric, as section `notify` of the configuration states.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,16 +18,16 @@ use rsm_view::publish::EventOutlet;
 
 use super::findings::{DaemonFindings, Part};
 
-/// Sender of events to all receivers. Clones share it.
+/// Sender of events to all receivers. Clones share the receivers.
 #[derive(Clone)]
 pub(super) struct Notify {
     notifier: Arc<Notifier>,
 }
 
 impl Notify {
-    /// Starts the threads of the receivers that `config` has. Their queues are in `state_dir`;
-    /// `None` to keep events in memory. `started_unix_ms` is the start of this run, `fabric` as
-    /// `--fabric` names it.
+    /// Starts the threads of the configured receivers. `state_dir` holds their queues; `None` keeps
+    /// events in memory. `started_unix_ms` is the start of this run, and `fabric` is the value of
+    /// `--fabric`.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -59,12 +59,12 @@ impl Notify {
         }
     }
 
-    /// Takes an event of this machine that no snapshot has.
+    /// Sends an event of this machine that no snapshot contains.
     pub(super) fn put(&self, event: Arc<v1::Event>) {
         self.notifier.put(&[event], Standing::Undecided);
     }
 
-    /// Writes what waits to the disk, and ends the threads.
+    /// Writes waiting events to the disk, and ends the threads.
     pub(super) fn stop(&self) {
         self.notifier.stop();
     }
@@ -85,7 +85,7 @@ impl EventOutlet for Notify {
     }
 }
 
-/// Publishes the troubles of all receivers among the findings of the daemon's parts.
+/// Publishes the faults of all receivers among the findings of the daemon's parts.
 fn report(findings: DaemonFindings) -> Report {
     let all: Mutex<BTreeMap<&'static str, Vec<Trouble>>> = Mutex::default();
     Arc::new(move |kind, troubles| {
@@ -102,8 +102,8 @@ fn report(findings: DaemonFindings) -> Report {
     })
 }
 
-/// Settings of the receivers. Reads the files that `config` names; one that cannot be used is a
-/// failure of its receiver alone.
+/// Settings of the receivers. Reads the files that `config` names; an unusable file disables only
+/// its own receiver.
 fn settings(config: &Config) -> Settings {
     let notify = &config.notify;
     let receiver = |target: Target, severity: MinSeverity, kinds: &EventKinds| ReceiverSettings {
@@ -167,7 +167,7 @@ fn syslog_target(address: &SyslogAddress) -> SyslogTarget {
     }
 }
 
-/// Contents of the files of headers and of CAs, or why one of them cannot be used.
+/// Contents of the files of headers and of CAs, or the reason why one of them is unusable.
 fn access(headers: &Option<PathBuf>, ca: &Option<PathBuf>) -> Result<Access, String> {
     let headers = match headers {
         Some(file) => load_headers(file).map_err(|error| error.to_string())?,

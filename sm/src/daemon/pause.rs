@@ -1,12 +1,12 @@
 //! Detects pauses of this process.
 //!
 //! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer), or whose machine is
-//! suspended, does not notice; another subnet manager may take the subnet over in the meantime.
+//! suspended, does not notice the pause; another subnet manager may take over meanwhile.
 //!
-//! A heartbeat, on a thread of its own, distinguishes such a pause from a wait of the event loop
-//! for other threads of the process that compute a large difference. The loop reads the clock
-//! between two datagrams of one turn, so that a process that is stopped in the middle of a push
-//! sends at most the present datagram.
+//! A heartbeat on its own thread distinguishes a pause of the process from a wait of the event loop
+//! for other threads that compute a large difference. The loop reads the clock between two
+//! datagrams of one turn, so that a process that is stopped in the middle of a push sends at most
+//! the current datagram afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,21 +17,21 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time between two turns of an idle event loop.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
-/// Longest time between two looks at the clock that does not count as a pause: a turn and half a
-/// second of delay. A standby declares a master gone after 600 ms at the earliest (three
+/// Longest time between two readings of the clock that does not count as a pause: a turn and half a
+/// second of delay. A standby manager declares the master dead after 600 ms at the earliest (three
 /// transaction time-outs of 200 ms, the defaults of opensm.conf), rsm's own standby after 2.6 s.
 const LONGEST_TURN: Duration = TURN.saturating_add(Duration::from_millis(500));
 
-/// Longest time between two looks that does not count as a pause where managers share a store. A
-/// standby of rsm then takes over after 300 ms at the earliest (three questions, 100 ms apart), and
-/// needs some more for the claim.
+/// Longest time between two readings of the clock that does not count as a pause if managers share
+/// a store. An rsm standby then takes over after 300 ms at the earliest (three requests, 100 ms
+/// apart), plus the time for its claim.
 const LONGEST_OF_PEERS: Duration = TURN.saturating_add(Duration::from_millis(150));
 
 /// Time between two beats of the heartbeat.
 const BEAT: Duration = Duration::from_millis(40);
 
-/// Shows on a thread of its own that the process runs while the event loop waits for other threads:
-/// a difference over a large fabric occupies all processors.
+/// Proves, on its own thread, that the process runs while the event loop waits for other threads:
+/// computing a difference over a large fabric occupies all processors.
 #[derive(Debug, Default)]
 struct Heartbeat {
     /// Time of the last beat, in nanoseconds.
@@ -90,24 +90,25 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Detects pauses from three times since the turn began: the time passed, the processor time of
-/// this thread, and the time for which the heartbeat did not run either.
+/// Detects pauses from three measurements since the turn began: the elapsed time, the processor
+/// time of this thread, and the time without a heartbeat.
 #[derive(Debug)]
 pub(super) struct PauseWatch {
-    /// Time when the turn began, on the clock that runs on while the machine is suspended.
+    /// Time when the turn began, on a clock that continues while the machine is suspended.
     seen: Duration,
     /// Processor time of this thread at `seen`.
     worked: Duration,
-    /// Total time that the thread had waited for a processor, and the time of that reading, which
-    /// lies in or shortly before this turn. `None` where the kernel does not tell.
+    /// Total time for which the thread had waited for a processor, and the time of this reading,
+    /// which lies in this turn or shortly before. The total is `None` if the kernel does not tell.
     waited: (Option<Duration>, Duration),
-    /// Longest time between two looks that does not count as a pause.
+    /// Longest time between two readings of the clock that does not count as a pause.
     longest: Duration,
     heartbeat: Option<Arc<Heartbeat>>,
 }
 
 impl PauseWatch {
-    /// Creates a watch of the calling thread; `has_peers`: the manager shares its store with others.
+    /// Creates a watch of the calling thread. `has_peers` tells whether other managers share the
+    /// store.
     pub(super) fn start(has_peers: bool) -> PauseWatch {
         PauseWatch {
             longest: match has_peers {
@@ -121,6 +122,11 @@ impl PauseWatch {
         }
     }
 
+    /// Whether the manager shared its store with others when the watch was created.
+    pub(super) fn has_peers(&self) -> bool {
+        self.longest == LONGEST_OF_PEERS
+    }
+
     /// Looks for a pause as [`PauseWatch::look`] does, and begins a turn of the loop.
     pub(super) fn turn(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
@@ -129,8 +135,8 @@ impl PauseWatch {
         pause
     }
 
-    /// Time for which this thread did not run since the turn began; `None` if that is no pause.
-    /// Cheap where the turn is short.
+    /// Time for which this thread did not run since the turn began; `None` if this is no pause.
+    /// Cheap for a short turn.
     pub(super) fn look(&mut self) -> Option<Duration> {
         let now = read(ClockId::Boottime);
         let pause = self.pause_until(now);
@@ -141,8 +147,8 @@ impl PauseWatch {
     }
 
     fn begin(&mut self, now: Duration) {
-        // The kernel's figure comes from a file, so it is not read in each of some thousand turns a
-        // second.
+        // The kernel's figure comes from a file, so not every one of the thousands of turns per
+        // second reads it.
         if now.saturating_sub(self.waited.1) > BEAT {
             self.waited = (waited(), now);
         }
@@ -179,7 +185,7 @@ impl Drop for PauseWatch {
     }
 }
 
-/// Total time that this thread has been ready to run and waited for a processor; `None` where the
+/// Total time for which this thread was ready to run but waited for a processor; `None` if the
 /// kernel does not tell.
 fn waited() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
@@ -187,8 +193,8 @@ fn waited() -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-/// Pause in a turn of length `passed`, in which the thread worked for `worked`; `None` unless it is
-/// longer than `longest`.
+/// Pause in a turn that took `passed`, of which the thread worked for `worked`; `None` for at most
+/// `longest`.
 fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
     (idle > longest).then_some(idle)
@@ -216,7 +222,7 @@ mod tests {
         assert!(pause_in(LONGEST_OF_PEERS, ms(300), ms(1)).is_some());
         let mut watch = PauseWatch::start(false);
         assert_eq!(watch.look(), None);
-        // Simulates that the whole process was stopped.
+        // Simulates a stop of the whole process.
         let stop = |watch: &mut PauseWatch| {
             watch.seen = watch.seen.saturating_sub(ms(10_000));
             let heartbeat = watch.heartbeat.as_ref().unwrap();
@@ -233,7 +239,7 @@ mod tests {
     #[test]
     fn a_wait_for_other_threads_of_the_process_is_no_pause() {
         let mut watch = PauseWatch::start(false);
-        // On a loaded machine the heartbeat may have to wait, too.
+        // On a loaded machine the heartbeat may wait as well.
         let other = std::thread::spawn(|| std::thread::sleep(Duration::from_millis(1500)));
         other.join().unwrap();
         let heartbeat = watch.heartbeat.clone().unwrap();
@@ -253,12 +259,12 @@ mod tests {
         let heartbeat = Heartbeat::default();
         heartbeat.beat(second(100));
         heartbeat.begin(second(100));
-        // The loop runs first after the stop.
+        // The loop is the first thread to run after the stop.
         assert_eq!(heartbeat.longest(second(110)), second(10));
         heartbeat.begin(second(110));
         heartbeat.beat(second(110) + ms(1));
         assert_eq!(heartbeat.longest(second(110) + ms(2)), ms(1));
-        // The heartbeat runs first after the stop.
+        // The heartbeat is the first thread to run after the stop.
         heartbeat.beat(second(120));
         assert_eq!(heartbeat.longest(second(120)), second(10) - ms(1));
     }

@@ -4,7 +4,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rsm_core::Core;
 use rsm_state::Activity;
 
-/// Shows the stage under way on standard error.
+/// Shows the current stage on standard error.
 pub(super) struct ProgressDisplay {
     bar: ProgressBar,
 }

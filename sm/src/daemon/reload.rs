@@ -1,5 +1,5 @@
-//! Handles SIGHUP: reads the configuration again, and tells the operator the effect of each changed
-//! key.
+//! Handles SIGHUP: reads the configuration again, and reports to the operator the effect of each
+//! changed key.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Shell {
                 self.view
                     .acted(reload_act(changed + &cut_off, String::new()));
                 self.partitions = core_config.policy.partitions.clone();
-                self.checksums.clone_from(&core_config.checksums);
+                self.checksums.clone_from(&core_config.mastership.checksums);
                 Event::Reload(Box::new(core_config))
             }
             Err(error) => {
@@ -38,11 +38,11 @@ impl Shell {
                 Event::Refused(findings)
             }
         };
-        // Files of access are read again even if the configuration is refused: a renewed
-        // certificate must not wait for a correction.
+        // The files of access control are read again even if the configuration is refused: a
+        // renewed certificate must not wait for a corrected configuration.
         let mut api = self.config_read.api.clone();
         api.insecure_admin = self.options.config.api.insecure_admin;
-        // Whether tokens are used at all is decided at the start.
+        // Only the start decides whether tokens are used at all.
         let mut http = self.config_read.http.clone();
         http.ufm = self.options.config.http.ufm;
         self.access.reload(&api, &http);
@@ -53,7 +53,7 @@ impl Shell {
         self.service_manager.reloaded();
     }
 
-    /// Configuration as it is now, and the core's settings from it.
+    /// Current configuration, and the core's settings from it.
     fn reloaded(&self) -> Result<(Config, CoreConfig), ConfigError> {
         let mut config = match &self.options.config_file {
             Some(file) => {
@@ -65,9 +65,10 @@ impl Shell {
         };
         (self.options.overrides)(&mut config);
         let mut effective = config.clone();
-        // The SA trusts the key from the start, and the election must use the same key.
+        // The SA uses the key of the start, and the election must use the same key.
         effective.sm.sm_key = self.options.config.sm.sm_key;
-        // At a start without a map, nodes keep their descriptions; here the names in force stay.
+        // At a start without a map, nodes keep their descriptions; at a reload, the names in force
+        // stay.
         if let Some(file) = &effective.names.file {
             std::fs::metadata(file).map_err(|source| ConfigError::Read {
                 path: file.clone(),
@@ -77,15 +78,16 @@ impl Shell {
         let accept_credit_loops = self.options.accept_credit_loops;
         let partitions = Some(&*self.partitions);
         let mut core_config = settings::core_config(&effective, accept_credit_loops, partitions)?;
-        core_config.shares_store = self.shares_store;
-        if !self.shares_store && effective.sm.master_priority.is_none() {
-            core_config.master_priority = 0;
+        core_config.mastership.shares_store = self.pauses.has_peers();
+        if !core_config.mastership.shares_store && effective.sm.master_priority.is_none() {
+            core_config.mastership.master_priority = 0;
         }
         Ok((config, core_config))
     }
 
-    /// Warns of ports that the partitions `file` would cut off from others, compared with those in
-    /// force. Returns the warning in a few words; empty if no port is cut off.
+    /// Warns of ports that the partitions `file` would cut off from others, compared with the
+    /// partitions in force. Returns the warning in a few words, or an empty text if no port is cut
+    /// off.
     fn report_cut_off(&self, file: &Arc<Partitions>) -> String {
         let Some(snapshot) = self.last.as_ref().filter(|_| self.partitions != *file) else {
             return String::new();
@@ -100,8 +102,8 @@ impl Shell {
         words
     }
 
-    /// Logs the keys that this reading changed, and reports those that need a restart. Returns
-    /// those that are in effect.
+    /// Logs the keys that this reading changed, and reports the keys that require a restart.
+    /// Returns the keys that are in effect.
     fn report_changes(&mut self, config: Config) -> String {
         let changed = self.config_read.changed_keys(&config);
         let in_effect = names(&changed, Applies::OnReload);
@@ -110,7 +112,8 @@ impl Shell {
         } else {
             tracing::info!("configuration read again; in effect: {in_effect}");
         }
-        // Compares with the start: a key that was changed and changed back needs no restart.
+        // The comparison is with the start: a key that was changed and changed back requires no
+        // restart.
         let since_start = self.options.config.changed_keys(&config);
         let findings = restart_needed(&since_start).into_iter().collect();
         self.findings.report(Part::Configuration, findings);
@@ -122,8 +125,8 @@ impl Shell {
     }
 }
 
-/// Event about a reading of the configuration: the changed keys that are in effect, or why it was
-/// refused. A signal does not tell who sent it.
+/// Event about a reading of the configuration: the changed keys that are in effect, or the reason
+/// of a refusal. A signal does not reveal its sender.
 fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
     v1::OperatorActed {
         action: "reload".to_owned(),
@@ -133,7 +136,7 @@ fn reload_act(detail: String, refusal: String) -> v1::OperatorActed {
     }
 }
 
-/// Finding about changed keys that wait for the next start; `None` without any.
+/// Finding about changed keys that wait for the next start; `None` if no key waits.
 fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
     let keys = names(changed, Applies::AtStart);
     (!keys.is_empty()).then(|| {
@@ -149,7 +152,7 @@ fn restart_needed(changed: &[ChangedKey]) -> Option<Finding> {
     })
 }
 
-/// Names of the changed keys that take effect at that time, separated by commas.
+/// Names of the changed keys that take effect at the time `applies`, separated by commas.
 fn names(changed: &[ChangedKey], applies: Applies) -> String {
     let these = changed.iter().filter(|key| key.applies == applies);
     let names: Vec<String> = these.map(ChangedKey::to_string).collect();

@@ -20,7 +20,7 @@ pub(super) struct Serving {
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` on the Unix socket, and on TCP if the configuration says so.
+/// Serves `backend` on the Unix socket, and on TCP if the configuration enables it.
 pub(super) async fn serve(
     options: &DaemonOptions,
     access: &Access,
@@ -48,7 +48,7 @@ pub(super) async fn serve(
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let until = async move {
-            // An error means that the sender was dropped, which stops the server as well.
+            // An error means that the sender was dropped, which also stops the server.
             let _ = stopped.await;
         };
         if let Err(error) = server.run(backend, until).await {
@@ -62,7 +62,7 @@ pub(super) async fn serve(
 }
 
 impl Serving {
-    /// Stops the server after the requests under way.
+    /// Stops the server after the current requests.
     pub(super) async fn stop(self) {
         drop(self.stop);
         if let Err(error) = self.task.await {
@@ -71,12 +71,12 @@ impl Serving {
     }
 }
 
-/// Number of descriptors that the most clients of the API and the rest of rsm need.
+/// Number of descriptors for the largest number of API clients and for the rest of rsm.
 const DESCRIPTORS: u64 = (ConnectionLimits::MOST.unix + ConnectionLimits::MOST.tcp) as u64
     + rsm_api::limits::RESERVED_DESCRIPTORS;
 
-/// Raises the limit of descriptors as far as rsm needs, and returns it. The limit in force is often
-/// 1,024 for the sake of programs that use `select`, far below the maximum.
+/// Raises the limit of descriptors as far as rsm needs, and returns the limit. The default limit is
+/// often 1,024, far below the maximum, because of programs that use `select`.
 fn descriptors() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);
@@ -97,7 +97,7 @@ fn descriptors() -> u64 {
     }
 }
 
-/// Formats addresses as `rsmctl --server` takes them: `unix:/run/rsm/rsm.sock and
+/// Formats the addresses as `rsmctl --server` accepts them: `unix:/run/rsm/rsm.sock and
 /// http://127.0.0.1:50051`.
 fn listeners(server: &Server) -> String {
     let socket = server.socket();
@@ -108,12 +108,12 @@ fn listeners(server: &Server) -> String {
     all.join(" and ")
 }
 
-/// Folders of the host's subnet manager. A simulation keeps its socket out of them, because
-/// `rsmctl` would take it for the site's.
+/// Folders of the host's own subnet manager. A simulation keeps its socket out of these folders,
+/// because `rsmctl` would take it for the site's.
 const OF_THE_SITE: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
 
-/// Configured socket, else one in the first of `rsmctl`'s folders that this process may write to.
-/// An error with the folders that it tried, if there is none.
+/// Configured socket, otherwise a socket in the first of `rsmctl`'s folders that this process may
+/// write to. If there is no such folder, the error holds the folders that were tried.
 fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     if let Some(path) = &options.config.api.socket {
         return Ok(path.clone());
@@ -134,7 +134,7 @@ fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
     }
 }
 
-/// Text of the finding where no folder takes the socket.
+/// Text of the finding if no folder accepts the socket.
 fn nowhere(folders: &[PathBuf]) -> String {
     let named: Vec<String> = folders
         .iter()
@@ -147,7 +147,7 @@ fn nowhere(folders: &[PathBuf]) -> String {
     )
 }
 
-/// Tells whether this process can create files in `dir`. Creates `dir` if it is absent.
+/// Tells whether this process can create files in `dir`. Creates `dir` if absent.
 fn is_writable(dir: &Path) -> bool {
     let probe = dir.join(format!(".rsm-{}", std::process::id()));
     let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&probe, b""));

@@ -1,9 +1,8 @@
 //! Sends messages to the service manager (systemd, sd_notify(3)): readiness, status, watchdog.
 //!
-//! Every message is sent from the loop that owns the core. Watchdog pings stop when that loop
-//! hangs, and go on during a long plan, because plans are computed on other threads. No message may
-//! delay the loop: the socket does not block, and messages that it does not take are sent in a
-//! later turn.
+//! The loop that owns the core sends every message. Watchdog pings stop when this loop hangs, and
+//! continue during a long plan, because other threads compute plans. No message may delay the loop:
+//! the socket does not block, and a message that the socket refuses is sent in a later turn.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -21,14 +20,14 @@ use rustix::time::{ClockId, clock_gettime};
 /// Time between two requests for more time to start.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
-/// Time that a request adds to the start: six times [`ASK_EVERY`], so that a slow turn of the loop
-/// does not end the start.
+/// Additional time that a request asks for: six times [`ASK_EVERY`], so that a slow turn of the
+/// loop does not end the start.
 const MORE_TIME: Duration = Duration::from_secs(30);
 
-/// Number of pings within the watchdog's time: two may be late before the third is missed.
+/// Number of pings within the watchdog's time: two pings may be late before the third is missed.
 const PINGS: u32 = 3;
 
-/// Service manager that started this process; sends nothing if none did.
+/// Service manager that started this process. Without one, nothing is sent.
 #[derive(Debug)]
 pub(super) struct ServiceManager {
     socket: Option<NotifySocket>,
@@ -39,14 +38,14 @@ pub(super) struct ServiceManager {
     last_sign: Option<Time>,
     /// Last status that was sent.
     status: String,
-    /// Messages that the socket has not taken yet, in their order, at most one of each kind.
+    /// Messages that the socket has not accepted yet, in order, at most one of each kind.
     pending: Vec<Message>,
 }
 
 /// Phase of the service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// The service manager waits, and needs to know that the start goes on.
+    /// The service manager waits, and needs to know that the start continues.
     Starting,
     /// The service is ready.
     Running,
@@ -64,7 +63,7 @@ impl Message {
     fn text(&self) -> String {
         match self {
             Message::Ready => "READY=1".to_owned(),
-            // systemd 253 and later compares the time with that of its own signal.
+            // systemd 253 and later compares this time with the time of its own signal.
             Message::Reloading => format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()),
             Message::Stopping => "STOPPING=1".to_owned(),
             Message::Status(text) => format!("STATUS={text}"),
@@ -73,7 +72,8 @@ impl Message {
 }
 
 impl ServiceManager {
-    /// Service manager that the environment names; `variable` returns the value of a variable.
+    /// Service manager that the environment names. `variable` returns the value of an environment
+    /// variable.
     pub(super) fn from_environment(variable: impl Fn(&str) -> Option<OsString>) -> ServiceManager {
         let socket = variable("NOTIFY_SOCKET").and_then(|name| {
             let opened = NotifySocket::open(&name);
@@ -92,7 +92,8 @@ impl ServiceManager {
         }
     }
 
-    /// Sends pings, and messages that could not be sent before. Call it in every turn of the loop.
+    /// Sends pings, and messages that could not be sent before. Must be called in every turn of the
+    /// loop.
     pub(super) fn turn(&mut self, now: Time) {
         self.send_pending();
         let (sign, every) = match (self.phase, self.ping_every) {
@@ -109,7 +110,7 @@ impl ServiceManager {
         }
     }
 
-    /// Passes the state on, and at the end of the start the readiness.
+    /// Passes the status on, and at the end of the start reports readiness.
     pub(super) fn show(&mut self, status: &v1::SubnetStatus) {
         if self.socket.is_none() {
             return;
@@ -127,8 +128,8 @@ impl ServiceManager {
         }
     }
 
-    /// Reports that the configuration is read again. The service manager knows no reload during the
-    /// start.
+    /// Reports that the configuration is read again. During the start there is no report, because
+    /// the service manager knows no reload then.
     pub(super) fn reloading(&mut self) {
         if self.phase == Phase::Running {
             self.tell(Message::Reloading);
@@ -147,7 +148,8 @@ impl ServiceManager {
         self.tell(Message::Stopping);
     }
 
-    /// Sends a message now; otherwise in a later turn, in place of earlier ones of its kind.
+    /// Sends a message now, or in a later turn; then the message replaces earlier messages of its
+    /// kind.
     fn tell(&mut self, message: Message) {
         if self.socket.is_none() {
             return;
@@ -169,7 +171,7 @@ impl ServiceManager {
         }
     }
 
-    /// Tells whether the message is done: it was sent, or there is no service manager.
+    /// Tells whether the message is done: the message was sent, or there is no service manager.
     fn try_send(&self, text: &str) -> bool {
         let Some(socket) = &self.socket else {
             return true;
@@ -184,18 +186,18 @@ impl ServiceManager {
     }
 }
 
-/// Time of the watchdog; `None` if there is none for this process.
+/// Time of the watchdog; `None` if no watchdog watches this process.
 fn watchdog(variable: &impl Fn(&str) -> Option<OsString>) -> Option<Duration> {
     let number = |name| variable(name)?.to_str()?.parse::<u64>().ok();
     let microseconds = number("WATCHDOG_USEC").filter(|&time| time > 0)?;
     let own = u64::from(std::process::id());
-    // Children inherit the variables but are not watched.
+    // Child processes inherit the variables, but are not watched.
     let is_own = variable("WATCHDOG_PID").is_none() || number("WATCHDOG_PID") == Some(own);
     is_own.then(|| Duration::from_micros(microseconds))
 }
 
-/// Tells whether the first plan is pushed, or it is known why there is none for now: a port without
-/// a link must not hold up the start of the whole machine.
+/// Tells whether the first plan is pushed, or the reason for its absence is known: a port without a
+/// link must not delay the start of the whole machine.
 fn has_started(status: &v1::SubnetStatus) -> bool {
     match status.state() {
         SubnetState::Unspecified | SubnetState::Discovering => false,
@@ -206,7 +208,7 @@ fn has_started(status: &v1::SubnetStatus) -> bool {
     }
 }
 
-/// Formats role and state on one line.
+/// Formats the role and the state on one line.
 fn status_text(status: &v1::SubnetStatus) -> String {
     let state = SubnetState::label(status.state).unwrap_or("unknown");
     let role = match status.state() {
@@ -234,7 +236,7 @@ fn monotonic_us() -> i64 {
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// Socket that the service manager reads.
+/// Socket from which the service manager reads.
 #[derive(Debug)]
 struct NotifySocket {
     socket: UnixDatagram,
@@ -242,7 +244,7 @@ struct NotifySocket {
 }
 
 impl NotifySocket {
-    /// Opens the socket `name`: a path, or after `@` a name in the abstract namespace of Linux.
+    /// Opens the socket `name`: a path, or after `@` a name in Linux's abstract namespace.
     fn open(name: &OsStr) -> io::Result<NotifySocket> {
         let address = match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

@@ -13,12 +13,12 @@ use rsm_config::{
     load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules,
     load_tables, load_torus_layout,
 };
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_mad::client::ClientConfig;
 use rsm_model::design::Design;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
-use rsm_plan::policy::{DampingPolicy, Policy, PortPolicy, RebalancePolicy};
+use rsm_plan::policy::{DampingPolicy, OrderPolicy, Policy, PortPolicy, RebalancePolicy};
 use rsm_plan::qos::Qos;
 use rsm_routing::engine::{Categories, Category};
 use rsm_sa::{self, mcast::GroupRules};
@@ -27,7 +27,7 @@ use rsm_store::Checksum;
 use rsm_store::etcd::{EtcdOptions, TlsFiles};
 
 /// Settings of the core from `config`, with `in_force` as the present partitions. Reads the files
-/// that `config` names, and logs what is odd about them.
+/// that `config` names, and logs oddities in them.
 ///
 /// # Errors
 /// One of the files cannot be used.
@@ -58,20 +58,26 @@ pub(super) fn core_config(
             blocks: config.routing.rebalance_blocks as usize,
         },
         takeover: config.sm.takeover,
-        identity: Identity {
-            priority: config.sm.priority,
-            sm_key: config.sm.sm_key,
+        mastership: MastershipPolicy {
+            identity: Identity {
+                priority: config.sm.priority,
+                sm_key: config.sm.sm_key,
+            },
+            master_priority: config
+                .sm
+                .master_priority
+                .unwrap_or(match config.store.backend {
+                    StoreBackend::Etcd => STAYS_MASTER,
+                    StoreBackend::Sled => 0,
+                }),
+            allowed_managers: config.sm.allowed_sm_guids.clone(),
+            ignores_others: config.sm.ignore_others,
+            starts_inactive: config.sm.inactive,
+            standby_poll: millis(config.sm.poll_interval_ms),
+            poll_limit: config.sm.poll_limit,
+            checksums,
+            ..MastershipPolicy::default()
         },
-        master_priority: config
-            .sm
-            .master_priority
-            .unwrap_or(match config.store.backend {
-                StoreBackend::Etcd => STAYS_MASTER,
-                StoreBackend::Sled => 0,
-            }),
-        allowed_managers: config.sm.allowed_sm_guids.clone(),
-        checksums,
-        ignores_others: config.sm.ignore_others,
         light_sweep: millis(config.sweep.light_interval_ms),
         reads_on_trap: config.sweep.on_trap,
         asks_capabilities: config.sweep.capabilities
@@ -81,9 +87,6 @@ pub(super) fn core_config(
         manages_vports: config.sm.virtualization == Virtualization::On,
         congestion: Arc::new(config.congestion.policy()),
         reassigns_lids: config.lids.reassign,
-        starts_inactive: config.sm.inactive,
-        standby_poll: millis(config.sm.poll_interval_ms),
-        poll_limit: config.sm.poll_limit,
         client: client_config(config),
         names: Arc::new(
             config
@@ -103,7 +106,7 @@ pub(super) fn core_config(
     })
 }
 
-/// Planner's policy from `config` and the files that it names.
+/// Policy of the planner from `config` and the files that it names.
 fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, ConfigError> {
     let root_guids = match &config.routing.root_guid_file {
         Some(file) => load_guid_file(file)?.into_iter().collect(),
@@ -140,14 +143,16 @@ fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, Con
             .chain(config.routing.fallback_engines.iter().copied())
             .collect(),
         switch_rules: Arc::new(load_switch_rules(&config.routing)?),
-        listed: Arc::new(load_port_order(&config.routing)?),
+        order: OrderPolicy {
+            listed: Arc::new(load_port_order(&config.routing)?),
+            categories: Arc::new(categories(&config.routing)?),
+            compute_is_listed: config.routing.compute_guid_file.is_some(),
+            rails: config.routing.rails,
+        },
         layout: load_torus_layout(&config.routing)?.map(Arc::new),
         root_guids,
         tables,
         engine_options: config.routing.engine_options.clone(),
-        categories: Arc::new(categories(&config.routing)?),
-        compute_is_listed: config.routing.compute_guid_file.is_some(),
-        rails: config.routing.rails,
         connect_roots: config.routing.connect_roots,
         routes_multicast: config.routing.multicast,
         partitions: Arc::new(partitions),
@@ -185,27 +190,28 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
     }
 }
 
-/// Priority of a master that shares its store, if the operator sets none: above that of every
-/// standby, except those with the highest one.
+/// Priority of a master that shares its store, if the operator sets none: above the priority of
+/// every standby except standbys with the highest priority.
 const STAYS_MASTER: u8 = 14;
 
 /// Settings that were added after the first version whose checksums managers compare, as [`Debug`]
 /// shows them where they are not set. Earlier versions do not know these settings. Checksums leave
 /// them out, so that managers of two versions agree until one of them sets such a key.
-const LATER_KEYS: [&str; 2] = [
+const LATER_KEYS: [&str; 3] = [
     "sa_key_file: None, ",
     ", trust_mode: Report, trust_proxies: []",
+    ", hostile_hosts: Report",
 ];
 
-/// Checksums of the settings that all managers of a subnet must have in common, as `section=16
-/// digits`. Include the contents of the files that settings name.
+/// Checksums of the settings that all managers of a subnet must share, as `section=16 digits`. The
+/// checksums include the contents of the files that settings name.
 fn checksums(config: &Config) -> String {
     let mut config = config.clone();
     // Each manager has its own values for these settings.
     (config.sm.guid, config.sm.priority, config.sm.inactive) = (None, 0, false);
     config.sm.master_priority = None;
     config.lids.reassign = false;
-    // A checksum in the store must tell nothing about keys.
+    // A checksum in the store must reveal nothing about keys.
     (config.sm.m_key, config.sm.sm_key, config.sm.sa_key) = (0, 0, None);
     (config.sm.m_key_secret_file, config.sm.sa_key_file) = (None, None);
     (config.sm.m_key_table_file, config.sm.m_key_neighbors_file) = (None, None);
@@ -255,7 +261,7 @@ fn checksums(config: &Config) -> String {
     sums.join(" ")
 }
 
-/// Operator's categories of ports, from the files that `config` names.
+/// The operator's categories of ports, from the files that `config` names.
 fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
     let mut categories = Categories::new();
     if let Some(file) = &config.compute_guid_file {
@@ -273,7 +279,7 @@ fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
 }
 
 /// Source of the partitions. Once partitions from a file are in force, the next file must exist,
-/// even if it was optional at the start: without it all ports could talk to each other.
+/// even if it was optional at the start: without the file, all ports could communicate.
 fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> PartitionConfig {
     let are_in_force = in_force.is_some_and(|partitions| partitions.file.is_some());
     PartitionConfig {
@@ -282,7 +288,7 @@ fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> 
     }
 }
 
-/// Logs findings about a configuration that is put in force. Logs notes only on request.
+/// Logs findings about a configuration that comes into force. Logs notes only on request.
 pub fn log_findings(findings: &[ConfigFinding]) {
     for finding in findings {
         match finding.severity {
@@ -292,10 +298,10 @@ pub fn log_findings(findings: &[ConfigFinding]) {
     }
 }
 
-/// Number of errors of a refused configuration that are shown one by one.
+/// Largest number of errors of a refused configuration that are shown one by one.
 const ERRORS_SHOWN: usize = 10;
 
-/// Findings about a configuration that was refused.
+/// Findings about a refused configuration.
 pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     let finding = |what: String| {
         Finding::new(
@@ -326,7 +332,8 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
     shown
 }
 
-/// Address of the store that several managers share, and how to reach it; `None` without one.
+/// Address of the store that several managers share, and the options of the connection; `None`
+/// without such a store.
 ///
 /// # Errors
 /// The file with the password cannot be read.
@@ -464,7 +471,7 @@ mod checksum_tests {
 
     #[test]
     fn checksums_of_the_default_settings_are_those_of_earlier_versions() {
-        // Checksums that a manager of commit f07ebaa3 shows.
+        // Checksums that a manager of commit f07ebaa3 publishes.
         let earlier = [
             "sm=46c384bd7dc756cc sweep=25bc320ecbca646e sa=38dd7385125ac3e8 lids=0b1137b458237ad8",
             "links=205bfb4ca478005e routing=d345e58f588be7b4 partitions=cb7a18c5567e1e38",

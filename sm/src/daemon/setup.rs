@@ -32,7 +32,7 @@ use super::settings;
 use super::simulator::Simulator;
 use super::{DaemonOptions, Records, core_sink, errors_sink, gpu_sink, joins_sink, sink};
 
-/// Inputs that the start of every part needs.
+/// Inputs for the start of every part.
 pub(super) struct Setup {
     pub(super) options: DaemonOptions,
     pub(super) clock: Clock,
@@ -46,7 +46,7 @@ pub(super) struct Attached {
     pub(super) line: Line,
     pub(super) sa_handle: SaHandle,
     pub(super) counters: CountersHandle,
-    /// Simulated fabric that the port is in; `None` for hardware, and once the API has it.
+    /// Simulated fabric of the port; `None` for hardware, and after the API has taken it.
     simulated: Option<Simulated>,
 }
 
@@ -73,7 +73,7 @@ impl Setup {
         (!self.options.stateless).then_some(dir)
     }
 
-    /// Opens the store. If several managers share a store, opens it as well.
+    /// Opens the store, and the shared store if several managers share one.
     pub(super) fn open_store(&self) -> anyhow::Result<(Keeper, Kept, Option<SharedView>)> {
         let shared = settings::shared_store(&self.options.config)?;
         let shared = shared.map(|etcd| SharedSetup {
@@ -145,7 +145,7 @@ impl Setup {
         })
     }
 
-    /// Opens what records events and counters, and what sends events elsewhere.
+    /// Opens the parts that record events and counters, or send events elsewhere.
     pub(super) fn open_records(
         &self,
         share: Option<HistorySink>,
@@ -176,7 +176,7 @@ impl Setup {
         rsm_view::publish::UnixClock::unix_ms(&self.clock, self.clock.now())
     }
 
-    /// Opens the history in the state folder, and records the start of this run there and for
+    /// Opens the history in the state folder. Records the start of this run in the history, and for
     /// receivers outside the fabric.
     fn open_history(
         &self,
@@ -195,7 +195,7 @@ impl Setup {
         Ok(Some(history))
     }
 
-    /// Starts to keep the past of the counters in the state folder, if that is configured.
+    /// Starts the record of counters in the state folder, if configured.
     fn open_past(&self, attached: &Attached) -> anyhow::Result<Option<Past>> {
         let counters = &self.options.config.counters;
         let Some(dir) = self.state_dir() else {
@@ -217,7 +217,7 @@ impl Setup {
         Past::start(folder, self.clock, self.findings.clone(), source).map(Some)
     }
 
-    /// Creates the view that readers are shown.
+    /// Creates the view for readers.
     pub(super) fn view(
         &self,
         attached: &Attached,
@@ -236,8 +236,8 @@ impl Setup {
         Arc::new(view.sending_to(Some(Box::new(notify.clone()))))
     }
 
-    /// Starts the thread that publishes inventories of GPU hosts; `stored` are those of an earlier
-    /// run.
+    /// Starts the thread that publishes inventories of GPU hosts. `stored` holds the inventories of
+    /// an earlier run.
     pub(super) fn gpu_hosts(
         &self,
         view: &Arc<View>,
@@ -261,7 +261,7 @@ impl Setup {
         Access::start(settings, self.state_dir(), self.findings.clone())
     }
 
-    /// Starts the servers of gRPC and HTTP, and watches the certificate of both.
+    /// Starts the servers of gRPC and HTTP, and watches their common certificate.
     pub(super) async fn serve(
         &self,
         access: &Access,
@@ -291,6 +291,9 @@ impl Attached {
                 as Arc<dyn rsm_api::Simulation>
         });
         let routing = Arc::new(RouteAnalyst::new(view.clone()));
+        if let Some(past) = past {
+            past.name_ports(view);
+        }
         let counters = PublishedCounters::new(view.clone(), self.counters.source())
             .keeping(past.map(|past| past.source()));
         let counters: Arc<dyn rsm_api::CountersQueries> = Arc::new(counters);

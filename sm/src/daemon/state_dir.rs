@@ -1,5 +1,5 @@
-//! Checks that the state folder can be written: a full disk or a read-only file system becomes a
-//! finding before the next commit needs it.
+//! Checks that the state folder is writable: a full disk or a read-only file system becomes a
+//! finding before the next commit needs the folder.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,25 +11,24 @@ use anyhow::Context as _;
 
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two checks of a folder. A check writes one small file, and an operator learns of a
-/// full disk within this time.
+/// Time between two checks of a folder, which is also the time within which an operator learns of a
+/// full disk. A check writes one small file.
 pub(super) const CHECK_EVERY: Duration = Duration::from_secs(10);
 
-/// Number of bytes that a check writes: one block of usual file systems, so that a full disk
-/// refuses them.
+/// Number of bytes that a check writes: one block of common file systems, which a full disk
+/// refuses.
 const CHECKED_BYTES: usize = 4096;
 
 /// File that a check writes and removes.
 const CHECK_FILE: &str = ".rsm-write-check";
 
-/// Checks the state folder on a thread of its own, because a disk that hangs must hold up no other
-/// work.
+/// Checks the state folder on its own thread, because a hanging disk must not delay other work.
 pub(super) struct StateDir {
     running: Option<(mpsc::Sender<()>, std::thread::JoinHandle<()>)>,
 }
 
 impl StateDir {
-    /// Checks `dir` now and every [`CHECK_EVERY`]; checks nothing if `dir` is `None`.
+    /// Checks `dir` now and every [`CHECK_EVERY`]; if `dir` is `None`, checks nothing.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -82,13 +81,13 @@ fn report(dir: &Path, findings: &DaemonFindings) {
 /// Writes a small file to `dir`, and removes it.
 ///
 /// # Errors
-/// The error of the file system, for instance that it is full or read-only.
+/// The file system returns an error, for instance because it is full or read-only.
 pub(super) fn check(dir: &Path) -> io::Result<()> {
     let path = dir.join(CHECK_FILE);
     let written = (|| {
         let mut file = File::create(&path)?;
         file.write_all(&[0; CHECKED_BYTES])?;
-        // Some file systems allocate space only here.
+        // Some file systems allocate space only now.
         file.sync_all()
     })();
     match (written, fs::remove_file(&path)) {

@@ -56,8 +56,8 @@ impl Migration {
         Ok(())
     }
 
-    /// Adopts the LMC of the table if the configuration has another one: OpenSM's option `-l`
-    /// overrides its configuration, and ports must keep all of their LIDs.
+    /// Adopts the LMC of the table if the configuration has a different one: OpenSM's option `-l`
+    /// overrides its configuration, and ports must keep all their LIDs.
     fn take_lmc(&mut self, path: &Path, table: &Guid2Lid) {
         let widest = table.claims.iter().max_by_key(|(guid, claim)| {
             // The finding names the first of several lines.
@@ -68,7 +68,7 @@ impl Migration {
             return;
         };
         let configured = self.config.lids.lmc;
-        // Ports of switches have one LID each, and a table may hold no other port.
+        // A port of a switch has one LID, and a table may contain only such ports.
         if claim.lmc == configured || claim.lmc == Lmc::ZERO {
             return;
         }

@@ -1,4 +1,4 @@
-//! Makes findings about a place that is known as text.
+//! Makes findings about a place that is given as text.
 
 use std::path::PathBuf;
 

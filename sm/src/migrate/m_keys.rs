@@ -1,4 +1,4 @@
-//! Reads the M_Keys of `guid2mkey`, with which OpenSM reaches ports whose key is not its own.
+//! Reads the M_Keys of `guid2mkey`, with which OpenSM reaches ports that have a foreign key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,8 @@ use super::source::{Files, SourceError};
 use super::{Migration, line};
 
 impl Migration {
-    /// Compares the keys of ports with the one of the configuration: rsm has one for all ports.
+    /// Compares the keys of ports with the key of the configuration, because rsm has one key for
+    /// all ports.
     pub(super) fn read_m_keys(
         &mut self,
         files: &mut Files,
@@ -33,7 +34,7 @@ impl Migration {
                 Some((port, key)) => {
                     keys.insert(port, (line, key));
                 }
-                // The line may contain a key, so it is not shown.
+                // The line may contain a key, so the finding does not show it.
                 None => findings.at(
                     &text,
                     start,
@@ -67,7 +68,7 @@ impl Migration {
         Ok(())
     }
 
-    /// Names the first port whose key differs from the configured one, and makes rsm try the keys
+    /// Names the first port whose key differs from the configured key, and makes rsm try the keys
     /// of the file.
     fn several_m_keys(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
         let own = self.config.sm.m_key;

@@ -1,11 +1,12 @@
 //! `rsm migrate`: converts OpenSM's files on a host to a configuration and a store of rsm.
 //!
-//! [`read`] takes all files and decides without changing anything; [`Migration`] holds the result
+//! [`read`] reads all files and decides without changing anything; [`Migration`] holds the result
 //! and every finding about it. [`write`](Migration::write) creates the configuration and the store,
 //! and refuses to overwrite either.
 //!
-//! Configuration and store are as the daemon would have left them, so the daemon starts as after a
-//! restart: LIDs of the files are claims like any other, and the difference finds nothing to set.
+//! The configuration and the store are in the state that the daemon would have left, so the daemon
+//! starts as after a restart: LIDs of the files are ordinary claims, and the difference contains
+//! nothing to set.
 
 mod claims;
 mod line;
@@ -40,11 +41,11 @@ use self::sysconfig::Sysconfig;
 pub struct MigrateOptions {
     /// Folder that stands for `/`.
     pub root: PathBuf,
-    /// `opensm.conf` to read; `None` for one of OpenSM's own places.
+    /// `opensm.conf` to read; `None` for a file at one of OpenSM's own places.
     pub config: Option<PathBuf>,
-    /// GUID of the port to manage; `None` for the one that OpenSM's files name.
+    /// GUID of the port to manage; `None` for the port that OpenSM's files name.
     pub guid: Option<Guid>,
-    /// State folder; `None` for the default one.
+    /// State folder; `None` for the default.
     pub state_dir: Option<PathBuf>,
     /// Current time in seconds since the Unix epoch, for the leases of services.
     pub now: u64,
@@ -62,7 +63,7 @@ pub struct Migration {
     pub registrations: SavedSaState,
     /// Files that were read, each with its content in a few words.
     sources: Vec<(PathBuf, String)>,
-    /// Findings about everything that is not taken over unchanged, with file and line.
+    /// Findings about everything that is not adopted unchanged, with file and line.
     pub findings: Vec<ConfigFinding>,
     /// Outcome of each key of `opensm.conf`.
     outcomes: Vec<KeyOutcome>,
@@ -71,8 +72,8 @@ pub struct Migration {
 /// Reads OpenSM's files.
 ///
 /// # Errors
-/// A file cannot be read, there are several configurations or ports to choose from, or there is no
-/// file of OpenSM at all. Errors within files are findings.
+/// A file cannot be read; there are several configurations or ports to choose from; or there is no
+/// file of OpenSM. Errors within files are findings.
 pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let mut files = Files::below(&options.root);
     let conf = files.configuration(options.config.as_deref())?;
@@ -99,7 +100,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
             root: options.root.clone(),
         });
     }
-    // Reading the table of keys has already named the lines in error.
+    // The reading of the table of keys has already named the erroneous lines.
     let before = migration.findings.iter();
     let before: BTreeSet<_> = before.map(|f| (f.file.clone(), f.line)).collect();
     let named = with_files(&migration.config, Vec::new());
@@ -140,7 +141,7 @@ impl Migration {
         Ok(migration)
     }
 
-    /// Takes the port, the prefix and the priority that the service passes to OpenSM: options of a
+    /// Adopts the port, the prefix and the priority that the service passes to OpenSM: options of a
     /// command line override the configuration.
     fn choose_port(
         &mut self,
@@ -169,8 +170,8 @@ impl Migration {
         Ok(())
     }
 
-    /// Leaves out files that OpenSM writes: rsm runs as a user of its own, which may not write to
-    /// them, and a log that cannot be opened would end rsm at once.
+    /// Omits settings of files that OpenSM writes: rsm runs as its own user, which may not write to
+    /// these files, and a log that cannot be opened would end rsm at once.
     fn leave_outputs(&mut self) {
         let defaults = Config::default();
         let log = self.config.log != defaults.log;
@@ -191,7 +192,7 @@ impl Migration {
         (self.config.log, self.config.dump) = (defaults.log, defaults.dump);
     }
 
-    /// Leaves out the setting that reassigns all LIDs: a migration keeps them.
+    /// Omits the setting that reassigns all LIDs, because a migration keeps the LIDs.
     fn keep_lids(&mut self) {
         if !std::mem::take(&mut self.config.lids.reassign) {
             return;
@@ -207,7 +208,7 @@ impl Migration {
     }
 
     /// Makes rsm set SLtoVLMappingTables in the form that OpenSM used. Only tables that were set
-    /// port by port can be read back, and then stay as they are if they are right.
+    /// port by port can be read back, and stay unchanged if they are right.
     fn keep_mapping_form(&mut self) {
         let mut keys = self.outcomes.iter().rev();
         let key = keys.find(|outcome| outcome.key == "use_optimized_slvl");
@@ -220,7 +221,7 @@ impl Migration {
         }
     }
 
-    /// Rewrites file names in the configuration to the places below the root, and adds OpenSM's
+    /// Replaces file names in the configuration by the places below the root, and adds OpenSM's
     /// default file of partitions if it exists.
     fn resolve_files(&mut self, files: &Files, conf: Option<&Path>) {
         let routing = &mut self.config.routing;
@@ -258,9 +259,10 @@ impl Migration {
     }
 
     /// Place below the root of a file that OpenSM's configuration names; `None`, with a finding, if
-    /// it does not exist. OpenSM then runs without the file, as it usually does with the default
-    /// name, which it writes into every configuration. On OpenSM's own host rsm may do so as well.
-    /// In a copy of another host's files the file may simply have been left behind.
+    /// the file does not exist. OpenSM runs without a missing file. Its default file name, which it
+    /// writes into every configuration, usually names a missing file. On OpenSM's own host, rsm may
+    /// also run without a file of the default name; in a copy of another host's files, the file may
+    /// have been left behind.
     fn resolve(&mut self, files: &Files, named: &NamedFile, path: &Path) -> Option<PathBuf> {
         let file = files.under(path);
         if is_present(&file) {
@@ -288,8 +290,8 @@ impl Migration {
         None
     }
 
-    /// Makes the configuration name the map of node names below the root. OpenSM runs without the
-    /// file, and so does rsm.
+    /// Makes the configuration name the map of node names below the root. OpenSM and rsm both run
+    /// without a missing map.
     fn resolve_names(&mut self, files: &Files) {
         let Some(named) = self.config.names.file.take() else {
             return;
@@ -311,7 +313,7 @@ impl Migration {
         ));
     }
 
-    /// Tells whether a file has an error, so that nothing may be written.
+    /// Tells whether a file has an error, which forbids writing.
     pub fn has_errors(&self) -> bool {
         any_error(&self.findings)
     }
@@ -332,12 +334,12 @@ impl Migration {
     }
 }
 
-/// File whose absence widens what hosts may do.
+/// File whose absence extends the rights of hosts.
 struct NamedFile {
-    /// Section of rsm's setting, and its key.
+    /// Section of rsm's setting.
     section: &'static str,
     key: &'static str,
-    /// Key of OpenSM's setting.
+    /// OpenSM's key for the setting.
     theirs: &'static str,
     /// File name that OpenSM writes into every configuration.
     default: &'static str,
@@ -361,8 +363,7 @@ const POLICY: NamedFile = NamedFile {
     effect: "paths have the service levels of partitions and of the engine",
 };
 
-/// Warnings about keys that a file sets more than once: OpenSM takes the last value, and so does
-/// rsm.
+/// Warnings about keys that a file sets more than once. OpenSM and rsm both use the last value.
 fn repeated(conf: &Path, outcomes: &[KeyOutcome]) -> Vec<ConfigFinding> {
     let mut first = std::collections::BTreeMap::new();
     let again = outcomes.iter().filter_map(|outcome| {

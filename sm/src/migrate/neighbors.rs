@@ -1,5 +1,5 @@
 //! Reads the cables of `neighbors`, with which OpenSM finds the M_Keys of ports. rsm reads cables
-//! from the fabric: the file only tells which ports the table of LIDs should have.
+//! from the fabric; the file only shows which ports the table of LIDs should contain.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::source::{Files, SourceError};
 use super::{Migration, line};
 
 impl Migration {
-    /// Compares the ports of cables with those that have LIDs. The file names switches by their
+    /// Compares the ports of cables with the ports that have LIDs. The file names switches by their
     /// node GUID.
     pub(super) fn read_neighbors(
         &mut self,

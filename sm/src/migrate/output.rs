@@ -17,10 +17,10 @@ const SECRET: u32 = 0o640;
 /// File mode of the SA's key.
 const OWNERS: u32 = 0o600;
 
-/// Random numbers of the system.
+/// Source of the system's random numbers.
 const RANDOM: &str = "/dev/urandom";
 
-/// Destinations of the results.
+/// Paths of the results.
 #[derive(Clone, Debug)]
 pub struct Outputs {
     /// Configuration file.
@@ -29,7 +29,7 @@ pub struct Outputs {
     pub state_dir: PathBuf,
 }
 
-/// Reason why nothing, or not everything, was written.
+/// Reason why nothing, or only a part, was written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// A file of OpenSM has errors.
@@ -102,7 +102,7 @@ impl Migration {
             None => None,
         };
         let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
-        // Opening a store also creates files, which belong to this process.
+        // Opening a store also creates files, which belong to the user of this process.
         own_files(&to.state_dir).map_err(|source| WriteError::Write {
             path: to.state_dir.clone(),
             source,
@@ -119,8 +119,8 @@ impl Migration {
         Ok(imported)
     }
 
-    /// Path of a new key of the SA, beside the configuration; `None` if the configuration has a
-    /// key, says that the SA trusts no request, or such a file exists.
+    /// Path of a new key of the SA, beside the configuration; `None` if the configuration has a key
+    /// or states that the SA trusts no request, or if such a file exists.
     pub(super) fn new_sa_key(&self, to: &Outputs) -> Option<PathBuf> {
         let path = to.config.with_file_name(SA_KEY_FILE);
         let is_wanted = self.config.sm.sa_key.is_none() && fs::symlink_metadata(&path).is_err();
@@ -140,7 +140,7 @@ impl Migration {
         if errors > 0 {
             return Err(WriteError::Errors { errors });
         }
-        // A symbolic link that leads nowhere counts as present, too.
+        // A symbolic link to a missing file also counts as present.
         if fs::symlink_metadata(&to.config).is_ok() {
             let path = to.config.clone();
             return Err(WriteError::Exists { path });
@@ -175,7 +175,8 @@ impl Draft {
             options.write(true).create_new(true).mode(mode);
             let mut file = options.open(&this.draft)?;
             file.write_all(text)?;
-            // The group that may read the folder may read the file: in /etc/rsm it is the daemon's.
+            // The group that may read the folder may also read the file: the folder /etc/rsm
+            // belongs to the daemon's group.
             let folder = fs::metadata(folder_of(path))?;
             if folder.gid() != file.metadata()?.gid() {
                 chown(&this.draft, None, Some(folder.gid())).or_else(ignore_denial)?;
@@ -189,7 +190,7 @@ impl Draft {
         Ok(this)
     }
 
-    /// Gives the file the owner of `folder`: the daemon's user if `folder` is the state folder.
+    /// Gives the file the owner of `folder`, which is the daemon's user for the state folder.
     fn own_like(&self, folder: &Path) -> Result<(), WriteError> {
         let owned = fs::metadata(folder).and_then(|owner| {
             chown(&self.draft, Some(owner.uid()), Some(owner.gid())).or_else(ignore_denial)
@@ -200,7 +201,7 @@ impl Draft {
         })
     }
 
-    /// Gives the file its final name, unless a file of that name exists.
+    /// Gives the file its final name, unless a file with this name exists.
     fn publish(self) -> Result<(), WriteError> {
         let written = fs::hard_link(&self.draft, &self.path)
             .and_then(|()| File::open(folder_of(&self.path))?.sync_all());
@@ -247,8 +248,8 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Gives all files in a folder the folder's owner, because the daemon runs as a user of its own,
-/// and `rsm migrate` as root.
+/// Gives all files in a folder the folder's owner, because the daemon runs as its own user, and
+/// `rsm migrate` as root.
 fn own_files(folder: &Path) -> io::Result<()> {
     let owner = match fs::metadata(folder) {
         Ok(owner) => owner,

@@ -7,7 +7,7 @@ use rsm_config::{ConfigSeverity, KeyGroup, SA_KEY_FILE};
 use super::{Migration, Outputs};
 use crate::daemon::Imported;
 
-/// Prints the files that were read and their contents, then everything that is not taken over
+/// Prints the files that were read and their contents, then everything that is not adopted
 /// unchanged.
 impl fmt::Display for Migration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use rsm_config::{ConfigFinding, ConfigSeverity, Findings};
 use rsm_ids::Guid;
 
-/// Longest file that is read, in bytes: the registrations of 45,000 hosts with five groups each are
-/// 35 MB.
+/// Largest size of a file that is read, in bytes. The registrations of 45,000 hosts with five
+/// groups each take 35 MB.
 const LONGEST: u64 = 256 * 1024 * 1024;
 
 /// Folders of configurations: OpenSM's own and Red Hat's.
@@ -17,10 +17,10 @@ const CONFIGURATIONS: [&str; 2] = ["etc/opensm", "etc/rdma"];
 /// Default folder of OpenSM's tables, which `OSM_CACHE_DIR` replaces.
 const CACHE: &str = "/var/cache/opensm";
 
-/// Reason why nothing is migrated.
+/// Reason for which nothing is migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// A file exists and cannot be read.
+    /// A file exists but cannot be read.
     #[error("cannot read {}", path.display())]
     Read {
         /// Path of the file.
@@ -29,7 +29,7 @@ pub enum SourceError {
         #[source]
         source: io::Error,
     },
-    /// A file is longer than any that OpenSM writes.
+    /// A file is longer than all files that OpenSM writes.
     #[error("{}: error: the file is too long: expected at most {LONGEST} bytes", path.display())]
     TooLong {
         /// Path of the file.
@@ -44,7 +44,7 @@ pub enum SourceError {
         /// Root folder.
         root: PathBuf,
     },
-    /// There are several configurations, each of a manager of its own.
+    /// There are several configurations, each of a separate manager.
     #[error(
         "{} configurations of OpenSM are there, each of a manager of its own: {}; choose one with --config, and run \
          rsm migrate once for each, with its own --output and --state-dir",
@@ -55,7 +55,7 @@ pub enum SourceError {
         /// Paths of the configurations.
         files: Vec<PathBuf>,
     },
-    /// OpenSM manages several ports, each with a manager of its own.
+    /// OpenSM manages several ports, each with a separate manager.
     #[error(
         "{place}: OpenSM manages the ports {}: choose one with --guid, and run rsm migrate once for each, with its own \
          --output and --state-dir",
@@ -99,12 +99,12 @@ impl Files {
         self.root.join(path.strip_prefix("/").unwrap_or(path))
     }
 
-    /// Tells whether the files are those of this host, and not a copy of another one's.
+    /// Tells whether the files belong to this host, and are not a copy of another host's files.
     pub(super) fn are_of_this_host(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Finds `opensm.conf`: `asked`, or the only one that exists.
+    /// Finds `opensm.conf`: `asked`, or the only existing configuration.
     ///
     /// # Errors
     /// There are several configurations.
@@ -139,7 +139,7 @@ impl Files {
         }
     }
 
-    /// File of partitions that OpenSM reads if its configuration names none.
+    /// File of partitions that OpenSM reads by default.
     pub(super) fn partitions(&self, conf: Option<&Path>) -> Option<PathBuf> {
         let beside = conf.and_then(Path::parent).map(Path::to_owned);
         let folders = CONFIGURATIONS.map(|folder| self.root.join(folder));
@@ -153,8 +153,8 @@ impl Files {
         self.under(named.unwrap_or(Path::new(CACHE)))
     }
 
-    /// Text of a file; `None` if it does not exist. Bytes that are no UTF-8 are taken as Latin-1,
-    /// and a finding names their line.
+    /// Text of a file; `None` if the file does not exist. Bytes that are not UTF-8 are taken as
+    /// Latin-1, and a finding names their line.
     ///
     /// # Errors
     /// The file cannot be read, or is too long.
@@ -197,7 +197,7 @@ impl Files {
         Ok(Some(text))
     }
 
-    /// Notes the content of a file that was read.
+    /// Records the content of a file that was read.
     pub(super) fn note(&mut self, path: &Path, content: String) {
         if let Some(read) = self.read.iter_mut().find(|(read, _)| read == path) {
             read.1 = content;
@@ -210,8 +210,8 @@ impl Files {
     }
 }
 
-/// Tells whether a file of this name exists. A file that cannot be examined, or a link that leads
-/// nowhere, counts as existing: its reader says what is wrong with it.
+/// Tells whether a file with this name exists. A file that cannot be examined, or a link to a
+/// missing file, counts as existing: its reader reports the fault.
 pub(super) fn is_present(path: &Path) -> bool {
     match fs::symlink_metadata(path) {
         Ok(_) => true,
@@ -222,8 +222,8 @@ pub(super) fn is_present(path: &Path) -> bool {
     }
 }
 
-/// Tells whether `name` is `opensm.conf`, or `opensm.conf.` and a number: Red Hat starts a manager
-/// for each of these.
+/// Tells whether `name` is `opensm.conf`, or `opensm.conf.` and a number: Red Hat's service starts
+/// a manager for each such file.
 fn is_configuration(name: &str) -> bool {
     let Some(rest) = name.strip_prefix("opensm.conf") else {
         return false;
@@ -233,8 +233,8 @@ fn is_configuration(name: &str) -> bool {
         || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Decodes `bytes`, taking each line that is no UTF-8 as Latin-1. Also returns, for each such line,
-/// its offset in the text and the value of its first such byte.
+/// Decodes `bytes`, taking each line that is not UTF-8 as Latin-1. Also returns, for each such
+/// line, its offset in the text and the value of its first byte that is not UTF-8.
 fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
     let mut text = String::with_capacity(bytes.len());
     let mut others = Vec::new();

@@ -19,14 +19,14 @@ const GUIDS: &str = "GUIDS";
 const PRIORITY: &str = "PRIORITY";
 /// Variable that OpenSM itself reads from its environment.
 const CACHE: &str = "OSM_CACHE_DIR";
-/// Variables with an effect only on other programs.
+/// Variables that affect only other programs.
 const OTHERS: [&str; 1] = ["OSM_HOSTS"];
 
 /// Highest priority (SMInfo.Priority, IBA 14.4.1).
 const PRIORITY_MAX: u8 = 15;
 
 /// Subnet prefix that Red Hat's service gives to the manager of the first GUID. The prefixes of the
-/// others count up from it, in decimal digits.
+/// other managers count up from it, in decimal digits.
 const FIRST_PREFIX: u64 = 0xfe80_0000_0000_0000;
 
 /// Variables of a file.
@@ -36,7 +36,7 @@ pub(super) struct Sysconfig {
     variables: BTreeMap<String, (usize, String)>,
 }
 
-/// Port of a manager, with the place that names it.
+/// Port of a manager, with the place that names the port.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChosenPort {
     pub(super) guid: Option<(Guid, String)>,
@@ -44,7 +44,7 @@ pub(super) struct ChosenPort {
 }
 
 impl Sysconfig {
-    /// Reads the variables of the first file that exists.
+    /// Reads the variables of the first existing file.
     pub(super) fn read(
         files: &mut Files,
         findings: &mut Vec<ConfigFinding>,
@@ -62,7 +62,7 @@ impl Sysconfig {
         Ok(None)
     }
 
-    /// Parses the assignments of `text`. The last assignment of a variable counts.
+    /// Parses the assignments of `text`. The last assignment of a variable applies.
     fn parse(file: &Path, text: &str) -> (Sysconfig, Vec<ConfigFinding>) {
         let mut findings = Findings::new(file, text);
         let mut variables = BTreeMap::new();
@@ -115,13 +115,14 @@ impl Sysconfig {
         (!value.is_empty()).then_some((value, place))
     }
 
-    /// Folder of OpenSM's tables; `None` for the default one.
+    /// Folder of OpenSM's tables; `None` for the default.
     pub(super) fn cache(&self) -> Option<&Path> {
         let (_, value) = self.variables.get(CACHE)?;
         Some(Path::new(value.trim())).filter(|path| !path.as_os_str().is_empty())
     }
 
-    /// Port that OpenSM manages: the one in `PORTS` or `GUIDS`, or `asked` among several.
+    /// Port that OpenSM manages: the only port in `PORTS` or `GUIDS`, or `asked` if there are
+    /// several.
     ///
     /// # Errors
     /// There are several ports, and `asked` is none of them.
@@ -187,10 +188,11 @@ impl Sysconfig {
         Ok(ChosenPort { guid, prefix })
     }
 
-    /// Priority that the service gives to OpenSM, with the place that names it; `None` without one.
+    /// Priority that the service gives to OpenSM, with the place that names it; `None` if the
+    /// service gives none.
     pub(super) fn priority(&self, findings: &mut Vec<ConfigFinding>) -> Option<(u8, String)> {
         let (value, place) = self.get(PRIORITY)?;
-        // Red Hat's file documents both `15` and `-p 15`.
+        // The comments of Red Hat's file describe both `15` and `-p 15`.
         let digits = value.strip_prefix("-p").unwrap_or(value).trim();
         match digits.parse::<u8>() {
             Ok(priority) if priority <= PRIORITY_MAX => Some((priority, place)),
@@ -208,14 +210,14 @@ impl Sysconfig {
 }
 
 /// Subnet prefix of the manager of GUID number `index`. Red Hat's service writes the decimal digits
-/// of the number where the prefix has hexadecimal ones. `None` where they do not fit.
+/// of the number in place of hexadecimal digits of the prefix. `None` if the digits do not fit.
 fn prefix(index: usize) -> Option<u64> {
     let number = u64::from_str_radix(&index.to_string(), 16).ok()?;
     Some(FIRST_PREFIX | number)
 }
 
-/// Splits a shell's assignment into name and value; `None` for one that a shell would have to
-/// expand.
+/// Splits a shell's assignment into name and value; `None` for an assignment that requires a
+/// shell's expansion.
 fn assignment(content: &str) -> Option<(&str, &str)> {
     let content = content.strip_prefix("export ").unwrap_or(content);
     let (name, value) = content.split_once('=')?;

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A host's files below a folder of their own.
+/// Files of a host below a separate folder.
 struct Host {
     root: TempDir,
 }
@@ -51,7 +51,7 @@ impl Host {
     }
 }
 
-/// The findings, each `FILE:LINE SEVERITY`, without the folder.
+/// Places of the findings, each as `FILE:LINE SEVERITY`, without the folder.
 fn places(migration: &Migration) -> Vec<String> {
     let place = |finding: &ConfigFinding| {
         let name = finding

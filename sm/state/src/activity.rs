@@ -13,7 +13,7 @@ pub enum Activity {
         nodes: usize,
         /// Number of queries settled, by an answer or by silence.
         settled: usize,
-        /// Number of open queries; answers add more.
+        /// Number of open queries; answers may add queries.
         open: usize,
     },
     /// A plan is being computed.
@@ -27,7 +27,7 @@ pub enum Activity {
     },
 }
 
-/// The pass under way and the work that waits behind it, for operators who wait for a request.
+/// The pass under way and the work that waits behind it, for operators who wait for their request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassProgress {
     /// The stage.
@@ -38,11 +38,12 @@ pub struct PassProgress {
     pub since: Option<Time>,
     /// Number of known nodes.
     pub nodes: usize,
-    /// Number of SMPs without an answer, including those not sent yet.
+    /// Number of SMPs without an answer, including SMPs not sent yet.
     pub outstanding: usize,
-    /// Causes of the work that waits, as one phrase; empty if none waits.
+    /// Causes of the waiting work, as one phrase; empty if no work waits.
     pub next: String,
-    /// Time before which waiting work does not start, after a failure; else `None`.
+    /// Time before which waiting work does not start, after a failure; `None` if it may start at
+    /// once.
     pub not_before: Option<Time>,
 }
 

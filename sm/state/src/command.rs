@@ -15,14 +15,14 @@ pub type Ticket = u64;
 /// A command of an operator or a signal. An effect of the core reports the result.
 #[derive(Debug)]
 pub enum Command {
-    /// Sweep everything.
+    /// Sweep the whole subnet.
     Resweep {
-        /// Whether to read forwarding tables back as well, although they are known.
+        /// Whether to read back forwarding tables that are known.
         full: bool,
         /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
         ticket: Ticket,
     },
-    /// Sweep everything and write every block of every linear forwarding table, whether or not the
+    /// Sweep the whole subnet and write every block of every linear forwarding table, even if the
     /// switch holds it.
     Rewrite {
         /// Ticket that `Effect::Done` names once the hardware holds the resulting plan.
@@ -32,48 +32,49 @@ pub enum Command {
     Engine {
         /// Engine to use.
         engine: EngineKind,
-        /// Whether packets of present routes may be dropped while its tables are written.
+        /// Whether packets of present routes may be dropped while a push writes the engine's
+        /// tables.
         when_cut_off: WhenCutOff,
         /// Ticket that `Effect::Done` names once the engine's tables are in force.
-        /// `Effect::Declined` names it if the proof refutes them, and `Effect::CutOff` if they
-        /// would drop packets; then the former engine stays.
+        /// `Effect::Declined` names it if the proof refutes the tables, and `Effect::CutOff` if
+        /// they would drop packets; in both cases the former engine stays.
         ticket: Ticket,
     },
-    /// Stop waiting for `ticket`. If it requested an engine that no job has used yet, the engine is
-    /// not tried.
+    /// Stop waiting for `ticket`. If the command requested an engine that no job has used yet, the
+    /// engine is not tried.
     Withdraw {
         /// Ticket of the earlier command.
         ticket: Ticket,
     },
-    /// Avoid these parts as well, all of them or none.
+    /// Avoid these parts in addition to those avoided already: all of them or none.
     Drain {
         /// Parts to drain, each with [`Reason::Drained`](rsm_plan::avoid::Reason::Drained).
         parts: BTreeMap<Part, Reason>,
         /// Whether the parts are drained even if ports would be cut off without them.
         forced: bool,
-        /// Ticket that `Effect::Done` names once the hardware holds a plan that avoids them, and
-        /// `Effect::Declined` if they are not drained.
+        /// Ticket that `Effect::Done` names once the hardware holds a plan that avoids the parts,
+        /// and `Effect::Declined` if they are not drained.
         ticket: Ticket,
     },
-    /// Use these drained parts again.
+    /// Let routes use these drained parts again.
     Undrain {
         /// Parts to use.
         parts: BTreeSet<Part>,
-        /// Ticket that `Effect::Done` names once the hardware holds a plan that uses them.
+        /// Ticket that `Effect::Done` names once the hardware holds a plan that uses the parts.
         ticket: Ticket,
     },
     /// Take the link of a port down, so that it trains again.
     ResetPort {
         /// The port that the Set goes to.
         port: PortKey,
-        /// `Effect::Done` names it when the Set has been answered.
+        /// Ticket that `Effect::Done` names once the Set has been answered.
         ticket: Ticket,
     },
     /// Let the link of a disabled port train.
     EnablePort {
         /// The port that the Set goes to.
         port: PortKey,
-        /// `Effect::Done` names it when the Set has been answered.
+        /// Ticket that `Effect::Done` names once the Set has been answered.
         ticket: Ticket,
     },
     /// Change a partition of the overlay.
@@ -85,9 +86,9 @@ pub enum Command {
         /// `Effect::PartitionRefused` if the overlay stays unchanged.
         ticket: Ticket,
     },
-    /// Give every port another M_Key, if each has its own.
+    /// Give every port a new M_Key, if each port has its own.
     RotateMKeys {
-        /// Whether to rotate even if ports may hold keys of the former rotation.
+        /// Whether to rotate even if ports may still hold keys from before the last rotation.
         forced: bool,
         /// Ticket that `Effect::Done` names once the ports that answer hold the new keys, and
         /// `Effect::Declined` if no key is rotated.
@@ -97,12 +98,12 @@ pub enum Command {
     Accept(Accept),
 }
 
-/// The effect of a change, together with the changes that wait with it.
+/// The effect of a change, together with other changes that wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChangeEffect {
-    /// Number of memberships that change: of the overlay, or of the ports of hosts if the change
-    /// concerns all of them.
+    /// Number of memberships that change: memberships of the overlay, or of the ports of hosts if
+    /// the change concerns all of them.
     pub memberships: usize,
-    /// The partners that ports of the fabric lose.
+    /// The communication partners that ports of the fabric lose.
     pub loss: PartitionLoss,
 }

@@ -1,4 +1,4 @@
-//! Results and cost of one pass through the stages.
+//! Result and cost of one pass through the stages.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::whole::Whole;
 
-/// One pass, from a cause to hardware that holds the plan.
+/// One pass, from its cause to hardware that holds the plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Convergence {
-    /// The event that caused it, in a few words.
+    /// The event that caused the pass, in a few words.
     pub cause: String,
     /// End of the pass.
     pub finished: Time,
@@ -38,7 +38,7 @@ pub struct Convergence {
     pub switches_written: u64,
     /// Ports that became Active.
     pub ports_activated: u64,
-    /// Whether the pass was completed with no Set refused or lost.
+    /// Whether the pass was completed, and no Set was refused or lost.
     pub complete: bool,
     /// The switches that hold their planned tables.
     pub tables: TablesWritten,
@@ -49,10 +49,10 @@ pub struct Convergence {
 /// The switches that hold their planned tables at the end of a pass.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub enum TablesWritten {
-    /// The switches are not known: the pass ended before it had sent all Sets.
+    /// The switches are unknown: the pass ended before it had sent all Sets.
     #[default]
     Unknown,
-    /// All switches but these, which refused a Set of a table or left one unanswered.
+    /// All switches except these, which refused a Set of a table or left one unanswered.
     AllBut(BTreeSet<Guid>),
 }
 

@@ -1,10 +1,11 @@
-//! How far a standby has followed the master.
+//! The progress of a standby that follows the master.
 
 /// State of a standby that follows the master.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Following {
-    /// Number of the last plan in the store; `None` until the store has shown it.
+    /// Number of the last plan in the store; `None` until the store has shown one.
     pub planned: Option<u64>,
-    /// Number of the plan for which the subnet was read; `None` if it was not.
+    /// Number of the plan up to which the standby has read the subnet; `None` if it has not read
+    /// it.
     pub read: Option<u64>,
 }

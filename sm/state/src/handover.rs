@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use rsm_ids::PortKey;
 
-/// The ports that learn of another manager: what a takeover writes besides the difference between
-/// plan and hardware.
+/// The ports to which a takeover shows the new manager, in addition to the difference between plan
+/// and hardware.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Handover {
     /// Ports whose hosts get ClientReregister (IBA 14.4.11), because no store has their
-    /// registrations, as at the first start.
+    /// registrations, for example at the first start.
     pub reregistered: BTreeSet<PortKey>,
     /// Ports that get another MasterSMLID, because the last manager ran at another port.
     pub new_master_lids: BTreeSet<PortKey>,

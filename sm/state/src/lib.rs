@@ -1,10 +1,11 @@
-//! The published state of a subnet manager: what readers need, without its core.
+//! The published state of a subnet manager, which readers use in place of the core.
 //!
-//! In: what the core publishes after each pass. Out: a [`Snapshot`], immutable and cheap to clone:
-//! the fabric, the plan, findings, the role and identities of managers, and the last passes.
+//! Input: the state that the core publishes after each pass. Output: a [`Snapshot`], immutable and
+//! cheap to clone: the fabric, the plan, findings, the role and identities of managers, and the
+//! last passes.
 //!
-//! The SA, the API, dumps and the history read this and nothing else of the core. Must never change
-//! a fabric or send a datagram.
+//! The SA, the API, dumps and the history read only this crate's state of the core. The crate must
+//! never change a fabric or send a datagram.
 
 mod activity;
 mod command;

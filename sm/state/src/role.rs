@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::wire::attr::SmState;
 
-/// How this subnet manager identifies itself to others.
+/// The identity of this subnet manager towards other managers.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Identity {
-    /// Priority, 0 to 15; the manager with the highest one is master.
+    /// Priority, 0 to 15; the manager with the highest priority is master.
     pub priority: u8,
-    /// SM_Key, which SMInfo shows to requesters with the port's M_Key (IBA 14.2.4.2), or to all if
-    /// there is no M_Key. It shows which managers belong to one subnet, and gives no access to the
-    /// SA.
+    /// SM_Key, which SMInfo shows to requesters with the port's M_Key (IBA 14.2.4.2), or to every
+    /// requester if the port has no M_Key. It shows which managers belong to one subnet, and gives
+    /// no access to the SA.
     pub sm_key: u64,
 }
 
@@ -28,8 +28,8 @@ pub enum Role {
     },
     /// This manager is master.
     Master,
-    /// The master has disabled this manager (DISABLE), or it started so, until a master orders
-    /// STANDBY.
+    /// The master has disabled this manager (DISABLE), or the manager started in this role. It
+    /// stays until a master orders STANDBY.
     NotActive,
 }
 
@@ -58,7 +58,7 @@ pub struct Other {
     pub priority: u8,
     /// State in its SMInfo.
     pub state: SmState,
-    /// SM_Key that it has shown; 0 if it has shown none.
+    /// SM_Key that the manager has shown; 0 if it has shown none.
     pub sm_key: u64,
     /// Name of its node.
     pub name: String,

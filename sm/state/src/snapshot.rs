@@ -1,4 +1,4 @@
-//! The published state: everything about one moment, immutable.
+//! The published state: one moment of the subnet and its manager, immutable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,8 @@ pub struct Snapshot {
     pub role: Role,
     /// Priority and SM_Key of this subnet manager.
     pub identity: Identity,
-    /// How far a standby has followed a master that shares its store; `None` for other managers.
+    /// Progress of a standby that follows a master by their shared store; `None` for other
+    /// managers.
     pub following: Option<Following>,
     /// The other subnet managers that answered, in the order of their ports.
     pub others: Arc<[Other]>,
@@ -44,16 +45,16 @@ pub struct Snapshot {
     pub converging: bool,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
-    /// The plan in force; `None` before the first one.
+    /// The plan in force; `None` before the first plan.
     pub plan: Option<Arc<Plan>>,
-    /// The last plan, if it was refused; then the reachability in [`Snapshot::plan`] is out of
+    /// The last plan, if it was refused, so that the reachability in [`Snapshot::plan`] is out of
     /// date.
     pub refused_plan: Option<Arc<RefusedPlan>>,
-    /// Nodes and cables that were present before and are missing from [`Snapshot::fabric`].
+    /// Nodes and cables that were present before, and that [`Snapshot::fabric`] lacks.
     pub expected: Arc<Expected>,
-    /// Parts that routes avoid, without those of a drain under way.
+    /// Parts that routes avoid, without the parts of a drain that is under way.
     pub avoid: Arc<Avoid>,
-    /// Partitions made through the API, without changes under way.
+    /// Partitions made through the API, without changes that are under way.
     pub overlay: Arc<Overlay>,
     /// Capabilities of device types.
     pub capabilities: Arc<DeviceCapabilities>,
@@ -63,7 +64,7 @@ pub struct Snapshot {
     pub slow_links: SlowLinks,
     /// State of the M_Keys of ports.
     pub m_keys: MKeyStatus,
-    /// Agents of congestion control; empty while that is off.
+    /// Agents of congestion control; empty while congestion control is off.
     pub congestion: CongestionView,
     /// Whether congestion control is on (`congestion.enabled`).
     pub controls_congestion: bool,
@@ -88,13 +89,13 @@ pub struct Forthcoming {
 }
 
 impl Forthcoming {
-    /// The state after `before`, with this PortInfo at these ports.
+    /// The state that follows `before` once these ports have this PortInfo.
     pub fn new(before: Snapshot, ports: Vec<(PortKey, PortInfo)>) -> Forthcoming {
         Forthcoming { before, ports }
     }
 
-    /// A snapshot of that state. Copies the fabric, which takes some ten milliseconds for 45,000
-    /// hosts on the calling thread.
+    /// A snapshot of the forthcoming state. Copies the fabric on the calling thread, which takes
+    /// some ten milliseconds for 45,000 hosts.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             fabric: Arc::new(self.before.fabric.with_ports(&self.ports)),
@@ -144,8 +145,9 @@ impl Snapshot {
         }
     }
 
-    /// Where packets go by the routes in force on the present fabric: the proof of the plan, or the
-    /// report of a later plan's refusal. `None` without a plan, or while another manager is master.
+    /// The destinations that packets reach by the routes in force on the present fabric: the proof
+    /// of the plan, or the report of a later refused plan. `None` without a plan, or while another
+    /// manager is master.
     pub fn reachability(&self) -> Option<&Report> {
         if self.role != Role::Master {
             return None;
@@ -156,7 +158,7 @@ impl Snapshot {
         }
     }
 
-    /// Number of ports with a link, by whether they are Active. A switch's port 0 has no link and
+    /// Number of ports with a link, by whether they are Active. Port 0 of a switch has no link and
     /// does not count.
     pub fn ports(&self) -> PortCounts {
         let mut counts = PortCounts::default();
@@ -172,7 +174,7 @@ impl Snapshot {
         counts
     }
 
-    /// Number of cables whose ends are both in the fabric.
+    /// Number of cables with both ends in the fabric.
     pub fn links(&self) -> usize {
         self.fabric.links().count()
     }

@@ -1,4 +1,4 @@
-//! The checksum of everything that the store writes.
+//! The checksum of all data that the store writes.
 
 use std::hash::Hasher as _;
 
@@ -6,9 +6,9 @@ use fnv::FnvHasher;
 
 /// A 64-bit FNV-1a hash, computed step by step.
 ///
-/// Each step is a bijection of the state, so two inputs of one length that differ in a single byte
-/// never collide. The hash guards against accidents (torn pages, bit rot, a truncated copy), not
-/// against forgery: a process that can write there can also stop the daemon.
+/// Each step is a bijection of the state, so that two inputs of one length that differ in a single
+/// byte never collide. The hash detects accidents (torn pages, bit rot, a truncated copy), not
+/// forgery: a process that can write to the store can also stop the daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Checksum(u64);
 
@@ -18,7 +18,7 @@ impl Checksum {
         Checksum(FnvHasher::default().finish())
     }
 
-    /// The checksum after `bytes` as well.
+    /// The checksum of all bytes so far, followed by `bytes`.
     #[must_use]
     pub fn with(self, bytes: &[u8]) -> Checksum {
         let mut hasher = FnvHasher::with_key(self.0);

@@ -19,7 +19,7 @@ use rsm_model::LidClaim;
 use super::records::{Bytes, NAMESPACE_MAX, Namespace, RECORD_KEY_MAX};
 use super::{Checksum, Persisted};
 
-/// Version of the layout of the whole database. A store with another one is refused.
+/// Version of the layout of the whole database. A store with another version is refused.
 pub(super) const SCHEMA: u16 = 1;
 
 const TAG_SENTINEL: u8 = 0x00;
@@ -33,14 +33,14 @@ const SUM_LEN: usize = 8;
 /// Key of the sentinel.
 pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 
-/// One record with its table and key, and with its value unless it is being removed.
+/// One record with its table and key, and with its value unless the record is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
     Claim(Guid, LidClaim),
     Generic(Namespace, Bytes, Bytes),
 }
 
-/// Bytes that are not a record this version wrote.
+/// Bytes that are no record of this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record with key {key} {reason}")]
 pub(super) struct Damaged {
@@ -57,7 +57,7 @@ pub(super) struct Sentinel {
     pub(super) schema: u16,
     /// Number of the last commit.
     pub(super) generation: u64,
-    /// Number of records, the sentinel not counted.
+    /// Number of records, excluding the sentinel.
     pub(super) count: u64,
     /// Sum of the checksums of all records, modulo 2^64. It reveals a mixture of old and new pages.
     pub(super) digest: u64,
@@ -70,7 +70,7 @@ pub(super) fn claim_key(guid: Guid) -> Vec<u8> {
 
 pub(super) fn record_key(namespace: &Namespace, key: &[u8]) -> Vec<u8> {
     let name = namespace.as_str().as_bytes();
-    // `Namespace` is at most NAMESPACE_MAX bytes long, so its length fits one byte.
+    // A namespace has at most NAMESPACE_MAX bytes, so that its length fits one byte.
     let mut bytes = vec![TAG_RECORD, name.len() as u8];
     bytes.extend_from_slice(name);
     bytes.extend_from_slice(key);
@@ -118,13 +118,13 @@ pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
         })
     })();
     match sentinel {
-        // A later schema may have more fields; only its number matters.
+        // A later schema may have more fields; only its number is read.
         Some(s) if fields.0.is_empty() || s.schema != SCHEMA => Ok(s),
         _ => Err(damaged(&SENTINEL_KEY, "has the wrong length")),
     }
 }
 
-/// Decodes one record; the sentinel is an error.
+/// Decodes one record. The sentinel is an error.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> {
     let payload = unseal(key, value)?;
     let wrong = |reason| damaged(key, reason);
@@ -198,7 +198,7 @@ fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
 }
 
 fn damaged(key: &[u8], reason: &'static str) -> Damaged {
-    // Keys have at most 2 + 32 + 256 bytes; a longer one is itself part of the damage.
+    // Keys have at most 2 + 32 + 256 bytes; a longer key is itself part of the damage.
     let shown = &key[..key.len().min(2 + NAMESPACE_MAX + RECORD_KEY_MAX)];
     Damaged {
         key: hex::encode(shown),
@@ -325,7 +325,7 @@ mod tests {
         fn any_bytes_are_read_or_refused(key: Vec<u8>, value: Vec<u8>) {
             let _ = decode(&key, &value);
             let _ = decode_sentinel(&value);
-            // The checksum fits here, so that decoding reaches the payload.
+            // The checksum is valid here, so that decoding reaches the payload.
             let _ = decode(&key, &seal(&key, &value));
             let _ = decode_sentinel(&seal(&SENTINEL_KEY, &value));
         }

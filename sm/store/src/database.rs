@@ -1,9 +1,9 @@
-//! sled, isolated so that the daemon survives its failures on damaged files.
+//! Access to sled, isolated so that the daemon survives sled's failures on damaged files.
 //!
-//! sled 0.34 panics on some damaged files, and opens others as empty without an error. Panics are
-//! caught here; [`guard`](super::guard) finds empty databases by comparing the contents with the
-//! last commit. `flush()` alone is not durable (it ends in `sync_file_range`, which does not flush
-//! the disk's own cache), so each commit ends in `sync_data` on sled's file.
+//! sled 0.34 panics on some damaged files, and opens others as empty without an error. This module
+//! catches panics; [`guard`](super::guard) detects empty databases by comparing the contents with
+//! the last commit. `flush()` alone is not durable (it ends in `sync_file_range`, which does not
+//! flush the disk's own cache), so that each commit ends in `sync_data` on sled's file.
 
 use std::any::Any;
 use std::io::{self, ErrorKind};
@@ -16,20 +16,20 @@ use std::time::Duration;
 use super::StoreError;
 use super::io::{Disk, Operation};
 
-/// Page cache of the database in bytes. A store of 50,000 ports is a few megabytes; sled's default
-/// is a gigabyte.
+/// Page cache of the database in bytes. A store of 50,000 ports takes a few megabytes; sled's
+/// default is a gigabyte.
 const CACHE_BYTES: u64 = 2 * 1024 * 1024;
 
 /// Time after which a database that does not open counts as damaged. Opening takes milliseconds; a
 /// damaged file may send sled into a loop.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Bound of the records in one batch. sled frees nothing that a batch has replaced before the batch
-/// ends: with 90,000 records in one batch, copies of pages took 600 MB.
+/// Maximum number of records in one batch. sled keeps replaced pages until the batch ends: with
+/// 90,000 records in one batch, copies of pages took 600 MB.
 pub(super) const BATCH_RECORDS: usize = 1024;
 
-/// Attempts to take the database's own lock. sled's last thread may hold it for a moment after the
-/// database was closed.
+/// Number of attempts to take the database's own lock. sled's last thread may hold the lock for a
+/// moment after the database was closed.
 const LOCK_TRIES: u32 = 200;
 /// Pause between two attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -47,11 +47,11 @@ pub(super) struct Database {
     dir: PathBuf,
 }
 
-/// Why a database did not open.
+/// Reason why a database did not open.
 pub(super) enum OpenFailure {
     /// The database's files are damaged; the text describes the damage.
     Damaged(String),
-    /// The files may be fine, the system around them is not.
+    /// The files may be intact; the system around them failed.
     System(StoreError),
 }
 
@@ -64,7 +64,7 @@ impl Database {
             .name("store-open".into())
             .spawn(move || {
                 let opened = catch_unwind(|| open_and_read(&path)).map_err(panic_text);
-                // Sending fails after the timeout; then the database is dropped, which closes it.
+                // Sending fails after the timeout; the database is then dropped, which closes it.
                 let _ = sender.send(opened);
             });
         if let Err(source) = spawned {
@@ -90,11 +90,11 @@ impl Database {
         }
     }
 
-    /// Makes `changes` in their order; they are on the disk when it returns. Up to
-    /// [`BATCH_RECORDS`] are one batch, of which all or none are made. More are made in several
-    /// batches, and the caller must find out after an interruption how many.
+    /// Makes `changes` in order; they are durable when the method returns. Up to [`BATCH_RECORDS`]
+    /// changes are one batch, of which all or none are made. More changes take several batches, and
+    /// after an interruption the caller must find out how many of them were made.
     ///
-    /// After an error the state of the database is unknown, and it must be dropped.
+    /// After an error the state of the database is unknown, and the database must be dropped.
     pub(super) fn apply(
         &self,
         disk: &Disk,
@@ -145,8 +145,8 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
-        // sled flushes its file while it closes, and panics if that fails: after a disk failure
-        // that the failed commit has reported already.
+        // sled flushes its file while it closes, and panics if the flush fails. A flush fails only
+        // after a disk failure, which the failed commit has reported.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(db))) {
             let reason = panic_text(panic);
             tracing::debug!(dir = %self.dir.display(), reason, "the database was given up");
@@ -181,7 +181,8 @@ fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
     let sled::Error::Io(source) = &error else {
         return OpenFailure::Damaged(error.to_string());
     };
-    // This process holds the store's lock, so another process has opened the database without it.
+    // This process holds the store's lock, so that another process must have opened the database
+    // without it.
     if is_locked(source) {
         return OpenFailure::System(StoreError::Locked {
             dir: dir.to_owned(),
@@ -199,8 +200,7 @@ fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
     }
 }
 
-/// Whether opening failed because another process holds the lock; sled gives this error no kind of
-/// its own.
+/// Whether opening failed because another process holds the lock. sled has no error kind for this.
 fn is_locked(error: &io::Error) -> bool {
     error.to_string().contains("could not acquire lock")
 }

@@ -1,16 +1,16 @@
-//! The deadline of a claim to the epoch, for the calls of the shared store that the claim waits
+//! The deadline of a claim to the epoch, for all calls of the shared store that the claim waits
 //! for.
 //!
-//! A store that hangs delays a takeover by no more than this. Calls also ask the other endpoints if
-//! one is slow, and the first answer counts.
+//! A store that hangs delays a takeover at most until this deadline. If one endpoint is slow, calls
+//! also ask the others, and use the first answer.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-/// Minimum time that a call has for its answer, even if it begins after the deadline: a store that
-/// works again answers within it.
+/// Minimum time that a call has for its answer, even if it begins after the deadline. A store that
+/// works again answers within that time.
 const CALL_MIN: Duration = Duration::from_millis(100);
 
 /// The time by which a claim must have an answer. Clones share it: the thread that makes a claim
@@ -19,13 +19,14 @@ const CALL_MIN: Duration = Duration::from_millis(100);
 pub struct Deadline(watch::Sender<Option<Instant>>);
 
 impl Deadline {
-    /// Sets the deadline of all calls, those under way included; `None` lifts it, so that calls end
-    /// at their own limits.
+    /// Sets the deadline of all calls, including calls under way; `None` removes the deadline, so
+    /// that calls end at their own limits.
     pub fn set(&self, at: Option<Instant>) {
         self.0.send_replace(at);
     }
 
-    /// Waits until a call must end that began at `begun` and has its own limit `limit`.
+    /// Waits until a call must end. The call began at `begun`, and must not exceed its own limit
+    /// `limit`.
     pub(crate) async fn end_of_call(&self, begun: Instant, limit: Instant) {
         let mut changes = self.0.subscribe();
         loop {

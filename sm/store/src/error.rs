@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use super::operation::Operation;
 use super::reign::Epoch;
 
-/// Why an operation of the store failed.
+/// Reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another daemon holds the state directory.
@@ -12,21 +12,20 @@ pub enum StoreError {
     Locked {
         /// The state directory.
         dir: PathBuf,
-        /// Process ID of the holder, if it has written one.
+        /// Process ID of the holder; `None` if the holder has not written it.
         holder: Option<u32>,
     },
-    /// A simulation was to use the store of a hardware fabric. Nothing of the store was changed.
+    /// A simulation was about to use the store of a hardware fabric. The store is unchanged.
     #[error("{} is the state directory of a fabric of hardware{}: a simulation would leave devices in it that do not exist; give the simulation its own folder with --state-dir", dir.display(), earlier_text(mark, *is_marked))]
     OfHardware {
         /// The state directory.
         dir: PathBuf,
         /// The file with the kind of fabric.
         mark: PathBuf,
-        /// Whether the file says so; a store without the file counts as one of hardware.
+        /// Whether the file names hardware; a store without the file counts as a store of hardware.
         is_marked: bool,
     },
-    /// A manager of hardware was to use the store of a simulation. Nothing of the store was
-    /// changed.
+    /// A manager of hardware was about to use the store of a simulation. The store is unchanged.
     #[error("{} is the state directory of a simulated fabric: its devices are not those of this fabric; give rsm another folder with --state-dir or state.dir, or remove this one to start anew", dir.display())]
     OfSimulation {
         /// The state directory.
@@ -43,7 +42,7 @@ pub enum StoreError {
         #[source]
         source: io::Error,
     },
-    /// Another version of rsm wrote the store. Nothing of it was changed.
+    /// Another version of rsm wrote the store. The store is unchanged.
     #[error("{} has store schema {found}, this version reads {supported}: run the version that wrote it, or move the directory away to start anew", path.display())]
     Schema {
         /// The file that names the schema.
@@ -86,23 +85,23 @@ pub enum StoreError {
         /// Reason of the refusal.
         reason: String,
     },
-    /// Another manager holds the epoch of the shared store. Nothing of the batch was written.
+    /// Another manager holds the epoch of the shared store. No part of the batch was written.
     #[error("the shared store follows another manager now: {0}")]
     Deposed(Epoch),
-    /// A batch was committed without holding the epoch.
+    /// A commit was attempted without the epoch.
     #[error("this manager does not hold the epoch of the shared store")]
     NoEpoch,
-    /// The shared store holds data that rsm did not write. Nothing of it was changed.
+    /// The shared store holds keys that rsm did not write. The store is unchanged.
     #[error(
         "{key} in the shared store is not of rsm ({reason}): give rsm a key prefix of its own with store.prefix, or remove these keys"
     )]
     Foreign {
         /// The first such key.
         key: String,
-        /// Why the key is not one of rsm's.
+        /// Reason for which the key is not a key of rsm.
         reason: String,
     },
-    /// The shared store is damaged. Nothing of it was changed.
+    /// The shared store is damaged. The store is unchanged.
     #[error(
         "{key} in the shared store is damaged ({reason}): restore etcd from a backup, or remove the keys under {prefix} so that the master writes them anew"
     )]
@@ -114,14 +113,14 @@ pub enum StoreError {
         /// Prefix of the keys of this subnet.
         prefix: String,
     },
-    /// The rows of one page are larger than a transaction of etcd can be.
+    /// The rows of one page exceed the limit of a transaction of etcd.
     #[error("a page of `{table}` has {bytes} bytes: a transaction of etcd takes {limit}")]
     PageTooLarge {
         /// The table.
         table: String,
         /// Size of the page.
         bytes: usize,
-        /// Bound of the size.
+        /// Maximum size, in bytes.
         limit: usize,
     },
     /// A setting of the shared store cannot be used.

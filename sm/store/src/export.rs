@@ -1,4 +1,4 @@
-//! The export: the last committed state as JSON lines, which can be read without a database.
+//! The export: the last committed state as JSON lines, readable without a database.
 //!
 //! ```text
 //! {"rsm_store_export":{"schema":…,"generation":…,"plan_generation":…}}
@@ -10,8 +10,8 @@
 //! …
 //! ```
 //!
-//! A commit is appended, so that it costs only what it changes; see [`StoreExporter`]. A file that
-//! was cut off within a commit has the commits before it.
+//! A commit is appended, so a commit costs only its own changes; see [`StoreExporter`]. A file that
+//! was cut off within a commit still contains the commits before it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -27,18 +27,18 @@ use super::layout::Layout;
 use super::records::{Namespace, RECORD_KEY_MAX, RECORD_VALUE_MAX};
 use super::{ChangeSet, Checksum, Persisted, StoreError};
 
-/// The contents of an export that was read.
+/// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Export {
     /// Generation of the store at which the export was taken.
     pub(super) generation: u64,
     /// The exported state.
     pub(super) state: Persisted,
-    /// Bytes after the last whole commit, which was interrupted, or damaged since.
+    /// Number of bytes after the last whole commit, which was interrupted or damaged.
     pub(super) cut_off: usize,
 }
 
-/// Why an export cannot be used.
+/// Reason why an export cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExportError {
     #[error("does not end in a checksum line: it is cut short")]
@@ -148,8 +148,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// The lines that `changes` append to a file whose bytes have the checksum `before`. Returns them
-/// with the checksum of the extended file.
+/// The lines that `changes` append to a file whose bytes have the checksum `before`. Returns also
+/// the checksum of the extended file.
 fn commit_lines(
     sentinel: &Sentinel,
     changes: &ChangeSet,
@@ -182,7 +182,7 @@ impl Export {
     /// Reads a file up to its last whole commit.
     ///
     /// # Errors
-    /// Fails if not even the first part is whole, or a line of a whole commit is not a record.
+    /// Fails if the first part of the file is not whole, or a line of a whole commit is no record.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Export, ExportError> {
         let whole = whole_commits(bytes)?;
         let mut lines = bytes[..whole].split(|&b| b == b'\n').enumerate();
@@ -198,7 +198,7 @@ impl Export {
     }
 }
 
-/// Length of the part in which every checksum line matches the bytes before it.
+/// Length of the part of the file in which every checksum line matches the bytes before it.
 fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
     let mut whole = Err(ExportError::Truncated);
     let mut sum = Checksum::new();
@@ -230,8 +230,8 @@ struct Lines<W> {
     /// Checksum of the file up to here.
     sum: Checksum,
     bytes: usize,
-    /// The line, and the hexadecimal digits of its key and value. Hundreds of thousands of records
-    /// reuse their memory.
+    /// Buffers for a line and for the hexadecimal digits of its key and value, reused over hundreds
+    /// of thousands of records.
     line: Vec<u8>,
     digits: (Vec<u8>, Vec<u8>),
 }
@@ -288,7 +288,7 @@ impl<W: Write> Lines<W> {
     }
 
     /// Ends the part with a checksum line. Returns the writer, the checksum of the file, and the
-    /// bytes of the part.
+    /// number of bytes in the part.
     fn close(mut self) -> io::Result<(W, Checksum, usize)> {
         let sum = self.sum.value();
         self.push(&Line::Checksum(hex::encode(sum.to_be_bytes())))?;
@@ -297,8 +297,8 @@ impl<W: Write> Lines<W> {
     }
 }
 
-/// Records up to which a commit is appended whatever the size of the file. An appended part is
-/// built in memory; a whole file is written line by line.
+/// Number of records up to which a commit is appended regardless of the size of the file. An
+/// appended part is built in memory; a whole file is written line by line.
 const APPENDED_RECORDS: usize = 10_000;
 
 /// Keeps the export of a store up to date with the commits.
@@ -307,12 +307,12 @@ const APPENDED_RECORDS: usize = 10_000;
 /// prepare ─▶ (the database takes the commit) ─▶ publish
 /// ```
 ///
-/// The first commit of a process writes a whole file. So does one that follows a failure, one that
-/// finds the file grown to twice its size, and one of more records than the store has, above
-/// [`APPENDED_RECORDS`]. Any other commit is appended.
+/// A whole file is written by the first commit of a process, by a commit after a failure, by a
+/// commit that finds the file grown to twice its size, and by a commit of more records than the
+/// store has, above [`APPENDED_RECORDS`]. Any other commit is appended.
 #[derive(Default)]
 pub(super) struct StoreExporter {
-    /// State of the file; `None` if its contents are not known.
+    /// State of the file; `None` if its contents are unknown.
     file: Option<Written>,
 }
 
@@ -321,7 +321,7 @@ pub(super) struct StoreExporter {
 struct Written {
     sum: Checksum,
     bytes: usize,
-    /// Bytes of the part that is a whole state.
+    /// Number of bytes of the part that is a whole state.
     base: usize,
 }
 
@@ -333,7 +333,7 @@ pub(super) struct PreparedExport {
 }
 
 enum Part {
-    /// A whole file, in place of the present one.
+    /// A whole file, which replaces the present one.
     Whole(PreparedFile),
     /// Lines to append to the file.
     Commit(Vec<u8>),
@@ -401,10 +401,10 @@ impl StoreExporter {
     }
 }
 
-/// Writes `bytes` as hexadecimal digits into `digits`, and returns these as text.
+/// Writes `bytes` as hexadecimal digits into `digits`, and returns the digits as text.
 fn to_hex<'d>(bytes: &[u8], digits: &'d mut Vec<u8>) -> Cow<'d, str> {
     digits.resize(2 * bytes.len(), b'0');
-    // `digits` has exactly the length needed, and its content is ASCII.
+    // `digits` has exactly the required length, and its content is ASCII.
     hex::encode_to_slice(bytes, digits).ok();
     String::from_utf8_lossy(digits)
 }
@@ -463,7 +463,7 @@ fn take(line: &[u8], export: &mut Export) -> Option<()> {
             export.generation = generation;
             state.plan_generation = plan_generation;
         }
-        // `whole_commits` has checked the value.
+        // `whole_commits` has checked this value.
         Line::Checksum(_) => {}
         Line::Record {
             namespace,

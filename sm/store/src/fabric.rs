@@ -4,9 +4,9 @@ use super::layout::Layout;
 
 /// The kind of fabric that a store belongs to.
 ///
-/// The file `fabric` in the state directory names the kind. Stores without this file, which earlier
-/// versions wrote, and stores with a damaged one count as stores of hardware: a subnet manager must
-/// start with the store it had, and a simulation can do without.
+/// The file `fabric` in the state directory names the kind. A store without this file, as earlier
+/// versions wrote it, or with a damaged file counts as a store of hardware: a subnet manager must
+/// start with the store it had, whereas a simulation can do without.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreFabric {
     /// A fabric that InfiniBand adapters of this host reach.
@@ -32,8 +32,8 @@ impl StoreFabric {
     }
 }
 
-/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if there is none.
-/// Must be called under the lock, before anything of the store is read.
+/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if absent. The
+/// caller must hold the lock, and must not have read the store yet.
 pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
     if check(disk, layout, wanted)?.is_some() {
         return Ok(());
@@ -41,18 +41,18 @@ pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result
     let mark = format!("{}\n", wanted.word());
     let written = disk.write(&layout.fabric(), mark.as_bytes());
     match wanted {
-        // A store without the mark counts as one of hardware: a full disk must not keep a manager
-        // from running.
+        // A store without the mark counts as a store of hardware: a full disk must not keep a
+        // manager from running.
         StoreFabric::Hardware => Ok(()),
         StoreFabric::Simulation => written,
     }
 }
 
-/// Checks that the store in `layout` is of the kind `wanted`; returns its mark.
+/// Checks that the store in `layout` is of the kind `wanted`. Returns its mark.
 ///
 /// # Errors
-/// [`StoreError::OfHardware`] or [`StoreError::OfSimulation`] if it is of the other kind; an I/O
-/// error if the mark cannot be read.
+/// [`StoreError::OfHardware`] or [`StoreError::OfSimulation`] if the store is of the other kind; an
+/// I/O error if the mark cannot be read.
 pub(super) fn check(
     disk: &Disk,
     layout: &Layout,
@@ -80,7 +80,7 @@ pub(super) fn check(
     Ok(marked)
 }
 
-/// Whether the directory has a store, or remains of one.
+/// Whether the directory contains a store, or remains of one.
 fn is_there(disk: &Disk, layout: &Layout) -> Result<bool, StoreError> {
     for path in [layout.sidecar(), layout.export(), layout.database()] {
         if disk.exists(&path)? {

@@ -1,5 +1,5 @@
-//! The store and the journal on disks that fail, tear writes, lose flushes and are replaced below
-//! them.
+//! Tests of the store and the journal on disks that fail, tear writes, lose flushes or are
+//! replaced.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -76,12 +76,12 @@ fn store_whose_folder_is_replaced_is_written_to_the_new_one() {
     let mut store = FolderStore::open(&dir, HARDWARE).unwrap();
     store.commit(&claim(1)).unwrap();
     replace(&dir);
-    // The failed commit is repeated, as the store's thread repeats it.
+    // The test repeats the failed commit, as the store's thread does.
     let changes = claim(2);
     if store.commit(&changes).is_err() {
         store.commit(&changes).unwrap();
     }
-    // As after SIGKILL: nothing is closed.
+    // SIGKILL closes nothing.
     let killed = parent.path().join("killed");
     copy(&dir, &killed);
     let (lids, report) = load(&killed);
@@ -147,7 +147,7 @@ fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() 
     store.commit(&claim(1)).unwrap();
     fails.store(true, Ordering::Relaxed);
     assert!(store.commit(&claim(2)).is_err());
-    // The failure has harmed the database, and it fails once more while a new one is made.
+    // The failure has damaged the database, and a second failure occurs while a new one is made.
     let database = dir.join("db/db");
     let length = fs::metadata(&database).unwrap().len() as usize;
     fs::write(&database, vec![0xA5; length]).unwrap();
@@ -169,7 +169,7 @@ fn journal_whose_folder_is_replaced_is_written_to_the_new_one() {
     append(&mut journal, 1).unwrap();
     fs::rename(&dir, parent.path().join("before")).unwrap();
     fs::create_dir(&dir).unwrap();
-    // Entry 1 is not there, and no later one comes before the store has it.
+    // Entry 1 is missing, and no later entry is accepted until the store has it.
     assert!(append(&mut journal, 2).is_err());
     assert!(append(&mut journal, 2).is_err());
     journal.covered(1).unwrap();

@@ -1,8 +1,8 @@
-//! The store of a state folder, opened whatever the disk's condition: only another process, another
-//! schema or another kind of fabric keep a manager from starting.
+//! The store of a state folder, which opens regardless of the disk's condition: only another
+//! process, another schema or another kind of fabric keeps a manager from starting.
 //!
-//! The journal opens its files at the first entry, and the history's thread its folder, for the
-//! same reason.
+//! For the same reason, the journal opens its files at the first entry, and the history's thread
+//! opens its folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use super::{
     ChangeSet, LoadReport, Persisted, SledStore, Store, StoreError, StoreFabric, fabric, guard,
 };
 
-/// The store of a state folder, which may be impossible to write for a time.
+/// The store of a state folder, which may be unwritable for some time.
 ///
 /// If the disk is full or mounted read-only, the contents are read from the export of the last
-/// commit, and commits fail. Once the folder can be written, the next commit opens the database and
-/// brings it to what was read, plus the commit's changes.
+/// commit, and commits fail. Once the folder is writable, the next commit opens the database, and
+/// brings the database to the contents read, with the commit's changes.
 pub struct FolderStore {
     dir: PathBuf,
     fabric: StoreFabric,
     disk: Disk,
     /// Lock of the folder; `None` if the folder is absent and cannot be created, or if the open
-    /// store has the lock.
+    /// store holds the lock.
     lock: Option<Arc<Lock>>,
     back_end: BackEnd,
 }
@@ -42,19 +42,19 @@ struct Unopened {
 }
 
 impl FolderStore {
-    /// Opens the store in `dir` for a fabric of the kind `fabric`; creates `dir` if it is absent.
+    /// Opens the store in `dir` for a fabric of the kind `fabric`. Creates `dir` if it is absent.
     ///
     /// # Errors
     /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
     /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
-    /// [`StoreError::Schema`] if another version wrote it. A failure of the disk is no error here;
+    /// [`StoreError::Schema`] if another version wrote it. A disk failure is no error;
     /// [`unopened`](FolderStore::unopened) returns it.
     pub fn open(dir: &Path, fabric: StoreFabric) -> Result<FolderStore, StoreError> {
         FolderStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// Opens the store as [`open`](FolderStore::open) does, on a disk whose operations a test can make
-    /// fail.
+    /// Opens the store as [`open`](FolderStore::open) does, on a disk whose operations a test can
+    /// make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
         let back_end = match open_database((dir, fabric), &disk, &mut lock) {
@@ -81,7 +81,7 @@ impl FolderStore {
         })
     }
 
-    /// Why the database is not open; `None` if it is open.
+    /// Reason why the database is not open; `None` if it is open.
     pub fn unopened(&self) -> Option<&StoreError> {
         match &self.back_end {
             BackEnd::Open(_) => None,
@@ -99,7 +99,7 @@ fn open_database(
     let held = match lock {
         Some(held) if held.is_of(dir) => held,
         _ => {
-            // A folder that exists is locked, even if nothing can be created in it.
+            // A folder that exists is locked, even if no file can be created in it.
             if let Err(error) = disk.create_dir(dir)
                 && !dir.is_dir()
             {
@@ -111,7 +111,7 @@ fn open_database(
     SledStore::open_locked(dir, fabric, disk.clone(), held.clone())
 }
 
-/// Reads the contents without the database. Files that cannot be read are noted in the report.
+/// Reads the contents without the database. The report notes files that cannot be read.
 fn read(
     (dir, fabric): (&Path, StoreFabric),
     disk: &Disk,
@@ -128,7 +128,7 @@ fn read(
     }
 }
 
-/// Whether the disk, and not another process or version, keeps the store from opening.
+/// Whether the disk, rather than another process or version, keeps the store from opening.
 fn is_of_disk(error: &StoreError) -> bool {
     matches!(
         error,
@@ -137,8 +137,8 @@ fn is_of_disk(error: &StoreError) -> bool {
 }
 
 impl Unopened {
-    /// The changes that bring a database with the contents `held` to the state that was read, plus
-    /// `changes`. Records that could not be read stay as they are.
+    /// The changes that turn a database with the contents `held` into the contents read plus
+    /// `changes`. Records that could not be read are kept.
     fn owed(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
         let mut owed = match self.report.may_lack_records() {
             true => ChangeSet::new(),

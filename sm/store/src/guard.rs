@@ -1,4 +1,4 @@
-//! Opens the database, and makes sure that its contents are as committed or reported as damaged.
+//! Opens the database, and ensures that its contents are as committed, or are reported as damaged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use super::layout::Layout;
 use super::sidecar::Sidecar;
 use super::{LoadReport, Origin, Persisted, Quarantined, StoreError};
 
-/// Successive attempts to open that may end the process (by a stack overflow, or an allocation
-/// beyond all bounds) before the database is quarantined unopened. A single one may have been a
-/// kill at that moment.
+/// Number of successive attempts to open the database that ended the process (by a stack overflow
+/// or an unbounded allocation) after which the database is quarantined unopened. A single attempt
+/// may have been ended by a kill.
 const OPEN_ATTEMPTS: u32 = 3;
 
 /// Checksum of each record's value, by key.
@@ -26,16 +26,16 @@ pub(super) struct Opened {
     pub(super) sums: Sums,
     pub(super) state: Persisted,
     pub(super) report: LoadReport,
-    /// Whether an export has this state.
+    /// Whether an export contains this state.
     pub(super) is_exported: bool,
 }
 
-/// The state of the store according to the files beside the database.
+/// The state of the store according to the files next to the database.
 struct Witness {
     sidecar: Option<Sidecar>,
     /// The newest readable export, and its path.
     export: Option<(PathBuf, Export)>,
-    /// Exports that cannot be read, and why.
+    /// Exports that cannot be read, each with the reason.
     damaged: Vec<(PathBuf, ExportError)>,
     notes: Vec<String>,
 }
@@ -48,7 +48,7 @@ impl Witness {
         sidecar.max(export)
     }
 
-    /// Whether the export has the commit whose generation `marker` names.
+    /// Whether the export contains the commit whose generation `marker` names.
     fn has_commit(&self, marker: &[u8]) -> bool {
         let generation = std::str::from_utf8(marker).ok();
         let generation = generation.and_then(|text| text.trim().parse::<u64>().ok());
@@ -69,7 +69,7 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
             disk.remove_dir(&path)?;
             return create(disk, layout, witness, Cause::Interrupted);
         }
-        // The commit ended before its first batch, or the marker is damaged. Either way the
+        // The commit ended before its first batch, or the marker is damaged. In both cases the
         // database is checked like any other.
         Some(_) => disk.remove_file(&layout.unfinished())?,
     }
@@ -87,13 +87,13 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
     create(disk, layout, witness, Cause::Unusable(why))
 }
 
-/// Why a new database is created.
+/// Reason for creating a new database.
 enum Cause {
     /// There is no database.
     Fresh,
-    /// The database has a part of a commit that the export has as a whole.
+    /// The database has a part of a commit, and the export has the whole commit.
     Interrupted,
-    /// The database cannot be used, for this reason.
+    /// The database cannot be used, for the given reason.
     Unusable(String),
 }
 
@@ -143,7 +143,7 @@ impl Witness {
         })
     }
 
-    /// Renames the damaged exports, so that neither replaces a good one.
+    /// Renames the damaged exports, so that they replace no good export.
     fn set_damaged_aside(&mut self, disk: &Disk) -> Result<(), StoreError> {
         for (path, error) in self.damaged.drain(..) {
             let aside = path.with_extension("damaged");
@@ -156,11 +156,12 @@ impl Witness {
     }
 }
 
-/// Reads the contents without writing anything, for a directory that cannot be written and whose
+/// Reads the contents without writing anything, for a directory that is not writable and whose
 /// database therefore cannot be opened. A commit reaches the export before the journal drops its
-/// entries, so that export and journal together lack no registration.
+/// entries, so that export and journal together contain every registration.
 ///
 /// # Errors
+/// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 /// [`StoreError::Schema`] if another version wrote the store, or an I/O error.
 pub(super) fn read_unopened(
     disk: &Disk,
@@ -214,7 +215,7 @@ fn check_schema(found: u16, path: PathBuf) -> Result<(), StoreError> {
     })
 }
 
-/// Opens an existing database. The inner error is the reason not to trust it.
+/// Opens an existing database. The inner error is the reason why it cannot be trusted.
 fn open_existing(
     disk: &Disk,
     layout: &Layout,
@@ -223,7 +224,7 @@ fn open_existing(
     let path = layout.database();
     let clean = witness.sidecar.is_some_and(|s| s.clean);
     if !clean {
-        // Opening truncates parts that sled does not recognise, so the files are copied first.
+        // Opening truncates parts that sled does not recognise, so that the files are copied first.
         disk.copy_dir(&path, &layout.as_found())?;
     }
     let attempts = read_attempts(disk, layout)?;
@@ -284,7 +285,7 @@ fn create(
     let floor = witness.floor();
     let is_resumed = matches!(cause, Cause::Interrupted);
     let quarantined = match cause {
-        // An empty directory is not worth keeping.
+        // An empty directory is not kept.
         Cause::Unusable(reason) if disk.list(&path)?.is_empty() => {
             Some(Quarantined { path: None, reason })
         }
@@ -323,7 +324,7 @@ fn create(
     })
 }
 
-/// Writes the marker that the database takes the commit of `generation` in several batches. The
+/// Writes the marker for a commit of `generation` that the database takes in several batches. The
 /// export of that generation follows before the first batch.
 pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
     disk.write(&layout.unfinished(), format!("{generation}\n").as_bytes())
@@ -331,8 +332,8 @@ pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<
 
 /// Creates a database with `contents`.
 ///
-/// A marker beside it says that it is not complete yet. So a complete database without a sentinel
-/// is damaged, and not merely interrupted.
+/// A marker next to the database says that it is not complete yet; a complete database without a
+/// sentinel is therefore damaged, not just interrupted.
 pub(super) fn build(
     disk: &Disk,
     layout: &Layout,
@@ -414,7 +415,7 @@ struct Checked {
     state: Persisted,
 }
 
-/// Checks that the database has all of one commit, which is not older than `floor`.
+/// Checks that the database has all of one commit that is not older than `floor`.
 fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     let damaged = |why: String| Err(Untrusted::Damaged(why));
     let Some(at) = contents.iter().position(|(key, _)| *key == SENTINEL_KEY) else {

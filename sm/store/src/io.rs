@@ -1,7 +1,7 @@
 //! Every file operation of the store, except those inside sled.
 //!
-//! All of them go through [`Disk`], so that a test can make any one fail, or end the process before
-//! it.
+//! Each operation goes through [`Disk`], so that a test can make any single one fail, or end the
+//! process before it.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -13,17 +13,17 @@ use std::sync::Arc;
 use super::StoreError;
 pub use super::operation::Operation;
 
-/// Called before each operation; if it returns an error, the operation fails with it.
+/// Hook called before each operation; an error that it returns makes the operation fail.
 pub(crate) type IoFault = Arc<dyn Fn(Operation, &Path) -> io::Result<()> + Send + Sync>;
 
-/// Number of bytes of a failing write that reach the disk, given the length of the write.
+/// Returns how many bytes of a failing write reach the disk, given the length of the write.
 pub type TornLength = fn(usize) -> usize;
 
 /// The file system, where tests can inject faults.
 #[derive(Clone, Default)]
 pub struct Disk {
     fault: Option<IoFault>,
-    /// How much a failing write writes; `None` for nothing.
+    /// Number of bytes that a failing append writes; `None` for zero.
     torn: Option<TornLength>,
 }
 
@@ -41,7 +41,8 @@ impl Disk {
         Disk::default()
     }
 
-    /// The real file system, where `fault` can make an operation fail before it happens.
+    /// The real file system with a hook `fault`, which can make an operation fail before it
+    /// happens.
     pub fn with_fault(fault: IoFault) -> Disk {
         Disk {
             fault: Some(fault),
@@ -49,7 +50,7 @@ impl Disk {
         }
     }
 
-    /// This disk, where an append that fails has written `torn` of its bytes.
+    /// This disk, on which a failing append has written `torn` of its bytes.
     #[must_use]
     pub fn tearing(self, torn: TornLength) -> Disk {
         Disk {
@@ -58,7 +59,7 @@ impl Disk {
         }
     }
 
-    /// Runs `work`, and returns its error with `operation` and `path`.
+    /// Runs `work`, and adds `operation` and `path` to its error.
     pub fn run<T>(
         &self,
         operation: Operation,
@@ -84,7 +85,7 @@ impl Disk {
     ) -> io::Result<()> {
         self.check(operation, path).inspect_err(|_| {
             let torn = self.torn.map_or(0, |torn| torn(bytes.len()));
-            // The operation fails whether or not this succeeds.
+            // The operation fails even if this succeeds.
             let _ = file.write_all(&bytes[..torn]);
         })?;
         file.write_all(bytes)
@@ -96,14 +97,14 @@ impl Disk {
             .map_or(Ok(()), |fault| fault(operation, path))
     }
 
-    /// Creates a folder, and its parents if they are absent.
+    /// Creates a directory, and its parents if they are absent.
     pub fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::CreateDirectory, path, || {
             fs::create_dir_all(path)
         })
     }
 
-    /// The contents of a file; `None` if there is no such file.
+    /// The contents of a file; `None` if the file is absent.
     pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         self.run(Operation::Read, path, || match fs::read(path) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -117,7 +118,7 @@ impl Disk {
         self.run(Operation::Read, path, || path.try_exists())
     }
 
-    /// The sorted paths in a directory; empty if there is no such directory.
+    /// The sorted paths in a directory; empty if the directory is absent.
     pub fn list(&self, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
         self.run(Operation::List, path, || {
             let entries = match fs::read_dir(path) {
@@ -133,15 +134,15 @@ impl Disk {
         })
     }
 
-    /// Writes `bytes` to a temporary file beside `path` and flushes it. [`publish`](Disk::publish)
+    /// Writes `bytes` to a temporary file next to `path` and flushes it. [`publish`](Disk::publish)
     /// renames it to `path`.
     pub(super) fn prepare(&self, path: &Path, bytes: &[u8]) -> Result<PreparedFile, StoreError> {
         let (prepared, ()) = self.prepare_with(path, |out| out.write_all(bytes))?;
         Ok(prepared)
     }
 
-    /// Prepares a file as [`prepare`](Disk::prepare) does, with the bytes that `write` writes. Returns
-    /// the result of `write` as well.
+    /// Prepares a file as [`prepare`](Disk::prepare) does, with the bytes that `write` writes.
+    /// Returns also the result of `write`.
     pub(super) fn prepare_with<T>(
         &self,
         path: &Path,
@@ -159,7 +160,7 @@ impl Disk {
             path: path.to_owned(),
             published: false,
         };
-        // After a failure `prepared` is dropped, which removes the unfinished file.
+        // After a failure, dropping `prepared` removes the unfinished file.
         written.map(|result| (prepared, result))
     }
 
@@ -170,8 +171,8 @@ impl Disk {
         self.publish(prepared)
     }
 
-    /// Writes `bytes` after the first `end` bytes of a file, durably. An error leaves those `end`
-    /// bytes unchanged, and perhaps some of `bytes` after them.
+    /// Writes `bytes` after the first `end` bytes of a file, durably. An error leaves these `end`
+    /// bytes unchanged, possibly followed by some of `bytes`.
     pub(super) fn append(&self, path: &Path, end: u64, bytes: &[u8]) -> Result<(), StoreError> {
         let append = || {
             let mut file = OpenOptions::new().append(true).open(path)?;
@@ -197,7 +198,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Renames, and flushes the directory with the new name.
+    /// Renames a file or directory, and flushes the directory that contains the new name.
     pub(super) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.run(Operation::Rename, from, || fs::rename(from, to))?;
         to.parent().map_or(Ok(()), |parent| self.sync(parent))
@@ -208,7 +209,7 @@ impl Disk {
         self.run(Operation::Sync, path, || File::open(path)?.sync_all())
     }
 
-    /// Flushes the contents of a file, with only the metadata that reading them needs.
+    /// Flushes the contents of a file, with only the metadata required to read them.
     pub(super) fn sync_data(&self, path: &Path) -> Result<(), StoreError> {
         self.run(Operation::Sync, path, || {
             OpenOptions::new().write(true).open(path)?.sync_data()
@@ -216,12 +217,12 @@ impl Disk {
     }
 
     /// Copies a directory with its contents, and removes the former contents of `to`. After an
-    /// error it removes the partial copy, which would fill up a disk that was too full for it.
+    /// error, removes the partial copy, which would fill a disk without room for it.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
         self.run(Operation::Copy, from, || copy_tree(from, to))
             .inspect_err(|_| {
-                // The next copy removes what this leaves.
+                // The next copy removes the remains of this one.
                 let _ = fs::remove_dir_all(to);
             })
     }
@@ -248,7 +249,8 @@ impl Disk {
     }
 }
 
-/// A file that is complete on the disk under a temporary name. Dropping it unpublished removes it.
+/// A file that is complete on the disk under a temporary name. Dropping an unpublished file removes
+/// it.
 #[derive(Debug)]
 pub(super) struct PreparedFile {
     temporary: PathBuf,
@@ -259,15 +261,15 @@ pub(super) struct PreparedFile {
 impl Drop for PreparedFile {
     fn drop(&mut self) {
         if !self.published {
-            // No process reads a temporary file, and the next write replaces it: a failure is
-            // harmless.
+            // No process reads a temporary file, and the next write replaces it, so that a failure
+            // is harmless.
             let _ = fs::remove_file(&self.temporary);
         }
     }
 }
 
-/// Whether `path` still names this open file. The folder may have been replaced, or another file
-/// system mounted over it, and then writes to the file are lost.
+/// Whether `path` still names this open file. If the folder was replaced, or another file system
+/// was mounted over it, writes to the file are lost.
 pub fn is_at(file: &File, path: &Path) -> bool {
     let identity = |about: fs::Metadata| (about.dev(), about.ino());
     let open = file.metadata().map(identity).ok();

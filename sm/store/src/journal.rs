@@ -1,17 +1,17 @@
-//! The journal: changes acknowledged to hosts that are not in the database yet.
+//! The journal: changes acknowledged to hosts that the database does not contain yet.
 //!
-//! A commit of the database compares whole tables and flushes several files, which is too slow to
-//! wait for with every answer. So changed rows are first appended here, many at once, and flushed;
-//! then the answers are sent. The database follows, and each commit states the last entry that it
-//! includes: the journal then drops the entries up to it.
+//! A commit of the database compares whole tables and flushes several files, which is too slow for
+//! every answer to wait for. Changed rows are therefore first appended to the journal, many at
+//! once, and flushed; then the answers are sent. The database follows. Each commit states the last
+//! entry that it includes: the journal then drops the entries up to it.
 //!
 //! ```text
 //! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
 //!                        be covered by a commit
 //! ```
 //!
-//! Reading stops at the first entry that is not whole: a process may have died while it wrote that
-//! one.
+//! Reading stops at the first entry that is not whole, because a process may have died while it
+//! wrote that entry.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use super::io::{self as store_io, Disk, Operation};
 use super::{Checksum, Namespace, StoreError};
 
-/// Bytes after which the other file is written, if that one is empty.
+/// Number of bytes after which the other file is written, if that file is empty.
 const FILE_SOFT: u64 = 1 << 20;
 
-/// Bound of each file in bytes: some 200,000 joins, more than the database lags behind unless it
-/// fails for good.
+/// Maximum size of each file in bytes: some 200,000 joins, more than the database lags behind
+/// unless it fails for good.
 const FILE_MAX: u64 = 32 << 20;
 
 /// Bytes of length, checksum and number of an entry.
@@ -58,9 +58,9 @@ pub enum RowChange {
 /// Changes that were made together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalEntry {
-    /// Number of the entry; entries are numbered consecutively over the store's whole life.
+    /// Number of the entry; entries are numbered consecutively over the whole life of the store.
     pub number: u64,
-    /// The changes, in their order.
+    /// The changes, in order.
     pub rows: Vec<RowChange>,
 }
 
@@ -89,7 +89,7 @@ pub fn encode(number: u64, rows: &[RowChange], out: &mut Vec<u8>) {
     out[start + 4..start + 12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Splits the first entry off `bytes`; `None` if it is not whole.
+/// Splits the first entry off `bytes`; `None` if the entry is not whole.
 fn decode(bytes: &mut &[u8]) -> Option<JournalEntry> {
     let mut rest = *bytes;
     let length = u32::from_be_bytes(take(&mut rest)?);
@@ -137,14 +137,15 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
 #[derive(Debug)]
 struct Half {
     path: PathBuf,
-    /// The open file; `None` before the first write, so that the entries of a folder that cannot be
-    /// written are read all the same.
+    /// The open file; `None` before the first write, so that entries of an unwritable folder can be
+    /// read.
     file: Option<File>,
-    /// Length of the whole entries.
+    /// Length of the whole entries in bytes.
     bytes: u64,
     /// Number of the last entry; 0 if there is none.
     last: u64,
-    /// Whether part of an entry may follow the whole ones; the next write first cuts it off.
+    /// Whether part of an entry may follow the whole entries; the next write first cuts that part
+    /// off.
     is_torn: bool,
 }
 
@@ -156,14 +157,14 @@ pub struct Journal {
     current: usize,
     /// Number of the last entry that the database includes.
     covered: u64,
-    /// If the folder was replaced, the number of the last entry in the former one.
+    /// Number of the last entry in the former folder, if the folder was replaced; `None` otherwise.
     replaced: Option<u64>,
 }
 
 impl Journal {
-    /// Reads the journal in `dir`; its files are opened for writing with the first entry. Returns
-    /// the entries in their order, including those that the database has, until
-    /// [`Journal::covered`] drops them.
+    /// Reads the journal in `dir`; its files are opened for writing at the first entry. Returns the
+    /// entries in order, including those that the database has, until [`Journal::covered`] drops
+    /// them.
     ///
     /// # Errors
     /// Fails if a file exists and cannot be read.
@@ -207,12 +208,12 @@ impl Journal {
         Ok((journal, entries))
     }
 
-    /// Appends encoded entries, the last of which has the number `last`. They are on the disk when
-    /// it returns.
+    /// Appends encoded entries, the last of which has the number `last`. They are durable when the
+    /// method returns.
     ///
     /// # Errors
-    /// Fails if the disk does, if the journal is full, or if its folder was replaced and the
-    /// database lacks earlier entries. The journal then ends where it did before.
+    /// Fails if the disk fails, if the journal is full, or if its folder was replaced and the
+    /// database lacks earlier entries. The end of the journal is unchanged then.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
         if self.replaced.is_none() && self.halves.iter().any(Half::is_elsewhere) {
             self.replaced = self.halves.iter().map(|half| half.last).max();
@@ -247,7 +248,7 @@ impl Journal {
                 (half.bytes, half.last) = (bytes, last);
                 false
             }
-            // Until the next write cuts it off, a start stops reading at the unfinished entry.
+            // Until the next write cuts the unfinished entry off, a start stops reading there.
             Err(_) => disk
                 .run(Operation::Write, &path, || cut(file, whole))
                 .is_err(),
@@ -255,8 +256,8 @@ impl Journal {
         written
     }
 
-    /// Starts again in a folder that replaced the former one. The files in it are not of this
-    /// journal, or the database has their entries.
+    /// Starts again in a folder that replaced the former folder. The files there belong to another
+    /// journal, or the database contains their entries.
     ///
     /// # Errors
     /// Fails if the database lacks entries that were in the former folder, or if the disk fails.
@@ -280,11 +281,11 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the database includes everything up to entry `number`, and empties the files
-    /// without a later entry.
+    /// Records that the database includes all entries up to `number`, and empties the files without
+    /// a later entry.
     ///
     /// # Errors
-    /// Fails if the disk does. The entries stay then, and reading them again changes nothing.
+    /// Fails if the disk fails. The entries then stay, and reading them again changes nothing.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         self.covered = number;
         self.adopt()?;
@@ -312,7 +313,7 @@ impl Half {
         }
     }
 
-    /// Opens the file, without an unfinished entry at its end, durably in its folder.
+    /// Opens the file durably in its folder, without an unfinished entry at its end.
     fn open(&mut self, disk: &Disk) -> Result<&mut File, StoreError> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -390,7 +391,7 @@ mod tests {
         append(&mut journal, 1..=3);
         append(&mut journal, [4]);
         assert_eq!(read(dir.path()), [1, 2, 3, 4]);
-        // The last entry is not covered, so that none of its file is dropped.
+        // The last entry is not covered, so that its file is kept.
         journal.covered(3).unwrap();
         assert_eq!(read(dir.path()), [1, 2, 3, 4]);
         journal.covered(4).unwrap();

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::io::Disk;
 
-/// Quarantined databases that are kept for inspection; the oldest are removed first.
+/// Number of quarantined databases kept for inspection; the oldest are removed first.
 pub(super) const QUARANTINE_KEEP: usize = 3;
 
 /// Paths inside the state directory.
@@ -34,13 +34,13 @@ impl Layout {
         self.dir.join("db")
     }
 
-    /// Marker that exists while the database is not whole: empty while a new one is written, and
-    /// with a generation while the database takes a commit in several batches.
+    /// Marker that exists while the database is not whole: empty while a new database is written,
+    /// and with a generation while the database takes a commit in several batches.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.dir.join("db.unfinished")
     }
 
-    /// Copy of the database as it was after the last unclean stop, before it was opened.
+    /// Copy of the database from after the last unclean stop, made before the database was opened.
     pub(super) fn as_found(&self) -> PathBuf {
         self.dir.join("db.prev")
     }
@@ -55,17 +55,17 @@ impl Layout {
         self.dir.join("export.jsonl")
     }
 
-    /// The former export, from before it was last written as a whole.
+    /// The former export, from before the export was last written as a whole.
     pub(super) fn export_before(&self) -> PathBuf {
         self.dir.join("export.prev.jsonl")
     }
 
-    /// Counts the successive attempts to open the database that did not end.
+    /// File that counts the successive attempts to open the database that did not end.
     pub(super) fn attempts(&self) -> PathBuf {
         self.dir.join("opening")
     }
 
-    /// Moves the database, and its copy from before it was opened, into quarantine. Returns the new
+    /// Moves the database, and the copy made before it was opened, into quarantine. Returns the new
     /// path.
     pub(super) fn quarantine(&self, disk: &Disk) -> Result<PathBuf, StoreError> {
         let shelf = self.dir.join("quarantine");

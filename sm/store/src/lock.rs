@@ -7,14 +7,14 @@ use super::io::{self, Disk, Operation};
 
 /// The lock of a state directory, held by this process.
 ///
-/// The lock is on the directory itself, which needs neither space nor write access. The file `lock`
-/// in it names the process and is locked as well, because earlier versions look only at that. The
-/// kernel releases both locks when the process ends, so that a killed daemon leaves nothing to
-/// clean up.
+/// The lock is on the directory itself, which requires neither space nor write access. The file
+/// `lock` in the directory names the process and is locked as well, because earlier versions check
+/// only the file. The kernel releases both locks when the process ends, so that a killed daemon
+/// leaves nothing to clean up.
 #[derive(Debug)]
 pub(super) struct Lock {
     dir: File,
-    /// The lock file; `None` if the directory cannot be written and has no such file.
+    /// The lock file; `None` if the directory is not writable and has no lock file.
     _file: Option<File>,
 }
 
@@ -45,8 +45,8 @@ impl Lock {
         if !disk.run(Operation::Lock, &path, || try_lock(&file))? {
             return Err(held());
         }
-        // The process ID is only for the error message of a second process: a full disk must not
-        // keep this one from running.
+        // The process ID only serves the error message of a second process: a full disk must not
+        // keep this process from running.
         let _ = file.set_len(0);
         let _ = writeln!(file, "{}", std::process::id());
         Ok(Lock {
@@ -55,7 +55,7 @@ impl Lock {
         })
     }
 
-    /// Whether this is the lock of the present `dir`: another folder may have taken its place.
+    /// Whether this is the lock of the present `dir`, which another folder may have replaced.
     pub(super) fn is_of(&self, dir: &Path) -> bool {
         io::is_at(&self.dir, dir)
     }
@@ -68,7 +68,7 @@ fn open(path: &Path) -> Option<File> {
     options.open(path).or_else(|_| File::open(path)).ok()
 }
 
-/// Tries to take the lock; returns whether it was free.
+/// Tries to take the lock. Returns whether it was free.
 fn try_lock(file: &File) -> std::io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),

@@ -1,6 +1,6 @@
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// A store in memory that ends with the process: for tests, simulations and `--once` without a
+/// A store in memory that ends with the process, for tests, simulations, and `--once` without a
 /// state directory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {

@@ -13,7 +13,7 @@ pub enum Operation {
     Read,
     /// Write a file under a temporary name and flush it to the disk.
     Write,
-    /// Write at the end of a file and flush that to the disk.
+    /// Write at the end of a file and flush the written bytes to the disk.
     Append,
     /// Give a file or directory its final name.
     Rename,

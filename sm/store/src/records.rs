@@ -5,23 +5,23 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 
-/// Bound of a namespace in bytes; each key of the table repeats it.
+/// Maximum length of a namespace in bytes. Each key of the table repeats the namespace.
 pub const NAMESPACE_MAX: usize = 32;
-/// Bound of a generic record's key in bytes. An MGID with a port GID has 32.
+/// Maximum length of a generic record's key in bytes. An MGID followed by a port GID takes 32.
 pub const RECORD_KEY_MAX: usize = 256;
-/// Bound of a generic record's value in bytes. A service record has 176; one row of a GPU inventory
-/// has a few kilobytes. Larger values must be split into several records.
+/// Largest size of a generic record's value in bytes. A service record takes 176 bytes; a row of a
+/// GPU inventory takes a few kilobytes. Larger values must be split into several records.
 pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 
-/// Key or value of a record. A change shares it with the states that it is applied to: the records
-/// of 45,056 hosts are as large as everything else that the store keeps.
+/// Key or value of a record. A change shares it with the states that the change is applied to: the
+/// records of 45,056 hosts are as large as all other content of the store.
 pub type Bytes = Arc<[u8]>;
 
 /// Name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Namespace(Arc<str>);
 
-/// The text that cannot name a table.
+/// A text that cannot name a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a namespace: expected 1 to 32 characters of a-z, 0-9, `_` and `-`")]
 pub struct NamespaceError(pub String);
@@ -50,15 +50,15 @@ impl fmt::Display for Namespace {
 
 /// Everything that survives a restart.
 ///
-/// The state is a cache of facts that a sweep can read again: the LIDs that ports hold win over
-/// those stored here.
+/// The state is a cache of facts that a sweep can read again: the LIDs that ports hold win over the
+/// stored ones.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Persisted {
     /// Claims to LIDs, by port GUID.
     pub claims: BTreeMap<Guid, LidClaim>,
-    /// Generation of the last plan; the next one is higher.
+    /// Generation of the last plan; the next plan has a higher one.
     pub plan_generation: u64,
-    /// Tables of generic records, whose content the store does not know: key → value.
+    /// Tables of generic records by name, key → value, which the store does not interpret.
     pub records: BTreeMap<Namespace, BTreeMap<Bytes, Bytes>>,
 }
 
@@ -91,7 +91,7 @@ impl Persisted {
         }
     }
 
-    /// Removes a record, and the table if it was the last one in it.
+    /// Removes a record, and its table if that was its last record.
     pub(super) fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
         if let Some(table) = self.records.get_mut(namespace) {
             table.remove(key);
@@ -101,7 +101,7 @@ impl Persisted {
         }
     }
 
-    /// Number of records on the disk; the plan generation is not one.
+    /// Number of records on the disk, without the plan generation.
     pub fn len(&self) -> usize {
         let generic: usize = self.records.values().map(BTreeMap::len).sum();
         self.claims.len() + generic
@@ -113,8 +113,8 @@ impl Persisted {
     }
 }
 
-/// Puts `rows` into `table`. Appends all at once if they are no fewer than the table has: a map
-/// that is built at once takes half the memory of one that grows.
+/// Puts `rows` into `table`, all at once if there are at least as many rows as the table has: a map
+/// built at once takes half the memory of a growing one.
 fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
     if rows.len() < table.len() {
         table.extend(rows);
@@ -131,7 +131,7 @@ pub struct ChangeSet {
     pub(super) records: BTreeMap<(Namespace, Bytes), Option<Bytes>>,
 }
 
-/// A change that the store cannot hold.
+/// Reason why the store cannot hold a change.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The claim is not a valid range of unicast LIDs.
@@ -168,7 +168,7 @@ impl ChangeSet {
         ChangeSet::default()
     }
 
-    /// Adds the changes of `later`, which override these.
+    /// Adds the changes of `later`, which override the changes of `self`.
     pub fn merge(&mut self, later: ChangeSet) {
         let ChangeSet {
             claims,
@@ -180,7 +180,7 @@ impl ChangeSet {
         self.records.extend(records);
     }
 
-    /// The changes of all tables but these.
+    /// The changes of all tables except these.
     #[must_use]
     pub fn without(mut self, tables: &[&str]) -> ChangeSet {
         self.records
@@ -188,7 +188,7 @@ impl ChangeSet {
         self
     }
 
-    /// The changes that make `state` equal `wanted`, but for the tables `except`.
+    /// The changes that make `state` equal `wanted`, except in the tables `except`.
     pub fn between(state: &Persisted, wanted: &Persisted, except: &[&str]) -> ChangeSet {
         let mut changes = ChangeSet::new();
         for (&guid, claim) in &wanted.claims {
@@ -229,7 +229,7 @@ impl ChangeSet {
         self.claims.len() + self.records.len()
     }
 
-    /// Whether there is nothing to commit.
+    /// Whether there are no changes to commit.
     pub fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.records.is_empty() && self.plan_generation.is_none()
     }

@@ -1,20 +1,20 @@
 //! The epoch: one manager's exclusive right to write a store that several managers share.
 //!
 //! Each transaction compares the revision of the epoch's key, so that the first write of a deposed
-//! master fails as a whole. A manager claims the epoch after the holder has given it up, or after
-//! the holder has shown no sign of life for three seconds, or for less if the holder does not
-//! answer in the fabric either. Signs of life are changes of a key: no clock of another machine
-//! counts.
+//! master fails as a whole. A manager claims the epoch after the holder has released it, or after
+//! the holder has shown no sign of life for three seconds; less time suffices if the holder does
+//! not answer in the fabric either. A sign of life is a change of a key: no clock of another
+//! machine matters.
 
 use std::fmt;
 
 use rsm_ids::Guid;
 
-/// The time in which one manager is master of the shared store. Only the holder may write, and each
-/// write is made on the condition that the epoch has not ended.
+/// The period in which one manager is master of the shared store. Only the holder may write, and
+/// each write is made on the condition that the epoch has not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Epoch {
-    /// Number of the epoch, counted over the store's whole life from 1.
+    /// Number of the epoch, counted from 1 over the whole life of the store.
     pub number: u64,
     /// GUID in the holder's SMInfo.
     pub holder: Guid,
@@ -26,16 +26,16 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// An epoch as it was read from the store.
+/// An epoch, as read from the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SeenEpoch {
     /// The epoch.
     pub epoch: Epoch,
-    /// Revision of the epoch's key. A claim is made on the condition that it is unchanged.
+    /// Revision of the epoch's key. A claim requires that the revision is unchanged.
     pub revision: i64,
     /// Revision that changes with each sign of life of the holder.
     pub beat: i64,
-    /// Whether the holder has given the epoch up.
+    /// Whether the holder has released the epoch.
     pub is_released: bool,
     /// Number of the last plan that the holder has stored; 0 if there is none.
     pub plan: u64,
@@ -44,8 +44,8 @@ pub struct SeenEpoch {
 /// Whether a claim depends on the life of the holder that it deposes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Life {
-    /// The claim succeeds even if the holder lives: the epoch is the claimant's own, was given up,
-    /// or ends in any case.
+    /// The claim succeeds even if the holder is alive: the epoch is the claimant's own, was
+    /// released, or ends in any case.
     Ignored,
     /// The claim fails if the holder has shown a sign of life since the epoch was seen.
     Counts,

@@ -1,13 +1,13 @@
-//! The store of this machine with a shared store that follows it.
+//! The store of this machine, with a shared store that is kept up to date with it.
 //!
-//! The shared store is never ahead of this machine's: no answer to a host waits for it, and after
-//! an outage it gets the last value of each changed row.
+//! The shared store is never ahead of this machine's store: no answer to a host waits for the
+//! shared store, and after an outage it gets the last value of each changed row.
 
 use super::replica::ReplicaHandle;
 use super::shared_tables::LOCAL_TABLES;
 use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 
-/// Commits on this machine, then hands the batch to the thread that writes the shared store. A
+/// Commits on this machine, then passes the batch to the thread that writes the shared store. A
 /// commit never waits for the shared store.
 pub struct Replicated {
     local: Box<dyn Store>,
@@ -27,7 +27,7 @@ impl Store for Replicated {
     }
 
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
-        // The batch is handed over even if this disk is full: the shared store may have room.
+        // The batch is passed on even if this disk is full: the shared store may have room.
         self.replica.put(changes.clone().without(LOCAL_TABLES));
         self.local.commit(changes)
     }

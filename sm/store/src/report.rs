@@ -1,7 +1,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where the contents of an opened store came from.
+/// Source of the contents of an opened store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// The directory contained no store.
@@ -9,15 +9,15 @@ pub enum Origin {
     Fresh,
     /// The database, which was closed properly.
     Clean,
-    /// The database, left behind by a process that was killed or a machine that went down. All of
-    /// it was checked.
+    /// The database, which a killed process or a failed machine left behind. All of its records
+    /// were checked.
     Unclean,
-    /// This export, because the database could not be used.
+    /// The named export, because the database could not be used.
     Export(PathBuf),
-    /// This export, because the database had only a part of the last commit. The export has all of
-    /// it.
+    /// The named export, because the database had only a part of the last commit. The export has
+    /// the whole commit.
     Resumed(PathBuf),
-    /// This export, because the directory cannot be written, so that the database could not be
+    /// The named export, because the directory is not writable, so that the database could not be
     /// opened.
     Unopened(PathBuf),
 }
@@ -25,28 +25,28 @@ pub enum Origin {
 /// A database that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Where the database was moved to; `None` if nothing of it was left.
+    /// Path to which the database was moved; `None` if nothing of it was left.
     pub path: Option<PathBuf>,
-    /// Why the database could not be used.
+    /// Reason why the database could not be used.
     pub reason: String,
 }
 
 /// The report of opening the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
-    /// Where the contents come from.
+    /// Source of the contents.
     pub origin: Origin,
     /// Number of the last commit, counted over the store's whole life.
     pub generation: u64,
-    /// The former database, if it could not be used. With [`Origin::Fresh`] nothing could be
-    /// restored: the only claims are those that ports still hold.
+    /// The former database, if it could not be used; `None` otherwise. With [`Origin::Fresh`]
+    /// nothing could be restored: the only claims are the LIDs that ports still hold.
     pub quarantined: Option<Quarantined>,
     /// Other files that were damaged, one sentence each.
     pub notes: Vec<String>,
 }
 
 impl LoadReport {
-    /// The report about a store of which nothing can be read.
+    /// The report about a store whose contents cannot be read.
     pub(super) fn unreadable(reason: String) -> LoadReport {
         LoadReport {
             quarantined: Some(Quarantined { path: None, reason }),
@@ -54,13 +54,13 @@ impl LoadReport {
         }
     }
 
-    /// Whether committed records may be missing. Damage to a file beside the database does not
-    /// count: the database has all of one commit, by its own count and digest.
+    /// Whether committed records may be missing. Damage to a file next to the database does not
+    /// count: the database contains the whole of one commit, according to its count and digest.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }
 
-    /// Whether an operator should know about it.
+    /// Whether the report requires an operator's attention.
     pub fn is_alarming(&self) -> bool {
         self.quarantined.is_some() || !self.notes.is_empty()
     }

@@ -1,11 +1,11 @@
-//! Names of tables that matter to a shared store, and the number of the last commit.
+//! Names of the tables that the shared store handles specially, and the number of the last commit.
 
 use super::records::{ChangeSet, Namespace, Persisted};
 
 /// Tables that are valid only with the journal and the database of this machine.
 pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port", "history-local"];
 
-/// Tables that a manager without the epoch follows while the holder writes them.
+/// Tables that a manager without the epoch reads while the holder writes them.
 pub const FOLLOWED_TABLES: &[&str] = &[
     CLAIMS,
     "gpu-hosts",
@@ -18,21 +18,21 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "pushing",
 ];
 
-/// Name of the table of cables among [`FOLLOWED_TABLES`], the largest one, which changes least.
+/// Name of the table of cables among [`FOLLOWED_TABLES`]: the largest table, which changes least.
 pub const CABLING: &str = "cabling";
 
 /// Name of the table of LID claims among [`FOLLOWED_TABLES`].
 pub const CLAIMS: &str = "claims";
 
-/// Table with the number of the last commit that was handed to the shared store.
+/// Table with the number of the last commit that was passed to the shared store.
 const COMMITS: &str = "shared-commits";
 
-/// Key of the table's only row, a big-endian number.
+/// Key of the table's only row, whose value is a big-endian number.
 const LAST: &[u8] = b"last";
 
-/// Number of the last commit in `state`; 0 if there is none. Both the store of a machine and the
-/// shared store have it, so that a machine whose disk lost commits finds that the shared store is
-/// ahead.
+/// Number of the last commit in `state`; 0 if there is none. The store of a machine and the shared
+/// store both contain this number, so that a machine whose disk lost commits finds that the shared
+/// store is ahead.
 pub fn last_commit(state: &Persisted) -> u64 {
     let table = Namespace::new(COMMITS).ok();
     let table = table.and_then(|table| state.records.get(&table));
@@ -41,7 +41,7 @@ pub fn last_commit(state: &Persisted) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Numbers the commit of `changes` as the next one after `state`, in both.
+/// Gives the commit of `changes` the number after the last commit of `state`, in both.
 pub fn number_commit(state: &mut Persisted, changes: &mut ChangeSet) {
     let number = last_commit(state) + 1;
     let mut numbered = ChangeSet::new();

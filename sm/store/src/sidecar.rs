@@ -1,10 +1,10 @@
 use super::Checksum;
 use super::codec::Sentinel;
 
-/// The file `store.meta`: the generation and digest that the database must at least have.
+/// The file `store.meta`: the minimum generation of the database, and its digest.
 ///
-/// A database that opens empty or old does not show that; this file does. It is one line of
-/// `key=value` words, the last of which is a checksum of the bytes before it.
+/// A database that opens empty or old does not reveal this fact; this file does. The file is one
+/// line of `key=value` words; the last word is a checksum of the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
     /// The database's sentinel at the time of writing.
@@ -34,10 +34,10 @@ impl Sidecar {
         format!("{body}{SUM}{sum}\n").into_bytes()
     }
 
-    /// Parses the line; `None` if this program did not write it, or it was damaged since.
+    /// Parses the line; `None` if rsm did not write it, or it was damaged.
     ///
     /// The line of a later schema is read only up to its schema number, because its other fields
-    /// are not known.
+    /// are unknown.
     pub(super) fn from_bytes(bytes: &[u8]) -> Option<Sidecar> {
         let text = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
         let (body, sum) = text.rsplit_once(SUM)?;

@@ -31,18 +31,19 @@ pub struct SledStore {
     disk: Disk,
     layout: Layout,
     path: PathBuf,
-    /// The database; `None` after a failed commit, until the next one opens it again.
+    /// The database; `None` after a failed commit, until the next commit opens it again.
     database: Option<Database>,
     /// The state after the last successful commit.
     sentinel: Sentinel,
-    /// Generation of the last commit attempt. The next attempt takes another: a database that lost
-    /// its last flush could otherwise hold a failed commit under the number of a successful one.
+    /// Generation of the last commit attempt. The next attempt takes another generation: otherwise
+    /// a database that lost its last flush could hold a failed commit under the number of a
+    /// successful one.
     attempted: u64,
     sums: Sums,
     state: Persisted,
     report: LoadReport,
     exporter: StoreExporter,
-    /// Files that are older than the database: the sidecar, the export.
+    /// Files that are older than the database: sidecar and export.
     unpublished: Unpublished,
     /// Whether `db.unfinished` exists.
     is_announced: bool,
@@ -51,7 +52,7 @@ pub struct SledStore {
     lock: Arc<Lock>,
 }
 
-/// A database to write to, and the changes that it needs before those of a commit: none unless a
+/// A database to write to, and the changes that must precede those of a commit; empty unless a
 /// commit has failed.
 type Writable = (Database, Vec<RecordChange>);
 
@@ -65,7 +66,6 @@ impl SledStore {
     /// Opens the store in `dir` for a fabric of the kind `fabric`; creates `dir` if it is absent.
     ///
     /// # Errors
-    ///
     /// [`StoreError::Locked`] if another daemon uses `dir`, [`StoreError::OfHardware`] or
     /// [`StoreError::OfSimulation`] if the store is of the other kind of fabric,
     /// [`StoreError::Schema`] if another version wrote it, and I/O errors. A damaged database is no
@@ -74,8 +74,8 @@ impl SledStore {
         SledStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// Opens the store as [`open`](SledStore::open) does, on a disk whose operations a test can make
-    /// fail.
+    /// Opens the store as [`open`](SledStore::open) does, on a disk whose operations a test can
+    /// make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
         let lock = Lock::take(&disk, dir)?;
@@ -110,10 +110,10 @@ impl SledStore {
             fabric,
             lock,
         };
-        // From here on, a stop without `close` is an unclean one.
+        // A stop without `close` is unclean from here on.
         store.publish_sidecar(false)?;
         if !opened.is_exported {
-            // The process that failed to write it was killed, or the file is damaged.
+            // The process that failed to write the export was killed, or the file is damaged.
             store.unpublished.export = true;
             if let Err(error) = store.publish_export() {
                 let error: &dyn std::error::Error = &error;
@@ -165,8 +165,8 @@ impl SledStore {
     /// Writes `count` changes. After a failure the database is dropped, and the next commit opens
     /// it again.
     ///
-    /// If one batch does not hold them, `export` is published first, and a marker tells the next
-    /// start to use it. Otherwise returns the export, which the caller must publish.
+    /// If the changes exceed one batch, publishes `export` first, and sets a marker that tells the
+    /// next start to use it. Otherwise returns the export, which the caller must publish.
     fn write(
         &mut self,
         (count, changes): (usize, impl Iterator<Item = RecordChange>),
@@ -193,7 +193,7 @@ impl SledStore {
         Ok(unpublished)
     }
 
-    /// The open database, opened again if a failed commit has closed it.
+    /// The open database; opens it again if a failed commit has closed it.
     fn writable(&mut self) -> Result<Writable, StoreError> {
         match self.database.take() {
             Some(database) => Ok((database, Vec::new())),
@@ -212,8 +212,8 @@ impl SledStore {
     ) -> Result<(), StoreError> {
         guard::announce(&self.disk, &self.layout, sentinel.generation)?;
         self.is_announced = true;
-        // Until the end, the file may be ahead of the committed state. After a failure, the next
-        // commit writes it as a whole.
+        // The file may be ahead of the committed state until the end of this function. After a
+        // failure, the next commit writes it as a whole.
         self.unpublished.export = true;
         let mut exporter = std::mem::take(&mut self.exporter);
         exporter.publish((&self.disk, &self.layout), export)?;
@@ -224,7 +224,7 @@ impl SledStore {
         Ok(())
     }
 
-    /// Removes the marker: the database is whole.
+    /// Removes the marker, because the database is whole.
     fn withdraw_marker(&mut self) -> Result<(), StoreError> {
         if self.is_announced {
             self.disk.remove_file(&self.layout.unfinished())?;
@@ -234,11 +234,11 @@ impl SledStore {
     }
 
     /// Opens the database after a failed commit, and finds the changes that restore the committed
-    /// state: the failed batch may be in it, in part or as a whole.
+    /// state: the database may contain the failed batch, in part or as a whole.
     fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
         let marker = self.disk.read(&self.layout.unfinished())?;
-        // An empty marker belongs to a database whose creation did not end.
+        // An empty marker belongs to a database whose creation was interrupted.
         let is_partial = marker.as_ref().is_some_and(Vec::is_empty);
         self.is_announced = marker.is_some();
         if is_partial || self.disk.list(&self.path)?.is_empty() {
@@ -262,7 +262,7 @@ impl SledStore {
         }
     }
 
-    /// Moves to the folder that exists now, if it is another one than before.
+    /// Switches to the present folder, if it replaced the former one.
     fn follow_folder(&mut self) -> Result<(), StoreError> {
         let dir = self.layout.dir();
         if self.lock.is_of(dir) {
@@ -285,7 +285,7 @@ impl SledStore {
 
 /// Encodes `changes` as records of the database.
 ///
-/// Each record is encoded when its turn comes: the first commit of 45,056 hosts has 145,000
+/// Each record is encoded only when it is used: the first commit of 45,056 hosts has 145,000
 /// records, which would take as much memory as the state itself.
 fn encoded(changes: &ChangeSet) -> impl Iterator<Item = RecordChange> + '_ {
     let claims = changes.claims.iter().map(|(&guid, claim)| {
@@ -364,8 +364,8 @@ impl Store for SledStore {
             export = written?;
         }
 
-        // The commit is done. The files beside the database follow; the one that raises the floor
-        // is last.
+        // The commit is done. The files next to the database follow; the file that raises the
+        // minimum generation is the last one.
         self.sentinel = sentinel;
         self.state.apply(changes);
         for (key, value) in encoded(changes) {
@@ -401,7 +401,7 @@ impl Store for SledStore {
 
 impl Drop for SledStore {
     fn drop(&mut self) {
-        // A caller that needs the result calls `close`; an unclean stop only costs a copy at the
+        // A caller that needs the result calls `close`. An unclean stop only costs a copy at the
         // next start.
         let _ = self.close();
     }

@@ -1,4 +1,4 @@
-//! The store on files that differ from those it wrote.
+//! Tests of the store on files that differ from the written ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -53,7 +53,7 @@ fn filled(dir: &Path) -> Persisted {
 
 fn remove_exports(dir: &Path) {
     fs::remove_file(dir.join("export.jsonl")).unwrap();
-    // The first process to write a store leaves none.
+    // The first process that writes a store leaves no former export.
     if dir.join("export.prev.jsonl").exists() {
         fs::remove_file(dir.join("export.prev.jsonl")).unwrap();
     }
@@ -76,7 +76,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Splitmix64, so that a failing seed can be run again.
+/// Splitmix64, so that a failing seed can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -194,7 +194,7 @@ fn a_store_of_another_schema_is_refused_and_left_as_it_is() {
     assert_eq!(contents(dir.path()), before);
 }
 
-/// Every file but the lock, which names the last process.
+/// The contents of every file except the lock, which names the last process.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut pending = vec![dir.to_owned()];
@@ -211,7 +211,7 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Opens a store whose database was harmed; every record must be there and the harm reported.
+/// Opens a store with a damaged database. Every record must be there, and the damage reported.
 fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     let (state, report) = load(dir);
     assert!(matches!(report.origin, Origin::Export(_)), "{report}");
@@ -219,7 +219,7 @@ fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     assert_eq!(state.claims, before.claims);
     assert_eq!(state.records, before.records);
     assert_eq!(state.plan_generation, before.plan_generation);
-    // The store is whole again: the next start reports nothing.
+    // The store is whole again: the next start reports no damage.
     let (again, report) = load(dir);
     assert_eq!((again, report.origin), (state, Origin::Clean));
     assert!(report.quarantined.is_none());
@@ -271,8 +271,8 @@ fn an_older_database_is_restored_from_the_export() {
     assert_restored(&live, &before);
 }
 
-/// sled's own, as soon as the one before has given up its lock: it does that on a thread of its
-/// own.
+/// Opens sled's database as soon as the former one has released its lock, which happens on a thread
+/// of its own.
 fn open_sled(path: &Path) -> sled::Db {
     for _ in 0..500 {
         match sled::open(path) {
@@ -297,7 +297,7 @@ fn a_record_changed_outside_the_store_is_detected() {
         drop(db);
         assert_restored(dir.path(), &before);
     };
-    // One record gone; one that is valid, but not of this commit; one that is no record at all.
+    // One record is missing; one is valid, but from another commit; one is no record.
     harm(&|db| drop(db.remove(&key).unwrap()));
     let other = codec::claim_value(&key, &claim(0x2222));
     harm(&|db| drop(db.insert(&key, other.as_slice()).unwrap()));
@@ -439,7 +439,8 @@ fn a_copy_of_a_live_database_never_loses_claims_silently() {
         let (state, report) = load(&torn);
         assert_eq!(state.claims, store.load().unwrap().0.claims, "{report}");
         restored += usize::from(report.quarantined.is_some());
-        // The database alone, without sidecar and exports: nothing to restore from, but to report.
+        // Only the database is left, without sidecar and exports: no source to restore from, but a
+        // report.
         let alone = dir.path().join(format!("alone-{round}"));
         copy(&live.join("db"), &alone.join("db"));
         let (state, report) = load(&alone);
@@ -448,7 +449,7 @@ fn a_copy_of_a_live_database_never_loses_claims_silently() {
         fs::remove_dir_all(torn).unwrap();
         fs::remove_dir_all(alone).unwrap();
     }
-    // Not an assertion on sled's habits: only that the figure is seen with --nocapture.
+    // The figure is not an assertion about sled; it is shown with --nocapture.
     assert!(restored <= 20);
 }
 
@@ -501,7 +502,7 @@ fn random_overwrites(seeds: std::ops::Range<u64>) {
     }
 }
 
-/// Fails the operation with number `at`, and it alone.
+/// A disk on which only operation number `at` fails.
 fn failing_once(at: usize, error: ErrorKind) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
@@ -529,12 +530,13 @@ fn any_one_operation_of_a_commit_of_several_batches_may_fail() {
         changes.remove_claim(Guid(0x0002_c903_0000_0001));
         changes
     };
-    // The first one writes the export anew, the second one appends to it.
+    // The first commit writes a whole export, the second one appends to it.
     let failed = fail_each_operation(&[claims(1000..=2100), removed]);
     assert!(failed > 15, "only {failed} operations failed");
 }
 
-/// Makes `commits` with each operation failing once; returns how many made something fail.
+/// Makes `commits` with each operation failing once. Returns how many operations made a commit
+/// fail.
 fn fail_each_operation(commits: &[ChangeSet]) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let mut failed = 0;
@@ -549,13 +551,13 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
             continue;
         };
         let mut after = before.clone();
-        // The export is written anew by the first commit, and the second one is appended to it.
+        // The first commit writes a whole export; the second one is appended to it.
         for changes in commits {
             let before = after.clone();
             after.apply(changes);
             if store.commit(changes).is_err() {
                 failed += 1;
-                // Either whole state may be on the disk, and the commit can be made again.
+                // The disk may have either whole state, and the commit can be repeated.
                 let copied = dir.path().join(format!("{at}-copy"));
                 copy(&path, &copied);
                 let (state, report) = load(&copied);
@@ -578,7 +580,7 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
     failed
 }
 
-/// Fails the operation with number `at` and all that follow, as for a process that has died.
+/// A disk on which operation number `at` and all later ones fail, as after the death of a process.
 fn dying(at: usize) -> (Disk, Arc<AtomicUsize>) {
     let count = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&count);
@@ -622,7 +624,7 @@ fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
         before_it += usize::from(state == before);
         after_it += usize::from(state == after);
         resumed += usize::from(matches!(report.origin, Origin::Resumed(_)));
-        // The store that it was opened as is whole.
+        // A second start finds the same state, closed properly.
         let (again, report) = load(&path);
         assert_eq!((again, report.origin), (state, Origin::Clean));
         if committed {

@@ -11,32 +11,31 @@ use super::records::{ChangeSet, Persisted};
 use super::reign::{Epoch, Life, SeenEpoch};
 use super::report::LoadReport;
 
-/// Keeps the state that must survive a restart. One task owns it, and only that task writes.
+/// Keeps the state that must survive a restart. One task owns the store, and only that task writes.
 ///
 /// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
-/// Once [`Store::commit`] returns, the batch survives what the back end survives: for
+/// After [`Store::commit`] has returned, the batch survives as much as the back end: for
 /// [`SledStore`](crate::SledStore) the end of the process and a power failure of the machine, for
 /// [`EtcdStore`](crate::etcd::EtcdStore) the loss of fewer than half of etcd's members, for
 /// [`MemoryStore`](crate::MemoryStore) nothing. [`Replicated`](crate::Replicated) commits on this
 /// machine, and a shared store follows.
 pub trait Store: Send {
-    /// Returns everything that was committed, and the report of opening it.
+    /// Returns everything that was committed, and the report of the opening.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
 
-    /// Makes all changes or none. They are durable when it returns.
+    /// Makes all changes or none. The changes are durable when the method returns.
     ///
     /// # Errors
-    ///
     /// After an error the store has the state before or the state after, and the same changes may
     /// be committed again once the cause is gone. Only a batch larger than a transaction of etcd
     /// can be there in part, row by row.
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
 
-    /// Closes the store properly; afterwards nothing can be committed. Closing twice is no error.
+    /// Closes the store properly; later commits fail. A second call is no error.
     fn close(&mut self) -> Result<(), StoreError>;
 }
 
-/// A store that several managers share. At most one of them, the holder of the epoch, writes.
+/// A store shared by several managers. At most one of them, the holder of the epoch, writes.
 ///
 /// [`Store::commit`] fails with [`StoreError::Deposed`] once another manager holds the epoch, and
 /// writes nothing of the batch.
@@ -50,9 +49,9 @@ pub trait SharedStore: Store {
     /// Fails if the store is unreachable or damaged.
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError>;
 
-    /// Claims the epoch for `holder`, provided that the present one is still `seen` and, if `life`
-    /// counts, that its holder has shown no sign of life since. Returns the new epoch; `None` if a
-    /// condition does not hold.
+    /// Claims the epoch for `holder`, provided that the present epoch is still `seen` and, if
+    /// `life` is set, that its holder has shown no sign of life since. Returns the new epoch;
+    /// `None` if a condition does not hold.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that this version did not write.
@@ -69,8 +68,8 @@ pub trait SharedStore: Store {
     /// Fails as [`Store::commit`] does.
     fn beat(&mut self) -> Result<(), StoreError>;
 
-    /// Writes the checksums of the settings of `own`, for which no epoch is needed, and returns
-    /// those of all managers.
+    /// Writes the checksums of the settings of `own`, which requires no epoch, and returns the
+    /// checksums of all managers.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that rsm did not write.
@@ -80,12 +79,12 @@ pub trait SharedStore: Store {
         checksums: &str,
     ) -> Result<BTreeMap<Guid, String>, StoreError>;
 
-    /// Gives up the epoch, if this manager holds it, and records that in the store if it answers.
-    /// Nothing is written until the next claim.
+    /// Releases the epoch, if this manager holds it, and records that in the store if the store
+    /// answers. No write follows until the next claim.
     fn release(&mut self);
 
-    /// Reads what another manager has written since the last call, so that a claim has little to
-    /// read. Returns the tables whose rows may have changed.
+    /// Reads the rows that another manager has written since the last call, so that a claim has
+    /// little left to read. Returns the tables whose rows may have changed.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that this version did not write.

@@ -1,8 +1,8 @@
-//! Kills a process that writes to the store, at every place, and inspects the files left.
+//! Kills a process that writes to the store at every place, and inspects the files that it leaves.
 //!
 //! This test binary runs itself again as the process to be killed; an environment variable tells
-//! the two apart. It is a program of its own: a child of any other test would hold the lock of a
-//! store that is open here.
+//! the two apart. It is a separate test program, because a child of any other test would inherit
+//! the lock of a store that is open there.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -52,7 +52,7 @@ fn after(commits: u64) -> Persisted {
     state
 }
 
-/// The process to be killed; as an ordinary test it does nothing.
+/// The process to be killed. As an ordinary test, it returns at once.
 #[test]
 fn child() {
     let Ok(dir) = std::env::var(DIR) else { return };
@@ -76,7 +76,7 @@ fn child() {
             Ok(()) => say("acknowledged", &n.to_string()),
             Err(error) => {
                 say("commit-failed", &error.to_string());
-                // The store still answers, with the state that it has committed.
+                // The store still answers, with the committed state.
                 assert_eq!(store.load().unwrap().0, after(n - 1));
                 assert!(store.commit(&changes(n)).is_err());
                 return;
@@ -86,7 +86,7 @@ fn child() {
     store.close().unwrap();
 }
 
-/// Past libtest, which would keep the output to itself until the test ends.
+/// Writes past libtest, which would hold the output back until the test ends.
 fn say(word: &str, what: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -102,8 +102,8 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-/// Held by each test that starts children. A child that is forked while another test has a store
-/// open holds that store's lock, too, until it executes its program; the next process to open the
+/// Lock of each test that starts children. A child that is forked while another test has a store
+/// open also holds that store's lock until it executes its program; the next process that opens the
 /// store would find it in use.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
@@ -111,7 +111,7 @@ static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 fn words(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
     let out = BufReader::new(child.stdout.take().unwrap());
     out.lines().map_while(Result::ok).filter_map(|line| {
-        // libtest's own text may stand before it on the same line.
+        // Text of libtest may precede the word on the same line.
         let (_, said) = line.split_once('@')?;
         let (word, what) = said.split_once(' ')?;
         Some((word.to_owned(), what.to_owned()))
@@ -125,8 +125,8 @@ fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
         .unwrap_or(0)
 }
 
-/// Opens the store left behind. It must be in the state after some commit, not before the last
-/// acknowledged one.
+/// Opens the store left behind. The store must be in the state after some commit, which is not
+/// earlier than the last acknowledged commit.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
     let mut store = SledStore::open(dir, StoreFabric::Hardware).unwrap();
     let (state, report) = store.load().unwrap();
@@ -170,7 +170,7 @@ fn kill_rounds(rounds: u64) {
     for round in 0..rounds {
         let mut child = command(&path).spawn().unwrap();
         let mut said = words(&mut child);
-        // A different number of commits each round; the kill falls anywhere in the one after.
+        // The number of commits differs in each round; the kill falls anywhere in the next commit.
         let lives = 1 + (round * 7) % 13;
         let seen = acknowledged(said.by_ref().take(lives as usize));
         child.kill().unwrap();
@@ -194,13 +194,13 @@ fn killed_at_any_time_soak() {
     kill_rounds(300);
 }
 
-/// To the process, a file size limit looks like a full disk.
+/// A file size limit acts like a full disk for the process.
 #[test]
 fn a_full_disk_is_an_error_and_no_loss() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
-    // Enough for some commits, not for all: 512-byte blocks, so a megabyte for each file.
+    // The limit suffices for some commits, not for all: 512-byte blocks, hence a megabyte per file.
     let program = command(&path);
     let mut child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])

@@ -1,7 +1,7 @@
-//! Compares the dump files with OpenSM's own, and checks them with the tool that reads them.
+//! Compares rsm's dump files with OpenSM's, and checks them with the tool that reads such files.
 //!
-//! OpenSM brings a simulated fabric up and writes its files; the test reads them back into a
-//! source, writes that again, and compares the bytes.
+//! OpenSM brings a simulated fabric up and writes its files; the test reads these files into a
+//! source, writes the source as files again, and compares the bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,10 +18,10 @@ use rsm_view::dump::{
 
 const EXAMPLES: &str = "/usr/share/doc/ibsim-utils/net-examples";
 
-/// Whether all programs are there. Where peers are required, a missing one is a failure.
+/// Tells whether all programs are installed. A missing program is a failure if peers are required.
 fn have(programs: &[(&str, &str)]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default();
-    // OpenSM lives in a directory that ordinary users do not search.
+    // OpenSM is in a directory that is not in the search path of ordinary users.
     let dirs: Vec<PathBuf> = std::env::split_paths(&path)
         .chain(["/usr/sbin".into()])
         .collect();
@@ -37,7 +37,7 @@ fn have(programs: &[(&str, &str)]) -> bool {
     true
 }
 
-/// Killed at the end of the test.
+/// Child process that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -68,7 +68,7 @@ fn run_opensm(net: &Path, host: &str, engine: &str, dir: &Path) {
         line.clear();
         assert_ne!(out.read_line(&mut line).unwrap(), 0, "ibsim ended");
     }
-    // A thread must go on reading, or the simulator blocks on a full pipe.
+    // A thread must continue to read, or the simulator blocks on a full pipe.
     let drain = std::thread::spawn(move || out.read_to_end(&mut Vec::new()));
     let status = Command::new("ibsim-run")
         .args(["opensm", "-o", "-D", "0x43", "-R", engine, "-f", "osm.log"])
@@ -231,7 +231,7 @@ fn read_tables(dir: &Path, nodes: &mut BTreeMap<Guid, DumpNode<'static>>) {
     }
 }
 
-/// The distance of each switch from the ones that are `top`, as an order from top to bottom.
+/// Switches in ascending order of their distance from the switches for which `top` is true.
 fn ranked(nodes: &[DumpNode<'_>], top: impl Fn(&DumpNode<'_>) -> bool) -> Vec<Guid> {
     let switches = || nodes.iter().filter(|node| node.tables.is_some());
     let mut order: Vec<Guid> = switches().filter(|n| top(n)).map(|n| n.guid).collect();
@@ -253,7 +253,8 @@ fn ranked(nodes: &[DumpNode<'_>], top: impl Fn(&DumpNode<'_>) -> bool) -> Vec<Gu
     order
 }
 
-/// A line of OpenSM's, with the far end's device where it belongs: OpenSM swaps its 16 bits as 32.
+/// Line of OpenSM's file with the far end's device ID at its right place: OpenSM swaps the 16 bits
+/// as a number of 32 bits.
 fn unshifted(line: &str) -> String {
     let Some((before, after)) = line.rsplit_once(" DevID:") else {
         return line.to_owned();
@@ -294,7 +295,7 @@ fn compare(
         }
         assert_eq!(theirs.len(), ours.len(), "{name}");
     }
-    // OpenSM's is in the order of its hash table.
+    // OpenSM's file is in the order of its hash table.
     let claims = |dir: &Path| {
         let file = dir.join("guid2lid");
         rsm_config::parse_guid2lid(&file, &fs::read_to_string(&file).unwrap())
@@ -320,7 +321,7 @@ fn ibdmchk(dir: &Path) -> String {
         .current_dir(dir)
         .output()
         .unwrap();
-    // Its exit code does not count: some builds crash at exit, after the last line.
+    // The exit code does not count, because some builds crash at exit, after the last line.
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!said.contains("-E-"), "{said}");
     assert!(said.contains("-I- no credit loops found"), "{said}");
@@ -358,7 +359,7 @@ fn dumps_of_ibsim_examples_equal_those_of_opensm() {
     }
 }
 
-/// Two spines, three leaves with two cables to each spine, two hosts on each leaf; NDR.
+/// Two spines, three leaves with two cables to each spine, two hosts on each leaf, with NDR links.
 fn tree() -> String {
     let mut out = String::new();
     for leaf in 0..3 {
@@ -406,7 +407,7 @@ fn dumps_of_up_down_routes_equal_those_of_opensm() {
     compare(dir.path(), nodes, sm_lid, HopRule::UpDown(&order));
 }
 
-/// A ring of four switches with a host on each, routed the short way round; with `speed`.
+/// A ring of four switches with one host each, the tables `tables` and links of `speed`.
 fn ring(speed: LinkSpeed, tables: [&'static [u8]; 4]) -> Vec<DumpNode<'static>> {
     let switch = |i: u64| Guid(0x10 + i % 4);
     let link = |node, port| {
@@ -461,7 +462,7 @@ fn ibdmchk_accepts_dump_files() {
     if !have(&[("ibdmchk", "ibutils")]) {
         return;
     }
-    // Never over the link between the last and the first switch: no credit loop.
+    // The tables avoid the link between the last and the first switch, so there is no credit loop.
     let line: [&[u8]; 4] = [
         &[255, 0, 1, 1, 1, 3, 1, 1, 1],
         &[255, 2, 0, 1, 1, 2, 3, 1, 1],
@@ -485,7 +486,7 @@ fn ibdmchk_finds_a_credit_loop_in_dump_files() {
     if !have(&[("ibdmchk", "ibutils")]) {
         return;
     }
-    // Always forward: every link of the ring waits for the next.
+    // The tables always lead forward, so every link of the ring waits for the next.
     let round: [&[u8]; 4] = [
         &[255, 0, 1, 1, 1, 3, 1, 1, 1],
         &[255, 1, 0, 1, 1, 1, 3, 1, 1],

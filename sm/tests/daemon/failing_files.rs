@@ -1,11 +1,11 @@
-//! `rsm --once` with an output file that cannot be written: the subnet is up, and the exit code
-//! shows the failure to scripts.
+//! Tests `rsm --once` with an output file that cannot be written: the subnet comes up, and the exit
+//! code shows the failure to scripts.
 
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A bring-up of a simulated fabric, reported for scripts.
+/// Arguments that bring a simulated fabric up, with a report for scripts.
 const ARGUMENTS: [&str; 5] = [
     "--fabric",
     "sim:pgft:2;4,4;1,2;1,1",
@@ -31,7 +31,7 @@ fn report(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
-/// The texts of the findings of kind `storage`.
+/// Texts of the findings of kind `storage`.
 fn storage_findings(report: &Value) -> Vec<String> {
     let findings = report["findings"].as_array().unwrap().iter();
     findings
@@ -77,8 +77,8 @@ fn a_dump_folder_that_cannot_be_written_is_a_finding_and_fails_the_run() {
 fn a_trace_that_has_to_end_is_a_finding_and_fails_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let trace = dir.path().join("trace.pcapng");
-    // Files end at 16 KiB, far below the datagrams of the run. The signal is ignored, so that
-    // writes fail.
+    // Files end at 16 KiB, far below the size of the run's datagrams. The signal is ignored, so
+    // that writes fail instead.
     let limited = "trap '' XFSZ; ulimit -f 16; exec \"$@\"";
     let mut rsm = Command::new("sh");
     rsm.args(["-c", limited, "sh", env!("CARGO_BIN_EXE_rsm")]);

@@ -1,5 +1,5 @@
-//! `rsm gpu` and `rsm plan --gpu` as processes, on a simulated SuperPOD and a matrix as a user
-//! would paste it.
+//! Tests `rsm gpu` and `rsm plan --gpu` as processes, on a simulated SuperPOD and a matrix as a
+//! user would paste it.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn printed(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// A machine of eight GPUs, each with an adapter of its own, as the driver prints it.
+/// A machine with eight GPUs, each with its own adapter, in the driver's output format.
 fn matrix() -> String {
     let names: Vec<String> = (0..8)
         .map(|n| format!("GPU{n}"))
@@ -52,7 +52,7 @@ fn matrix() -> String {
     text
 }
 
-/// A fleet on disk: the fabric, and a file for each host.
+/// A fleet on disk: the fabric, and one file for each host.
 fn on_disk(fleet: &Fleet, dir: &Path) -> (String, String) {
     let fabric = dir.join("fabric.txt");
     let mut text = Vec::new();
@@ -237,7 +237,7 @@ fn several_sources_of_one_host_become_one_inventory() {
     let host = host.expect("our own format");
     assert_eq!(host.hca_ports[3].gbps, Some(400));
     assert_eq!(host.links_between(0, 7), 18);
-    // Contradictions of the second source are reported, and the first one holds.
+    // Contradictions of the second source are reported, and the first source applies.
     let other = put("other.txt", &matrix().replace("PIX", "PXB"));
     let output = rsm(&["gpu", "import", &links, &other]);
     assert!(output.status.success());

@@ -1,4 +1,4 @@
-//! The daemon's parts that need a process, a disk or files.
+//! Tests the daemon's parts that need a process, a disk or files.
 
 mod dump_opensm;
 mod failing_files;

@@ -1,4 +1,5 @@
-//! Events of a manager of a simulated fabric reach a webhook, also those of before a SIGKILL.
+//! Tests that events from the manager of a simulated fabric reach a webhook, including events
+//! before a SIGKILL.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,10 +13,10 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// A limit that only a failure reaches.
+/// Limit that only a failure reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A webhook that answers 503 until it is told to take events.
+/// Webhook that answers 503 until it is switched to accept events.
 #[derive(Clone, Default)]
 struct Webhook {
     takes: Arc<Mutex<bool>>,
@@ -30,7 +31,7 @@ impl Webhook {
         let serving = webhook.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {
-                // A manager that was killed leaves half a request.
+                // A killed manager leaves half a request.
                 let _gone = serving.answer(stream.unwrap());
             }
         });
@@ -72,7 +73,7 @@ impl Webhook {
     }
 }
 
-/// Killed at the end of the test.
+/// Manager process that is killed at the end of the test.
 struct Manager(Child);
 
 impl Manager {

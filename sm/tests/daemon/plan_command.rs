@@ -1,4 +1,4 @@
-//! `rsm plan` as a process: measurements, comparisons, predictions and pictures.
+//! Tests `rsm plan` as a process: measurements, comparisons, predictions and pictures.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn quality_is_reported_on_request() {
     assert_eq!(quality["hosts"], 256);
     assert_eq!(quality["lost_pairs"], 0);
     assert_eq!(quality["shift"]["phases"], 255);
-    // Eight rails of 32 hosts, each below a leaf of its own.
+    // The fabric has eight rails of 32 hosts, each below its own leaf.
     assert_eq!(quality["rail_all_to_all"]["phases"], 31);
     assert_eq!(quality["rail_all_to_all"]["max"], 0);
     assert_eq!(quality["worst_links"].as_array().unwrap().len(), 10);
@@ -120,7 +120,8 @@ fn tables_of_a_file_measure_as_those_of_the_engine_that_made_them() {
         "{}",
         engines[0]["reason"]
     );
-    // rsm gives LIDs in another order than the file, so that ties break otherwise; hops do not.
+    // rsm assigns LIDs in another order than the file, so ties are broken differently; the number
+    // of hops is equal.
     assert_eq!(
         engines[0]["verify"]["average_hops"],
         engines[1]["verify"]["average_hops"]
@@ -147,7 +148,8 @@ fn losses_are_foreseen_by_name() {
     assert_eq!(foreseen["cables"].as_array().unwrap().len(), 1);
     assert!(foreseen["smps"].as_u64().unwrap() > 0);
     assert!(foreseen["refused"].is_null());
-    // The host that the operator removes is not harmed by it; one whose cable goes is.
+    // A host that the operator removes does not count as cut off; a host whose cable is removed
+    // does.
     let host = json(&[spec, "--whatif", "remove=host-004 mlx5_0"]);
     assert_eq!(host["cut_off"].as_array().unwrap().len(), 0);
     let spine = json(&[spec, "--whatif", "remove=spine-01"]);
@@ -234,7 +236,7 @@ fn netlists_of_ibsim_are_planned() {
     std::fs::write(&net, text).unwrap();
     let plan = json(&[net.to_str().unwrap()]);
     assert_eq!(plan["fabric"]["cas"], 2);
-    // Ports without a cable have no LID.
+    // A port without a cable has no LID.
     assert_eq!(plan["fabric"]["lids"], 3);
     assert_eq!(plan["verify"]["unreachable_pairs"], 0);
 }
@@ -276,10 +278,11 @@ fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
     ]);
     let groups = std::fs::read_to_string(&file).unwrap();
     assert_eq!(groups.matches("Switch 0x").count(), 80);
-    // A leaf goes up by any of four spines, but to its own four hosts.
+    // A leaf reaches remote hosts over any of four spines, and its own four hosts directly.
     assert!(groups.contains("\n0x0002 : 005 006 007 008\n"), "{groups}");
 
-    // A broken link: far fewer writes than for empty switches, and the groups of few leaves.
+    // A broken link causes far fewer writes than empty switches, and changes the groups of few
+    // leaves.
     let broken = json(&[fabric, "--adaptive", "--fail", "links=1,seed=3"]);
     let (first, fault) = (&adaptive["writes"], &broken["adaptive"]["writes"]);
     assert_eq!(
@@ -293,7 +296,7 @@ fn groups_for_adaptive_routing_are_planned_and_proved_without_a_switch() {
     );
     assert_eq!(broken["adaptive"]["verify"]["unreachable_pairs"], 0);
 
-    // Fewer groups than leaves.
+    // The table has room for fewer groups than there are leaves.
     let few = json(&[fabric, "--adaptive", "--adaptive-groups", "9"]);
     assert_eq!(few["adaptive"]["groups"], 8);
     assert_eq!(few["adaptive"]["verify"]["unreachable_pairs"], 0);

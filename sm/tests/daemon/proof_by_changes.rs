@@ -1,5 +1,5 @@
-//! A plan that follows a proved one is proved by its changes, with the same report as a proof of
-//! the whole.
+//! Tests that a plan that follows a proved plan is proved by its changes, with the same report as a
+//! proof of the whole plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn planned(job: &PlanJob) -> Arc<Plan> {
     plan
 }
 
-/// The job of the plan after `before`, when all switches hold the tables of `before`.
+/// Job of the plan after `before`, when all switches hold the tables of `before`.
 fn next(before: &Arc<Plan>, fabric: Fabric) -> PlanJob {
     PlanJob {
         groups: before.multicast.as_ref().map(|of| of.groups.clone()),
@@ -42,7 +42,7 @@ fn between_switches(fabric: &Fabric) -> Vec<PortKey> {
     links.map(|(a, _)| fabric.key(a)).collect()
 }
 
-/// Every fifth host in one group.
+/// One group with every fifth host.
 fn group(fabric: &Fabric) -> GroupSet {
     let hosts = fabric.end_ports().filter(|(_, port)| port.peer.is_some());
     let ports = hosts.step_by(5).map(|(_, port)| (port.guid, true));
@@ -90,7 +90,7 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
         Arc::new(whole.clone()),
         Arc::new(Policy::default()),
     ));
-    // Another engine, whose routes follow no order.
+    // The new policy selects another engine, whose routes follow no order.
     let policy = Policy {
         engine: EngineKind::MinHop,
         accept_credit_loops: true,
@@ -108,7 +108,7 @@ fn other_engines_and_routes_over_lanes_are_proved_as_a_whole() {
     });
     assert!(!by_changes(&back), "{}", back.proved);
     assert_eq!(back.report, first.report);
-    // Routes that need lanes are proved over lanes.
+    // Routes that need several lanes are proved over lanes.
     let torus = Fabric::of_netlist(&generate("torus:5x5,hosts=1").unwrap());
     let policy = Policy {
         engine: EngineKind::Torus,

@@ -1,5 +1,5 @@
-//! rsm under a service manager: readiness, the watchdog's pings, and reading the configuration
-//! again.
+//! Tests rsm under a service manager: readiness, the watchdog's pings, and a reload of the
+//! configuration.
 
 use std::fs;
 use std::io::{ErrorKind, Read as _};
@@ -14,13 +14,13 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A limit that only a failure reaches.
+/// Limit that only a failure reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The watchdog's time; rsm pings three times within it.
+/// Time of the watchdog; rsm pings three times within it.
 const WATCHDOG: Duration = Duration::from_millis(300);
 
-/// Ten missed pings.
+/// Time of ten missed pings.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// rsm on a small simulated fabric, and the service manager's end of its socket.
@@ -31,16 +31,16 @@ struct Service {
     log: Log,
 }
 
-/// The standard error of rsm.
+/// Standard error of rsm.
 #[derive(Clone, Default)]
 struct Log {
     text: Arc<Mutex<String>>,
-    /// Nothing is read, so that the pipe fills up.
+    /// Whether the reader pauses, so that the pipe fills up.
     is_held: Arc<AtomicBool>,
 }
 
 impl Log {
-    /// Reads to the end of the process, on a thread of its own.
+    /// Reads until the process ends, on a separate thread.
     fn of(mut stderr: ChildStderr) -> Log {
         let log = Log::default();
         let reader = log.clone();
@@ -65,7 +65,7 @@ impl Log {
 }
 
 impl Service {
-    /// Starts rsm with this configuration in a file of this name.
+    /// Starts rsm with the configuration `config` in a file named `name`.
     fn start(config: &str, name: &str) -> Service {
         let dir = tempfile::tempdir().unwrap();
         let notify = dir.path().join("notify");
@@ -107,7 +107,7 @@ impl Service {
         kill_process(pid, signal).unwrap();
     }
 
-    /// The next message; none within the time limit of the socket.
+    /// Next message; `None` after the time limit of the socket.
     fn message(&self) -> Option<String> {
         let mut buffer = [0; 4096];
         match self.socket.recv(&mut buffer) {
@@ -117,7 +117,7 @@ impl Service {
         }
     }
 
-    /// Reads messages until one begins so, and returns those before it.
+    /// Reads messages until one begins with `beginning`, and returns the messages before it.
     fn wait_for(&self, beginning: &str) -> Vec<String> {
         let mut before = Vec::new();
         loop {
@@ -132,7 +132,7 @@ impl Service {
         }
     }
 
-    /// Reads messages until there is none for [`SILENCE`].
+    /// Reads messages until none arrives for [`SILENCE`].
     fn wait_for_silence(&self) {
         self.socket.set_read_timeout(Some(SILENCE)).unwrap();
         let messages = (0..1000).take_while(|_| self.message().is_some()).count();
@@ -196,8 +196,8 @@ fn service_is_ready_after_the_first_push_and_pings_until_it_stops() {
 
 #[test]
 fn loop_that_hangs_sends_no_ping_while_the_process_lives() {
-    // Each reading logs a warning for each key, more than the pipe of the log holds. Nothing
-    // reads it, so that the loop waits in the middle of the reload.
+    // Each reading logs a warning for each key, more than the pipe of the log holds. The test does
+    // not read the pipe, so the loop waits in the middle of the reload.
     let keys: String = (0..1500).map(|n| format!("unknown_key_{n} 1\n")).collect();
     let mut service = Service::start(&keys, "opensm.conf");
     service.wait_for("READY=1");
@@ -234,7 +234,7 @@ fn reload_names_changed_keys_by_when_they_take_effect() {
         "{log}"
     );
 
-    // The command line's --socket wins, so that the key makes no difference.
+    // The command line's --socket overrides the key, so the key has no effect.
     fs::write(&file, "[sm]\npriority = 2\n[api]\nsocket = \"/s\"\n").unwrap();
     let log = service.reload();
     assert!(log.contains("in effect: lids.lmc"), "{log}");

@@ -1,4 +1,4 @@
-//! `rsm --fabric sim:…` with a site's configuration: nothing of the site is written.
+//! Tests `rsm --fabric sim:…` with a site's configuration: rsm writes no file of the site.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A limit that only a failure reaches.
+/// Limit that only a failure reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A site's folder `site`, with the configuration of its subnet manager and all files that the
-/// configuration names; and a folder `own` for those of the simulation.
+/// A folder `site` with the configuration of the site's subnet manager and all files that it names,
+/// and a folder `own` for the files of the simulation.
 struct Site {
     dir: tempfile::TempDir,
 }
@@ -44,7 +44,7 @@ impl Site {
         self.path("site/rsm.toml")
     }
 
-    /// rsm with the configuration on a small simulated fabric.
+    /// rsm with the site's configuration on a small simulated fabric.
     fn rsm(&self) -> Command {
         let mut rsm = Command::new(env!("CARGO_BIN_EXE_rsm"));
         rsm.args(["--fabric", "sim:pgft:2;4,4;1,2;1,1", "--listen", "off"])
@@ -55,20 +55,20 @@ impl Site {
         rsm
     }
 
-    /// A single bring-up with this folder of the state.
+    /// A single bring-up with the state folder `state`.
     fn once(&self, state: &Path) -> Output {
         let mut rsm = self.rsm();
         rsm.arg("--once").arg("--state-dir").arg(state);
         rsm.output().unwrap()
     }
 
-    /// The files below `site`, with their contents.
+    /// Files below `site`, with their contents.
     fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         files_below(&self.path("site"))
     }
 }
 
-/// All files below `dir` with their contents, empty for all but regular ones.
+/// All files below `dir` with their contents; the content of a file that is not regular is empty.
 fn files_below(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -143,7 +143,8 @@ fn state_folder_of_hardware_is_refused_to_a_simulation_and_stays_as_it_is() {
     let state = site.path("site/state");
     let output = site.once(&state);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    // As a manager of hardware would have marked it, and as an earlier version left it.
+    // The folder is as a manager of hardware would have marked it, or as an earlier version left
+    // it.
     let mark = state.join("fabric");
     for marked in [true, false] {
         match marked {
@@ -157,7 +158,7 @@ fn state_folder_of_hardware_is_refused_to_a_simulation_and_stays_as_it_is() {
         for part in [state.to_str().unwrap(), "hardware", "--state-dir"] {
             assert!(error.contains(part), "{part}: {error}");
         }
-        // The lock has the number of the process that held it last.
+        // The lock contains the number of the process that last held it.
         let mut after = site.files();
         before.remove(&state.join("lock"));
         after.remove(&state.join("lock"));

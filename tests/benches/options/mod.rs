@@ -15,6 +15,7 @@ pub(crate) struct Options {
     only: Vec<String>,
     fabric: Option<String>,
     faults: Option<String>,
+    loss: f64,
     limit_s: Option<u64>,
     dumps: Option<PathBuf>,
 }
@@ -33,6 +34,7 @@ impl Options {
             only: Vec::new(),
             fabric: None,
             faults: None,
+            loss: 0.0,
             limit_s: None,
             dumps: None,
         };
@@ -47,6 +49,7 @@ impl Options {
                 "--only" => options.only.push(value()?),
                 "--fabric" => options.fabric = Some(value()?),
                 "--faults" => options.faults = Some(value()?),
+                "--loss" => options.loss = number::<f64>(value()?)? / 100.0,
                 "--dumps" => options.dumps = Some(PathBuf::from(value()?)),
                 "--limit" => options.limit_s = Some(number(value()?)?),
                 "--rounds" => options.rounds = number(value()?)?,
@@ -101,6 +104,11 @@ impl Options {
     /// Whether faults of this name take part: all do unless `--faults` gives a part of the name.
     pub(crate) fn has_faults(&self, name: &str) -> bool {
         self.faults.as_ref().is_none_or(|part| name.contains(part))
+    }
+
+    /// The probability with which a packet is lost; `--loss` gives it in percent.
+    pub(crate) fn loss(&self) -> f64 {
+        self.loss
     }
 
     /// The longest that a foreign program may take.

@@ -1,8 +1,8 @@
-//! Fuzz targets: functions that accept any bytes, and panic if an invariant does not hold.
+//! Fuzz targets: functions that accept arbitrary bytes, and panic if an invariant does not hold.
 //!
-//! Each target has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all of them
-//! and seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same functions to
-//! cargo-fuzz. An input that has failed joins the corpus together with the repair.
+//! Each target has a corpus of files below `tests/fuzz/corpus`. `cargo test` replays all files of
+//! the corpus, and seeded mutants of them ([`mutant`]); the crate in `tests/fuzz` passes the same
+//! functions to cargo-fuzz. An input that has failed joins the corpus together with the repair.
 
 mod bytes;
 mod mutant;
@@ -27,7 +27,7 @@ pub struct Target {
     seeds: fn() -> Vec<Seed>,
 }
 
-/// A well-formed first input, for mutants to start from.
+/// A well-formed initial input, from which mutants start.
 #[derive(Clone, Debug)]
 pub struct Seed {
     /// The name of the input's file.
@@ -75,11 +75,11 @@ pub const RMPP_LINK: Target = Target {
 pub const TARGETS: [Target; 4] = [RECORDS, SA, RMPP, RMPP_LINK];
 
 impl Target {
-    /// Runs the target on an input of any bytes.
+    /// Runs the target on an arbitrary input.
     ///
     /// # Panics
     ///
-    /// When an invariant of the target does not hold.
+    /// An invariant of the target does not hold.
     pub fn run(&self, input: &[u8]) {
         (self.run)(&input[..input.len().min(MAX_INPUT)]);
     }
@@ -101,7 +101,7 @@ impl Target {
     ///
     /// # Panics
     ///
-    /// When the corpus cannot be read.
+    /// The corpus cannot be read.
     #[must_use]
     pub fn corpus(&self) -> Vec<Seed> {
         let folder = self.folder();

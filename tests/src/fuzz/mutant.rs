@@ -28,7 +28,7 @@ const EDGES: [u64; 18] = [
 /// The maximum number of changes in one mutant.
 const CHANGES: usize = 8;
 
-/// The mutant of a corpus for `seed`: a function of the corpus and the seed alone.
+/// The mutant of a corpus for `seed`; it depends only on the corpus and the seed.
 #[must_use]
 pub fn mutant(corpus: &[Seed], seed: u64) -> Vec<u8> {
     let mut dice = Dice::new(seed);

@@ -51,7 +51,7 @@ pub(super) fn run(input: &[u8]) {
     datagram(attribute, data, &mut text);
 }
 
-/// Reads, prints and writes back a record as it lies in a message.
+/// Reads, prints and writes back a record in its form on the wire.
 fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let Some(record) = R::from_prefix(data) else {
         assert!(data.len() < R::LEN, "{}", R::NAME);
@@ -76,7 +76,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     }
 }
 
-/// Checks a MultiPathRecord, which is followed by as many GIDs as it states.
+/// Checks a MultiPathRecord, which the number of GIDs that it states follows.
 fn gids(data: &[u8]) {
     let Some(record) = MultiPathRecord::from_prefix(data) else {
         return;
@@ -96,7 +96,7 @@ fn gids(data: &[u8]) {
 fn datagram(attribute: AttrId, data: &[u8], text: &mut String) {
     let mut mad = SaMad::from_bytes(&[0; 256]).to_owned();
     mad.data[..data.len()].copy_from_slice(data);
-    // The header is taken from the input as well.
+    // The input also determines the header.
     let mut bytes = *mad.as_bytes();
     for (at, byte) in data.iter().enumerate() {
         bytes[at % 56] ^= byte.rotate_left(at as u32 / 56);

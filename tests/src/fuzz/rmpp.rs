@@ -1,5 +1,5 @@
-//! Fuzzes one end of RMPP with arbitrary packets: it must not panic or grow, and every transfer
-//! must end.
+//! Fuzzes one end of RMPP with arbitrary packets: the end must not panic or grow, and every
+//! transfer must end.
 //!
 //! An input is a sequence of steps of 16 bytes: the action, the peer, and numbers.
 
@@ -106,7 +106,7 @@ fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
                 bytes.resize(SA_HEADER_LEN + length, step[5]);
                 Message { bytes, remote }.into()
             };
-            // `send` may refuse: there may be no room, or the bytes may not be a message.
+            // `send` may refuse, because there is no room or because the bytes are not a message.
             let _ = rmpp.send(outgoing, patience, *now);
         }
         _ => {
@@ -124,7 +124,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     mad.header = SaHeader::request::<PathRecord>(method, tid);
     mad.header
         .rmpp_mut()
-        // The version is rarely wrong.
+        // The version is wrong only in few steps.
         .set_version(step[3].wrapping_add(1))
         .set_rmpp_type(RmppType::from_code(step[4]))
         .set_flags(RmppFlags(step[5]))
@@ -135,7 +135,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
 }
 
 fn drain(rmpp: &mut Rmpp, now: Time) {
-    // Each transaction has at most a window of packets under way, plus one.
+    // Each transaction has at most a window of packets under way, plus one packet.
     let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);
     let mut sent = 0;
     while let Some(transmit) = rmpp.poll_transmit(now) {

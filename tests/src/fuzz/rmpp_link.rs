@@ -1,9 +1,9 @@
-//! Fuzzes both ends of RMPP, with an arbitrary fate of the packets between them: a message arrives
-//! whole and once, or an end reports the failure, and both ends forget the transfer.
+//! Fuzzes both ends of RMPP, with an arbitrary fate of the packets between them: either a message
+//! arrives complete and once, or an end reports the failure, and both ends forget the transfer.
 //!
-//! An input is a head of six bytes (the kind of request and the length of the answer) followed by
-//! one byte for each packet, which says whether it is lost, duplicated, late, or corrupted. Packets
-//! after the last byte arrive.
+//! An input is a head of six bytes (the kind of request and the length of the answer), followed by
+//! one byte for each packet, which determines whether the packet is lost, duplicated, late or
+//! corrupted. Packets after the last byte arrive.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const LATENCY: Duration = Duration::from_micros(10);
 
-/// A bound far above the number of packets and deadlines that the longest message takes with every
-/// attempt at each segment.
+/// A bound far above the number of packets and deadlines of the longest message with all attempts
+/// at each segment.
 const MOST_STEPS: usize = 200_000;
 
 /// The fate of a packet, chosen by the low bits of its byte.
@@ -61,8 +61,8 @@ struct Link<'a> {
     now: Time,
     ends: BTreeMap<Lid, Rmpp>,
     fates: Bytes<'a>,
-    /// The packets under way by time of arrival; packets that arrive at one moment are in the order
-    /// of sending.
+    /// The packets under way by time of arrival; packets with the same time are in the order of
+    /// sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
     sent: usize,
     /// Whether a packet was corrupted, so that an end may receive data that the other end did not
@@ -136,7 +136,7 @@ enum Event {
 }
 
 impl Link<'_> {
-    /// Runs until an end has an event; `None` when nothing is left to do.
+    /// Runs until an end has an event; `None` if no packet or deadline is left.
     fn next(&mut self) -> Option<(Lid, Event)> {
         for _ in 0..MOST_STEPS {
             for (&lid, end) in &mut self.ends {

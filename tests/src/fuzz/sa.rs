@@ -1,9 +1,9 @@
-//! Fuzzes requests to the SA: every request has at most one answer, which ends and reveals no host
-//! of a foreign partition.
+//! Fuzzes requests to the SA: every request has at most one answer, which ends, and which reveals
+//! no host of a foreign partition.
 //!
 //! An input is a sequence of requests. Each consists of a byte for the requester, a byte for the
-//! time before the request and for the way to fetch the answer, the length in 16 bits, and the
-//! request.
+//! time before the request and for the way to fetch the answer, the length of the request in 16
+//! bits, and the request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -33,7 +33,7 @@ const SM_KEY: u64 = 0x1234;
 /// A fabric of six switches and eight hosts.
 const SPEC: &str = "fat-tree:k=4,levels=2";
 
-/// Ten times the number of pulls that the longest table of so small a subnet needs.
+/// Ten times the number of pulls for the longest table of such a small subnet.
 const MOST_PULLS: usize = 1000;
 
 /// A LID that no port holds.
@@ -45,7 +45,7 @@ const KEPT: u8 = 0x80;
 /// The bit of the second byte that drops the answer after its first bytes.
 const DROPPED: u8 = 0x40;
 
-/// A host in one of two partitions. The first host is the manager's, in neither partition.
+/// A host in one of two partitions. The first host is the manager's, and in neither partition.
 #[derive(Clone, Copy)]
 struct Host {
     lid: Lid,
@@ -94,7 +94,7 @@ fn subnet() -> &'static Subnet {
     })
 }
 
-/// The port GUIDs and LIDs of the hosts, the manager's first.
+/// The port GUIDs and LIDs of the hosts, beginning with the manager's host.
 fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
     let snapshot = world.manager().snapshot().expect("it is up");
     let (fabric, own) = (&snapshot.fabric, snapshot.own_guid);
@@ -116,7 +116,7 @@ pub(super) fn run(input: &[u8]) {
     sa.answer_from(subnet.sa_snapshot.clone());
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
-    // The bytes that each host has sent, which an answer may repeat.
+    // The bytes that each host has sent; an answer may repeat them.
     let mut said: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
     let mut input = Bytes(input);
     while let Some((who, how, length)) = head(&mut input) {
@@ -135,7 +135,7 @@ pub(super) fn run(input: &[u8]) {
             requester: RemoteAddress::gsi(lid, 0),
         };
         let answer = sa.handle(request, now);
-        // A requester at an unknown LID gets no answer, and repeats its request when the LID is
+        // A requester at an unknown LID gets no answer; it repeats its request when the LID is
         // known.
         let is_known = subnet.hosts.get(who).is_some();
         assert_eq!(answer.is_some(), is_known && is_answered(bytes));
@@ -202,7 +202,7 @@ fn check_header(bytes: &[u8], answer: &SaAnswer) {
     }
 }
 
-/// Fetches an answer to its end, and checks that it reveals no hidden host.
+/// Fetches an answer until it ends, and checks that it reveals no hidden host.
 fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
     let (attribute, words) = (
         answer.header().mad().attribute(),

@@ -1,10 +1,10 @@
-//! The InfiniBand simulator of linux-rdma, started afresh for each test.
+//! The InfiniBand simulator of linux-rdma, which starts anew for each test.
 //!
-//! ibsim talks to its clients over abstract Unix sockets whose base name comes from
-//! `IBSIM_SOCKNAME`, so simulators with different names do not see each other and tests run in
-//! parallel. A client is any program under `ibsim-run`, attached to the node that `SIM_HOST` names;
-//! the preloaded library writes a `sys-<pid>` tree into the client's working directory, which is
-//! why every client gets a directory of its own.
+//! ibsim communicates with its clients over abstract Unix sockets whose base name is in
+//! `IBSIM_SOCKNAME`; simulators with different names do not see each other, so tests run in
+//! parallel. A client is any program under `ibsim-run`, attached to the node that `SIM_HOST` names.
+//! The preloaded library writes a `sys-<pid>` tree into the client's working directory, so every
+//! client gets its own directory.
 
 mod console;
 mod nodes;
@@ -24,9 +24,8 @@ use crate::process::Invocation;
 use console::Console;
 pub use nodes::{SimNode, SimNodeKind, read_nodes};
 
-/// The capacity of ibsim in nodes, switches and ports: more than any fabric of the tests has.
-/// ibsim's defaults (2,048, 256 and 13,312) are too small for them, and unused capacity costs
-/// nothing.
+/// The capacity of ibsim in nodes, switches and ports, which exceeds every fabric of the tests.
+/// ibsim's defaults (2,048, 256 and 13,312) are too small, and unused capacity costs nothing.
 const ROOM: [&str; 6] = ["-N", "60000", "-S", "6000", "-P", "700000"];
 
 /// The LinearFDBCap of the simulated switches: every unicast LID.
@@ -39,7 +38,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// processes.
 static NEXT_SIMULATOR: AtomicU32 = AtomicU32::new(0);
 
-/// A running simulator. Dropping it ends it.
+/// A running simulator, which ends when dropped.
 #[derive(Debug)]
 pub struct Ibsim {
     // Fields drop in this order: the process before the directory to which it writes.
@@ -55,17 +54,17 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] when ibsim does not load the file; otherwise when it cannot be started.
+    /// [`Error::Refused`] if ibsim does not load the file; other errors if ibsim cannot be started.
     pub fn start(net: &Path) -> Result<Self, Error> {
         Self::start_with(net, &[])
     }
 
-    /// Starts ibsim as [`Ibsim::start`] does, with more arguments (`-v` three times prints every
+    /// Starts ibsim like [`Ibsim::start`], with further arguments (`-v` three times prints every
     /// packet).
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::start`].
+    /// Fails as [`Ibsim::start`] does.
     pub fn start_with(net: &Path, arguments: &[&str]) -> Result<Self, Error> {
         let text = std::fs::read(net).map_err(|source| Error::Read {
             path: net.to_owned(),
@@ -107,9 +106,9 @@ impl Ibsim {
                 reason,
             });
         }
-        // ibsim reports readiness before it binds its sockets, and a client that connects in
-        // between waits for two seconds. The loop that serves the sockets also answers on the
-        // console, so an answer there proves that the sockets are bound.
+        // ibsim reports readiness before it binds its sockets, and a client that connects before
+        // that waits for two seconds. The loop that serves the sockets also answers on the console,
+        // so an answer on the console proves that the sockets are bound.
         let mut console = Console::new(process);
         console.command("")?;
         Ok(Self {
@@ -127,8 +126,9 @@ impl Ibsim {
         &self.nodes
     }
 
-    /// The nodes to which a client can be attached: channel adapters whose first port is cabled
-    /// (ibsim attaches to no other port), or switches, by their port 0, if there are none.
+    /// The nodes to which a client can be attached: channel adapters with a cabled first port
+    /// (ibsim attaches to no other port), or switches at their port 0, if there are no such
+    /// adapters.
     #[must_use]
     pub fn hosts(&self) -> Vec<&str> {
         let of_kind = |kind| self.nodes.iter().filter(move |node| node.kind == kind);
@@ -144,8 +144,8 @@ impl Ibsim {
         adapters
     }
 
-    /// The node at the end of a directed route that starts at `host`; `None` if the net file has
-    /// none.
+    /// The node at the end of a directed route that starts at `host`; `None` if the route leads to
+    /// no node.
     #[must_use]
     pub fn node_at(&self, host: &str, path: &[u8]) -> Option<&SimNode> {
         let find = |id: &str| self.nodes.iter().find(|node| node.id == id);
@@ -159,7 +159,7 @@ impl Ibsim {
         &self.socket_name
     }
 
-    /// The directory of this simulator, removed with it.
+    /// The directory of this simulator, which is removed with the simulator.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
@@ -169,7 +169,7 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// The directory cannot be made.
     pub fn client_directory(&self) -> Result<PathBuf, Error> {
         let number = self.next_client.fetch_add(1, Ordering::Relaxed);
         let path = self.directory.path().join(format!("client-{number}"));
@@ -184,17 +184,17 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// When its directory cannot be made.
+    /// The directory of the client cannot be made.
     pub fn client(&self, host: &str, program: impl AsRef<Path>) -> Result<Invocation, Error> {
         self.client_through(&self.socket_name, host, program)
     }
 
-    /// Prepares a client as [`Ibsim::client`] does, connected to sockets of another base name:
-    /// those of a tap.
+    /// Prepares a client like [`Ibsim::client`], connected to the sockets of a tap, whose base name
+    /// is `socket_name`.
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::client`].
+    /// Fails as [`Ibsim::client`] does.
     pub fn client_through(
         &self,
         socket_name: &str,
@@ -214,11 +214,11 @@ impl Ibsim {
         )
     }
 
-    /// Runs a diagnostic program of infiniband-diags to its end, successful or not.
+    /// Runs a diagnostic program of infiniband-diags until it ends, with or without success.
     ///
     /// # Errors
     ///
-    /// When it cannot be started.
+    /// The program cannot be started.
     pub fn diagnose(
         &self,
         host: &str,
@@ -235,7 +235,7 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// When ibsim has ended or does not answer.
+    /// ibsim has ended or does not answer.
     pub fn command(&self, command: &str) -> Result<String, Error> {
         self.console.lock().command(command)
     }
@@ -247,12 +247,12 @@ impl Ibsim {
         self.console.lock().output()
     }
 
-    /// Enters many console commands at once, through a file: each single command takes one turn of
-    /// ibsim's loop, and a big fabric needs thousands.
+    /// Enters many console commands at once, through a file: a single command takes one turn of
+    /// ibsim's loop, and a large fabric needs thousands of commands.
     ///
     /// # Errors
     ///
-    /// When the file cannot be written or ibsim does not answer.
+    /// The file cannot be written or ibsim does not answer.
     pub fn commands(&self, commands: &[String]) -> Result<String, Error> {
         let path = self.client_directory()?.join("commands");
         std::fs::write(&path, commands.join("\n") + "\n").map_err(|source| Error::Write {
@@ -266,7 +266,7 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::command`].
+    /// Fails as [`Ibsim::command`] does.
     pub fn unlink(&self, node: &str, port: u8) -> Result<String, Error> {
         self.command(&format!("Unlink \"{node}\"[{port}]"))
     }
@@ -275,7 +275,7 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::command`].
+    /// Fails as [`Ibsim::command`] does.
     pub fn relink(&self, node: &str, port: u8) -> Result<String, Error> {
         self.command(&format!("ReLink \"{node}\"[{port}]"))
     }
@@ -285,7 +285,7 @@ impl Ibsim {
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::command`].
+    /// Fails as [`Ibsim::command`] does.
     pub fn lose(&self, percent: u8, attribute: Option<u16>) -> Result<(), Error> {
         let attribute = attribute.map_or(String::new(), |id| format!(" {id:#x}"));
         let commands: Vec<String> = self
@@ -296,12 +296,12 @@ impl Ibsim {
         self.commands(&commands).map(drop)
     }
 
-    /// Detaches clients whose process was killed, as the kernel would. ibsim would continue to
-    /// count a dead subnet manager, and its ten slots for clients would fill up.
+    /// Detaches clients whose processes were killed, as the kernel would. Otherwise ibsim would
+    /// continue to count a dead subnet manager, and its ten slots for clients would fill up.
     ///
     /// # Errors
     ///
-    /// The errors of [`Ibsim::command`].
+    /// Fails as [`Ibsim::command`] does.
     pub fn detach_dead_clients(&self) -> Result<(), Error> {
         let attached = self.command("Attached")?;
         for line in attached.lines() {

@@ -1,7 +1,7 @@
-//! The nodes of a net file as ibsim sees them, for picking hosts and links.
+//! The nodes of a net file as ibsim sees them, from which tests choose hosts and links.
 //!
-//! This is deliberately not the parser of `rsm-routing`: the reference of a test must not come from
-//! rsm's own code.
+//! This parser deliberately shares no code with `rsm-routing`: the reference of a test must not
+//! come from rsm's own code.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub struct SimNode {
 
 /// Reads the nodes of a file in ibnetdiscover format or of an ibsim example.
 ///
-/// Lines that are neither the head of a node nor a port of one are skipped, as ibsim does.
+/// Skips lines that are neither the head of a node nor a port of a node, as ibsim does.
 #[must_use]
 pub fn read_nodes(text: &str) -> Vec<SimNode> {
     let mut nodes: Vec<SimNode> = Vec::new();

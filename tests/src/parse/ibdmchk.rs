@@ -7,24 +7,24 @@ use crate::error::Error;
 /// The result of ibdmchk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verdict {
-    /// The number of CA to CA paths that it checked.
+    /// The number of paths between CAs that ibdmchk checked.
     pub scanned_pairs: u64,
-    /// The number of CA pairs by the hops of their route.
+    /// The number of CA pairs, by the number of hops of their route.
     pub pairs_by_hops: BTreeMap<u32, u64>,
-    /// Whether it found no credit loop.
+    /// Whether ibdmchk found no credit loop.
     pub credit_loop_free: bool,
-    /// All of its complaints.
+    /// All complaints of ibdmchk.
     pub complaints: Vec<String>,
 }
 
 /// Reads the output of ibdmchk.
 ///
-/// The exit status says nothing: version 1.5.7 crashes while it frees its tables after the verdict,
-/// on the dumps of OpenSM as well.
+/// The exit status means nothing: version 1.5.7 crashes when it frees its tables after the verdict,
+/// even on the dumps of OpenSM.
 ///
 /// # Errors
 ///
-/// When ibdmchk stopped before a verdict.
+/// ibdmchk stopped before a verdict.
 pub fn parse(output: &str) -> Result<Verdict, Error> {
     let complaints: Vec<String> = output
         .lines()

@@ -7,7 +7,7 @@ use crate::error::Error;
 pub struct LinkLine {
     /// The port GUID of a CA, or the node GUID of a switch.
     pub guid: u64,
-    /// The LID of the port; for switches, that of port 0.
+    /// The LID of the port; for a switch, the LID of port 0.
     pub lid: u16,
     /// The port number.
     pub port: u8,
@@ -24,20 +24,20 @@ pub struct LinkLine {
 pub struct LinkEnd {
     /// The port GUID of a CA, or the node GUID of a switch.
     pub guid: u64,
-    /// The LID of the port; for switches, that of port 0.
+    /// The LID of the port; for a switch, the LID of port 0.
     pub lid: u16,
     /// The port number.
     pub port: u8,
 }
 
 impl LinkLine {
-    /// Whether the port has a link that is Active.
+    /// Tells whether the port has an Active link.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.state == "Active"
     }
 
-    /// Whether the port has a link at all.
+    /// Tells whether the port has a link in any state.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.physical_state == "LinkUp"
@@ -48,7 +48,7 @@ impl LinkLine {
 ///
 /// # Errors
 ///
-/// When a line does not have this form.
+/// A line does not have this form.
 pub fn parse(output: &str) -> Result<Vec<LinkLine>, Error> {
     output
         .lines()
@@ -68,7 +68,8 @@ fn parse_line(line: &str) -> Option<LinkLine> {
     let (near, rest) = line.split_once("==(")?;
     let (link, far) = rest.split_once(")==>")?;
     let guid = super::hex(near.split_whitespace().next()?)?;
-    // Names may contain any character, quotes included; the text after the last quote has none.
+    // A name may contain any character, including quotes; the text after the last quote contains no
+    // name.
     let (lid, port) = lid_and_port(&near[near.rfind('"')? + 1..])?;
     let (state, physical_state) = link.rsplit_once('/')?;
     let state = state.split_whitespace().last()?.to_owned();

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::error::Error;
 
-/// Reads the output of `ibroute LID`: the output port of each LID. Entries that drop packets are
-/// left out.
+/// Reads the output of `ibroute LID`: the output port of each LID, without entries that drop
+/// packets.
 ///
 /// # Errors
 ///
-/// When no table was printed.
+/// No table was printed.
 pub fn parse(output: &str) -> Result<BTreeMap<u16, u8>, Error> {
     if !output.contains("Unicast lids") {
         let detail = output

@@ -9,7 +9,7 @@ pub struct Hop {
     pub out_port: u8,
     /// The GUID of the next node: the node GUID of a switch, or the port GUID of a CA.
     pub guid: u64,
-    /// The port by which it enters the next node.
+    /// The port through which the packet enters the next node.
     pub in_port: u8,
 }
 
@@ -17,7 +17,7 @@ pub struct Hop {
 ///
 /// # Errors
 ///
-/// When the trace does not end at its destination.
+/// The trace does not end at its destination.
 pub fn parse(output: &str) -> Result<Vec<Hop>, Error> {
     let failed = |detail: &str| Error::Output {
         program: "ibtracert".into(),

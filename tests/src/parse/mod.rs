@@ -1,4 +1,4 @@
-//! Parsers of the foreign programs' output.
+//! Parsers for the output of foreign programs.
 //!
 //! The parsers share no code with rsm, so that their results are independent evidence.
 

@@ -6,7 +6,7 @@ use crate::error::Error;
 ///
 /// # Errors
 ///
-/// When no table was read.
+/// No table was read.
 pub fn parse(output: &str) -> Result<Vec<u16>, Error> {
     let unreadable = |detail: &str| Error::Output {
         program: "smpquery pkeys".into(),

@@ -20,7 +20,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// When no field has this name.
+    /// No field has this name.
     pub fn text(&self, name: &str) -> Result<&str, Error> {
         self.fields
             .get(name)
@@ -32,7 +32,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// When no field has this name, or it is no number.
+    /// No field has this name, or the field is not a number.
     pub fn number(&self, name: &str) -> Result<u64, Error> {
         let text = self.text(name)?;
         number(text).ok_or_else(|| unexpected(format!("{name} is {text}")))
@@ -57,7 +57,7 @@ fn unexpected(detail: String) -> Error {
 ///
 /// # Errors
 ///
-/// When saquery prints a refusal.
+/// saquery prints a refusal.
 pub fn parse(output: &str) -> Result<Vec<Record>, Error> {
     let mut records: Vec<Record> = Vec::new();
     for line in output.lines() {

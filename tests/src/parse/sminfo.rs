@@ -19,7 +19,7 @@ pub struct SmInfo {
 ///
 /// # Errors
 ///
-/// When no subnet manager answered.
+/// No subnet manager answered.
 pub fn parse(output: &str) -> Result<SmInfo, Error> {
     let line = output
         .lines()

@@ -1,8 +1,9 @@
-//! The foreign programs of the tests, and the handling of missing ones.
+//! The foreign programs of the tests, and the treatment of missing programs.
 //!
-//! `build.rs` sets the cfg `peers` when all of them are installed, and every peer test carries
-//! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with only Rust counts them as
-//! ignored. With `RSM_REQUIRE_PEERS=1` they run regardless, and a missing program is a failure.
+//! `build.rs` sets the cfg `peers` if all programs are installed, and every peer test carries
+//! `#[cfg_attr(not(peers), ignore = "…")]`, so that a machine with only Rust counts the peer tests
+//! as ignored. With `RSM_REQUIRE_PEERS=1` the tests run in any case, and a missing program is a
+//! failure.
 
 mod packages;
 
@@ -14,12 +15,12 @@ use packages::{PROGRAMS, find_program};
 /// The environment variable that turns a missing peer into a failure.
 pub const REQUIRE_PEERS: &str = "RSM_REQUIRE_PEERS";
 
-/// Whether `program` is installed.
+/// Tells whether `program` is installed.
 ///
 /// # Panics
 ///
-/// When it is missing and [`REQUIRE_PEERS`] is `1`, or when the program is not in the table of
-/// peers: a test that needs a new one has to name its package there.
+/// The program is missing and [`REQUIRE_PEERS`] is `1`, or the table of peers does not contain the
+/// program. A test that needs a new program must add its package to the table.
 #[must_use]
 pub fn require_peer(program: &str) -> bool {
     if find_program(program).is_some() {
@@ -31,14 +32,15 @@ pub fn require_peer(program: &str) -> bool {
     ))
 }
 
-/// The Python interpreter for which Debian packages modules; another one may come first in `PATH`.
+/// The Python interpreter for which Debian packages modules; `PATH` may lead to another interpreter
+/// first.
 pub const PYTHON: &str = "/usr/bin/python3";
 
-/// Whether [`PYTHON`] has `module`, which Debian's package `package` provides.
+/// Tells whether [`PYTHON`] has `module`, which Debian's package `package` provides.
 ///
 /// # Panics
 ///
-/// When it is missing and [`REQUIRE_PEERS`] is `1`.
+/// The module is missing and [`REQUIRE_PEERS`] is `1`.
 #[must_use]
 pub fn require_python_module(module: &str, package: &str) -> bool {
     let import = format!("import {module}");
@@ -58,19 +60,19 @@ fn missing(message: &str) -> bool {
         std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
         "{message}"
     );
-    // The message bypasses the output capture of the test harness, because a skipped test has to be
+    // The message bypasses the output capture of the test harness, because a skipped test must be
     // visible.
     let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("skipped: {message}\n"));
     false
 }
 
-/// Whether all of `programs` are installed; see [`require_peer`].
+/// Tells whether all of `programs` are installed; see [`require_peer`].
 #[must_use]
 pub fn require_peers(programs: &[&str]) -> bool {
     programs.iter().all(|program| require_peer(program))
 }
 
-/// The full path of `program` (the diagnostics live in `/usr/sbin`, which need not be in `PATH`).
+/// The full path of `program` (the diagnostics are in `/usr/sbin`, which `PATH` may lack).
 #[must_use]
 pub fn program_path(program: &str) -> PathBuf {
     find_program(program).unwrap_or_else(|| PathBuf::from(program))

@@ -21,11 +21,12 @@ pub(crate) const PROGRAMS: &[(&str, &str)] = &[
     ("chromedriver", "chromium-driver"),
     ("promtool", "prometheus"),
     ("slurmctld", "slurmctld"),
+    ("nginx", "nginx"),
     ("strace", "strace"),
 ];
 
-/// Directories that are searched besides `PATH`: Debian keeps most of these programs in directories
-/// that are not in an unprivileged `PATH`.
+/// Directories that are searched in addition to `PATH`: Debian keeps most of these programs in
+/// directories that an unprivileged `PATH` lacks.
 const SYSTEM_DIRECTORIES: &[&str] = &["/usr/sbin", "/sbin", "/usr/bin"];
 
 /// The path of `program`; `None` if it is not installed.

@@ -14,15 +14,15 @@ use crate::process::Invocation;
 pub struct PortStates {
     /// The number of ports of CAs and switches (without port 0) whose link is up and Active.
     pub active: u64,
-    /// The ports whose link is up in another state, as printed; ports with a loop-back plug are
-    /// left out.
+    /// The ports whose link is up in another state, as printed, without ports with a loop-back
+    /// plug.
     pub not_active: Vec<String>,
     /// The ports, by node GUID and port number, whose loop-back plug is not Active.
     pub idle_plugs: BTreeSet<(u64, u8)>,
     /// The number of links: pairs of ports with a cable between them.
     pub links: u64,
-    /// The base LID of each end port (port GUID of a CA, node GUID of a switch); 0 before it has
-    /// one.
+    /// The base LID of each end port (port GUID of a CA, node GUID of a switch); 0 before the port
+    /// has a LID.
     pub lids: BTreeMap<u64, u16>,
 }
 
@@ -30,7 +30,7 @@ pub struct PortStates {
 ///
 /// # Errors
 ///
-/// When iblinkinfo fails or prints another form.
+/// iblinkinfo fails, or prints lines of another form.
 pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
     let finished = ibsim.diagnose(host, "iblinkinfo", &["--line"])?.success()?;
     let lines = iblinkinfo::parse(&finished.stdout)?;
@@ -69,7 +69,7 @@ pub fn check_states(ibsim: &Ibsim, host: &str) -> Result<PortStates, Error> {
 ///
 /// # Errors
 ///
-/// When ibnetdiscover fails.
+/// ibnetdiscover fails.
 pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error> {
     let finished = ibsim.diagnose(host, "ibnetdiscover", &[])?.success()?;
     Ok(read_nodes(&finished.stdout))
@@ -79,7 +79,7 @@ pub fn discovered_nodes(ibsim: &Ibsim, host: &str) -> Result<Vec<SimNode>, Error
 ///
 /// # Errors
 ///
-/// When ibdmchk stops before a verdict.
+/// ibdmchk stops before a verdict.
 pub fn check_dumps(directory: &Path) -> Result<ibdmchk::Verdict, Error> {
     const CHECK_LIMIT: Duration = Duration::from_secs(300);
     // ibdmchk needs a file of multicast tables, which may be empty.

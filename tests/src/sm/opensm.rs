@@ -17,7 +17,7 @@ const SUBNET_UP: &str = "SUBNET UP";
 ///
 /// # Errors
 ///
-/// When its directory cannot be made.
+/// The working directory of OpenSM cannot be made.
 pub fn opensm_once(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation, Error> {
     Ok(invocation(ibsim, tap, host)?.arg("-o"))
 }
@@ -55,7 +55,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When OpenSM cannot be started, ends, or `limit` passes first.
+    /// OpenSM cannot be started, ends, or `limit` passes first.
     pub fn start(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -71,12 +71,12 @@ impl OpenSm {
         )
     }
 
-    /// Starts the client `opensm`, and waits until it logs that it has entered `state`, such as
-    /// `STANDBY`.
+    /// Starts the client `opensm`, and waits until its log reports that it has entered `state`,
+    /// such as `STANDBY`.
     ///
     /// # Errors
     ///
-    /// The errors of [`OpenSm::start`].
+    /// Fails as [`OpenSm::start`] does.
     pub fn enter(
         opensm: Invocation,
         arguments: &[&str],
@@ -95,11 +95,11 @@ impl OpenSm {
         }
     }
 
-    /// Starts OpenSM as [`OpenSm::start`] does, from the client `opensm`.
+    /// Starts OpenSM like [`OpenSm::start`], from the client `opensm`.
     ///
     /// # Errors
     ///
-    /// The errors of [`OpenSm::start`].
+    /// Fails as [`OpenSm::start`] does.
     pub fn run(opensm: Invocation, arguments: &[&str], limit: Duration) -> Result<Self, Error> {
         let mut opensm = Self::spawn(opensm, arguments)?;
         if opensm.wait_subnet_up(1, limit) {
@@ -132,8 +132,8 @@ impl OpenSm {
         }
     }
 
-    /// Waits until the log has reported `times` times that the subnet is up; returns whether it
-    /// has.
+    /// Waits until the log has reported `times` times that the subnet is up; returns false if
+    /// `limit` passes first.
     pub fn wait_subnet_up(&mut self, times: usize, limit: Duration) -> bool {
         wait_for(limit, || {
             let up = self.sweeps() >= times;
@@ -156,7 +156,7 @@ impl OpenSm {
             .unwrap_or_default()
     }
 
-    /// Makes OpenSM sweep the whole subnet again (SIGHUP).
+    /// Makes OpenSM sweep the whole subnet again, with SIGHUP.
     pub fn hang_up(&self) {
         self.process.hang_up();
     }
@@ -176,7 +176,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn kill(self) -> Result<Finished, Error> {
         self.process.kill()
     }
@@ -185,7 +185,7 @@ impl OpenSm {
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }

@@ -10,11 +10,12 @@ use crate::ibsim::Ibsim;
 /// The routes of one of OpenSM's engines.
 #[derive(Debug)]
 pub struct ForeignRoutes {
-    /// The engine of these tables: a fallback if the requested engine gave up.
+    /// The engine of these tables: a fallback if the requested engine failed.
     pub engine: String,
     /// The forwarding tables, in the form of `opensm-lfts.dump`.
     pub dump: Vec<u8>,
-    /// The time from the start of routing until the tables go to the sender, according to the log.
+    /// The time from the start of routing until the tables are passed to the sender, according to
+    /// the log.
     pub route: Duration,
     /// The time of the whole process.
     pub wall: Duration,
@@ -24,7 +25,7 @@ pub struct ForeignRoutes {
 ///
 /// # Errors
 ///
-/// When OpenSM cannot be run, does not bring the subnet up within `limit`, or leaves no tables.
+/// OpenSM cannot be run, does not bring the subnet up within `limit`, or leaves no tables.
 pub fn opensm_routes(
     ibsim: &Ibsim,
     host: &str,
@@ -73,7 +74,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// The first engine that succeeded, and the routing time, including engines that gave up before.
+/// The first engine that succeeded, and the routing time, including engines that failed before.
 fn routing(log: &str) -> Option<(String, Duration)> {
     let begin = log
         .lines()
@@ -88,7 +89,7 @@ fn routing(log: &str) -> Option<(String, Duration)> {
         .next()?;
     let day = Duration::from_secs(24 * 60 * 60);
     let (begin, end) = (time_of_day(begin)?, time_of_day(end)?);
-    // Midnight may lie in between.
+    // Midnight may be between the two times.
     let end = if end < begin { end + day } else { end };
     Some((engine.to_owned(), end - begin))
 }

@@ -12,7 +12,7 @@ use crate::process::{Finished, Invocation, Running};
 use crate::tap::Tap;
 use crate::{binaries, process};
 
-/// The interval of history queries while waiting for a resident rsm: each query starts an rsmctl,
+/// The interval of history queries during a wait for a resident rsm: each query starts an rsmctl,
 /// which competes with rsm for the processors.
 const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -20,7 +20,7 @@ const HISTORY_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 ///
-/// When its directory cannot be made.
+/// The working directory of rsm cannot be made.
 pub fn rsm_once(
     ibsim: &Ibsim,
     tap: Option<&Tap>,
@@ -44,11 +44,11 @@ fn invocation(ibsim: &Ibsim, tap: Option<&Tap>, host: &str) -> Result<Invocation
 pub struct OnceReport(Value);
 
 impl OnceReport {
-    /// Reads the report of a run that has ended, with any exit status.
+    /// Reads the report of an ended run, with any exit status.
     ///
     /// # Errors
     ///
-    /// When the run printed no JSON.
+    /// The run printed no JSON.
     pub fn of(finished: &Finished) -> Result<Self, Error> {
         serde_json::from_str(finished.stdout.trim())
             .map(Self)
@@ -62,7 +62,7 @@ impl OnceReport {
     ///
     /// # Errors
     ///
-    /// When the report has no such number.
+    /// The report has no such number.
     pub fn number(&self, pointer: &str) -> Result<f64, Error> {
         self.0
             .pointer(pointer)
@@ -74,7 +74,7 @@ impl OnceReport {
     ///
     /// # Errors
     ///
-    /// When the report has no such count.
+    /// The report has no such count.
     pub fn count(&self, pointer: &str) -> Result<u64, Error> {
         self.0
             .pointer(pointer)
@@ -86,7 +86,7 @@ impl OnceReport {
     ///
     /// # Errors
     ///
-    /// When the report has no such text.
+    /// The report has no such text.
     pub fn text(&self, pointer: &str) -> Result<&str, Error> {
         self.0
             .pointer(pointer)
@@ -94,11 +94,11 @@ impl OnceReport {
             .ok_or_else(|| self.missing(pointer))
     }
 
-    /// The number of Gets and Sets sent, retries included.
+    /// The number of Gets and Sets sent, including retries.
     ///
     /// # Errors
     ///
-    /// When a count is missing.
+    /// A count is missing.
     pub fn smps_sent(&self) -> Result<u64, Error> {
         Ok(self.count("/smps/get")? + self.count("/smps/set")?)
     }
@@ -107,7 +107,7 @@ impl OnceReport {
     ///
     /// # Errors
     ///
-    /// When the list is missing.
+    /// The list is missing.
     pub fn findings(&self) -> Result<&[Value], Error> {
         let findings = self.0.pointer("/findings").and_then(Value::as_array);
         findings
@@ -115,12 +115,12 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings, except those that ibsim's known habits cause in every run: it does not keep
-    /// some fields of PortInfo.
+    /// The findings, except findings that ibsim causes in every run, because it does not keep some
+    /// fields of PortInfo.
     ///
     /// # Errors
     ///
-    /// When the list is missing.
+    /// The list is missing.
     pub fn findings_but_habits(&self) -> Result<Vec<&Value>, Error> {
         let is_habit = |finding: &&Value| finding["kind"] == "device-habit";
         let findings = self.findings()?.iter();
@@ -140,18 +140,18 @@ impl OnceReport {
 pub struct Rsm {
     process: Running,
     state: PathBuf,
-    /// The time of the start, in milliseconds since the Unix epoch: the history on disk also has
-    /// the convergences of earlier runs.
+    /// The time of the start, in milliseconds since the Unix epoch. The history on disk also
+    /// contains the convergences of earlier runs.
     started_unix_ms: u64,
     dumps: PathBuf,
 }
 
 impl Rsm {
-    /// Starts rsm as [`Rsm::start_with`] does, without further arguments.
+    /// Starts rsm like [`Rsm::start_with`], without further arguments.
     ///
     /// # Errors
     ///
-    /// When rsm cannot be started, ends, or `limit` passes first.
+    /// rsm cannot be started, ends, or `limit` passes first.
     pub fn start(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -162,12 +162,12 @@ impl Rsm {
         Self::start_with(ibsim, tap, host, state, &[], limit)
     }
 
-    /// Starts rsm with its state in `state` (which the caller keeps from run to run), and waits
-    /// until its history has a convergence.
+    /// Starts rsm with its state in `state`, which the caller keeps from run to run, and waits
+    /// until its history contains a convergence.
     ///
     /// # Errors
     ///
-    /// When rsm cannot be started, ends, or `limit` passes first.
+    /// rsm cannot be started, ends, or `limit` passes first.
     pub fn start_with(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -179,12 +179,12 @@ impl Rsm {
         Self::spawn_with(ibsim, tap, host, state, arguments)?.converged(limit)
     }
 
-    /// Starts rsm as [`Rsm::start_with`] does, from the client `rsm`: a program that runs rsm,
-    /// without arguments. It writes no dumps.
+    /// Starts rsm like [`Rsm::start_with`], from the client `rsm`: a program without arguments that
+    /// runs rsm. The run writes no dumps.
     ///
     /// # Errors
     ///
-    /// The errors of [`Rsm::start_with`].
+    /// Fails as [`Rsm::start_with`] does.
     pub fn run(
         rsm: Invocation,
         state: &Path,
@@ -216,11 +216,11 @@ impl Rsm {
         })
     }
 
-    /// Starts rsm without waiting.
+    /// Starts rsm without waiting for a convergence.
     ///
     /// # Errors
     ///
-    /// When rsm cannot be started.
+    /// rsm cannot be started.
     pub fn spawn(
         ibsim: &Ibsim,
         tap: Option<&Tap>,
@@ -275,7 +275,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When rsmctl fails or prints no JSON.
+    /// rsmctl fails or prints no JSON.
     pub fn ask(&self, arguments: &[&str]) -> Result<Value, Error> {
         const ANSWER_LIMIT: Duration = Duration::from_secs(30);
         let directory =
@@ -302,7 +302,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// The errors of [`Rsm::ask`].
+    /// Fails as [`Rsm::ask`] does.
     pub fn history(&self) -> Result<Vec<Value>, Error> {
         match self.ask(&["history"])? {
             Value::Array(mut entries) => {
@@ -320,11 +320,12 @@ impl Rsm {
         }
     }
 
-    /// Waits until the history has `entries` convergences; returns false when `limit` passes first.
+    /// Waits until the history contains `entries` convergences; returns false if `limit` passes
+    /// first.
     ///
     /// # Errors
     ///
-    /// When rsm ends.
+    /// rsm ends.
     pub fn wait_history(&mut self, entries: usize, limit: Duration) -> Result<bool, Error> {
         let outcome = wait_for_every(HISTORY_INTERVAL, limit, || {
             let seen = self.history().is_ok_and(|history| history.len() >= entries);
@@ -341,11 +342,11 @@ impl Rsm {
         Ok(outcome.is_some())
     }
 
-    /// Kills rsm, as a crash would.
+    /// Kills rsm, as in a crash.
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn kill(self) -> Result<Finished, Error> {
         self.process.kill()
     }
@@ -354,7 +355,7 @@ impl Rsm {
     ///
     /// # Errors
     ///
-    /// When the kernel reports no exit status.
+    /// The kernel reports no exit status.
     pub fn stop(self) -> Result<Finished, Error> {
         self.process.terminate(Duration::from_secs(10))
     }

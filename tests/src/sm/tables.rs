@@ -15,13 +15,12 @@ use super::check_dumps;
 use crate::error::Error;
 use crate::parse::ibdmchk;
 
-/// Writes a fabric and its tables, of any engine, into `directory` in OpenSM's formats, and runs
-/// ibdmchk on them.
+/// Writes a fabric and its tables, from any engine, into `directory` in OpenSM's formats, and runs
+/// ibdmchk on these files.
 ///
 /// # Errors
 ///
-/// When ibdmchk stops before a verdict, as it does at a missing path, or the files cannot be
-/// written.
+/// ibdmchk stops before a verdict, as it does at a missing path, or the files cannot be written.
 pub fn check_tables(
     netlist: &Netlist,
     topology: &Topology,
@@ -35,7 +34,7 @@ pub fn check_tables(
     }
     let nodes = netlist.nodes().iter().enumerate();
     let nodes = nodes
-        // A port without a cable has no LID, and is in no dump.
+        // A port without a cable has no LID, and no dump contains it.
         .filter(|(_, node)| {
             node.end_ports()
                 .any(|port| node.port(port).lid != Lid::NONE)

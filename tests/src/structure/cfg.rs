@@ -3,7 +3,7 @@
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, Lit, Meta, Token};
 
-/// The value of a condition in a build without `cfg(test)`; other conditions may hold or not.
+/// The value of a condition in a build without `cfg(test)`; other conditions may be true or false.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     No,
@@ -11,7 +11,8 @@ enum Value {
     Yes,
 }
 
-/// Whether only tests compile an item with these attributes: its `cfg` cannot hold without `test`.
+/// Tells whether only tests compile an item with these attributes: its `cfg` cannot hold without
+/// `test`.
 pub(super) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("test")
@@ -22,7 +23,7 @@ pub(super) fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The path in `#[path = "…"]`, if there is one.
+/// The path in `#[path = "…"]`; `None` without such an attribute.
 pub(super) fn path_of(attributes: &[Attribute]) -> Option<String> {
     attributes
         .iter()

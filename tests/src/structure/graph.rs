@@ -10,11 +10,12 @@ use super::references::References;
 use super::scope::{Place, Scopes};
 use super::source::Source;
 
-/// The name of the crate's root as a module: the definitions in `lib.rs` or `main.rs` themselves.
+/// The name of the crate's root as a module, which contains the definitions in `lib.rs` or
+/// `main.rs`.
 const ROOT: &str = "crate";
 
-/// The dependencies between a crate's top-level modules: which one names definitions of which
-/// other.
+/// The dependencies between a crate's top-level modules: a module depends on the modules whose
+/// definitions it names.
 pub struct ModuleGraph {
     modules: BTreeSet<String>,
     edges: BTreeMap<(String, String), Edge>,
@@ -27,7 +28,7 @@ pub struct Edge {
     pub names: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A set of modules each of which depends on every other, directly or indirectly.
+/// A set of modules in which each module depends on every other, directly or indirectly.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Cycle {
     /// The modules, sorted.
@@ -64,7 +65,7 @@ impl ModuleGraph {
             for path in &references.paths {
                 let mut places = scopes.resolve(module, path);
                 if path.len() == 1 {
-                    // A bare name that happens to be a module's is a variable or a macro.
+                    // A bare name that equals a module's name is a variable or a macro.
                     places.retain(|place| matches!(place, Place::Item(..)));
                 }
                 graph.add(source, module, places);
@@ -123,7 +124,7 @@ impl ModuleGraph {
     }
 
     /// A shortest path from one module to another along the edges, both included; `None` if the
-    /// first does not depend on the second.
+    /// first module does not depend on the second.
     #[must_use]
     pub fn way(&self, from: &str, to: &str) -> Option<Vec<String>> {
         let mut ways = vec![vec![from.to_owned()]];
@@ -155,7 +156,7 @@ impl ModuleGraph {
         let from = top(source, module);
         for place in places {
             let (Place::Module(to) | Place::Item(to, _)) = place;
-            // A module that the root declares is not the root.
+            // A module that the root declares is distinct from the root.
             let target = top(source, to);
             if target == from || (matches!(place, Place::Module(_)) && to == 0) {
                 continue;

@@ -1,30 +1,30 @@
 //! The structure of the workspace, read from its parsed sources.
 //!
-//! In: the manifests of the workspace and the sources of its crates. Out:
+//! Input: the manifests of the workspace and the sources of its crates. Output:
 //!
 //! * [`Workspace`]: the packages, with the crates (library and programs) of each, and the packages
 //!   that each depends on;
-//! * [`ModuleGraph`]: which top-level module of a crate names definitions of which other one, and
-//!   the cycles among them;
+//! * [`ModuleGraph`]: for each top-level module of a crate, the other modules whose definitions it
+//!   names, and the cycles among the modules;
 //! * [`Sizes`]: lines, long functions, wide structs, and types whose methods lie in many files.
 //!
 //! Invariants:
 //!
 //! * Code is parsed, never searched as text: comments, strings and documentation make no edge.
-//!   Declarations (`use`), paths in expressions, types, patterns and bounds, attributes with paths
-//!   (`#[serde(with = "…")]`), and paths in the tokens of macros do.
+//!   Edges come from declarations (`use`), from paths in expressions, types, patterns and bounds,
+//!   from attributes with paths (`#[serde(with = "…")]`), and from paths in the tokens of macros.
 //! * A name counts for the module that *defines* it: re-exports (`pub use`, also of globs and under
-//!   another name) are followed. What a re-export itself names is a dependency of its module like
-//!   any other use; only the crate's root may re-export freely, because it is the crate's border.
+//!   another name) are followed. A re-export is a dependency of its module like any other use; only
+//!   the crate's root may re-export freely, because it is the crate's border.
 //! * Code that only tests compile (`#[cfg(test)]`, and the files of such modules) makes no edge and
 //!   counts as lines of tests.
-//! * Names from other crates make no edge, also where a module re-exports them: Cargo refuses
-//!   cycles between crates.
-//! * Methods called on a value are not seen: a caller names the value's type somewhere, or gets it
-//!   from a module that does.
+//! * Names from other crates make no edge, even if a module re-exports them: Cargo refuses cycles
+//!   between crates.
+//! * Methods called on a value are not seen: the caller names the value's type somewhere, or gets
+//!   the value from a module that names it.
 //!
-//! `cargo run -p rsm-tests --bin structure` prints all of it; `tests/tests/system/structure.rs`
-//! requires that no module graph has a cycle.
+//! `cargo run -p rsm-tests --bin structure` prints the whole structure;
+//! `tests/tests/system/structure.rs` requires that no module graph has a cycle.
 
 mod cfg;
 mod graph;
@@ -56,7 +56,7 @@ pub enum StructureError {
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// A source is not Rust that the parser knows.
+    /// The parser does not accept a source as Rust.
     #[error("cannot parse {}, line {line}: {reason}", path.display())]
     Parse {
         /// The file.
@@ -74,7 +74,7 @@ pub enum StructureError {
         /// The module's name.
         module: String,
     },
-    /// A manifest lacks what an analysis needs, or is not TOML.
+    /// A manifest lacks required data, or is not TOML.
     #[error("{}: {reason}", path.display())]
     Manifest {
         /// The manifest.

@@ -27,10 +27,10 @@ pub(super) struct References {
 #[derive(Clone)]
 pub(super) struct Import {
     pub(super) path: Vec<String>,
-    /// The name that the import brings in; `None` for `*`, and for `as _`.
+    /// The name that the import declares; `None` for `*`, and for `as _`.
     pub(super) name: Option<String>,
     pub(super) glob: bool,
-    /// Whether the declaration is `pub`, to whatever extent.
+    /// Whether the declaration is `pub`, with any restriction.
     pub(super) public: bool,
 }
 
@@ -157,7 +157,7 @@ impl<'ast> Visit<'ast> for Collector {
 
     fn visit_item_macro(&mut self, item: &'ast ItemMacro) {
         if item.ident.is_some() {
-            // Names in a macro's definition belong to the place of the call, except those that
+            // Names in a macro's definition belong to the place of the call, except names that
             // begin with `$crate`.
             self.scan(&item.mac.tokens, Relative::Ignored);
         } else {
@@ -246,7 +246,7 @@ impl Collector {
     }
 }
 
-/// Whether the tokens at `at` and after it are `::`.
+/// Tells whether the tokens from `at` on are `::`.
 fn is_path_separator(trees: &[TokenTree], at: usize) -> bool {
     let is_colon = |tree: Option<&TokenTree>| matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     is_colon(trees.get(at)) && is_colon(trees.get(at.wrapping_add(1)))

@@ -33,7 +33,7 @@ pub(super) struct Scopes<'a> {
     macros: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// The imports and globs that are being followed, so that cyclic re-exports end.
+/// The imports and globs that are being followed; the set ends cyclic re-exports.
 type Followed = BTreeSet<(usize, String, usize)>;
 
 impl<'a> Scopes<'a> {
@@ -65,8 +65,8 @@ impl<'a> Scopes<'a> {
             for import in &references.imports {
                 bind(&mut names, &mut globs, import);
             }
-            // A declaration in a function holds only there; if the module has the name too, the
-            // module's wins.
+            // A declaration in a function applies only there; if the module has the name too, the
+            // module's declaration takes precedence.
             for import in &references.inner_imports {
                 if import
                     .name
@@ -88,7 +88,8 @@ impl<'a> Scopes<'a> {
         self.follow(module, path, &mut Followed::new())
     }
 
-    /// The modules that define a macro which is called by its bare name and not bound in `module`.
+    /// The modules that define a macro which is called by its bare name and is not bound in
+    /// `module`.
     pub(super) fn textual_macro(&self, module: usize, name: &str) -> BTreeSet<Place> {
         if !self.resolve(module, &[name.to_owned()]).is_empty() {
             return BTreeSet::new();
@@ -133,13 +134,14 @@ impl<'a> Scopes<'a> {
         let mut reached = BTreeSet::new();
         for place in from {
             let Place::Module(module) = place else {
-                // The segment is a variant or an associated item: the type decides.
+                // The segment is a variant or an associated item, so the place of the type counts.
                 reached.insert(place.clone());
                 continue;
             };
             let found = self.lookup(*module, name, followed);
             if found.is_empty() && anchored {
-                // The name is made by a macro, or imported from another crate: the module has it.
+                // A macro makes the name, or it is imported from another crate; the place is the
+                // module.
                 if !self.is_foreign(*module, name) {
                     reached.insert(Place::Item(*module, name.to_owned()));
                 }
@@ -153,7 +155,7 @@ impl<'a> Scopes<'a> {
         reached
     }
 
-    /// Whether a module imports a name from another crate.
+    /// Tells whether a module imports a name from another crate.
     fn is_foreign(&self, module: usize, name: &str) -> bool {
         self.names[module].contains_key(name)
     }
@@ -218,7 +220,7 @@ fn bind(names: &mut BTreeMap<String, Vec<Binding>>, globs: &mut Vec<Vec<String>>
     }
 }
 
-/// The name that an item defines, if it defines one.
+/// The name that an item defines; `None` if it defines none.
 fn defined(item: &Item) -> Option<String> {
     let ident = match item {
         Item::Const(item) => &item.ident,

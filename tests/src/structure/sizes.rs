@@ -62,7 +62,7 @@ pub struct SpreadType {
     pub name: String,
     /// The number of files with an inherent `impl` of the type.
     pub files: usize,
-    /// The number of methods and associated functions in these.
+    /// The number of methods and associated functions in these files.
     pub methods: usize,
 }
 
@@ -82,8 +82,8 @@ pub struct Sizes {
 }
 
 impl Lines {
-    /// Counts the lines of all Rust files below `directory` as tests; zero if there is no such
-    /// directory.
+    /// Counts the lines of all Rust files below `directory` as tests; zero if the directory does
+    /// not exist.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ struct Impls {
     methods: usize,
 }
 
-/// The types of a crate by name: types of one name in two modules count as one.
+/// The types of a crate by name: types with the same name in two modules count as one.
 type Types = BTreeMap<String, Impls>;
 
 fn spread(types: Types) -> Vec<SpreadType> {

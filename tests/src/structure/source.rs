@@ -22,9 +22,9 @@ pub struct Source {
 pub(super) struct Module {
     /// The names from the crate's root to the module; empty for the root.
     pub(super) path: Vec<String>,
-    /// The index of the module that declares this one; the root's is its own.
+    /// The index of the module that declares this module; the root's own index for the root.
     pub(super) parent: usize,
-    /// The modules that this one declares.
+    /// The modules that this module declares.
     pub(super) children: BTreeMap<String, usize>,
     /// The module's items, except modules and items of tests.
     pub(super) items: Vec<Item>,
@@ -64,7 +64,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// The errors of [`Self::load`].
+    /// Fails as [`Self::load`] does.
     pub(super) fn from_text(
         text: &str,
         root: &Path,

@@ -25,7 +25,8 @@ fn edges(text: &str) -> Vec<String> {
 /// The one edge from `a` to `b`, through `b::B`.
 const A_TO_B: [&str; 1] = ["a -> b: b::B"];
 
-/// The edges of a crate whose module `a` has this content, beside `b` with the type `B`.
+/// The edges of a crate whose module `a` has the content `a`, beside the module `b` with the type
+/// `B`.
 fn with_b(a: &str) -> Vec<String> {
     edges(&format!(
         "mod a {{ {a} }} mod b {{ pub struct B; impl B {{ pub fn new() {{}} }} }}"
@@ -246,7 +247,7 @@ fn long_functions_and_wide_structs_are_found() {
     assert_eq!(wide, [("Wide", 26)]);
 }
 
-/// Writes files to a new directory, by path and text.
+/// Writes files, given by path and text, to a new directory.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let directory = TempDir::new().unwrap();
     for (path, text) in files {

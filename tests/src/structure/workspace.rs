@@ -23,8 +23,8 @@ pub struct Package {
     pub directory: PathBuf,
     /// The library and the programs of the package.
     pub targets: Vec<Target>,
-    /// The packages of the workspace on which it depends, except for dependencies of its tests and
-    /// its build.
+    /// The packages of the workspace on which the package depends, except for dependencies of its
+    /// tests and its build.
     pub dependencies: BTreeSet<String>,
 }
 
@@ -63,8 +63,8 @@ impl Workspace {
         Ok(Self { packages })
     }
 
-    /// Draws the dependencies between packages, by their directories: each package below those on
-    /// which it depends, with the dependencies that do not follow from others.
+    /// Draws the dependencies between packages, by their directories: each package is below the
+    /// packages on which it depends, with the dependencies that do not follow from others.
     #[must_use]
     pub fn diagram(&self) -> String {
         let place = |name: &str| {
@@ -155,8 +155,8 @@ impl Package {
     }
 }
 
-/// The library and the programs of a package, where Cargo finds them by default or the manifest
-/// names them.
+/// The library and the programs of a package, at the places that the manifest names or that Cargo
+/// uses by default.
 fn targets(
     directory: &Path,
     package: &str,
@@ -209,7 +209,7 @@ fn targets(
         root: library,
     });
     let programs = programs.into_iter().map(|(name, root)| {
-        // A program of the package's name stands beside the library.
+        // A program with the package's name exists beside the library.
         let name = if name == package {
             format!("{name} (program)")
         } else {

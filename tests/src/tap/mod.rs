@@ -1,10 +1,10 @@
-//! A tap between ibsim and its clients, which records every MAD in both directions with its time.
+//! A tap between ibsim and its clients, which records every MAD in both directions, with its time.
 //!
-//! Clients are started with the tap's socket name in place of the simulator's. The tap relays the
-//! control messages and, for each client, the packets; both sides keep their own client numbers, so
-//! no message is rewritten. The tap works equally for any subnet manager, so that counts and times
-//! of two of them are comparable. It costs one more hop per packet: benches measure whole-process
-//! times without it.
+//! Clients start with the tap's socket name in place of the simulator's. The tap relays the control
+//! messages and the packets of each client; both sides keep their own client numbers, so the tap
+//! rewrites no message. It works with any subnet manager, so counts and times of two subnet
+//! managers are comparable. The tap adds one hop per packet: benches measure the time of whole
+//! processes without it.
 
 mod packet;
 mod reaction;
@@ -24,11 +24,11 @@ use crate::error::Error;
 use crate::ibsim::Ibsim;
 use relay::{Relay, Shared};
 
-/// A function that is called for every packet, on the thread that relays it, before the packet is
-/// forwarded.
+/// A function that is called for every packet, on the thread that relays the packet, before the
+/// packet is forwarded.
 pub type Hook = Box<dyn FnMut(&Packet) + Send>;
 
-/// A running tap. Dropping it disconnects its clients.
+/// A running tap. Its clients are disconnected when it is dropped.
 pub struct Tap {
     shared: Arc<Shared>,
     relay: Option<Relay>,
@@ -39,7 +39,7 @@ impl Tap {
     ///
     /// # Errors
     ///
-    /// When the sockets cannot be made.
+    /// The sockets of the tap cannot be made.
     pub fn open(ibsim: &Ibsim) -> Result<Self, Error> {
         let shared = Arc::new(Shared::new(ibsim.socket_name()));
         let relay = Relay::start(&shared)?;
@@ -55,7 +55,7 @@ impl Tap {
         self.shared.socket_name()
     }
 
-    /// All packets so far, in the order in which they were relayed.
+    /// All packets so far, in the order in which the tap relayed them.
     #[must_use]
     pub fn packets(&self) -> Vec<Packet> {
         self.shared.packets().clone()
@@ -77,8 +77,8 @@ impl Tap {
         self.shared.set_hook(Some(Box::new(hook)));
     }
 
-    /// Waits until a packet has been recorded and no other has followed for `quiet`; returns false
-    /// when `limit` passes first.
+    /// Waits until a packet has been recorded and no packet has followed for `quiet`; returns false
+    /// if `limit` passes first.
     #[must_use]
     pub fn wait_quiet(&self, quiet: Duration, limit: Duration) -> bool {
         wait_for(limit, || {
@@ -88,8 +88,8 @@ impl Tap {
         .is_some()
     }
 
-    /// Waits until a packet that `matches` has been recorded; returns false when `limit` passes
-    /// first.
+    /// Waits until a packet for which `matches` is true has been recorded; returns false if `limit`
+    /// passes first.
     #[must_use]
     pub fn wait_packet(&self, limit: Duration, matches: impl Fn(&Packet) -> bool) -> bool {
         let mut seen = 0;

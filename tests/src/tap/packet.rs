@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// The size of the frame that ibsim exchanges with its clients: addresses, status and length, then
-/// the MAD.
+/// The size of the frame that ibsim exchanges with its clients, in bytes: addresses, status and
+/// length, then the MAD.
 pub(super) const FRAME_LEN: usize = 288;
 
 /// The offset of the MAD in a frame.
 const MAD_OFFSET: usize = 32;
 
-/// The offset of the status in a frame (big-endian; 110 for a MAD that was lost).
+/// The offset of the status in a frame (big-endian; 110 for a lost MAD).
 const STATUS_OFFSET: usize = 16;
 
 /// Management methods (IBA 13.4.5).
@@ -110,7 +110,8 @@ impl Packet {
         u16::from_be_bytes([self.mad()[offset], self.mad()[offset + 1]])
     }
 
-    /// The management class: 0x01 LID routed, 0x81 directed route; others are not SMPs.
+    /// The management class: 0x01 for LID routed and 0x81 for directed route SMPs; packets of other
+    /// classes are not SMPs.
     #[must_use]
     pub fn class(&self) -> u8 {
         self.mad()[1]
@@ -134,19 +135,19 @@ impl Packet {
         u32::from(self.mad_u16(20)) << 16 | u32::from(self.mad_u16(22))
     }
 
-    /// Whether this is a subnet management packet.
+    /// Tells whether this is a subnet management packet.
     #[must_use]
     pub fn is_smp(&self) -> bool {
         matches!(self.class(), 0x01 | 0x81)
     }
 
-    /// Whether this SMP takes a directed route.
+    /// Tells whether this SMP takes a directed route.
     #[must_use]
     pub fn is_directed(&self) -> bool {
         self.class() == 0x81
     }
 
-    /// Whether this is a Get or Set SMP on its way into the fabric.
+    /// Tells whether this is a Get or Set SMP on its way into the fabric.
     #[must_use]
     pub fn is_request(&self) -> bool {
         self.direction == Direction::IntoFabric
@@ -154,29 +155,29 @@ impl Packet {
             && matches!(self.method(), method::GET | method::SET)
     }
 
-    /// Whether this is a Set SMP on its way into the fabric.
+    /// Tells whether this is a Set SMP on its way into the fabric.
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.is_request() && self.method() == method::SET
     }
 
-    /// Whether this is a trap delivered to a client.
+    /// Tells whether this is a trap that is delivered to a client.
     #[must_use]
     pub fn is_trap(&self) -> bool {
         self.direction == Direction::ToClient && self.is_smp() && self.method() == method::TRAP
     }
 
-    /// Whether ibsim reports with this packet that a MAD was lost.
+    /// Tells whether ibsim reports a lost MAD with this packet.
     #[must_use]
     pub fn is_loss(&self) -> bool {
         self.direction == Direction::ToClient
             && self.frame[STATUS_OFFSET..STATUS_OFFSET + 4] != [0; 4]
     }
 
-    /// The LID to which the packet was addressed; 0xffff for a directed route.
+    /// The destination LID of the packet; 0xffff for a directed route.
     #[must_use]
     pub fn destination_lid(&self) -> u16 {
-        // A 16-bit value in network order is at the start of a 32-bit field in host order.
+        // The 16-bit value in network order is at the start of a 32-bit field in host order.
         u16::from_be_bytes([self.frame[0], self.frame[1]])
     }
 

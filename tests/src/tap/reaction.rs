@@ -1,4 +1,4 @@
-//! Measures the reaction of a subnet manager to a change, from the first trap on.
+//! Measures the reaction of a subnet manager to a change, beginning with the first trap.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Reaction {
 
 impl Reaction {
     /// The reaction in `packets`, which must begin before the change and end when the wire is quiet
-    /// again; `None` if no trap was delivered or no LFT block followed one.
+    /// again; `None` if no trap was delivered, or no LFT block followed a trap.
     #[must_use]
     pub fn of(packets: &[Packet]) -> Option<Self> {
         let first = packets.iter().position(Packet::is_trap)?;

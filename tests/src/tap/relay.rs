@@ -21,8 +21,8 @@ use crate::error::Error;
 const CONTROL_LEN: usize = 80;
 /// The range of the type in a control message, in host byte order.
 const CONTROL_TYPE: std::ops::Range<usize> = 8..12;
-/// The start of the data in a control message: the client's process ID in a connection request, the
-/// number that ibsim assigned in the answer.
+/// The position of the data in a control message: the client's process ID in a connection request,
+/// and the number that ibsim assigned in the answer.
 const CONTROL_ID: std::ops::Range<usize> = 16..20;
 /// The type of a refusal.
 const CONTROL_ERROR: u32 = 0;
@@ -148,7 +148,8 @@ impl ControlLoop {
             let Ok((CONTROL_LEN, client)) = self.clients.recv_from(&mut message) else {
                 continue;
             };
-            // A client that gets no answer waits forever; one that is refused ends with a message.
+            // A client that gets no answer waits forever; a client that is refused ends with a
+            // message.
             if self.relay(&mut message).is_err() {
                 message[CONTROL_TYPE].copy_from_slice(&CONTROL_ERROR.to_ne_bytes());
             }
@@ -160,8 +161,8 @@ impl ControlLoop {
         let kind = read_u32(message, CONTROL_TYPE);
         let id = read_u32(message, CONTROL_ID);
         let number = read_u32(message, 4..8);
-        // The socket is bound before the request goes out, because ibsim connects to it while
-        // handling the request.
+        // The socket is bound before the request is sent, because ibsim connects to the socket
+        // while it handles the request.
         let upstream = (kind == CONTROL_CONNECT)
             .then(|| bind(&format!("{}:in{id}", self.shared.upstream_name)))
             .transpose()?;
@@ -228,7 +229,7 @@ impl Drop for Connection {
     }
 }
 
-/// Moves frames in one direction until either side has gone.
+/// Moves frames in one direction until either side has closed.
 fn pump(
     shared: &Shared,
     client: u32,
@@ -247,14 +248,13 @@ fn pump(
     let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
-/// An abstract address as ibsim writes it, which includes the terminating zero of the C string.
+/// An abstract address in ibsim's form, which includes the terminating zero of the C string.
 fn name(text: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{text}\0"))
 }
 
-/// Binds a socket to an abstract address. The address of a socket that has just been closed may
-/// still be in use: a process that another thread starts shares all sockets until it runs its own
-/// program.
+/// Binds a socket to an abstract address. The address of a socket that was just closed may still be
+/// in use: a process that another thread starts shares all sockets until it runs its own program.
 fn bind(text: &str) -> io::Result<UnixDatagram> {
     let name = name(text)?;
     wait_for(BIND_LIMIT, || match UnixDatagram::bind_addr(&name) {

@@ -1,8 +1,9 @@
 //! Follows packets from every host to every LID, after every single Set.
 //!
-//! A Set of a forwarding table can only lose packets that pass its switch, to the LIDs whose
-//! entries it changes. If a packet from that switch arrives, all do; if not, this module follows
-//! packets from each switch with hosts. The result therefore covers all pairs at every moment.
+//! A Set of a forwarding table can only lose packets that pass its switch to the LIDs whose entries
+//! it changes. If a packet from this switch arrives, packets from all other switches arrive as
+//! well; if not, this module follows packets from each switch with hosts. The result therefore
+//! covers all pairs at every moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use rsm_mad::wire::attr::{Attribute, LinearForwardingTable, PortInfo, PortState,
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::{SetJournalEntry, Sim};
 
-/// The number of losses kept as text; further ones are only counted.
+/// The number of losses that are kept as text; further losses are only counted.
 const KEPT: usize = 24;
 
 /// The number of entries in a block of a forwarding table.
@@ -26,7 +27,8 @@ struct Switch {
     top: u16,
     /// The ports by number, including port 0, whose state is ignored.
     ports: Vec<Port>,
-    /// For each LID, at a switch with hosts: whether a packet from here arrived at the beginning.
+    /// For each LID, if the switch has hosts: whether a packet from the switch arrived at the
+    /// beginning.
     arrives: Vec<bool>,
 }
 
@@ -36,8 +38,8 @@ struct Port {
     peer: Option<(Guid, PortNum)>,
 }
 
-/// Follows packets through the tables and links of a fabric as Sets change them. It does not notice
-/// links that go down: restart it after that.
+/// Follows packets through the tables and links of a fabric while Sets change them. Links that go
+/// down are not noticed: restart the record after such a change.
 pub struct Deliveries {
     switches: BTreeMap<Guid, Switch>,
     hosts: BTreeMap<(Guid, PortNum), PortState>,
@@ -46,7 +48,7 @@ pub struct Deliveries {
     /// The node that holds each LID.
     holders: BTreeMap<Lid, Guid>,
     followed: u64,
-    /// The (leaf, LID) pairs of lost packets: to hosts, and to switches.
+    /// The (leaf, LID) pairs of lost packets to hosts, and of lost packets to switches.
     lost: [BTreeSet<(Guid, Lid)>; 2],
     words: Vec<String>,
 }
@@ -123,7 +125,7 @@ impl Deliveries {
         deliveries
     }
 
-    /// The number of packets followed.
+    /// The number of followed packets.
     #[must_use]
     pub fn followed(&self) -> u64 {
         self.followed
@@ -133,7 +135,7 @@ impl Deliveries {
     ///
     /// # Panics
     ///
-    /// When a packet from a host to a host was lost that had arrived before.
+    /// A packet from a host to a host was lost on a way on which packets had arrived before.
     pub fn assert_nothing_lost_to_hosts(&self) {
         let lost = self.lost[0].len();
         assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
@@ -143,7 +145,8 @@ impl Deliveries {
     ///
     /// # Panics
     ///
-    /// When a packet from a host, to a host or a switch, was lost that had arrived before.
+    /// A packet from a host, to a host or a switch, was lost on a way on which packets had arrived
+    /// before.
     pub fn assert_nothing_lost(&self) {
         let lost = self.lost[0].len() + self.lost[1].len();
         assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// A small random number generator (SplitMix64): the same seed gives the same numbers on every
-/// machine.
+/// A small random number generator (SplitMix64): a seed gives the same numbers on every machine.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -33,13 +32,13 @@ impl Dice {
         choices[self.below(choices.len())]
     }
 
-    /// True with probability 1 / `n`.
+    /// Returns true with probability 1 / `n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// A random time between the two bounds. Each order of magnitude is equally likely, so that
-    /// tests try races of microseconds as well as pauses of seconds.
+    /// A random time between the two bounds. Each order of magnitude is equally likely, so tests
+    /// try races of microseconds as well as pauses of seconds.
     pub fn duration(&mut self, from: Duration, to: Duration) -> Duration {
         let (low, high) = (from.as_secs_f64().ln(), to.as_secs_f64().ln());
         let part = self.number() as f64 / u64::MAX as f64;

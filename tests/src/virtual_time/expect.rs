@@ -24,11 +24,11 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Finds the part manageable from the port `from`, leaving out the nodes `without`.
+    /// Finds the part that is manageable from the port `from`, without the nodes `without`.
     ///
     /// # Panics
     ///
-    /// When `from` is no end port.
+    /// `from` is not an end port.
     #[must_use]
     pub fn of(sim: &Sim, from: (Guid, PortNum), without: &[Guid]) -> Reach {
         let switches: BTreeSet<Guid> = sim
@@ -99,7 +99,7 @@ impl Reach {
     }
 }
 
-/// The part that is manageable from the world's first subnet manager.
+/// The part that is manageable from the first subnet manager of the world.
 #[must_use]
 pub fn reach(world: &World, without: &[Guid]) -> Reach {
     let local = world
@@ -109,7 +109,7 @@ pub fn reach(world: &World, without: &[Guid]) -> Reach {
     Reach::of(&world.sim, local, without)
 }
 
-/// The links that are up and not Active at both ends.
+/// The links that are up but not Active at both ends.
 #[must_use]
 pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     let mut problems = Vec::new();
@@ -124,10 +124,10 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     problems
 }
 
-/// The pairs whose packets do not arrive, and missing or duplicate LIDs.
+/// The pairs between which packets do not arrive, and missing or duplicate LIDs.
 ///
-/// In `excused` cases, packets from one switch's port 0 to another's may be discarded: where a
-/// cable is missing, up*/down* paths need not connect all pairs of switches, only those with hosts.
+/// In `excused` cases, packets from one switch's port 0 to another's may be discarded: if a cable
+/// is missing, up*/down* paths need to connect only pairs of switches with hosts.
 #[must_use]
 pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
     let mut problems = Vec::new();
@@ -174,21 +174,21 @@ pub fn unreachable(sim: &Sim, reach: &Reach, excused: u64) -> Vec<String> {
 }
 
 /// Asserts that every manageable port of the first subnet manager is Active, reaches every other
-/// one and holds its P_Keys.
+/// port, and holds its P_Keys.
 ///
 /// # Panics
 ///
-/// When this does not hold.
+/// A port is not Active, does not reach another port, or lacks a P_Key.
 pub fn assert_up(world: &World) {
     assert_up_without(world, &[]);
 }
 
-/// Asserts the same as [`assert_up`], leaving out the nodes `without` and the nodes that can only
-/// be reached through them.
+/// Asserts like [`assert_up`], without the nodes `without` and without the nodes that can only be
+/// reached through them.
 ///
 /// # Panics
 ///
-/// When this does not hold.
+/// A port is not Active, does not reach another port, or lacks a P_Key.
 pub fn assert_up_without(world: &World, without: &[Guid]) {
     let reach = reach(world, without);
     let mut problems = inactive(&world.sim, &reach);
@@ -209,12 +209,12 @@ pub fn assert_up_without(world: &World, without: &[Guid]) {
     }
 }
 
-/// Asserts that the SA beside the first manager has paths from each host to the next one, with LIDs
-/// that the ports hold and a P_Key of both, and that these LIDs are saved.
+/// Asserts that the SA beside the first manager has paths from each host to the next host, with
+/// LIDs that the ports hold and a P_Key of both ports, and that these LIDs are saved.
 ///
 /// # Panics
 ///
-/// When this does not hold.
+/// A path is missing or wrong, or its LIDs are not saved.
 pub fn assert_answers(world: &World) {
     let (sim, manager) = (&world.sim, world.manager());
     let snapshot = manager.snapshot().expect("it has published");
@@ -267,12 +267,12 @@ pub fn assert_answers(world: &World) {
     }
 }
 
-/// Whether the port that a finding calls `GUID:PORT` has an MTU or a width other than the best that
-/// both ends of its link support.
+/// Tells whether the port `subject`, named by a finding as `GUID:PORT`, has an MTU or a width that
+/// differs from the best that both ends of its link support.
 ///
 /// # Panics
 ///
-/// When there is no such port, or no cable in it.
+/// The port does not exist, or has no cable.
 #[must_use]
 pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
     let port = subject.split_once(':').and_then(|(guid, port)| {
@@ -289,7 +289,8 @@ pub fn is_link_mismatched(sim: &Sim, subject: &str) -> bool {
     (here.neighbor_mtu().code(), here.operational_vls().code()) != (mtu, lanes)
 }
 
-/// The number of Sets that reached agents, by attribute; attributes without a Set are left out.
+/// The number of Sets that reached agents, by attribute, without attributes for which no Set
+/// arrived.
 #[must_use]
 pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
     counters
@@ -299,11 +300,11 @@ pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
         .collect()
 }
 
-/// Asserts that the first subnet manager has no finding above severity information.
+/// Asserts that the first subnet manager has no finding above the severity `information`.
 ///
 /// # Panics
 ///
-/// When it has.
+/// The first subnet manager has such a finding.
 pub fn assert_no_findings(world: &World) {
     assert_eq!(world.manager().findings(), Vec::new());
 }

@@ -1,5 +1,5 @@
 //! A foreign subnet manager, which manages nothing, answers SMInfo, and sends and accepts
-//! SubnSet(SMInfo); and forged Sets of a host.
+//! SubnSet(SMInfo); and forged Sets from a host.
 
 use std::time::Duration;
 
@@ -12,24 +12,24 @@ use rsm_mad::wire::smp::{Smp, SmpRequest};
 
 use super::world::World;
 
-/// A subnet manager that answers SMInfo and nothing else.
+/// A subnet manager that answers only SMInfo.
 #[derive(Clone, Debug)]
 pub struct ForeignManager {
     /// The GUID in its answers.
     pub guid: Guid,
-    /// The priority, 0 to 15; the higher one wins.
+    /// The priority, 0 to 15; the higher priority wins.
     pub priority: u8,
     /// The SMState in its answers.
     pub state: SmState,
     /// The SM_Key in its answers.
     pub sm_key: u64,
-    /// Whether it becomes master on HANDOVER; otherwise it refuses.
+    /// Whether the manager becomes master on HANDOVER; otherwise it refuses.
     pub takes_over: bool,
-    /// Whether its process is stopped: its port has IsSM set, and it answers nothing.
+    /// Whether the manager's process is stopped: IsSM is set at its port, but it answers nothing.
     pub is_frozen: bool,
-    /// The controls that it has received, in order.
+    /// The received controls, in order.
     pub orders: Vec<SmControl>,
-    /// The status of the answers to its own controls, in order.
+    /// The status of the answers to the manager's own controls, in order.
     pub answers: Vec<Status>,
 }
 
@@ -49,7 +49,7 @@ impl ForeignManager {
         }
     }
 
-    /// A SubnSet(SMInfo) for the manager at `lid`.
+    /// A SubnSet(SMInfo) for the subnet manager at `lid`.
     pub(super) fn order(&self, lid: Lid, control: SmControl) -> Datagram {
         let smp = Smp::lid_routed(&SmpRequest {
             method: Method::SET,
@@ -65,7 +65,7 @@ impl ForeignManager {
         }
     }
 
-    /// The answer to `inbound`; `None` if it sends none.
+    /// The answer to `inbound`; `None` if the manager sends none.
     pub(super) fn answer(&mut self, inbound: &Inbound) -> Option<Datagram> {
         let Inbound::Mad(received) = inbound else {
             return None;
@@ -111,13 +111,13 @@ impl ForeignManager {
 }
 
 impl World {
-    /// Sends a node a SubnSet without an M_Key that does not come from a subnet manager, and lets a
-    /// millisecond pass.
+    /// Sends a node a SubnSet without an M_Key that does not come from a subnet manager, and
+    /// advances the time by a millisecond.
     ///
     /// # Panics
     ///
-    /// When there is no such node, or a program is at the port by which it is sent: port 0 of a
-    /// switch, port 1 of another node.
+    /// The node does not exist, or a program is at the port from which the SubnSet is sent: port 0
+    /// of a switch, port 1 of another node.
     pub fn forge(&mut self, node: Guid, attribute: AttrId, modifier: u32, data: &[u8; 64]) {
         let is_switch = self.sim.switch_info(node).is_ok();
         let port = PortNum(u8::from(!is_switch));

@@ -1,8 +1,8 @@
 //! The SA and hosts that query it, in virtual time.
 //!
-//! The fabric is up and does not change. The SA, behind injected faults, takes the place of the
-//! manager at its port; programs run at the ports of hosts. Processing takes no time: the SA
-//! answers at the moment of the request, one unit of work at a time.
+//! The fabric is up and does not change. The SA, behind injected faults, replaces the manager at
+//! its port; programs run at the ports of hosts. Processing takes no time: the SA answers at the
+//! moment of the request, one unit of work after another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use rsm_sim::{AttachId, Sim};
 
 use super::World;
 
-/// The time for which a host waits for an answer, as IP over InfiniBand does.
+/// The time for which a host waits for an answer, as in IP over InfiniBand.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The maximum number of datagrams that an end sends in one turn.
+/// The maximum number of datagrams that a program sends in one turn.
 const AT_ONCE: usize = 64;
 
 /// The number of steps at one moment after which a run counts as stuck.
 const IDLE_STEPS: usize = 1_000_000;
 
-/// The datagrams of an end that are still to be sent.
+/// The pending datagrams of a program.
 #[derive(Debug)]
 struct Way {
     outbox: Mutex<VecDeque<Datagram>>,
@@ -71,7 +71,7 @@ struct End {
     inbox: Arc<Mutex<VecDeque<SaInbound>>>,
     /// Whether the program ignores arriving packets.
     deaf: bool,
-    /// The number of its last request.
+    /// The number of the program's last request.
     asked: u64,
 }
 
@@ -116,7 +116,7 @@ impl End {
         }
     }
 
-    /// Sends pending datagrams. Returns whether it can send more immediately.
+    /// Sends pending datagrams. Returns whether more can be sent immediately.
     fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
         let left = self.messenger.transmit(AT_ONCE, now);
         for datagram in self.way.outbox.lock().drain(..) {
@@ -136,7 +136,7 @@ pub struct Hosts {
     server: End,
     lid: Lid,
     faults: FaultInjector,
-    /// The answers whose records are not yet complete.
+    /// The answers with incomplete records.
     open: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
@@ -145,11 +145,12 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Takes the fabric of a world that is up; all hosts except the manager's become hosts here.
+    /// Takes over the fabric of a brought-up world; all hosts except the manager's become hosts
+    /// here.
     ///
     /// # Panics
     ///
-    /// When the world is not up.
+    /// The world is not up.
     #[must_use]
     pub fn of(world: &World, config: SaConfig, plan: FaultPlan) -> Hosts {
         let manager = world.manager();
@@ -198,7 +199,7 @@ impl Hosts {
         &self.places
     }
 
-    /// The present virtual time.
+    /// The current virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
@@ -225,7 +226,7 @@ impl Hosts {
     ///
     /// # Panics
     ///
-    /// When the host has no room for another request.
+    /// The host has no room for another request.
     pub fn ask<R: Record>(
         &mut self,
         host: usize,
@@ -248,19 +249,19 @@ impl Hosts {
         tid
     }
 
-    /// Sends a datagram of a host unchanged.
+    /// Sends an unchanged datagram from a host.
     pub fn send(&mut self, host: usize, mad: &MadBytes) {
         let remote = RemoteAddress::gsi(self.lid, 0);
         let datagram = Datagram { mad: *mad, remote };
         self.sim.send(self.hosts[host].client, &datagram, self.now);
     }
 
-    /// Runs until a delivery reaches a host, and returns both; `None` when the time `until` comes
+    /// Runs until a delivery reaches a host, and returns both; `None` if the time `until` comes
     /// first.
     ///
     /// # Panics
     ///
-    /// When the run is stuck.
+    /// The run is stuck.
     pub fn next(&mut self, until: Time) -> Option<(usize, Delivery)> {
         let mut idle = 0;
         loop {
@@ -278,7 +279,7 @@ impl Hosts {
         }
     }
 
-    /// Lets `duration` pass, and passes deliveries to hosts to `each`.
+    /// Advances the time by `duration`, and passes deliveries to hosts to `each`.
     pub fn run_for(&mut self, duration: Duration, mut each: impl FnMut(usize, Delivery)) {
         let until = self.now + duration;
         while let Some((host, delivery)) = self.next(until) {
@@ -286,7 +287,7 @@ impl Hosts {
         }
     }
 
-    /// Does the work that is due, or lets time pass. Returns whether `until` is still ahead.
+    /// Does the due work, or advances the time. Returns whether `until` is still in the future.
     fn step(&mut self, until: Time) -> bool {
         let mut more = self.serve();
         for host in &mut self.hosts {
@@ -322,7 +323,7 @@ impl Hosts {
         }
     }
 
-    /// Lets the SA do one unit of work. Returns whether it has more immediately.
+    /// Lets the SA do one unit of work. Returns whether more work is due immediately.
     fn serve(&mut self) -> bool {
         let now = self.now;
         self.sa.handle_deadline(now);

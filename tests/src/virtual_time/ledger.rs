@@ -9,7 +9,7 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// The requests of subnet managers, by the target node under the cabling at the time of sending.
+/// The requests of subnet managers, by target node according to the cabling at the time of sending.
 /// Retries count.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
@@ -98,7 +98,7 @@ fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     node
 }
 
-/// The node that holds the LID.
+/// The node that holds the LID `lid`.
 fn holder(sim: &Sim, lid: Lid) -> Option<Guid> {
     let has = |&(node, port): &(Guid, PortNum)| {
         sim.port_info(node, port)

@@ -1,4 +1,4 @@
-//! One subnet manager in the world, over its incarnations.
+//! A subnet manager in the world, through all its incarnations.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use rsm_state::{ChangeEffect, Convergence, Role, Snapshot};
 
 use super::ledger::Ledger;
 use super::record::Record;
+use super::settings::Settings;
 use super::watch::Watch;
-use super::world::Settings;
 
 /// The state that a subnet manager has after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,10 +35,10 @@ pub enum Memory {
     Lost,
 }
 
-/// The events that a subnet manager handles first when it gets the processor again.
+/// The events that a subnet manager handles first after a stall.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AfterStall {
-    /// The packets that arrived in the meantime.
+    /// The packets that arrived during the stall.
     PacketsFirst,
     /// The deadlines of the manager: the thread that reads the socket is as late as the core.
     DeadlinesFirst,
@@ -58,9 +58,9 @@ pub struct Manager {
     guids: Arc<AliasGuids>,
     /// The inventory of GPU hosts that the daemon holds.
     gpus: Arc<GpuInventory>,
-    /// The plan being computed: its time of completion and its result.
+    /// The plan in computation: its time of completion and its result.
     planning: Option<(Time, Event)>,
-    /// The plan being prepared in advance: its time of completion and its result.
+    /// The plan in advance preparation: its time of completion and its result.
     preparing: Option<(Time, Event)>,
     snapshot: Option<Arc<Snapshot>>,
     /// The snapshot of the SA beside the core, if a test keeps it.
@@ -70,19 +70,19 @@ pub struct Manager {
     notices: Vec<Notice>,
     declined: Vec<(u64, String)>,
     taken: Vec<(u64, ChangeEffect)>,
-    /// While the manager is stopped: the packets in its sockets.
+    /// While the manager is stopped, the packets in its sockets.
     paused: Option<VecDeque<Event>>,
     sets: u64,
     gets: u64,
     foreseen: Option<Vec<Foreseen>>,
-    /// Requests to the shared store that the world has not yet handled.
+    /// Requests to the shared store that the world has not handled yet.
     requests: Vec<EpochRequest>,
     /// The last saved state, until the world has written it to the shared store.
     unstored: Option<Box<SavedCoreState>>,
     /// All findings of the snapshots since [`Manager::keep_findings`].
     shown: Option<BTreeSet<Finding>>,
     /// The time since which an SA beside the core answers hosts, and the snapshot from which it
-    /// does.
+    /// answers.
     serving: Option<(Time, Arc<Snapshot>)>,
 }
 
@@ -117,8 +117,8 @@ impl Manager {
         }
     }
 
-    /// Starts the manager at the port `at`, which its host's driver tells it, after it has read
-    /// `stored` from the shared store.
+    /// Starts the manager at the port `at`, which the host's driver reports, after the manager has
+    /// read `stored` from the shared store.
     pub(super) fn start(
         &mut self,
         memory: Memory,
@@ -130,8 +130,8 @@ impl Manager {
             self.remembered = SavedCoreState::default();
         }
         let mut config = self.config.clone();
-        // As with the daemon's random number, an answer to the predecessor must not match a request
-        // of this incarnation.
+        // An answer to the previous incarnation must not match a request of this incarnation; the
+        // daemon uses a random number for this.
         config.client.first_generation = self.incarnation.wrapping_mul(0x1357);
         self.incarnation += 1;
         let mut remembered = SavedCoreState {
@@ -185,7 +185,7 @@ impl Manager {
         }
     }
 
-    /// Resumes the manager after a stall that it does not notice: nothing tells it that it is late.
+    /// Resumes the manager after a stall that the manager cannot notice.
     pub(super) fn resume_late(&mut self, order: AfterStall, now: Time) {
         let waiting = self.paused.take().unwrap_or_default();
         if order == AfterStall::DeadlinesFirst {
@@ -202,41 +202,41 @@ impl Manager {
         self.shown = Some(BTreeSet::new());
     }
 
-    /// The findings of all snapshots since they are kept.
+    /// The findings of all snapshots since [`Manager::keep_findings`].
     ///
     /// # Panics
     ///
-    /// When they are not kept.
+    /// The findings are not kept.
     #[must_use]
     pub fn shown(&self) -> &BTreeSet<Finding> {
         self.shown.as_ref().expect("findings are kept")
     }
 
-    /// The number of Sets that the manager has sent, retries included; SubnSet(SMInfo) changes no
-    /// hardware and is not counted.
+    /// The number of Sets that the manager has sent, including retries. SubnSet(SMInfo) changes no
+    /// hardware and does not count.
     #[must_use]
     pub fn sets(&self) -> u64 {
         self.sets
     }
 
-    /// The number of Gets that the manager has sent, retries included, except for SMInfo.
+    /// The number of Gets that the manager has sent, including retries, except for SMInfo.
     #[must_use]
     pub fn gets(&self) -> u64 {
         self.gets
     }
 
-    /// The Sets that a dry run foresees; `None` before it has planned.
+    /// The Sets that a dry run foresees; `None` before the dry run has planned.
     #[must_use]
     pub fn foreseen(&self) -> Option<&[Foreseen]> {
         self.foreseen.as_deref()
     }
 
-    /// Whether the manager is live rather than making a dry run.
+    /// Tells whether the manager is live; false for a dry run.
     pub(super) fn manages(&self) -> bool {
         self.config.mode == Mode::Manage
     }
 
-    /// Whether the manager runs.
+    /// Tells whether the manager runs.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.core.is_some()
@@ -246,7 +246,7 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// When the manager is dead.
+    /// The manager is dead.
     #[must_use]
     pub fn core(&self) -> &Core {
         self.core.as_ref().expect("the subnet manager is alive")
@@ -265,7 +265,7 @@ impl Manager {
         Some((local.node_guid, local.port))
     }
 
-    /// The last snapshot that the manager has published in this life.
+    /// The last snapshot that the manager published in this life.
     #[must_use]
     pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
         self.snapshot.as_ref()
@@ -281,7 +281,7 @@ impl Manager {
     ///
     /// # Panics
     ///
-    /// When it is not kept.
+    /// The snapshot is not kept.
     #[must_use]
     pub fn sa_snapshot(&self) -> &SaSnapshot {
         self.sa_snapshot.as_ref().expect("it is kept")
@@ -297,7 +297,7 @@ impl Manager {
     }
 
     /// The time since which an SA beside the core answers hosts, and the snapshot from which it
-    /// does; `None` while it does not answer.
+    /// answers; `None` while it does not answer.
     #[must_use]
     pub fn serving(&self) -> Option<(Time, &Arc<Snapshot>)> {
         let (since, snapshot) = self.serving.as_ref()?;
@@ -312,13 +312,13 @@ impl Manager {
         self.unstored.take()
     }
 
-    /// Whether the manager is stopped, and not dead.
+    /// Tells whether the manager is stopped but not dead.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.paused.is_some()
     }
 
-    /// Whether the manager is alive and not stopped.
+    /// Tells whether the manager is alive and not stopped.
     pub(super) fn runs(&self) -> bool {
         self.core.is_some() && self.paused.is_none()
     }
@@ -359,7 +359,7 @@ impl Manager {
         &self.taken
     }
 
-    /// The codes of the findings that the manager published last, each with its subject, sorted.
+    /// The codes and subjects of the findings that the manager last published, sorted.
     #[must_use]
     pub fn findings(&self) -> Vec<(&'static str, String)> {
         let mut findings: Vec<_> = self
@@ -507,7 +507,7 @@ impl Manager {
         count
     }
 
-    /// Enters an effect into the record.
+    /// Records an effect.
     fn enter(&self, record: &mut Record, effect: &Effect, now: Time) {
         match effect {
             Effect::Send { datagram, .. } => {
@@ -519,7 +519,7 @@ impl Manager {
     }
 }
 
-/// Whether a datagram reads or writes hardware with this method.
+/// Tells whether a datagram reads or writes hardware with the method `method`.
 fn is_smp(datagram: &Datagram, method: Method) -> bool {
     let smp = Smp::from_bytes(&datagram.mad);
     let header = smp.header();

@@ -1,18 +1,18 @@
-//! A whole subnet in virtual time: subnet managers, the simulated fabric under them, and faults of
-//! both.
+//! A whole subnet in virtual time: subnet managers, the simulated fabric that they manage, and
+//! faults of both.
 //!
 //! * [`World`] moves datagrams and time between [`rsm_core::Core`] and [`rsm_sim::Sim`], on one
-//!   thread. A run is a function of the netlist, the [`Settings`] and the calls, so that a failing
-//!   run can be repeated by its seed.
-//! * [`expect`] asserts on a quiet subnet: ports Active, pairs reachable.
+//!   thread. A run is a function of the netlist, the [`Settings`] and the calls, so a failing run
+//!   can be repeated by its seed.
+//! * [`expect`] makes assertions about a quiet subnet: ports are Active, pairs are reachable.
 //! * [`partitions`] checks whether the hardware holds the planned P_Keys.
 //! * [`hosts`] simulates hosts that query the SA, through faults.
-//! * [`deliveries`] follows packets after every Set: whether any is lost between one set of tables
+//! * [`deliveries`] follows packets after every Set, and detects losses between one set of tables
 //!   and the next.
-//! * [`watch`] checks every state that was ever on the wire: credit loops, moved LIDs; and with
-//!   `record` what managers send and save.
-//! * [`Walker`] follows packets between hosts by the switches' tables alone, and shows for how long
-//!   pairs are lost.
+//! * [`watch`] checks every state that was ever on the wire for credit loops and moved LIDs, and
+//!   with `record` the messages that managers send and the states that they save.
+//! * [`Walker`] follows packets between hosts with the switches' tables alone, and shows for how
+//!   long pairs are lost.
 //! * [`seeds`] runs a scenario for many seeds and prints the command to repeat a failing one.
 
 pub mod deliveries;
@@ -25,6 +25,7 @@ mod manager;
 pub mod partitions;
 mod record;
 pub mod seeds;
+mod settings;
 mod shared;
 mod walker;
 pub mod watch;
@@ -34,6 +35,7 @@ pub use dice::Dice;
 pub use foreign::ForeignManager;
 pub use ledger::Ledger;
 pub use manager::{AfterStall, Manager, Memory};
+pub use settings::Settings;
 pub use walker::{Pairs, Walker};
 pub use watch::BlockWrite;
-pub use world::{Settings, World, first_host};
+pub use world::{World, first_host};

@@ -1,4 +1,4 @@
-//! Partition policies from a file's text, and checks of the P_Keys in the hardware.
+//! Partition policies from the text of a file, and checks of the P_Keys in the hardware.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use rsm_sim::Sim;
 
 use super::expect::Reach;
 
-/// The policy of a partition file with this text.
+/// The policy of a partition file with the text `text`.
 ///
 /// # Panics
 ///
-/// When the text has errors.
+/// The text has errors.
 #[must_use]
 pub fn policy(text: &str) -> Arc<Policy> {
     let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
@@ -31,11 +31,11 @@ pub fn policy(text: &str) -> Arc<Policy> {
     })
 }
 
-/// The P_Keys that a port holds, by index and up to the last nonzero one.
+/// The P_Keys that a port holds, by index, up to the last nonzero P_Key.
 ///
 /// # Panics
 ///
-/// When there is no such port.
+/// The port does not exist.
 #[must_use]
 pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
     let mut keys = sim.p_keys(port.0, port.1).expect("it is there");

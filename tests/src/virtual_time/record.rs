@@ -1,5 +1,5 @@
-//! Compares what managers send and save with a small model: only a master writes, and no LID belongs
-//! to two ports.
+//! Compares the messages and saved states of managers with a small model: only a master writes, and
+//! no LID belongs to two ports.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 use rsm_state::Role;
 
-/// The number of violations that are kept; further ones add no information.
+/// The number of violations that are kept; further violations add no information.
 const KEPT: usize = 4;
 
-/// Where a run departed from the model.
+/// The departures of a run from the model.
 #[derive(Default)]
 pub(super) struct Record {
     violations: Vec<String>,
@@ -31,7 +31,8 @@ impl Record {
         }
     }
 
-    /// Records an SMP of a manager whose role is `role`: only a master sends Sets, SMInfo apart.
+    /// Records an SMP of a manager with the role `role`: only a master sends Sets, except of
+    /// SMInfo.
     pub(super) fn on_send(&mut self, at: Time, role: &Role, datagram: &Datagram) {
         let smp = Smp::from_bytes(&datagram.mad);
         let header = smp.header();
@@ -47,7 +48,7 @@ impl Record {
         }
     }
 
-    /// Compares a saved state: no LID is claimed by two ports.
+    /// Compares a saved state with the model: no two ports claim the same LID.
     pub(super) fn on_save(&mut self, at: Time, saved: &SavedCoreState) {
         let mut claimed = BTreeMap::new();
         for (port, claim) in saved.claims.iter() {

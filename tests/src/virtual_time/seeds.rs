@@ -9,18 +9,18 @@ use parking_lot::Mutex;
 /// The environment variable that selects a single seed.
 const ONE: &str = "RSM_SEED";
 
-/// The number of failing seeds after which a run stops: more of them rarely add information.
+/// The number of failing seeds after which a run stops: more failures rarely add information.
 const SHOWN: usize = 8;
 
-/// The number of threads that share the seeds. Runs share nothing, so the number changes only the
-/// time that they take.
+/// The number of threads that share the seeds. Runs share nothing, so the number affects only the
+/// duration.
 const THREADS: usize = 2;
 
-/// Runs `scenario` for each of the first `count` seeds, or for the one that `RSM_SEED` names.
+/// Runs `scenario` for each of the first `count` seeds, or for the seed that `RSM_SEED` names.
 ///
 /// # Panics
 ///
-/// When a run panics; the message has its seed and the command to repeat it.
+/// A run panics; the message has its seed and the command to repeat it.
 pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
     if let Some(seed) = number(ONE) {
         scenario(seed);
@@ -53,11 +53,11 @@ pub fn run(test: &str, count: u64, scenario: impl Fn(u64) + Sync) {
     }
 }
 
-/// The number in an environment variable.
+/// The number in an environment variable; `None` if the variable is not set.
 ///
 /// # Panics
 ///
-/// When the variable is set and is not a number.
+/// The variable is set, but is not a number.
 #[must_use]
 pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

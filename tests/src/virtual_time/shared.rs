@@ -1,5 +1,5 @@
-//! The store that the managers of a world share. It behaves towards the core as etcd and the thread
-//! in front of it do ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and
+//! The store that the managers of a world share. Towards the core, it behaves like etcd and the
+//! thread in front of it ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and
 //! delayed writes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,40 +20,40 @@ const ANSWER: Duration = Duration::from_millis(5);
 /// The time from a change of the state to its arrival in the store.
 const WRITE: Duration = Duration::from_millis(10);
 
-/// The store, and the state that each manager has seen of it.
+/// The store, and the state of the store that each manager has seen.
 #[derive(Default)]
 pub(super) struct SharedStore {
     epoch: Option<Epoch>,
     is_released: bool,
     state: SavedCoreState,
-    /// The epoch that each manager believes to hold.
+    /// The epoch that each manager believes it holds.
     held: BTreeMap<usize, Epoch>,
-    /// The time at which the holder was last seen to run.
+    /// The time of the holder's last sign of life.
     alive_at: Time,
-    /// The time at which the other managers were last shown a plan, or will be.
+    /// The time at which the other managers were last shown a plan, or will next be shown one.
     shown_at: Time,
     /// Whether the store answers no manager.
     pub(super) is_away: bool,
     /// The time until a manager learns that the store does not answer: zero if the store refuses
     /// connections, [`CLAIM_DEADLINE`] if it hangs.
     patience: Duration,
-    /// The claims that wait for the end of a silence, each with the last sign of life that was
-    /// seen.
+    /// The claims that wait for the end of a silence, each with the last sign of life that the
+    /// manager has seen.
     awaiting: BTreeMap<usize, (EpochRequest, Time)>,
     /// The number of claims and releases so far.
     asked: u64,
-    /// The number of the last claim of each manager that has arrived: a later one supersedes a
-    /// claim that is repeated.
+    /// The number of each manager's last claim that has arrived: a later claim supersedes a
+    /// repeated claim.
     arrived: BTreeMap<usize, u64>,
-    /// The managers that the store does not answer.
+    /// The managers that get no answer from the store.
     cut_off: BTreeSet<usize>,
     /// The state that the store last showed to each manager that did not hold the epoch.
     shown: BTreeMap<usize, SavedCoreState>,
 }
 
 impl SharedStore {
-    /// The state that a manager other than `own` has stored; `None` if there is none, or if the
-    /// store does not answer the manager `index`.
+    /// The stored state of a manager other than `own`; `None` if there is none, or if the store
+    /// does not answer the manager `index`.
     pub(super) fn stored_by_another(
         &self,
         index: usize,
@@ -73,7 +73,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share no store.
+    /// The managers share no store.
     pub fn set_store_away(&mut self, is_away: bool) {
         self.store_mut().is_away = is_away;
         if !is_away {
@@ -81,12 +81,12 @@ impl World {
         }
     }
 
-    /// Makes the store hang, or work again: while it hangs, it accepts requests and answers none of
+    /// Makes the store hang, or work again. A hanging store accepts requests but does not answer
     /// them.
     ///
     /// # Panics
     ///
-    /// When the managers share no store.
+    /// The managers share no store.
     pub fn set_store_hangs(&mut self, hangs: bool) {
         self.store_mut().patience = if hangs {
             CLAIM_DEADLINE
@@ -100,7 +100,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share no store.
+    /// The managers share no store.
     pub fn cut_from_store(&mut self, index: usize, is_cut: bool) {
         let store = self.store_mut();
         match is_cut {
@@ -119,7 +119,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share no store.
+    /// The managers share no store.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         let store = self.shared.as_ref().expect("the managers share a store");
@@ -130,7 +130,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the managers share no store.
+    /// The managers share no store.
     #[must_use]
     pub fn stored(&self) -> &SavedCoreState {
         let store = self.shared.as_ref().expect("the managers share a store");
@@ -141,7 +141,7 @@ impl World {
         self.shared.as_mut().expect("the managers share a store")
     }
 
-    /// Carries out the requests of the cores to the store.
+    /// Carries out the cores' requests to the store.
     pub(super) fn carry_out_requests(&mut self) {
         if self.shared.is_none() {
             return;
@@ -177,7 +177,8 @@ impl World {
         }
     }
 
-    /// Answers a request, after the time that a manager waits for a store that does not answer.
+    /// Answers a request, or reports after the manager's waiting time that the store does not
+    /// answer.
     fn take(&mut self, index: usize, request: EpochRequest, number: u64) {
         let store = self.store_mut();
         if request != EpochRequest::Check {
@@ -258,7 +259,7 @@ impl World {
         self.managers[index].handle(Event::Epoch(event), now);
     }
 
-    /// Whether a claim over a silent master has to wait until the master has been silent for
+    /// Tells whether a claim over a silent master must wait until the master has been silent for
     /// [`SILENT`] or shows a sign of life.
     fn awaits_silence(&mut self, index: usize, request: EpochRequest, number: u64) -> bool {
         let EpochRequest::Claim {
@@ -326,7 +327,7 @@ impl World {
     /// Stores the state of a manager that holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
         if !self.store_mut().answers(index) {
-            // Requests that wait are lost if the manager dies.
+            // Waiting requests are lost if the manager dies.
             if self.managers[index].is_alive() {
                 self.schedule(BEAT, move |world| world.store(index, state));
             }
@@ -343,8 +344,8 @@ impl World {
         }
     }
 
-    /// Informs all managers but the holder about the epoch at their next look, and the holders of
-    /// earlier epochs at their next heartbeat.
+    /// Informs all managers except the holder about the epoch when they next read the store, and
+    /// the holders of earlier epochs at their next heartbeat.
     fn tell_of_epoch(&mut self) {
         self.schedule(BEAT, |world| {
             let now = world.now;
@@ -383,15 +384,14 @@ impl World {
         });
     }
 
-    /// Lets a manager that starts read the store.
+    /// Lets a starting manager read the store.
     pub(super) fn schedule_look(&mut self, index: usize) {
         if self.shared.is_some() {
             self.schedule(ANSWER, move |world| world.show_store(index));
         }
     }
 
-    /// Shows a manager the store, as the store's thread does at the start and when something
-    /// changes.
+    /// Shows a manager the store, as the store's thread does at the start and at every change.
     pub(super) fn show_store(&mut self, index: usize) {
         let now = self.now;
         let store = self.shared.as_mut();
@@ -420,7 +420,7 @@ impl World {
         }
     }
 
-    /// Forgets the past of a manager with the store when it starts or dies.
+    /// Forgets the epoch and the claims of a manager that starts or dies.
     pub(super) fn forget_held(&mut self, index: usize) {
         if let Some(store) = &mut self.shared {
             store.held.remove(&index);

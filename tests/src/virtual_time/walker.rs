@@ -1,8 +1,8 @@
 //! Follows packets between hosts by the tables that switches hold, without the manager's code.
 //!
-//! A pair of hosts is connected if links that are up connect both to the manager. It is lost as
-//! long as the tables of the switches and the states of the links do not lead a packet from one to
-//! the other.
+//! A pair of hosts is connected if links that are up connect both hosts to the manager. A connected
+//! pair is lost while the tables of the switches or the states of the links do not lead a packet
+//! from one host to the other.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use rsm_mad::wire::attr::PortState;
 use rsm_routing::netlist::NodeKind;
 use rsm_sim::Sim;
 
-/// A bound above the hops of any path; a longer one is a loop.
+/// A bound above the number of hops of any path; a longer path is a loop.
 const HOPS_MAX: usize = 64;
 
-/// A port of a host, with its LID at the time when the walker is created.
+/// A port of a host, with its LID at the creation of the walker.
 #[derive(Clone, Copy, Debug)]
 struct Host {
     node: Guid,
@@ -56,11 +56,11 @@ pub struct Pairs {
 }
 
 impl Walker {
-    /// Creates a walker for the hosts that have a LID, around the manager's port.
+    /// Creates a walker for the hosts with a LID, from the view of the manager's port.
     ///
     /// # Panics
     ///
-    /// When the manager's port does not belong to a host with a LID.
+    /// The manager's port does not belong to a host with a LID.
     #[must_use]
     pub fn new(sim: &Sim, manager: (Guid, PortNum)) -> Walker {
         let mut nodes: Vec<(Guid, NodeKind)> = sim.nodes().collect();
@@ -86,7 +86,7 @@ impl Walker {
         }
     }
 
-    /// Counts the pairs that are connected and those that are lost at present.
+    /// Counts the pairs that are connected, and the pairs that are currently lost.
     #[must_use]
     pub fn look(&self, sim: &Sim) -> Pairs {
         let links = Links::of(self, sim);
@@ -104,8 +104,8 @@ impl Walker {
         pairs
     }
 
-    /// The index of the first host, searching cyclically from index `first`, that packets of a
-    /// connected host do not reach at present; `None` if all are reached.
+    /// The index of the first host, searching cyclically from index `first`, that packets from a
+    /// connected host do not reach at present; `None` if all hosts are reached.
     #[must_use]
     pub fn first_lost(&self, sim: &Sim, first: usize) -> Option<usize> {
         let links = Links::of(self, sim);
@@ -117,7 +117,7 @@ impl Walker {
         })
     }
 
-    /// The switch of each host, if links connect the switch to the manager.
+    /// The switch of each host; `None` if links do not connect the switch to the manager.
     fn starts(&self, links: &Links) -> Vec<Option<usize>> {
         let parts = links.parts();
         let own_part = links.home(self.manager).map(|leaf| parts[leaf]);
@@ -150,7 +150,7 @@ impl Walker {
         starts.iter().enumerate().filter_map(arrives).collect()
     }
 
-    /// For each switch, whether packets from there to the LID of `target` arrive.
+    /// For each switch, whether packets from the switch to the LID of `target` arrive.
     fn arrivals(&self, sim: &Sim, links: &Links, target: usize, lid: Lid) -> Vec<bool> {
         let exits: Vec<Option<End>> = self
             .switches

@@ -1,7 +1,7 @@
 //! Checks every state that was ever on the wire.
 //!
-//! The watch replays the fabric's journal of effective Sets entry by entry, so that it also sees
-//! states that lasted only until the next Set.
+//! The watch replays the fabric's journal of effective Sets entry by entry, so it also sees states
+//! that lasted only until the next Set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use rsm_sim::{SetJournalEntry, Sim};
 
 use super::record::Record;
 
-/// The number of violations that are kept; further ones add no information.
+/// The number of violations that are kept; further violations add no information.
 const KEPT: usize = 4;
 
 /// The number of entries in a block of a forwarding table.
@@ -50,7 +50,7 @@ pub struct BlockWrite {
 struct Table {
     entries: Vec<u8>,
     top: u16,
-    /// The masks by multicast LID, for written entries only; bits are ports.
+    /// The masks by multicast LID, only for written entries; the bits are ports.
     masks: BTreeMap<u16, [u64; 4]>,
     multicast_top: u16,
 }
@@ -70,7 +70,7 @@ impl Table {
         mask.copied().unwrap_or_default()
     }
 
-    /// Stores a written block of the multicast table. Returns whether it has changed.
+    /// Stores a written block of the multicast table. Returns whether the block has changed.
     fn set_masks(&mut self, modifier: u32, data: &[u8; 64]) -> bool {
         let block = MulticastForwardingTable::modifier_block(modifier);
         let first_port = usize::from(MulticastForwardingTable::modifier_position(modifier)) * 16;
@@ -88,7 +88,7 @@ impl Table {
     }
 }
 
-/// Replays the journal of a fabric and checks each state in it.
+/// Replays the journal of a fabric, and checks each state in it.
 pub struct Watch {
     /// The GUIDs of the switches, ascending.
     switches: Vec<Guid>,
@@ -98,15 +98,15 @@ pub struct Watch {
     lids: BTreeMap<(Guid, PortNum), (Lid, Lmc)>,
     /// For each switch and table block, the sending time of the latest effective Set.
     latest: BTreeMap<(usize, usize), Time>,
-    /// The blocks in which a Set sent earlier has overwritten a later one: a slow device on its
-    /// path delayed it, and a manager that repeats Sets on other routes cannot know. The watch does
-    /// not check such blocks.
+    /// The blocks in which a Set that was sent earlier has overwritten a later Set. A slow device
+    /// on the path delayed the earlier Set, and a manager that repeats Sets on other routes cannot
+    /// know this. The watch does not check such blocks.
     overtaken: BTreeSet<(usize, usize)>,
     states: u64,
     credit_loops: Vec<String>,
     moved: Vec<Moved>,
     pub(super) record: Record,
-    /// The changed blocks since they are kept.
+    /// The changed blocks since the first call of [`Watch::keep_writes`].
     writes: Option<Vec<BlockWrite>>,
 }
 
@@ -129,13 +129,13 @@ impl Watch {
         watch
     }
 
-    /// Whether some switch holds an older block than the last one sent to it.
+    /// Tells whether a switch holds an older block than the last block sent to it.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
     }
 
-    /// Keeps all further changes of forwarding tables, and returns those kept so far.
+    /// Keeps all further changes of forwarding tables, and returns the changes kept so far.
     pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
         self.writes.replace(Vec::new()).unwrap_or_default()
     }
@@ -146,13 +146,13 @@ impl Watch {
         self.states
     }
 
-    /// The credit loops over Active links, the first few as text.
+    /// The first few credit loops over Active links, as text.
     #[must_use]
     pub fn credit_loops(&self) -> &[String] {
         &self.credit_loops
     }
 
-    /// The changes of unique LIDs, the first few.
+    /// The first few changes of unique LIDs.
     #[must_use]
     pub fn moved(&self) -> &[Moved] {
         &self.moved
@@ -162,8 +162,8 @@ impl Watch {
     ///
     /// # Panics
     ///
-    /// When a credit loop was on the wire, a LID in use was moved, or a manager that is not master
-    /// wrote or saved one LID for two ports.
+    /// A credit loop was on the wire, a LID in use was moved, or a manager that is not master wrote
+    /// or saved one LID for two ports.
     pub fn assert_harmless(&self) {
         assert!(
             self.credit_loops.is_empty(),
@@ -351,7 +351,8 @@ impl Watch {
         }
     }
 
-    /// A LID whose packets leave by the exit `from` and then by the exit `to`; 0 if there is none.
+    /// A LID whose packets leave through the exit `from` and then through the exit `to`; 0 if there
+    /// is none.
     fn lid_between(&self, from: (usize, u8), to: (usize, u8)) -> usize {
         let leaves = |exit: (usize, u8), lid: usize| {
             let masks = self.tables[exit.0].exits(lid as u16);
@@ -365,9 +366,9 @@ impl Watch {
             .unwrap_or(0)
     }
 
-    /// A cycle of directed links between switches each of which can wait for the next, with packets
-    /// for any LID, unicast or multicast, injected at any switch. A multicast packet that loops
-    /// counts too. `None` if there is no cycle.
+    /// A cycle of directed links between switches in which each link can wait for the next, with
+    /// packets for any LID, unicast or multicast, injected at any switch. A looping multicast
+    /// packet counts as well. `None` if there is no cycle.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
         // By switch and exit port, the exits of the next switch that packets over this link take.
         let mut onward: Vec<Vec<[u64; 4]>> = self
@@ -431,7 +432,7 @@ impl Watch {
     }
 
     /// Searches depth first, at most as deep as the number of links, which is small here. Returns
-    /// whether a cycle was found; `way` then contains exactly that cycle.
+    /// whether a cycle was found; `way` then contains exactly this cycle.
     fn find_cycle(
         &self,
         channel: (usize, u8),

@@ -12,94 +12,30 @@ use rsm_mad::wire::attr::{PortState, SmControl};
 use rsm_model::alias_guids::AliasGuids;
 use rsm_monitor::health::PortErrors;
 use rsm_plan::groups::{GroupMembers, GroupSet};
-use rsm_plan::policy::Policy;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
-use rsm_sim::{AttachId, Sim, SimConfig};
-use rsm_state::{Command, Identity};
+use rsm_sim::{AttachId, Sim};
+use rsm_state::Command;
 
 use super::deliveries::Deliveries;
 use super::expect;
 use super::foreign::ForeignManager;
 use super::ledger::Ledger;
 use super::manager::{AfterStall, Manager, Memory};
+use super::settings::Settings;
 use super::shared::SharedStore;
 use super::watch::{BlockWrite, Watch};
 
-/// The number of consecutive deadlines at one moment, without any change, after which a run counts
-/// as stuck.
+/// The number of consecutive deadlines at one moment without any change after which a run counts as
+/// stuck.
 const IDLE_DEADLINES: usize = 1000;
 
-/// A time longer than any small fabric takes to come up without faults.
+/// A time that exceeds the bring-up of any small fabric without faults.
 const BRING_UP: Duration = Duration::from_secs(60);
 
-/// The capacity of the journal: twice the Sets that can take effect between two readings, a window
-/// of requests.
+/// The capacity of the journal: twice the number of Sets that can take effect between two readings,
+/// which is a window of requests.
 const JOURNAL: usize = 1 << 16;
-
-/// The settings of a world, besides its netlist.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The hardware.
-    pub sim: SimConfig,
-    /// The configuration of every subnet manager.
-    pub core: CoreConfig,
-    /// The time that a plan takes.
-    pub planning_time: Duration,
-    /// Whether the host times out requests itself and drops late answers, as the kernel does behind
-    /// umad.
-    pub kernel_timeouts: bool,
-    /// Whether the host gets an event immediately when its link comes up or goes down. Otherwise it
-    /// has to poll, as behind umad without the adapter's events: see [`World::look_at_ports`].
-    pub port_events: bool,
-    /// The seed of the hardware's faults.
-    pub seed: u64,
-}
-
-impl Settings {
-    /// Settings for managers that share a store and manage the subnet. With `floating_lid`, the
-    /// master's LID is the same wherever the master runs.
-    #[must_use]
-    pub fn sharing(floating_lid: bool) -> Settings {
-        let mut settings = Settings::of(Policy {
-            floating_lid,
-            ..Policy::default()
-        });
-        settings.core.identity = Identity {
-            priority: 5,
-            sm_key: 1,
-        };
-        settings.core.master_priority = 14;
-        settings.core.shares_store = true;
-        settings
-    }
-
-    /// Settings for managers with this policy.
-    #[must_use]
-    pub fn of(policy: Policy) -> Settings {
-        let core = CoreConfig {
-            policy: Arc::new(policy),
-            ..CoreConfig::default()
-        };
-        Settings {
-            core,
-            ..Settings::default()
-        }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
-            sim: SimConfig::default(),
-            core: CoreConfig::default(),
-            planning_time: Duration::from_millis(1),
-            kernel_timeouts: true,
-            port_events: true,
-            seed: 1,
-        }
-    }
-}
 
 /// A scheduled change of the world.
 type Happening = Box<dyn FnOnce(&mut World)>;
@@ -110,10 +46,10 @@ pub struct World {
     pub sim: Sim,
     settings: Settings,
     pub(super) managers: Vec<Manager>,
-    /// The store of all managers, if their configuration has one.
+    /// The store that all managers share, if their configuration names one.
     pub(super) shared: Option<SharedStore>,
     foreign: BTreeMap<AttachId, ForeignManager>,
-    /// The events of ports at which hosts without a program listen.
+    /// The events of the ports at which hosts without a program listen.
     heard: BTreeMap<AttachId, Vec<PortEvent>>,
     agenda: BTreeMap<(Time, u64), Happening>,
     scheduled: u64,
@@ -131,11 +67,15 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the settings do not fit the netlist.
+    /// The settings do not fit the netlist.
     #[must_use]
     pub fn new(netlist: &Netlist, settings: Settings) -> World {
         World {
-            shared: settings.core.shares_store.then(SharedStore::default),
+            shared: settings
+                .core
+                .mastership
+                .shares_store
+                .then(SharedStore::default),
             sim: Sim::new(netlist, settings.sim.clone(), settings.seed)
                 .expect("the settings fit the netlist"),
             settings,
@@ -153,11 +93,12 @@ impl World {
         }
     }
 
-    /// Creates a generated fabric with a subnet manager at its first host, not yet brought up.
+    /// Creates a generated fabric with a subnet manager at its first host, which has not brought
+    /// the subnet up yet.
     ///
     /// # Panics
     ///
-    /// When `spec` is no specification of a fabric with a cabled host.
+    /// `spec` does not specify a fabric with a cabled host.
     #[must_use]
     pub fn generated(spec: &str, settings: Settings) -> World {
         let netlist = generate(spec).expect("the specification is valid");
@@ -168,12 +109,12 @@ impl World {
     }
 
     /// Creates a generated fabric with two managers that share a store, under a [`Watch`]: the
-    /// master at the first host, and a standby at the last one that has just started.
+    /// master at the first host, and a just started standby at the last host.
     ///
     /// # Panics
     ///
-    /// When `spec` is no specification of a fabric with two hosts, or the master is not at rest
-    /// within `limit`.
+    /// `spec` does not specify a fabric with two hosts, or the master is not at rest within
+    /// `limit`.
     #[must_use]
     pub fn shared(spec: &str, floating_lid: bool, limit: Duration) -> World {
         let mut world = World::generated(spec, Settings::sharing(floating_lid));
@@ -184,13 +125,13 @@ impl World {
         world
     }
 
-    /// Creates a generated fabric, brought up by a subnet manager at its first host, with a
+    /// Creates a generated fabric that a subnet manager at its first host has brought up, with a
     /// [`Watch`] from the beginning.
     ///
     /// # Panics
     ///
-    /// When `spec` is no specification of a fabric with a cabled host, or the subnet does not come
-    /// up as it should.
+    /// `spec` does not specify a fabric with a cabled host, or the subnet does not come up as it
+    /// should.
     #[must_use]
     pub fn brought_up(spec: &str, settings: Settings) -> World {
         let mut world = World::generated(spec, settings);
@@ -202,7 +143,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the subnet does not come up as it should.
+    /// The subnet does not come up as it should.
     pub fn bring_up(&mut self) {
         self.watch();
         self.settle(BRING_UP);
@@ -211,20 +152,20 @@ impl World {
         self.watched().assert_harmless();
     }
 
-    /// Starts a subnet manager at a port. Returns its index; the first one has index 0.
+    /// Starts a subnet manager at a port. Returns its index; the first manager has index 0.
     ///
     /// # Panics
     ///
-    /// When the port does not exist or is taken.
+    /// The port does not exist or is taken.
     pub fn add_manager(&mut self, node: Guid, port: PortNum) -> usize {
         self.add_manager_with(node, port, self.settings.core.clone())
     }
 
-    /// Starts a subnet manager as [`World::add_manager`] does, with a configuration of its own.
+    /// Starts a subnet manager like [`World::add_manager`], with its own configuration.
     ///
     /// # Panics
     ///
-    /// When the port does not exist or is taken.
+    /// The port does not exist or is taken.
     pub fn add_manager_with(&mut self, node: Guid, port: PortNum, config: CoreConfig) -> usize {
         let attach = self.sim.attach(node, port).expect("the port is free");
         self.managers.push(Manager::new(attach, config));
@@ -237,7 +178,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the port does not exist or is taken.
+    /// The port does not exist or is taken.
     pub fn add_foreign(&mut self, node: Guid, port: PortNum, manager: ForeignManager) -> AttachId {
         let attach = self.sim.attach(node, port).expect("the port is free");
         self.sim.set_is_sm(attach, true);
@@ -249,7 +190,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When there is none at that port.
+    /// No foreign subnet manager is at the port.
     #[must_use]
     pub fn foreign(&self, attach: AttachId) -> &ForeignManager {
         &self.foreign[&attach]
@@ -259,7 +200,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the port does not exist or is taken.
+    /// The port does not exist or is taken.
     pub fn listen(&mut self, node: Guid, port: PortNum) -> AttachId {
         let attach = self.sim.attach(node, port).expect("the port is free");
         self.heard.insert(attach, Vec::new());
@@ -270,7 +211,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When the host does not listen.
+    /// The host does not listen.
     pub fn take_heard(&mut self, attach: AttachId) -> Vec<PortEvent> {
         let heard = self.heard.get_mut(&attach).expect("it listens");
         std::mem::take(heard)
@@ -280,18 +221,18 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When there is none at that port.
+    /// No foreign subnet manager is at the port.
     pub fn foreign_mut(&mut self, attach: AttachId) -> &mut ForeignManager {
         self.foreign
             .get_mut(&attach)
             .expect("it was added, and not removed")
     }
 
-    /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first one of rsm.
+    /// Sends SubnSet(SMInfo) from a foreign subnet manager to the first manager of rsm.
     ///
     /// # Panics
     ///
-    /// When there is none at that port, or rsm has no LID.
+    /// No foreign subnet manager is at the port, or rsm has no LID.
     pub fn order(&mut self, attach: AttachId, control: SmControl) {
         let inventory = self.manager().core().inventory();
         let own = inventory.local.and_then(|local| inventory.port(local));
@@ -347,7 +288,7 @@ impl World {
     }
 
     /// Denies a subnet manager the processor for `stall`: its port stays up, arriving packets wait,
-    /// and nothing tells the manager.
+    /// and the manager is not notified.
     pub fn stall_for(&mut self, index: usize, stall: Duration, order: AfterStall) {
         self.managers[index].pause();
         self.schedule(stall, move |world| {
@@ -373,14 +314,14 @@ impl World {
         &self.managers
     }
 
-    /// The nodes of a kind in the order of the netlist, including those without power.
+    /// The nodes of a kind in the order of the netlist, including nodes without power.
     #[must_use]
     pub fn nodes(&self, kind: NodeKind) -> Vec<Guid> {
         let nodes = self.sim.nodes().filter(|&(_, other)| other == kind);
         nodes.map(|(guid, _)| guid).collect()
     }
 
-    /// The present virtual time.
+    /// The current virtual time.
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
@@ -393,8 +334,8 @@ impl World {
         self.watch = Some(Watch::start(&self.sim));
     }
 
-    /// Follows packets to every LID from everywhere on every further Set; see [`Deliveries`].
-    /// Forgets earlier losses.
+    /// Follows packets from every switch with hosts to every LID at every further Set; see
+    /// [`Deliveries`]. Forgets earlier losses.
     pub fn follow_deliveries(&mut self) {
         self.observe();
         self.sim.start_journal(JOURNAL);
@@ -405,7 +346,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When [`World::follow_deliveries`] was not called.
+    /// [`World::follow_deliveries`] was not called.
     #[must_use]
     pub fn deliveries(&self) -> &Deliveries {
         self.deliveries.as_ref().expect("packets are followed")
@@ -415,18 +356,18 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When [`World::watch`] was not called.
+    /// [`World::watch`] was not called.
     #[must_use]
     pub fn watched(&self) -> &Watch {
         self.watch.as_ref().expect("somebody watched")
     }
 
-    /// Keeps all further changes of forwarding tables, and returns those kept so far; see
+    /// Keeps all further changes of forwarding tables, and returns the changes kept so far; see
     /// [`World::watch`].
     ///
     /// # Panics
     ///
-    /// When [`World::watch`] was not called.
+    /// [`World::watch`] was not called.
     pub fn keep_writes(&mut self) -> Vec<BlockWrite> {
         self.watch.as_mut().expect("somebody watched").keep_writes()
     }
@@ -445,7 +386,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When [`World::count_requests`] was not called.
+    /// [`World::count_requests`] was not called.
     #[must_use]
     pub fn requests(&self) -> &Ledger {
         self.ledger.as_ref().expect("somebody counts")
@@ -463,7 +404,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// At the scheduled time, if `loss` is no probability.
+    /// Panics at the scheduled time if `loss` is not a probability.
     pub fn schedule_loss(&mut self, delay: Duration, over: Duration, loss: f64) {
         for (when, loss) in [(delay, loss), (over, 0.0)] {
             self.schedule(when, move |world| {
@@ -472,8 +413,8 @@ impl World {
         }
     }
 
-    /// Kills the first subnet manager after `delay`, and restarts it after `over` unless it runs by
-    /// then; both are measured from now.
+    /// Kills the first subnet manager after `delay`, and restarts it after `over` unless it runs
+    /// then; both times are measured from now.
     pub fn schedule_kill(&mut self, delay: Duration, over: Duration, memory: Memory) {
         self.schedule(delay, |world| world.kill(0));
         self.schedule(over, move |world| {
@@ -483,7 +424,7 @@ impl World {
         });
     }
 
-    /// Sends a datagram from the port of a foreign subnet manager, which gets the answer.
+    /// Sends a datagram from the port of a foreign subnet manager, which receives the answer.
     pub fn send_from(&mut self, attach: AttachId, datagram: &Datagram) {
         self.sim.send(attach, datagram, self.now);
     }
@@ -493,7 +434,7 @@ impl World {
         self.command_to(0, command);
     }
 
-    /// Gives the subnet manager with this number a command.
+    /// Gives the subnet manager with the index `index` a command.
     pub fn command_to(&mut self, index: usize, command: Command) {
         self.event_to(index, Event::Command(command));
     }
@@ -503,17 +444,17 @@ impl World {
         self.event_to(0, event);
     }
 
-    /// Gives the subnet manager with this number an event.
+    /// Gives the subnet manager with the index `index` an event.
     pub fn event_to(&mut self, index: usize, event: Event) {
         let now = self.now;
         self.managers[index].handle(event, now);
     }
 
-    /// Makes the first subnet manager sweep everything again, and waits for the end.
+    /// Makes the first subnet manager sweep the whole subnet again, and waits for the end.
     ///
     /// # Panics
     ///
-    /// When the subnet managers are not at rest within `limit`.
+    /// The subnet managers are not at rest within `limit`.
     pub fn resweep(&mut self, limit: Duration) {
         self.command(Command::Resweep {
             full: true,
@@ -522,8 +463,8 @@ impl World {
         self.settle(limit);
     }
 
-    /// Passes the first subnet manager the ports whose counters exceed a limit, in place of earlier
-    /// ones.
+    /// Passes the ports whose counters exceed a limit to the first subnet manager, in place of the
+    /// earlier ports.
     pub fn port_errors(&mut self, errors: BTreeMap<PortKey, PortErrors>) {
         let now = self.now;
         self.managers[0].handle(Event::PortErrors(Arc::new(errors)), now);
@@ -553,14 +494,14 @@ impl World {
         self.tell_groups(Arc::new(self.groups.clone()));
     }
 
-    /// Passes the multicast groups to the first subnet manager, in place of earlier ones.
+    /// Passes the multicast groups to the first subnet manager, in place of the earlier groups.
     pub fn tell_groups(&mut self, groups: Arc<GroupSet>) {
         self.groups = GroupSet::clone(&groups);
         let now = self.now;
         self.managers[0].regroup(groups, now);
     }
 
-    /// Gives ports these alias GUIDs, and passes them to the first subnet manager.
+    /// Assigns the alias GUIDs to ports, and passes them to the first subnet manager.
     pub fn rename(&mut self, guids: AliasGuids) {
         let now = self.now;
         self.managers[0].rename(Arc::new(guids), now);
@@ -572,7 +513,7 @@ impl World {
         self.managers[0].tell_gpus(gpus, now);
     }
 
-    /// Loses the multicast members for good: subnet managers get only the members that join again.
+    /// Removes the multicast members for good: subnet managers get only members that join again.
     pub fn lose_groups(&mut self) {
         self.groups = GroupSet {
             partial: true,
@@ -615,7 +556,7 @@ impl World {
         }
     }
 
-    /// Lets `duration` pass.
+    /// Advances the time by `duration`.
     pub fn run_for(&mut self, duration: Duration) {
         let until = self.now + duration;
         self.run(until, |_| false);
@@ -625,7 +566,7 @@ impl World {
     ///
     /// # Panics
     ///
-    /// When they are not at rest within `limit`.
+    /// The subnet managers are not at rest within `limit`.
     pub fn settle(&mut self, limit: Duration) {
         let until = self.now + limit;
         let quiet = self.run(until, World::is_quiet);
@@ -636,7 +577,7 @@ impl World {
         );
     }
 
-    /// Whether every subnet manager is at rest, no packet is on the wire and no change is
+    /// Tells whether every subnet manager is at rest, no packet is on the wire and no change is
     /// scheduled.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
@@ -645,7 +586,7 @@ impl World {
             && self.sim.next_event().is_none()
     }
 
-    /// Runs until `until`, or until `enough` holds. Returns whether it held.
+    /// Runs until `until`, or until `enough` returns true. Returns whether `enough` returned true.
     pub fn run(&mut self, until: Time, enough: impl Fn(&World) -> bool) -> bool {
         // The test may have changed the hardware since the last run.
         if let Some(watch) = &mut self.watch {
@@ -666,7 +607,8 @@ impl World {
                 return true;
             }
             let due = self.next_deadline().map(|due| due.max(self.now));
-            // The run goes step by step, to stop at the very moment when `enough` holds.
+            // The run advances step by step, to stop at the exact moment when `enough` returns
+            // true.
             let limit = due
                 .into_iter()
                 .chain(self.sim.next_event())
@@ -726,7 +668,7 @@ impl World {
     /// Replays the Sets since the last call to the watch.
     fn observe(&mut self) {
         if self.watch.is_none() && self.deliveries.is_none() {
-            // Without a watch, the journal belongs to the test itself.
+            // Without a watch, the journal belongs to the test.
             return;
         }
         let Some(journal) = self.sim.take_journal() else {
@@ -794,7 +736,7 @@ impl World {
 ///
 /// # Panics
 ///
-/// When there is none.
+/// No channel adapter has a cable.
 #[must_use]
 pub fn first_host(netlist: &Netlist) -> (Guid, PortNum) {
     netlist

@@ -22,8 +22,8 @@ const POLL: Duration = Duration::from_millis(50);
 /// The key under which WebDriver names elements.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Arguments that keep Chromium from contacting any server but the page's, and from storing
-/// anything.
+/// Arguments that keep Chromium from contacting any server except the page's, and from storing
+/// data.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -46,7 +46,7 @@ pub enum Colours {
     Dark,
 }
 
-/// A browser with one page. Dropping it ends it.
+/// A browser with one page, which ends when dropped.
 pub struct Browser {
     address: String,
     session: String,
@@ -60,11 +60,11 @@ pub struct Browser {
 pub struct Element(String);
 
 impl Browser {
-    /// Starts a browser with a window of this size in pixels.
+    /// Starts a browser with a window of `width` times `height` pixels.
     ///
     /// # Panics
     ///
-    /// When the browser does not start.
+    /// The browser does not start.
     #[must_use]
     pub fn start(width: u32, height: u32, colours: Colours) -> Browser {
         let profile = tempfile::tempdir().expect("there is room for a folder");
@@ -127,11 +127,11 @@ impl Browser {
         )
     }
 
-    /// Waits until a script returns a true value, and returns it.
+    /// Waits until a script returns a true value, and returns this value.
     ///
     /// # Panics
     ///
-    /// When it takes too long.
+    /// The script returns no true value within the limit.
     pub fn wait(&self, what: &str, script: &str) -> Value {
         let found = wait_for_every(POLL, LIMIT, || {
             let value = self.run(script);
@@ -175,8 +175,8 @@ impl Browser {
         self.run(&script).as_str().unwrap_or_default().to_owned()
     }
 
-    /// The browser's complaints since the last call: errors of scripts and of loading, and breaches
-    /// of the content security policy.
+    /// The browser's complaints since the last call: errors of scripts and of loading, and
+    /// violations of the content security policy.
     #[must_use]
     pub fn complaints(&self) -> Vec<String> {
         let log = self.command("POST", "/se/log", Some(&json!({ "type": "browser" })));
@@ -191,7 +191,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// When it has.
+    /// The browser has complained.
     pub fn assert_no_complaints(&self) {
         assert_eq!(self.complaints(), Vec::<String>::new());
     }
@@ -208,7 +208,7 @@ impl Browser {
         self.command("POST", "/actions", Some(&actions));
     }
 
-    /// Presses a key while another one is held down.
+    /// Presses the key `key` while the key `held` is held down.
     pub fn press_with(&self, held: &str, key: &str) {
         let stroke = |kind: &str, value: &str| json!({"type": kind, "value": value});
         let strokes = [
@@ -227,14 +227,14 @@ impl Browser {
         self.command("POST", "/goog/cdp/execute", Some(&body));
     }
 
-    /// Gives the page this size: windows are never narrower than some 500 pixels.
+    /// Sets the size of the page. A window cannot be narrower than about 500 pixels.
     pub fn resize(&self, width: u32, height: u32) {
         let size =
             json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.chromium("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// Shows the page as it is printed.
+    /// Shows the page in its printed form.
     pub fn show_as_printed(&self) {
         self.chromium("Emulation.setEmulatedMedia", &json!({"media": "print"}));
     }
@@ -243,7 +243,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn screenshot(&self, file: &Path) {
         let shot = self.command("GET", "/screenshot", None);
         let bytes = base64(shot.as_str().unwrap_or_default());
@@ -254,7 +254,7 @@ impl Browser {
     ///
     /// # Panics
     ///
-    /// When it takes too long.
+    /// The condition does not hold within the limit.
     #[must_use]
     pub fn time(&self, what: &str, script: &str) -> Duration {
         let stopwatch = Stopwatch::start();
@@ -265,7 +265,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The request ends Chromium; the driver is killed after it.
+        // The request ends Chromium; the driver is killed afterwards.
         self.command("DELETE", "", None);
     }
 }
@@ -281,7 +281,7 @@ fn call(address: &str, method: &str, path: &str, body: Option<&Value>) -> Value 
     answer.json()["value"].take()
 }
 
-/// The address at which a driver that chose its port itself says that it listens.
+/// The address in the output of a driver that has chosen its port itself.
 fn driver_address(printed: &str) -> Option<String> {
     let (_, port) = printed.split_once("started successfully on port ")?;
     let (port, _) = port.split_once('.')?;

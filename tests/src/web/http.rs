@@ -47,7 +47,7 @@ pub fn get(address: &str, path: &str) -> Answer {
     get_with(address, path, &[("host", address)])
 }
 
-/// Sends a GET request for a path with exactly these headers.
+/// Sends a GET request for a path with exactly the headers `headers`.
 #[must_use]
 pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = format!("GET {path} HTTP/1.1\r\nconnection: close\r\n");
@@ -61,7 +61,7 @@ pub fn get_with(address: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
 /// announced length.
 #[must_use]
 pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
-    // If the server closes early, the rest of the request cannot be sent; the bytes received are
+    // If the server closes early, the rest of the request cannot be sent; the received bytes are
     // the answer.
     let mut read = Vec::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
@@ -84,8 +84,8 @@ fn head_end(read: &[u8]) -> Option<usize> {
 }
 
 fn is_whole(read: &[u8]) -> bool {
-    // The head is short, so the search for its end is limited: searching everything received would
-    // be slow for long bodies.
+    // The head is short, so the search for its end is limited: a search in everything received
+    // would be slow for long bodies.
     let Some(end) = head_end(&read[..read.len().min(16 * 1024)]) else {
         return false;
     };
@@ -118,7 +118,7 @@ fn parse(read: &[u8]) -> Answer {
     answer
 }
 
-/// Joins the chunks of a body, as far as they have been received.
+/// Joins the chunks of a body that have been received.
 fn chunks(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     while let Some(line) = body.windows(2).position(|two| two == b"\r\n") {

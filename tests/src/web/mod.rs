@@ -1,7 +1,8 @@
-//! Tests the web page from outside: rsm with its HTTP listener, a client of bytes, and a browser.
+//! Tests the web page from outside: rsm with its HTTP listener, a client that sends bytes, and a
+//! browser.
 //!
-//! The browser is controlled by the few commands of WebDriver that the tests need, over the client:
-//! a crate for that would bring a TLS library or a licence that rsm does not allow.
+//! The tests control the browser with the few commands of WebDriver that they need, over this
+//! client: a crate for WebDriver would bring a TLS library or a licence that rsm does not allow.
 
 mod browser;
 mod http;
@@ -19,7 +20,8 @@ use crate::binaries;
 use crate::clock::wait_for_every;
 use crate::process::{Invocation, Running};
 
-/// The maximum time for a fabric to come up; the largest takes some ten seconds in a debug build.
+/// The maximum time for a fabric to come up; the largest fabric takes about ten seconds in a debug
+/// build.
 const UP: Duration = Duration::from_secs(120);
 
 /// The polling interval.
@@ -38,27 +40,27 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When it does not come up.
+    /// The subnet does not come up.
     #[must_use]
     pub fn start(spec: &str) -> Site {
         Site::start_with(spec, "")
     }
 
-    /// Starts rsm as [`Site::start`] does, with this text as its configuration.
+    /// Starts rsm like [`Site::start`], with `config` as its configuration.
     ///
     /// # Panics
     ///
-    /// When the subnet does not come up.
+    /// The subnet does not come up.
     #[must_use]
     pub fn start_with(spec: &str, config: &str) -> Site {
         Site::start_within(UP, spec, config)
     }
 
-    /// Starts rsm as [`Site::start_with`] does, on a fabric that may take `limit` to come up.
+    /// Starts rsm like [`Site::start_with`], on a fabric that may take `limit` to come up.
     ///
     /// # Panics
     ///
-    /// When the subnet does not come up.
+    /// The subnet does not come up.
     #[must_use]
     pub fn start_within(limit: Duration, spec: &str, config: &str) -> Site {
         let directory = tempfile::tempdir().expect("there is room for a folder");
@@ -78,12 +80,12 @@ impl Site {
         }
     }
 
-    /// Ends rsm, and starts it again on the same state: the simulation begins anew, at another
+    /// Ends rsm, and starts it again with the same state: the simulation begins anew, at another
     /// address.
     ///
     /// # Panics
     ///
-    /// When rsm does not end, or does not come up.
+    /// rsm does not end, or does not come up.
     #[must_use]
     pub fn restart(self) -> Site {
         self.running.terminate(UP).expect("it ends");
@@ -99,12 +101,12 @@ impl Site {
     ///
     /// # Panics
     ///
-    /// When rsm does not end.
+    /// rsm does not end.
     pub fn stop(self) {
         self.running.terminate(UP).expect("it ends");
     }
 
-    /// Suspends the process: its connections stay open, and nobody answers.
+    /// Suspends the process: its connections stay open, but get no answers.
     pub fn suspend(&self) {
         self.running.suspend();
     }
@@ -142,31 +144,31 @@ impl Site {
         self.running.hang_up();
     }
 
-    /// Runs rsmctl with these arguments.
+    /// Runs rsmctl with `arguments`.
     ///
     /// # Panics
     ///
-    /// When rsmctl fails.
+    /// rsmctl fails.
     pub fn rsmctl(&self, arguments: &[&str]) {
         let _ = self.printed(arguments);
     }
 
-    /// The output of rsmctl with these arguments.
+    /// The output of rsmctl with `arguments`.
     ///
     /// # Panics
     ///
-    /// When rsmctl fails.
+    /// rsmctl fails.
     #[must_use]
     pub fn printed(&self, arguments: &[&str]) -> String {
         let done = self.call(arguments).run(UP).and_then(|done| done.success());
         done.expect("rsmctl does as it is told").stdout
     }
 
-    /// The exit code of rsmctl with these arguments, and all its output.
+    /// The exit code of rsmctl with `arguments`, and all its output.
     ///
     /// # Panics
     ///
-    /// When rsmctl does not end, or is ended by a signal.
+    /// rsmctl does not end, or is ended by a signal.
     #[must_use]
     pub fn told(&self, arguments: &[&str]) -> (i32, String) {
         let done = self.call(arguments).run(UP).expect("rsmctl ends");
@@ -208,8 +210,8 @@ fn address(log: &str) -> Option<String> {
     Some(rest[..end].to_owned())
 }
 
-/// The name in the description of a switch, without what surrounds it: `leaf-03` of
-/// `MF0;leaf-03:MQM8790/U1`. Other descriptions as they are.
+/// The plain name in the description of a switch: `leaf-03` in `MF0;leaf-03:MQM8790/U1`. Returns
+/// other descriptions unchanged.
 #[must_use]
 pub fn plain_name(description: &str) -> &str {
     let inside = description.split_once(';').map(|(_, inside)| inside);
@@ -221,7 +223,7 @@ pub fn plain_name(description: &str) -> &str {
 ///
 /// # Panics
 ///
-/// When the file cannot be written.
+/// The file cannot be written.
 pub fn write(path: &Path, text: &[u8]) {
     let file = File::create(path);
     let written = file.and_then(|mut file| std::io::Write::write_all(&mut file, text));

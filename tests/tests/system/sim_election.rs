@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{SmControl, SmState};
 use rsm_mad::wire::header::Status;
@@ -20,7 +20,10 @@ const PRIORITY: u8 = 5;
 fn settings() -> Settings {
     Settings {
         core: CoreConfig {
-            identity: identity(PRIORITY),
+            mastership: MastershipPolicy {
+                identity: identity(PRIORITY),
+                ..MastershipPolicy::default()
+            },
             ..CoreConfig::default()
         },
         ..Settings::default()
@@ -306,8 +309,11 @@ fn a_manager_that_starts_inactive_leaves_the_subnet_to_one_without_precedence() 
     let mut world = brought_up();
     let guid = last_host(&world);
     let config = CoreConfig {
-        starts_inactive: true,
-        identity: identity(PRIORITY + 1),
+        mastership: MastershipPolicy {
+            starts_inactive: true,
+            identity: identity(PRIORITY + 1),
+            ..MastershipPolicy::default()
+        },
         ..settings().core
     };
     world.add_manager_with(guid, PortNum(1), config);
@@ -346,7 +352,10 @@ fn of_two_managers_the_one_with_precedence_ends_up_master() {
     let mut world = brought_up();
     let guid = last_host(&world);
     let config = CoreConfig {
-        identity: identity(PRIORITY + 1),
+        mastership: MastershipPolicy {
+            identity: identity(PRIORITY + 1),
+            ..MastershipPolicy::default()
+        },
         ..settings().core
     };
     world.add_manager_with(guid, PortNum(1), config);

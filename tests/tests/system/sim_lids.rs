@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
@@ -121,9 +121,12 @@ fn brought_up_from_the_second_star(priority: u8) -> World {
     world.add_manager_with(Guid(1), PortNum(1), reassigning());
     world.kill(0);
     let master = CoreConfig {
-        identity: Identity {
-            priority,
-            ..CoreConfig::default().identity
+        mastership: MastershipPolicy {
+            identity: Identity {
+                priority,
+                ..Identity::default()
+            },
+            ..MastershipPolicy::default()
         },
         ..CoreConfig::default()
     };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, SmInfo, SmState};
 use rsm_mad::wire::header::Method;
@@ -20,9 +20,12 @@ const SM_KEY: u64 = 0x11;
 
 fn config(priority: u8) -> CoreConfig {
     CoreConfig {
-        identity: Identity {
-            priority,
-            sm_key: SM_KEY,
+        mastership: MastershipPolicy {
+            identity: Identity {
+                priority,
+                sm_key: SM_KEY,
+            },
+            ..MastershipPolicy::default()
         },
         ..CoreConfig::default()
     }

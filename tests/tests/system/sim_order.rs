@@ -7,7 +7,7 @@ use rsm_gdr::generate::{FleetFaults, fleet, recabled};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_ids::{Guid, PortNum};
 use rsm_plan::order::HostOrder;
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_routing::engine::Category;
 use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
@@ -110,7 +110,10 @@ fn the_gpu_inventory_sets_port_categories_and_its_removal_clears_them() {
 #[test]
 fn without_rails_compute_ports_have_no_positions() {
     let policy = Policy {
-        rails: false,
+        order: OrderPolicy {
+            rails: false,
+            ..OrderPolicy::default()
+        },
         ..Policy::default()
     };
     let settings = Settings::of(policy);
@@ -129,8 +132,11 @@ fn ports_beside_the_listed_compute_ports_are_for_management_unless_they_have_a_c
     let (listed, storage) = (hosts[0].0, storage[0].0);
     let said = [(listed, Category::Compute), (storage, Category::Storage)];
     let policy = Policy {
-        categories: Arc::new(said.into()),
-        compute_is_listed: true,
+        order: OrderPolicy {
+            categories: Arc::new(said.into()),
+            compute_is_listed: true,
+            ..OrderPolicy::default()
+        },
         ..Policy::default()
     };
     let settings = Settings::of(policy);

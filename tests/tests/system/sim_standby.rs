@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rsm_core::CoreConfig;
+use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::SmState;
 use rsm_routing::netlist::NodeKind;
@@ -47,8 +47,11 @@ fn beside_a_master_it_stays_standby_and_sends_no_set() {
 #[test]
 fn with_a_higher_poll_limit_a_silent_master_has_more_time_to_come_back() {
     let core = CoreConfig {
-        standby_poll: Duration::from_secs(5),
-        poll_limit: 5,
+        mastership: MastershipPolicy {
+            standby_poll: Duration::from_secs(5),
+            poll_limit: 5,
+            ..MastershipPolicy::default()
+        },
         ..CoreConfig::default()
     };
     let mut world = World::generated("ring:4", with_core(core));
@@ -68,7 +71,10 @@ fn with_a_higher_poll_limit_a_silent_master_has_more_time_to_come_back() {
 #[test]
 fn a_manager_that_ignores_others_brings_the_subnet_up_beside_a_master() {
     let core = CoreConfig {
-        ignores_others: true,
+        mastership: MastershipPolicy {
+            ignores_others: true,
+            ..MastershipPolicy::default()
+        },
         ..CoreConfig::default()
     };
     let mut world = World::generated("ring:4", with_core(core));

@@ -5,13 +5,13 @@ use serde::Serialize;
 
 use super::Drawn;
 
-/// The use and errors of links between switches: a value for each link of the graph of the same
-/// generation, in its order. For several cables between two switches, it is the worst cable's
-/// value.
+/// The use and errors of links between switches: one value for each link of a graph of the same
+/// shape, in the graph's order. Several cables between two switches have the value of the
+/// worst cable.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub(crate) struct Load {
-    /// The generation of the graph.
-    generation: u64,
+    /// The shape of the graph.
+    shape: String,
     /// Whether counters are read.
     collecting: bool,
     /// The number of ports with a reading that is not stale.
@@ -30,7 +30,7 @@ impl Load {
     /// largest fabrics.
     pub(crate) fn of(drawn: &Drawn, counters: &dyn CountersQueries) -> Load {
         let mut load = Load {
-            generation: drawn.generation,
+            shape: drawn.shape.clone(),
             collecting: counters.state().is_collecting,
             ports: 0,
             used: vec![-1; drawn.bundles],

@@ -18,19 +18,22 @@ pub(crate) use self::load::Load;
 use crate::limits::GRAPH_AGE;
 use crate::reply;
 
-/// A fabric to be drawn. The columns of one table have one length; indices of switches are those of
+/// A fabric to be drawn. All columns of a table have one length; indices of switches refer to
 /// `guid`.
 #[derive(Debug, Default, Serialize, PartialEq)]
 pub struct Graph {
     /// The generation of the snapshot.
     pub generation: u64,
+    /// The name of the list of switches and links: two graphs of one server with the same shape
+    /// have the same switches and links in the same order, whatever their states.
+    pub shape: String,
     /// The number of tiers of switches.
     pub tiers: u32,
     /// The width of the drawing, in cells.
     pub width: f64,
     /// The height of the drawing, in cells.
     pub height: f64,
-    /// The switches, including those that have gone, at their former positions.
+    /// The switches, including switches that have gone, at their former positions.
     pub switches: Switches,
     /// The rectangles of the switches of one tier and pod: tier, pod or -1, number of switches,
     /// left and upper edge, width, height, pitch, and the distance of two lines.
@@ -56,7 +59,7 @@ pub struct Graph {
 pub struct Switches {
     /// The GUIDs, as `0x` and 16 hexadecimal digits.
     pub guid: Vec<String>,
-    /// The NodeDescriptions.
+    /// The NodeDescription of each switch.
     pub name: Vec<String>,
     /// The LIDs; 0 for none.
     pub lid: Vec<u32>,
@@ -103,6 +106,8 @@ pub(crate) enum GraphError {
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub(crate) generation: u64,
+    /// The shape, as in [`Graph`].
+    pub(crate) shape: String,
     made: Instant,
     pub(crate) tag: String,
     pub(crate) json: Bytes,
@@ -127,14 +132,14 @@ impl Drawn {
 /// The last graph, which is drawn again when the subnet has changed, by one request at a time.
 pub(crate) struct GraphCache {
     subnet: Arc<dyn Subnet>,
-    last: Mutex<Option<Arc<Drawn>>>,
+    last: Arc<Mutex<Option<Arc<Drawn>>>>,
 }
 
 impl GraphCache {
     pub(crate) fn new(subnet: Arc<dyn Subnet>) -> GraphCache {
         GraphCache {
             subnet,
-            last: Mutex::default(),
+            last: Arc::default(),
         }
     }
 
@@ -145,7 +150,7 @@ impl GraphCache {
 
     /// The graph of the present snapshot, or one made at most [`GRAPH_AGE`] ago.
     pub(crate) async fn current(&self) -> Result<Arc<Drawn>, GraphError> {
-        let mut last = self.last.lock().await;
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         if let Some(drawn) = &*last {
             let current = drawn.generation == self.subnet.status().generation;
             if current || drawn.made.elapsed() < GRAPH_AGE {
@@ -153,12 +158,14 @@ impl GraphCache {
             }
         }
         let subnet = Arc::clone(&self.subnet);
-        let drawn = tokio::task::spawn_blocking(move || draw(subnet.as_ref()))
-            .await
-            .map_err(|error| GraphError::Failed(error.to_string()))??;
-        let drawn = Arc::new(drawn);
-        *last = Some(Arc::clone(&drawn));
-        Ok(drawn)
+        // The lock belongs to the work, which continues if the client leaves.
+        let drawing = tokio::task::spawn_blocking(move || {
+            let drawn = Arc::new(draw(subnet.as_ref())?);
+            *last = Some(Arc::clone(&drawn));
+            Ok(drawn)
+        });
+        let drawn = drawing.await;
+        drawn.map_err(|error| GraphError::Failed(error.to_string()))?
     }
 }
 
@@ -167,6 +174,7 @@ fn draw(subnet: &dyn Subnet) -> Result<Drawn, GraphError> {
     let json = serde_json::to_vec(&graph).map_err(|error| GraphError::Failed(error.to_string()))?;
     Ok(Drawn {
         generation: graph.generation,
+        shape: graph.shape,
         made: Instant::now(),
         tag: reply::etag(&json),
         json: Bytes::from(json),

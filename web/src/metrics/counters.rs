@@ -24,7 +24,8 @@ struct Named {
     of_switch: &'static str,
     of_hca: &'static str,
     help: &'static str,
-    /// Whether the counter counts errors.
+    /// Whether the counter counts errors: what error correction mends is none, and moves at every
+    /// port.
     is_error: bool,
 }
 
@@ -93,11 +94,11 @@ named! {
         "Packets dropped after the limit at the head of the queue, a cause of transmit_discards";
     "SyncHeaderErrorCounter", "sync_header_errors", true, "Blocks whose header was damaged";
     "UnknownBlockCounter", "unknown_blocks", true, "Blocks of control of an unknown type";
-    "PortFECCorrectableBlockCtr", "fec_correctable_blocks", true,
+    "PortFECCorrectableBlockCtr", "fec_correctable_blocks", false,
         "Blocks that forward error correction has mended";
     "PortFECUncorrectableBlockCtr", "fec_uncorrectable_blocks", true,
         "Blocks with more errors than forward error correction mends";
-    "PortFECCorrectedSymbolCtr", "fec_corrected_symbols", true,
+    "PortFECCorrectedSymbolCtr", "fec_corrected_symbols", false,
         "Symbols that forward error correction has mended";
 }
 

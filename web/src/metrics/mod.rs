@@ -79,7 +79,7 @@ impl Exporter {
         }
     }
 
-    /// rsm's own families, except those of links.
+    /// The metric families of rsm, except those of links.
     pub(crate) fn own(&self) -> String {
         let mut text = Text::new();
         own::write(&mut text, self.subnet.as_ref());

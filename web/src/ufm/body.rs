@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Refused, bad};
 
-/// The maximum length of a host's name, in bytes: that of a NodeDescription.
+/// The maximum length of a host's name in bytes, which is the length of a NodeDescription.
 const MAX_HOST_BYTES: usize = 64;
 
 /// The fields of all bodies; others are ignored, as UFM does.
@@ -231,7 +231,7 @@ impl Settings {
         self.over(plain)
     }
 
-    /// The settings of a partition, changed by those of the request.
+    /// The settings of an existing partition, changed by those of the request.
     pub(super) fn of_existing(&self, known: &v1::Partition) -> Result<PartitionSettings, Refused> {
         let known = PartitionSettings {
             name: known.name.clone(),

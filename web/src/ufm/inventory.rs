@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use super::route::System;
 use super::show::{is_named, plain, system_of};
 
-/// Cables by ascending key of their end `a`; with `of`, those with an end at that system only.
+/// Lists cables by ascending key of their end `a`; with `of`, only cables with an end at that
+/// system.
 pub(super) fn links(subnet: &dyn Subnet, of: Option<&str>) -> Value {
     let all = subnet.links(None, usize::MAX, &LinkFilter::default()).items;
     let shown = all.iter().filter_map(|one| {
@@ -21,7 +22,7 @@ pub(super) fn links(subnet: &dyn Subnet, of: Option<&str>) -> Value {
     Value::Array(shown.collect())
 }
 
-/// One end of a cable.
+/// An end of a cable.
 struct End<'a> {
     guid: &'a str,
     number: u32,
@@ -69,7 +70,7 @@ fn shown_link(link: &v1::Link, a: &End<'_>, b: &End<'_>) -> Value {
     })
 }
 
-/// Nodes by ascending GUID, each a system; of one kind only, where it is given.
+/// Lists nodes by ascending GUID, each as a system; with `kind`, only nodes of this kind.
 pub(super) fn systems(subnet: &dyn Subnet, kind: Option<System>) -> Value {
     let mut alarms: BTreeMap<String, usize> = BTreeMap::new();
     let findings = subnet.findings(None, usize::MAX, &FindingFilter::default());
@@ -107,7 +108,7 @@ fn shown_system(node: &v1::Node, alarms: usize) -> Value {
     })
 }
 
-/// Ports that routes go around, or are to go around: drained ones (condition `MANUAL`), and those
+/// Lists ports that routes avoid or are to avoid: drained ports (condition `MANUAL`), and ports
 /// with errors.
 pub(super) fn unhealthy_ports(subnet: &dyn Subnet) -> Value {
     let drained = subnet.drained(None, usize::MAX).items.into_iter();

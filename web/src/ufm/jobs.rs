@@ -1,6 +1,7 @@
-//! Jobs: the records of changes that UFM makes in the background, and whose end clients poll.
+//! Jobs: records of the changes that UFM makes in the background, and whose end clients poll.
 //!
-//! rsm answers such a change once the hardware holds it, so that a job is complete from the start.
+//! rsm answers such a change only when the hardware holds it, so that a job is complete from the
+//! start.
 
 use std::collections::VecDeque;
 use std::time::SystemTime;
@@ -85,7 +86,7 @@ impl Jobs {
         reply
     }
 
-    /// The jobs about partitions that `grant` sees; one alone where its number is given.
+    /// The jobs about partitions that `grant` sees, or only the job with the number `of`.
     pub(super) fn shown(&self, grant: &Grant, of: Option<u64>) -> Result<Value, Refused> {
         let kept = self.kept.lock();
         let mut jobs = kept.latest.iter().filter(|job| grant.sees(job.p_key));

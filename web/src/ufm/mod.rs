@@ -1,8 +1,8 @@
 //! The REST interface of UFM, as far as clients that manage partitions need it.
 //!
-//! Paths below `/ufmRest`, `/ufmRestV2` and `/ufmRestV3` are served alike. Every request needs an
-//! identity, passes the gate of gRPC (role, rate, audit log), and ends in the calls of
-//! [`rsm_api::Control`] and [`rsm_api::Subnet`]: there is no other way to the fabric.
+//! Paths below `/ufmRest`, `/ufmRestV2` and `/ufmRestV3` are equivalent. Every request needs an
+//! identity, passes the gate of gRPC (role, rate, audit log), and ends in calls of
+//! [`rsm_api::Control`] and [`rsm_api::Subnet`]: the interface has no other access to the fabric.
 
 mod body;
 mod inventory;
@@ -21,7 +21,7 @@ use rsm_api::access::{Caller, Gate, Peer, digest_of};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, PartitionAction, PartitionChange, WhenCutOff,
 };
-use rsm_api::{ActionLog, Control, ControlError, PartitionRefusal, Subnet, v1};
+use rsm_api::{ActionRecorder, Control, ControlError, PartitionRefusal, Subnet, blocking, v1};
 use tokio::sync::Semaphore;
 use tonic::{Code, Status};
 
@@ -41,12 +41,12 @@ pub struct UfmSettings {
     pub gate: Arc<Gate>,
     /// Whether a partition stays when its last member leaves.
     pub keeps_empty: bool,
-    /// The configuration of the subnet manager.
+    /// The configuration of the subnet manager that clients check.
     pub conf: SmConf,
 }
 
-/// The configuration of the subnet manager, as far as clients check it. Keys themselves are not
-/// shown: clients check whether they are the default ones.
+/// The configuration of the subnet manager, as far as clients check it. The interface never shows
+/// keys: clients only check whether keys are the default ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SmConf {
     /// The upper half of every GID.
@@ -66,8 +66,8 @@ pub(crate) struct Ufm {
     settings: UfmSettings,
     subnet: Arc<dyn Subnet>,
     control: Arc<dyn Control>,
-    actions: Option<Arc<dyn ActionLog>>,
-    /// The permits for answers about all ports or members.
+    actions: ActionRecorder,
+    /// The permits for requests that examine all ports or members.
     lists: Arc<Semaphore>,
     jobs: Jobs,
 }
@@ -77,7 +77,7 @@ pub(crate) fn is_path(path: &str) -> bool {
     below(path).is_some()
 }
 
-/// The part of a path after the prefix; `None` for other paths.
+/// The part of a path after the prefix; `None` for a path outside the interface.
 fn below(path: &str) -> Option<&str> {
     let mut rests = PREFIXES
         .iter()
@@ -85,12 +85,15 @@ fn below(path: &str) -> Option<&str> {
     rests.find(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A refusal with its HTTP status.
+/// Most characters of a call in the journal.
+const MAX_CALL_CHARS: usize = 128;
+
+/// The HTTP status and the text of a refusal.
 type Refused = (StatusCode, String);
 
 /// The ports that a change cut off, in a few words for the logs. The interface has no field for
-/// them, and its clients cannot confirm that they may be cut off.
-type CutOff = String;
+/// them, and its clients cannot confirm the loss in advance.
+type CutOffText = String;
 
 fn bad(text: impl Into<String>) -> Refused {
     (StatusCode::BAD_REQUEST, text.into())
@@ -102,7 +105,7 @@ impl Ufm {
             settings,
             subnet: Arc::clone(&backend.subnet),
             control: Arc::clone(&backend.control),
-            actions: backend.actions.clone(),
+            actions: ActionRecorder::new(backend.actions.clone()),
             lists: Arc::new(Semaphore::new(MAX_UFM_LISTS)),
             jobs: Jobs::default(),
         }
@@ -147,7 +150,7 @@ impl Ufm {
         }
     }
 
-    /// Makes a change, and answers it: with a job where UFM has one, else with an empty object.
+    /// Makes a change, and answers with a job if UFM has one for it, else with an empty object.
     async fn make(
         &self,
         caller: &Caller,
@@ -211,22 +214,23 @@ impl Ufm {
         }
     }
 
-    /// An answer that examines all ports or members, on a thread for blocking work.
+    /// Computes an answer that examines all ports or members, on a thread for blocking work. The
+    /// work keeps its place until it ends, also when the client has left.
     async fn list(
         &self,
         make: impl FnOnce() -> Result<serde_json::Value, Refused> + Send + 'static,
     ) -> Reply {
-        let Ok(_place) = Arc::clone(&self.lists).acquire_owned().await else {
+        let Ok(place) = Arc::clone(&self.lists).acquire_owned().await else {
             return failure(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping");
         };
-        match tokio::task::spawn_blocking(make).await {
-            Ok(Ok(answer)) => reply::json(&answer),
-            Ok(Err((code, text))) => failure(code, &text),
+        match blocking::holding(place, make).await {
+            Ok((_, Ok(answer))) => reply::json(&answer),
+            Ok((_, Err((code, text)))) => failure(code, &text),
             Err(error) => failure(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         }
     }
 
-    /// Carries a change out, with its entries in the audit log and the journal.
+    /// Carries out a change, and records it in the audit log and the journal.
     async fn change(
         &self,
         caller: &Caller,
@@ -234,28 +238,21 @@ impl Ufm {
         call: &str,
         change: Change,
         body: Bytes,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         let followed = self
             .settings
             .gate
             .follow(caller, peer, call, Arc::clone(&self.subnet));
         followed.begun(digest_of(&body));
+        let operator = format!("{} at {peer}", caller.name);
+        let shown: String = call.chars().take(MAX_CALL_CHARS).collect();
+        let mut action = self.actions.begin_of(operator, "ufm-rest", shown);
         let outcome = self.carry_out(caller, change, &body).await;
         let ended = outcome.as_ref().map(String::as_str);
         let ended = ended.map_err(|(_, text)| text.as_str());
         followed.ended(ended);
-        if let Some(log) = &self.actions {
-            let cut_off = ended.ok().filter(|cut_off| !cut_off.is_empty());
-            log.acted(v1::OperatorActed {
-                action: "ufm-rest".to_owned(),
-                detail: match cut_off {
-                    Some(cut_off) => format!("{call}: {cut_off}"),
-                    None => call.to_owned(),
-                },
-                operator: format!("{} at {peer}", caller.name),
-                refusal: ended.err().unwrap_or_default().to_owned(),
-            });
-        }
+        action.add(ended.unwrap_or_default());
+        action.close(ended.err().unwrap_or_default());
         outcome
     }
 
@@ -264,7 +261,7 @@ impl Ufm {
         caller: &Caller,
         change: Change,
         body: &[u8],
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         let empty = match self.settings.keeps_empty {
             true => EmptyPartition::Keep,
             false => EmptyPartition::Delete,
@@ -295,7 +292,7 @@ impl Ufm {
                     existing: ExistingPartition::Refuse,
                 };
                 let made = self.ask(caller, p_key, action).await;
-                // Clients look for this status, and for `exist` in the text.
+                // Clients look for this status, and for the word `exist` in the text.
                 made.map_err(|(code, text)| match self.partition(p_key) {
                     Some(_) if code == StatusCode::CONFLICT => bad(text),
                     _ => (code, text),
@@ -331,7 +328,7 @@ impl Ufm {
         }
     }
 
-    /// Removes members. It is no failure if none of them exists: a partition is deleted with its
+    /// Removes members. Members that do not exist are no error: a partition is deleted with its
     /// last member, and clients repeat requests.
     async fn remove(
         &self,
@@ -339,14 +336,14 @@ impl Ufm {
         p_key: u16,
         names: Vec<MemberName>,
         empty: EmptyPartition,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         if names.is_empty() {
             return Err(bad("guids: expected at least one"));
         }
         let by_guid = names.iter().all(|name| matches!(name, MemberName::Guid(_)));
         let action = PartitionAction::Remove(names, empty);
         match self.ask(caller, p_key, action).await {
-            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(CutOff::new()),
+            Err((StatusCode::NOT_FOUND, _)) if by_guid => Ok(CutOffText::new()),
             answered => answered,
         }
     }
@@ -365,7 +362,7 @@ impl Ufm {
         qos.of_existing(&found)
     }
 
-    /// The partition with this P_Key.
+    /// The partition with this P_Key; `None` if it does not exist.
     fn partition(&self, p_key: u16) -> Option<v1::Partition> {
         let before = p_key.checked_sub(1);
         let found = self.subnet.partitions(before, 1).items.into_iter().next();
@@ -378,7 +375,7 @@ impl Ufm {
         caller: &Caller,
         p_key: u16,
         action: PartitionAction,
-    ) -> Result<CutOff, Refused> {
+    ) -> Result<CutOffText, Refused> {
         if !caller.grant.changes(p_key) {
             let text = format!(
                 "{} may not change the partition {p_key:#x}: it has {}",
@@ -409,7 +406,7 @@ fn status_of(error: &ControlError) -> StatusCode {
         | ControlError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
         ControlError::Partition { refusal, .. } => match refusal {
-            PartitionRefusal::NotThere => StatusCode::NOT_FOUND,
+            PartitionRefusal::NotFound => StatusCode::NOT_FOUND,
             PartitionRefusal::Exists | PartitionRefusal::Refused => StatusCode::CONFLICT,
             PartitionRefusal::Invalid | PartitionRefusal::Full => StatusCode::BAD_REQUEST,
             PartitionRefusal::NotAllowed => StatusCode::FORBIDDEN,

@@ -22,7 +22,7 @@ pub(super) enum Reading {
     Version,
     /// The configuration of the subnet manager.
     Conf,
-    /// The ports.
+    /// All ports that the filter passes.
     Ports(PortFilter),
     /// Cables, of one system only where one is named.
     Links(Option<String>),
@@ -59,9 +59,9 @@ pub(super) struct PortFilter {
 pub(super) enum System {
     /// A channel adapter.
     Computer,
-    /// A switch.
+    /// A switch of the fabric.
     Switch,
-    /// A router.
+    /// A router of the fabric.
     Router,
 }
 
@@ -85,7 +85,7 @@ pub(super) enum Change {
     AddEmpty,
     /// Adds the ports of hosts.
     AddHosts,
-    /// Removes members.
+    /// Removes members from a partition.
     RemoveGuids,
     /// Removes the members in a list of GUIDs.
     RemoveGuidsOf(u16, String),

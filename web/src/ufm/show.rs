@@ -228,7 +228,7 @@ fn guids(subnet: &dyn Subnet, p_key: u16) -> Result<Value, Refused> {
             guid: member.key.node,
             port: Some(member.key.number),
         };
-        // A port that has gone since is no member.
+        // A port that has gone meanwhile is no member.
         if let Ok(port) = subnet.port(&selector) {
             let held = (member.message.index == 0, member.message.membership);
             members.insert(plain(&port.message.guid).to_owned(), held);

@@ -1,7 +1,7 @@
-//! The audit log: who made which request, and its outcome, one JSON object per line.
+//! The audit log: each request with its identity and outcome, one JSON object per line.
 //!
-//! A thread of its own writes the file, so that neither a request nor the fabric waits for a disk.
-//! Lines that cannot be written are counted, and the next line that can be written has the count.
+//! A separate thread writes the file, so that neither a request nor the fabric waits for a disk.
+//! Lines that cannot be written are counted, and the next written line states the count.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

@@ -83,6 +83,15 @@ impl Global {
         socket.or_else(|| self.server.clone())
     }
 
+    /// Refuses the options of lists for a command that changes something, before it does.
+    pub(crate) fn refuse_list_options(&self) -> Result<(), Failure> {
+        if self.sort.is_none() && self.limit.is_none() {
+            return Ok(());
+        }
+        let text = "--sort and --limit are for lists; nothing was done";
+        Err(Failure::Usage(text.to_owned()))
+    }
+
     /// The credentials that the command line or the environment names.
     pub(crate) fn credentials(&self) -> Result<Credentials, Failure> {
         let identity = match (&self.cert, &self.key) {

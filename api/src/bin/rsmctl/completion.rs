@@ -33,7 +33,7 @@ pub(crate) fn answer(command: impl Fn() -> clap::Command) {
     }
 }
 
-/// The completer of an argument that names a node or a port.
+/// The completer of an argument with the name of a node or a port.
 pub(crate) fn of_nodes() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let raw = INSERTS_RAW.get().copied().unwrap_or(false);
@@ -56,7 +56,8 @@ pub(crate) fn of_engines() -> ArgValueCandidates {
     })
 }
 
-/// A candidate for a node by the name that begins as typed: its own, or its GUID.
+/// A candidate for a node, by the name that begins with the typed text: the node's own name, or its
+/// GUID.
 fn candidate(node: &v1::Node, typed: &str, raw: bool) -> Option<CompletionCandidate> {
     let name = switch_name(&node.description).unwrap_or(&node.description);
     // Names come from devices; a line break would end the command line.

@@ -14,7 +14,7 @@ pub(crate) enum Failure {
     ReaderGone,
     /// The output could not be written.
     Output(io::Error),
-    /// The command line asks for something that the command cannot do.
+    /// The command line requests something that the command cannot do.
     Usage(String),
     /// A file could not be written.
     File(String),
@@ -22,7 +22,8 @@ pub(crate) enum Failure {
     Refused(String),
     /// No server answered.
     Unreachable(String),
-    /// A check of the report warns or fails: its output says so.
+    /// The output states a warning or a failure: of a check, a verdict, or a part that is not safe
+    /// to unplug.
     Checked { fails: bool },
 }
 
@@ -55,7 +56,7 @@ impl Failure {
         }
     }
 
-    /// The exit code, as the long help lists it.
+    /// The exit code, which the long help lists.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Failure::ReaderGone => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@ mod arguments;
 mod commands;
 mod completion;
 mod failure;
+mod host;
 mod output;
 mod pager;
 mod session;

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::arguments::{Format, Global};
 use crate::failure::Failure;
 use crate::pager::{self, Pager};
-use crate::table::{self, Layout, Rows};
+use crate::table::{self, LaidOut, Layout, Rows};
 use crate::text::printable;
 
 /// A colour by meaning.
@@ -104,7 +104,7 @@ impl Output {
         self.layout.width
     }
 
-    /// The line in this colour, where the output has colours.
+    /// Colours a line, if the output has colours.
     pub(crate) fn tinted(&self, tint: Tint, line: &str) -> String {
         match tint.sgr().filter(|_| self.is_coloured) {
             Some(sgr) => format!("\x1b[{sgr}m{line}\x1b[0m"),
@@ -112,7 +112,7 @@ impl Output {
         }
     }
 
-    /// One value as JSON over several lines.
+    /// Prints one value as JSON over several lines.
     pub(crate) fn json(&mut self, value: &impl Serialize) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut self.writer, value).map_err(io::Error::from)?;
         self.line("")
@@ -157,9 +157,24 @@ impl Output {
         if rows.is_list() {
             self.arrange(&mut rows);
         }
-        let lines = rows.lines(self.layout.width);
+        let LaidOut { lines, left_out } = rows.laid_out(self.layout.width);
         self.page(lines.len())?;
-        lines.iter().try_for_each(|line| self.line(line))
+        lines.iter().try_for_each(|line| self.line(line))?;
+        self.left_out(&left_out)
+    }
+
+    /// Says on a terminal which columns had no room; a program that reads the rows gets no other
+    /// line.
+    fn left_out(&mut self, headings: &[String]) -> Result<(), Failure> {
+        match headings {
+            _ if !io::stdout().is_terminal() => Ok(()),
+            [] => Ok(()),
+            [heading] => self.line(&format!("column left out: {heading}; --wide shows it")),
+            many => {
+                let names = many.join(", ");
+                self.line(&format!("columns left out: {names}; --wide shows them"))
+            }
+        }
     }
 
     /// Prints a list: as JSON, or with a row for each item below headings in the form of
@@ -178,7 +193,7 @@ impl Output {
         self.only_table(rows)
     }
 
-    /// Prints the items of a list as JSON, as many as requested.
+    /// Prints the items of a list as JSON, limited to the requested number.
     pub(crate) fn json_list<T: Serialize>(&mut self, mut items: Vec<T>) -> Result<(), Failure> {
         self.waits_for_list = false;
         items.truncate(self.layout.limit.unwrap_or(usize::MAX));
@@ -194,7 +209,7 @@ impl Output {
         self.table(rows)
     }
 
-    /// Sorts and limits the rows of a list. Of several tables only some may have the column.
+    /// Sorts and limits the rows of a list. A table without the sort column stays unsorted.
     fn arrange(&mut self, rows: &mut Rows) {
         if let Some(sort) = &self.layout.sort
             && let Err(error) = rows.sort(sort)
@@ -219,6 +234,17 @@ impl Output {
         let (pager, input) = Pager::start(&command).map_err(Failure::Output)?;
         self.writer = Box::new(BufWriter::new(input));
         self.pager = Some(pager);
+        Ok(())
+    }
+
+    /// Begins the next of several pictures that replace each other: on a terminal, at the top of
+    /// the cleared screen, and without a pager.
+    pub(crate) fn picture(&mut self) -> Result<(), Failure> {
+        self.may_page = false;
+        if io::stdout().is_terminal() {
+            // ECMA-48: cursor to the first place (CUP), then erase to the end of the page (ED).
+            write!(self.writer, "\x1b[H\x1b[J")?;
+        }
         Ok(())
     }
 

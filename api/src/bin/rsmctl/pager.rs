@@ -56,9 +56,8 @@ impl Pager {
         let mut child = shell.spawn()?;
         let input = child.stdin.take();
         let input = input.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        // Ctrl-C is for the pager, which ends by itself. Dropping the listener leaves the signal
-        // without effect on this process. Without a listener, rsmctl ends first, which does no harm
-        // to the output.
+        // The pager handles Ctrl-C itself. Dropping the listener leaves the signal without effect
+        // on this process. Without a listener, rsmctl ends first, which does no harm to the output.
         drop(signal(SignalKind::interrupt()));
         let command = command.to_owned();
         Ok((Pager { command, child }, input))

@@ -121,7 +121,8 @@ pub(crate) async fn next_message<M>(stream: &mut Streaming<M>) -> Result<Option<
     }
 }
 
-/// All items of the list that `request` asks for, ignoring its page fields; `fetch` gets one page.
+/// All items of the list that `request` selects, regardless of its page fields; `fetch` gets one
+/// page.
 pub(crate) async fn all_pages<Q: List + Clone>(
     request: Q,
     mut fetch: impl AsyncFnMut(Q) -> Result<Response<Q::Response>, Status>,

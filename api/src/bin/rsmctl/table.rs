@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::str::FromStr;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-use crate::text::printable;
+use crate::text::{plain_names, printable, wrapped};
 
-/// The widest table where the output is no terminal, in columns.
+/// The width of a table in columns if the output is no terminal.
 pub(crate) const WIDTH: usize = 100;
 
 /// The columns of the terminal that standard output is; `None` where it is none.
@@ -18,9 +18,12 @@ pub(crate) fn terminal_width() -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// The maximum width of a column that never wraps, in columns of the terminal: that of a time
-/// stamp.
+/// The maximum width of a column that wraps only where the table has no room otherwise, in columns
+/// of the terminal: that of a time stamp.
 const UNBROKEN: usize = 24;
+
+/// The heading of the column that shows descriptions whole; other columns show the names in them.
+const DESCRIPTION: &str = "DESCRIPTION";
 
 /// The gap between two columns, in columns of the terminal.
 const GAP: u16 = 2;
@@ -50,7 +53,7 @@ impl FromStr for Sort {
     }
 }
 
-/// How a table is printed.
+/// The layout of a printed table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     /// The widest table; [`usize::MAX`]: all columns, and each row on one line.
@@ -76,6 +79,13 @@ impl Default for Layout {
 pub(crate) struct UnknownColumn {
     wanted: String,
     known: Vec<String>,
+}
+
+/// A table that is laid out for a width.
+pub(crate) struct LaidOut {
+    pub(crate) lines: Vec<String>,
+    /// The headings of the columns that had no room.
+    pub(crate) left_out: Vec<String>,
 }
 
 struct Column {
@@ -137,8 +147,12 @@ impl Rows {
             self.columns.len(),
             "a row has as many cells as the table has columns"
         );
-        self.rows
-            .push(cells.iter().map(|cell| printable(cell)).collect());
+        let cells = cells.iter().zip(&self.columns);
+        let cells = cells.map(|(cell, column)| match column.heading.as_str() {
+            DESCRIPTION => printable(cell),
+            _ => plain_names(&printable(cell)),
+        });
+        self.rows.push(cells.collect());
     }
 
     /// Whether the rows are items, which can be sorted and limited, rather than names and values.
@@ -171,17 +185,20 @@ impl Rows {
         self.rows.truncate(limit);
     }
 
-    /// The lines of the table, at most `width` wide as far as columns can be left out and text can
-    /// be wrapped.
-    pub(crate) fn lines(mut self, width: usize) -> Vec<String> {
+    /// Lays the table out, at most `width` wide as far as columns can be left out and text can be
+    /// wrapped between words.
+    pub(crate) fn laid_out(mut self, width: usize) -> LaidOut {
         let mut widths = self.widths();
-        self.leave_out_spare_columns(&mut widths, width);
-        let mut table = self.table();
+        let left_out = self.leave_out_spare_columns(&mut widths, width);
         if total(&widths) > width {
-            wrap(&mut table, &self.columns, &widths, width);
+            self.wrap(&widths, width);
         }
+        let table = self.table();
         let lines = table.lines();
-        lines.map(|line| line.trim_end().to_owned()).collect()
+        LaidOut {
+            lines: lines.map(|line| line.trim_end().to_owned()).collect(),
+            left_out,
+        }
     }
 
     /// The width of each column on one line, in characters.
@@ -194,16 +211,59 @@ impl Rows {
         (0..self.columns.len()).map(width).collect()
     }
 
-    /// Leaves out spare columns from the right, until the table fits or none is left.
-    fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>, width: usize) {
+    /// Leaves out spare columns from the right, until the table fits or none is left. Returns
+    /// their headings in the order of the table.
+    fn leave_out_spare_columns(&mut self, widths: &mut Vec<usize>, width: usize) -> Vec<String> {
+        let mut left_out = Vec::new();
         while total(widths) > width {
             let Some(at) = self.columns.iter().rposition(|column| column.is_spare) else {
-                return;
+                break;
             };
-            self.columns.remove(at);
+            left_out.insert(0, self.columns.remove(at).heading);
             widths.remove(at);
             for row in &mut self.rows {
                 row.remove(at);
+            }
+        }
+        left_out
+    }
+
+    /// Wraps the cells of columns of text between words, so that the table is `width` wide. Words
+    /// longer than their column stay whole, and make the table wider.
+    fn wrap(&mut self, widths: &[usize], width: usize) {
+        let longest_word = |at: usize| {
+            let cells = self.rows.iter().map(|row| row[at].as_str());
+            let words = cells.flat_map(str::split_whitespace);
+            let heading = self.columns[at].heading.chars().count();
+            let longest = words.map(|word| word.chars().count()).max();
+            longest.unwrap_or(0).max(heading)
+        };
+        let words: Vec<usize> = (0..widths.len()).map(longest_word).collect();
+        let least = |is_kept: &dyn Fn(usize) -> bool| -> Vec<usize> {
+            let columns = 0..widths.len();
+            let least = columns.map(|at| match self.columns[at].is_number || is_kept(at) {
+                true => widths[at],
+                false => words[at],
+            });
+            least.collect()
+        };
+        let mut shares = least(&|at| widths[at] <= UNBROKEN);
+        if total(&shares) > width {
+            shares = least(&|_| false);
+        }
+        // The narrowest column grows first, so that long text takes what is left.
+        while total(&shares) < width {
+            let open = (0..widths.len()).filter(|&at| shares[at] < widths[at]);
+            let Some(at) = open.min_by_key(|&at| shares[at]) else {
+                break;
+            };
+            shares[at] += 1;
+        }
+        for row in &mut self.rows {
+            for (cell, &share) in row.iter_mut().zip(&shares) {
+                if cell.chars().count() > share {
+                    *cell = wrapped(cell, share, 0).join("\n");
+                }
             }
         }
     }
@@ -228,18 +288,6 @@ impl Rows {
             }
         }
         table
-    }
-}
-
-/// Wraps the columns of long text, so that the table is `width` wide.
-fn wrap(table: &mut Table, columns: &[Column], widths: &[usize], width: usize) {
-    table
-        .set_content_arrangement(ContentArrangement::Dynamic)
-        .set_width(u16::try_from(width).unwrap_or(u16::MAX));
-    for (at, column) in table.column_iter_mut().enumerate() {
-        if columns[at].is_number || widths[at] <= UNBROKEN {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
     }
 }
 
@@ -288,7 +336,7 @@ mod tests {
     fn names(sort: &str) -> String {
         let mut rows = table();
         rows.sort(&sort.parse().unwrap()).unwrap();
-        let lines = rows.lines(usize::MAX);
+        let lines = rows.laid_out(usize::MAX).lines;
         lines[1..].iter().map(|line| &line[..1]).collect()
     }
 
@@ -306,11 +354,15 @@ mod tests {
     #[test]
     fn a_wide_table_loses_spare_columns_before_it_wraps() {
         // 4 + 2 + 5 + 2 + 20 + 2 + 75 columns, without the note 88.
-        let lines = table().lines(WIDTH);
+        let LaidOut { lines, left_out } = table().laid_out(WIDTH);
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
         assert_eq!(lines[0], "NAME    LID  MESSAGE");
         assert_eq!(lines.len(), 4);
-        assert!(table().lines(usize::MAX)[0].contains("NOTE"));
+        assert_eq!(left_out, ["NOTE"]);
+        let LaidOut { lines, left_out } = table().laid_out(usize::MAX);
+        assert!(lines[0].contains("NOTE"));
+        assert_eq!(left_out, [""; 0]);
+        assert_eq!(table().laid_out(60).left_out, ["LID", "NOTE"]);
     }
 
     #[test]
@@ -324,11 +376,42 @@ mod tests {
             "n".to_owned(),
             words.join(" "),
         ]);
-        let lines = rows.lines(WIDTH);
+        let lines = rows.laid_out(WIDTH).lines;
         assert!(lines.iter().all(|line| line.chars().count() <= 100));
         let text = lines.join("\n");
         let found: Vec<&str> = text.split_whitespace().collect();
         assert!(words.iter().all(|word| found.contains(&word.as_str())));
         assert!(found.contains(&guid.as_str()), "{text}");
+    }
+
+    #[test]
+    fn a_narrow_table_breaks_no_word() {
+        let mut rows = Rows::new(&["PORT", "PEER", ">ERRORS", "COUNTERS"]);
+        let counters = "SymbolErrorCounter=500 (116256/h) LinkDownedCounter=1 (12/h)";
+        rows.add([
+            "MF0;su-01-leaf-01:MQM9700/U1:40".to_owned(),
+            "MF0;spine-04:MQM9700/U1:2".to_owned(),
+            "116256".to_owned(),
+            counters.to_owned(),
+        ]);
+        let lines = rows.laid_out(60).lines;
+        assert!(lines.iter().all(|line| line.chars().count() <= 60));
+        let text = lines.join("\n");
+        let words: Vec<&str> = text.split_whitespace().collect();
+        for word in counters
+            .split(' ')
+            .chain(["su-01-leaf-01:40", "spine-04:2"])
+        {
+            assert!(words.contains(&word), "{word}: {text}");
+        }
+    }
+
+    #[test]
+    fn only_a_column_of_descriptions_shows_them_whole() {
+        let mut rows = Rows::new(&["NAME", "DESCRIPTION"]);
+        let text = || "MF0;leaf-01:MQM9700/U1".to_owned();
+        rows.add([text(), text()]);
+        let lines = rows.laid_out(WIDTH).lines;
+        assert_eq!(lines[1], "leaf-01  MF0;leaf-01:MQM9700/U1");
     }
 }

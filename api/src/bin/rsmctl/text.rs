@@ -4,55 +4,20 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rsm_proto::Label;
 use rsm_proto::v1;
 
-pub(crate) use rsm_proto::printable;
+pub(crate) use rsm_proto::{plain_names, printable};
 
 pub(crate) use crate::time::timestamp;
 
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
-/// Text without the decoration that switches put around their host name, `MF0;leaf-03:MQM8790/U1`:
-/// `leaf-03`. Of a chassis, the part stays: `MF0;core:CS8500/L01/U1` reads `core/L01`.
-pub(crate) fn plain_names(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("MF") {
-        plain.push_str(&rest[..at]);
-        rest = &rest[at..];
-        match decorated(rest) {
-            Some((name, length)) => {
-                plain.push_str(&name);
-                rest = &rest[length..];
-            }
-            None => {
-                plain.push_str("MF");
-                rest = &rest[2..];
-            }
-        }
+/// The host of an adapter whose description is the name of its host and its own, as Linux sets it:
+/// `host-017` for `host-017 mlx5_3`; any other description is returned whole.
+pub(crate) fn machine(description: &str) -> &str {
+    match description.split_once(' ') {
+        Some((host, device)) if !host.is_empty() && !device.contains(' ') => host,
+        _ => description,
     }
-    plain + rest
-}
-
-/// The name in the decorated one that `text` begins with, and the length of that in bytes.
-fn decorated(text: &str) -> Option<(String, usize)> {
-    let (digits, behind) = text.strip_prefix("MF")?.split_once(';')?;
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let (host, model) = behind.split_once(':')?;
-    let end = model.find(|c: char| !c.is_ascii_alphanumeric() && !"/-_.".contains(c));
-    let model = &model[..end.unwrap_or(model.len())];
-    let (_, chip) = model.split_once('/')?;
-    let is_name = |c: char| !c.is_whitespace() && !",;/".contains(c);
-    if host.is_empty() || !host.chars().all(is_name) {
-        return None;
-    }
-    let part = match chip.rsplit_once('/') {
-        Some((part, _)) => format!("/{part}"),
-        None => String::new(),
-    };
-    let length = "MF".len() + digits.len() + 1 + host.len() + 1 + model.len();
-    Some((format!("{host}{part}"), length))
 }
 
 /// The lines of `text`, broken between words so that each fits `width`, all but the first indented.
@@ -242,22 +207,6 @@ mod tests {
             (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
         ] {
             assert_eq!(timestamp(unix_ms), expected);
-        }
-    }
-
-    #[test]
-    fn names_of_switches_lose_their_decoration() {
-        for (text, plain) in [
-            ("MF0;leaf-03:MQM8790/U1", "leaf-03"),
-            ("MF0;leaf-03:MQM8790/U1:7 - gpu-1:1", "leaf-03:7 - gpu-1:1"),
-            ("MF0;core:CS8500/L01/U1 port 3", "core/L01 port 3"),
-            ("to MF0;a:M/U1, MF0;b:M/U1 and 2 more", "to a, b and 2 more"),
-            ("MF;x", "MF;x"),
-            ("MF0;no model", "MF0;no model"),
-            ("AMF0; a:b", "AMF0; a:b"),
-            ("MFé", "MFé"),
-        ] {
-            assert_eq!(plain_names(text), plain);
         }
     }
 

@@ -21,7 +21,7 @@ fn zone() -> TimeZone {
     ZONE.get().cloned().unwrap_or(TimeZone::UTC)
 }
 
-/// A time as RFC 3339 to the millisecond, with the offset of the zone; in UTC with `Z`.
+/// Formats a time as RFC 3339 to the millisecond, with the offset of the zone; in UTC with `Z`.
 pub(crate) fn timestamp(unix_ms: u64) -> String {
     let utc = rsm_api::timestamp(unix_ms);
     let at = i64::try_from(unix_ms).ok();
@@ -35,7 +35,7 @@ pub(crate) fn timestamp(unix_ms: u64) -> String {
     }
 }
 
-/// A time of the last months in a few letters: `11-29 03:04`, in the zone of all times.
+/// Formats a time of the last months in a few letters, `11-29 03:04`, in the zone of all times.
 pub(crate) fn minute(unix_ms: u64) -> String {
     let at = i64::try_from(unix_ms).ok();
     match at.and_then(|at| Timestamp::from_millisecond(at).ok()) {
@@ -47,7 +47,7 @@ pub(crate) fn minute(unix_ms: u64) -> String {
 /// The forms that [`parse`] takes, for messages and help.
 pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
 
-/// The time that an operator means, in milliseconds since the Unix epoch.
+/// Parses the time that an operator means, in milliseconds since the Unix epoch.
 ///
 /// # Errors
 /// The text is not a time, or means a time before 1970.

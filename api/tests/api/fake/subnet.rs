@@ -283,6 +283,19 @@ impl Subnet for Fake {
         resolve_port(self, selector).map(|key| self.ports[&key].clone())
     }
 
+    fn attribute(
+        &self,
+        _attribute: v1::SmpAttribute,
+        selector: &Selector,
+    ) -> Result<Vec<v1::AttributeField>, LookupError> {
+        resolve_node(self, selector).map(|node| {
+            vec![v1::AttributeField {
+                name: "NodeGUID".to_owned(),
+                value: node.to_string(),
+            }]
+        })
+    }
+
     fn links(
         &self,
         after: Option<PortId>,
@@ -462,6 +475,14 @@ impl Subnet for Fake {
                 .cloned()
                 .collect(),
         }
+    }
+
+    fn each_missing(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> Page<Keyed<PortId, v1::Missing>> {
+        self.missing(after, limit)
     }
 
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>> {

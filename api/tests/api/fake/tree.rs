@@ -113,6 +113,7 @@ impl Fake {
             limited_members: limited as u64,
             ipoib: p_key == 0x7fff,
             service_level: 0,
+            mtu_bytes: 4096,
             groups: u32::from(p_key == 0x7fff),
             origin: match p_key {
                 0x7fff => v1::PartitionOrigin::BuiltIn,

@@ -33,7 +33,7 @@ pub struct UserMadHeader {
     pub qkey: U32,
     /// The remote LID.
     pub lid: U16,
-    /// The service level.
+    /// The service level, 0 to 15.
     pub sl: u8,
     /// The low bits of the source LID: the offset from the base LID of the port.
     pub path_bits: u8,
@@ -58,8 +58,8 @@ pub struct UserMadHeader {
 /// The length of [`UserMadHeader`] in bytes.
 pub const HEADER_LEN: usize = size_of::<UserMadHeader>();
 
-/// The length of the header in bytes for programs that did not enable P_Keys ([`ENABLE_PKEY`]):
-/// that of `struct ib_user_mad_hdr_old`.
+/// The length of the header in bytes for programs that did not enable P_Keys ([`ENABLE_PKEY`]), as
+/// in `struct ib_user_mad_hdr_old`.
 pub const OLD_HEADER_LEN: usize = 56;
 
 const _: () = assert!(HEADER_LEN == 64);

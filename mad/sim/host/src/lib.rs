@@ -8,10 +8,9 @@
 //!
 //! * [`abi`]: the structures and numbers of the kernel's interface (`rdma/ib_user_mad.h`).
 //! * [`protocol`]: the packets between the shim and the server. A connection stands for an open
-//!   device, so that `poll` works on it unchanged, and a process that dies closes its devices.
-//! * [`layer`]: the MAD layer of one port. It has no socket, no thread and no clock.
-//! * [`seen`]: whether the devices that a process sees are simulated.
-//! * [`server`]: ties layers, connections and the simulation together.
+//!   device, so that `poll` works on it unchanged, and the end of a process closes its devices.
+//! * [`seen`]: the check whether the devices that a process sees are simulated.
+//! * [`server`]: connects layers, connections and the simulation.
 //!
 //! # Like Linux
 //!

@@ -4,12 +4,12 @@
 //! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both ends
 //! are on one machine, so that numbers have the byte order of the machine.
 //!
-//! The length of a packet of a Unix socket is limited, the length of a message is not; a message
-//! longer than [`MAX_INLINE`] is sent in a memory file with the packet. A message longer than
-//! [`SHORT`] follows an announcement, so that the shim reads a shorter message with one system
-//! call, as a program reads it from a kernel, and leaves a longer message in the queue until the
-//! program has room for it. The answer to an `ioctl` arrives on a socket of its own, which the call
-//! carries, so that it neither waits behind parcels nor reaches another thread.
+//! The length of a packet of a Unix socket is limited, the length of a message is not. A message
+//! longer than [`MAX_INLINE`] therefore travels in a memory file with the packet. An announcement
+//! precedes a message longer than [`SHORT`]: the shim reads a shorter message with one system call,
+//! as a program reads it from a kernel, and leaves a longer one in the queue until the program has
+//! room for it. The answer to an `ioctl` arrives on a socket of its own, which the call carries, so
+//! that the answer neither waits behind parcels nor reaches another thread.
 
 use rsm_mad::wire::MAD_LEN;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -19,22 +19,22 @@ use crate::abi::HEADER_LEN;
 /// The version of this protocol; both ends state it.
 pub const VERSION: u32 = 2;
 
-/// The maximum length of the body of a packet in bytes, header of the message included: well below
+/// The maximum length of the body of a packet in bytes, the message's header included: well below
 /// the usual send buffer of a Unix socket, 208 KiB.
 pub const MAX_INLINE: usize = 32 * 1024;
 
 /// The maximum length in bytes of the body of a parcel without an announcement: a datagram with its
-/// header. Programs pass at least that much room to every `read`.
+/// header. Programs pass at least this much room to every `read`.
 pub const SHORT: usize = HEADER_LEN + MAD_LEN;
 
-/// The longest packet in bytes.
+/// The maximum length of a packet in bytes.
 pub const MAX_PACKET: usize = MAX_INLINE + 64;
 
 /// The maximum length of a message in bytes, header included. A table of the paths between 16,384
-/// nodes has half of it; the simulated link would need 2 s for it.
+/// nodes takes half of it, and 2 s on the simulated link.
 pub const MAX_MESSAGE: usize = 256 * 1024 * 1024;
 
-/// The longest name of a node in bytes; a description has 64.
+/// The maximum length of a node name in bytes; a node description has 64.
 pub const MAX_NAME: usize = 128;
 
 /// The name of the environment variable with the path of the server's socket. Without it the shim
@@ -44,16 +44,17 @@ pub const SOCKET_VARIABLE: &str = "RSM_SIM_SOCKET";
 /// description. Without the variable the server chooses a node.
 pub const NODE_VARIABLE: &str = "RSM_SIM_NODE";
 /// The name of the environment variable with the number of the only port that the process sees.
-/// Without it, it sees all ports of the node.
+/// Without it, the process sees all ports of the node.
 pub const PORT_VARIABLE: &str = "RSM_SIM_PORT";
-/// The name of the environment variable that `rsm sim run` sets. It says that the program runs on a
-/// simulation and must not change what belongs to a real host. The shim does not read it.
+/// The name of the environment variable that `rsm sim run` sets: it tells the program that it runs
+/// on a simulation and must not change what belongs to a real host. The shim does not read it.
 pub const RUN_VARIABLE: &str = "RSM_SIM_RUN";
 
 /// The value of [`Hello::port`] for every port of the node.
 pub const ALL_PORTS: u32 = u32::MAX;
 
-/// The first packet, from the shim. The name of the node follows; with none the server chooses.
+/// The first packet, from the shim. The name of the node follows; without a name, the server
+/// chooses a node.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Hello {
@@ -69,16 +70,16 @@ pub struct Hello {
     pub nonblocking: u32,
 }
 
-/// The purpose of a connection that requests the sysfs of the node. The server updates it before it
-/// answers with its path as the body.
+/// The purpose of a connection that requests the sysfs of the node. The server updates that sysfs
+/// before it answers with the path as the body.
 pub const ASK_TREE: u32 = 0;
 /// Opens a device for datagrams.
 pub const OPEN_UMAD: u32 = 1;
 /// Opens the device that sets IsSM while it is open.
 pub const OPEN_ISSM: u32 = 2;
 
-/// The result of a [`Hello`] or of an `ioctl`. A body follows it: the requested data, or for a
-/// failed [`Hello`] the reason as text.
+/// The result of a [`Hello`] or of an `ioctl`. The body that follows is the requested data or, for
+/// a failed [`Hello`], the reason as text.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Answer {
@@ -92,24 +93,23 @@ pub struct Answer {
 pub struct Call {
     /// The kind of the call: [`WRITE`], or the request number of an `ioctl`.
     pub what: u32,
-    /// The length of the body in bytes. Beyond [`MAX_INLINE`] it is in the memory file.
+    /// The length of the body in bytes. A body longer than [`MAX_INLINE`] is in the memory file.
     pub len: u32,
 }
 
-/// The body is the buffer of a `write`. No `ioctl` has this number.
+/// The kind of a call whose body is the buffer of a `write`. No `ioctl` has this number.
 pub const WRITE: u32 = 0;
 
-/// A packet from the server on an open device, which is the result of one `read`. The body follows
-/// it.
+/// A packet from the server on an open device: the result of one `read`. The body follows it.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Parcel {
     /// The length of the body in bytes. A body longer than [`MAX_INLINE`] is in the memory file,
-    /// and the packet has its first `least` bytes. 0 announces that the next parcel is longer than
-    /// [`SHORT`].
+    /// and the packet holds its first `least` bytes. 0 announces that the next parcel is longer
+    /// than [`SHORT`].
     pub total: u32,
-    /// The least room for `read`. With this room but not enough for all, it gets that many bytes
-    /// and ENOSPC.
+    /// The minimum room for `read` in bytes. A `read` with this room but less than the whole body
+    /// gets that many bytes and ENOSPC.
     pub least: u32,
 }
 
@@ -123,7 +123,7 @@ impl Parcel {
     }
 }
 
-/// A fixed part at the beginning of a packet and the rest.
+/// Splits a packet into the fixed part at its beginning and the rest; `None` if it is too short.
 pub fn split<T: FromBytes>(packet: &[u8]) -> Option<(T, &[u8])> {
     T::read_from_prefix(packet).ok()
 }

@@ -1,4 +1,5 @@
-//! Tells which devices a process sees: those of a simulated host, or those of this machine.
+//! Finds out which devices a process sees: the devices of a simulated host, or those of this
+//! machine.
 //!
 //! The functions here call the C library, whose functions the preloaded library replaces.
 

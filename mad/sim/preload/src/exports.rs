@@ -1,8 +1,8 @@
 //! The functions of the C library that the shim interposes.
 //!
 //! `open`, `openat` and `ioctl` are declared with a variable number of arguments, which Rust cannot
-//! define. On the machines this is built for, a caller passes their last argument, if any, like a
-//! fixed one; without one the shim passes on an arbitrary value that is not used.
+//! define. On the machines for which the shim is built, a caller passes the last argument, if any,
+//! like a fixed one; if there is none, the shim passes on an arbitrary value that is not used.
 
 #![allow(unsafe_code)] // What a C program passes are raw pointers, and what it calls are symbols by name.
 

@@ -1,5 +1,5 @@
-//! Stands in for the umad devices and their part of sysfs, so that unmodified programs run against
-//! a simulated fabric.
+//! Replaces the umad devices and their part of sysfs, so that unmodified programs run against a
+//! simulated fabric.
 //!
 //! ```text
 //! rsm sim serve fat-tree:k=4,levels=3 --socket /tmp/fabric.sock &
@@ -8,7 +8,7 @@
 //!
 //! * Paths below `/sys/class/infiniband` and `/sys/class/infiniband_mad` are rewritten to a
 //!   directory that the server keeps up to date (`paths`). Other functions of the C library that
-//!   open files themselves, such as `scandir`, work on it unchanged.
+//!   open files themselves, such as `scandir`, work on that directory unchanged.
 //! * Opening `/dev/infiniband/umadN` or `issmN` connects to the server; the descriptor is the
 //!   connection, so that `poll` and similar functions work on it, and the server sees when the
 //!   process closes it or dies (`device`).
@@ -17,7 +17,7 @@
 //! Without `RSM_SIM_SOCKET` every function is the C library's own. The shim itself never calls the
 //! functions that it interposes: it makes its system calls directly, through rustix.
 //!
-//! Descriptors that `dup` and similar functions make are not covered; programs with libibumad do
+//! Descriptors that `dup` and similar functions create are not covered; programs with libibumad do
 //! not use them.
 
 mod device;

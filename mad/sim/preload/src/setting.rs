@@ -40,7 +40,8 @@ pub(crate) fn setting() -> Option<&'static Setting> {
                 node: std::env::var_os(NODE_VARIABLE).unwrap_or_default(),
                 port: match port {
                     None => ALL_PORTS,
-                    // A port that is no number does not exist either, which the server reports.
+                    // The server reports a port that is no number, like any port that does not
+                    // exist.
                     Some(port) => port
                         .to_str()
                         .and_then(|port| port.parse::<u8>().ok())
@@ -89,7 +90,7 @@ impl Setting {
             0 => Ok((connection, body.to_vec())),
             errno => {
                 let error = Errno::from_raw_os_error(errno as i32);
-                // A device in use is no mistake in the setting.
+                // Say nothing about a device in use: it is no mistake in the setting.
                 if error != Errno::AGAIN && error != Errno::NOENT {
                     complain(&String::from_utf8_lossy(body));
                 }

@@ -11,7 +11,7 @@ pub(crate) const MAX_DESCRIPTORS: usize = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The descriptor is no device of the shim.
+    /// The descriptor belongs to no device of the shim.
     Other = 0,
     /// The descriptor is a device for datagrams.
     Umad = 1,

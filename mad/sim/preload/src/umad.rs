@@ -21,8 +21,8 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::table::Entry;
 
-/// The length of a datagram in bytes, and the length of its headers up to and including that of
-/// RMPP.
+/// The length of a datagram in bytes, and the length of its headers up to and including the RMPP
+/// header.
 const MAD_LEN: usize = 256;
 const RMPP_HEADER_LEN: usize = 36;
 

@@ -1,8 +1,8 @@
 //! The answers of a node's subnet management agent (IBA 14.2.5), one file for each group of
 //! attributes.
 //!
-//! An agent changes the fabric's tables itself. It returns changes that take time or concern other
-//! nodes (links that go down, traps, events for the host) to its caller as [`Effect`]s.
+//! An agent changes the fabric's tables itself. Changes that take time or concern other nodes
+//! (links that go down, traps, events for the host) are returned to its caller as [`Effect`]s.
 
 mod adaptive;
 mod forwarding;
@@ -53,7 +53,7 @@ pub(crate) enum Outcome {
     Client,
 }
 
-/// One request that one agent handles.
+/// A request that an agent handles.
 pub(crate) struct Request<'a> {
     pub(crate) fabric: &'a mut Fabric,
     pub(crate) config: &'a SimConfig,

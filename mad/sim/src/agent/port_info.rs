@@ -18,7 +18,7 @@ use crate::personality::{Habit, PortFields, Taken};
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 impl Request<'_> {
-    /// The port of the modifier. On adapters 0 is the port that received the request.
+    /// The port of the modifier. On adapters, port 0 means the port that received the request.
     pub(super) fn info_port(&self, modifier: u32) -> Result<u32, Status> {
         let number = PortInfo::modifier_port(modifier).0;
         if PortInfo::modifier_extended_speeds(modifier) && self.has(Habit::NoExtendedSpeeds) {
@@ -48,7 +48,7 @@ impl Request<'_> {
     /// The `info` of a port as a requester with `key` sees it.
     fn shown(&self, port: u32, mut info: PortInfo, key: u64) -> PortInfo {
         info.set_local_port_num(PortNum(self.fabric.port(self.entry).number));
-        // From protection level 1 on, only requesters with the key see the M_Key (IBA 14.2.4.1).
+        // From protection level 1 on, only a requester with the key sees the M_Key (IBA 14.2.4.1).
         if info.m_key_protect_bits() != 0 && key != info.m_key() {
             info.set_m_key(0);
         }

@@ -15,7 +15,7 @@ type Data = [u8; SMP_DATA_LEN];
 const MAPPING_LEN: usize = SlToVlMapping::ENTRIES / 2;
 
 impl Request<'_> {
-    /// Whether port 0 of this switch sends data packets of its own and therefore has these tables.
+    /// Whether port 0 of this switch sends data packets itself, and therefore has these tables.
     fn has_enhanced_port0(&self) -> bool {
         let switch = &self.fabric.node(self.node).switch;
         switch

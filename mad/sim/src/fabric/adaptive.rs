@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
 use super::DROP;
 
 /// The effect of a Set of LinearForwardingTable while adaptive routing is on. No public document
-/// specifies it, so that a subnet manager has to handle either.
+/// specifies it, so that a subnet manager has to handle both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinearWrites {
     /// The Set replaces the entries that the switch forwards by.
@@ -28,8 +28,7 @@ pub(crate) struct AdaptiveRouting {
     pub(crate) info: ArInfo,
     /// The static port of each LID; packets to LIDs beyond the end are dropped.
     pub(crate) entries: Vec<u8>,
-    /// The group of each LID. For group 0, and for LIDs beyond the end, only the static port is
-    /// used.
+    /// The group of each LID. Group 0, and LIDs beyond the end, use only the static port.
     pub(crate) groups: Vec<u16>,
     /// The blocks of the group table that were ever written; other groups are empty.
     pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
@@ -40,8 +39,8 @@ pub(crate) struct AdaptiveRouting {
 
 impl AdaptiveRouting {
     /// The state after power-on: disabled, without groups. For Sets of the linear table while
-    /// adaptive routing is enabled, one half of the switches behaves in one manner and the other
-    /// half in the other, because either may be true of hardware.
+    /// adaptive routing is enabled, half of the switches behave in one manner and half in the
+    /// other, because hardware may behave in either.
     pub(crate) fn blank(switch: Guid) -> AdaptiveRouting {
         let mut info = ArInfo::default();
         info.set_group_cap(GROUPS)

@@ -19,14 +19,14 @@ use crate::error::SimError;
 use crate::personality::{Habit, Personality, PortFields};
 use crate::rng::Probability;
 
-/// The rate of a node's ports if none of the cables of the node has a rate: 4x HDR.
+/// The rate of a node's ports if none of its cables states a rate: 4x HDR.
 pub(crate) const USUAL: (netlist::LinkWidth, LinkSpeed) = (netlist::LinkWidth::X4, LinkSpeed::Hdr);
 
 /// The NeighborMTU after power-on: 256 bytes, the minimum, so that data packets are lost if a
 /// manager forgets to set it.
 const FIRST_MTU: Mtu = Mtu::Bytes256;
 
-/// RespTimeValue of ports with an address, as that of ConnectX-7: 0.27 s.
+/// The RespTimeValue of ports with an address, as on ConnectX-7: 0.27 s.
 const RESP_TIME_VALUE: u8 = 16;
 
 impl Fabric {

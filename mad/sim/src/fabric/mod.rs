@@ -29,11 +29,11 @@ pub(crate) const MAX_PORTS: u32 = NONE - 1;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fabric {
     pub(crate) nodes: Vec<Node>,
-    /// The ports of all nodes, those of one node in a row from port 0 on.
+    /// The ports of all nodes; the ports of one node are adjacent, from port 0 on.
     pub(crate) ports: Vec<Port>,
     /// The virtual ports, by the port of the host that has them.
     pub(crate) vports: BTreeMap<u32, VPorts>,
-    /// The index of each node by its GUID. For look-ups only, never iterated.
+    /// The index of each node by its GUID. Used for look-ups only, never iterated.
     by_guid: HashMap<Guid, u32>,
 }
 

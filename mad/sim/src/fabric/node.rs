@@ -156,8 +156,8 @@ impl Switch {
             .filter(|&exit| exit != DROP)
     }
 
-    /// Whether the switch uses the entry of a multicast LID: MulticastFDBCap and MulticastFDBTop
-    /// decide (IBA 14.2.5.4), where a top of 0 means the whole table.
+    /// Whether the switch uses the entry of a multicast LID, by MulticastFDBCap and MulticastFDBTop
+    /// (IBA 14.2.5.4). A top of 0 means the whole table.
     pub(crate) fn multicast_in_effect(&self, mlid: rsm_ids::Lid) -> bool {
         let top = self.info.multicast_fdb_top();
         let offset = mlid.0.wrapping_sub(rsm_ids::Lid::MULTICAST_FIRST.0);

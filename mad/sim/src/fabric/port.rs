@@ -12,40 +12,40 @@ use crate::rng::Probability;
 /// The 32-bit index that stands for no port, no client or no node.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// The state of one port. It has 120 bytes, because a fabric of 45,056 hosts has a quarter of a
-/// million ports.
+/// The state of one port. Its size is limited to 120 bytes, because a fabric of 45,056 hosts has a
+/// quarter of a million ports.
 #[derive(Debug, Clone)]
 pub(crate) struct Port {
     /// The PortInfo that a Get returns.
     pub(crate) info: PortInfo,
-    /// The port's GUID; the node's on a switch.
+    /// The port's GUID; on a switch, the node GUID.
     pub(crate) guid: Guid,
-    /// The tables of the port that were written; `None` while all of them are as after power-on.
+    /// The written tables of the port; `None` while all of them are as after power-on.
     pub(crate) tables: Option<Box<PortTables>>,
-    /// The port across the cable, or [`NONE`]. A port can be cabled to itself.
+    /// The port at the other end of the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
-    /// The node it belongs to.
+    /// The node to which the port belongs.
     pub(crate) node: u32,
-    /// The number of events of the link so far, by which a training that later events made obsolete
-    /// is recognised. It is kept at the lower of the two ends.
+    /// The number of events of the link so far, kept at the lower of its two ends. It marks a
+    /// training that later events have made obsolete.
     pub(crate) link_generation: u32,
-    /// The number of starts and stops of the countdown of the M_Key lease.
+    /// The number of starts and stops of the M_Key lease countdown.
     pub(crate) lease_generation: u32,
-    /// The client attached here, or [`NONE`].
+    /// The client attached to the port, or [`NONE`].
     pub(crate) client: u32,
-    /// The probability with which a packet that leaves by this port is lost.
+    /// The probability that a packet that leaves by this port is lost.
     pub(crate) loss: Probability,
-    /// The number of the port on its node.
+    /// The number of the port at its node.
     pub(crate) number: u8,
-    /// The cable is there but pulled.
+    /// Whether the cable exists but is unplugged.
     pub(crate) unplugged: bool,
-    /// The countdown of the M_Key lease runs.
+    /// Whether the M_Key lease countdown runs.
     pub(crate) lease_running: bool,
-    /// The fields of which an answer has shown the old value once since power-on.
+    /// The fields whose old value an answer has shown once since power-on.
     pub(crate) shown_old: PortFields,
     /// The rate of the cable, equal at both of its ends.
     pub(crate) cable: RateSet,
-    /// A manager has disabled FDR10 (ExtendedPortInfo.LinkSpeedEnabled).
+    /// Whether a manager has disabled FDR10 (ExtendedPortInfo.LinkSpeedEnabled).
     pub(crate) fdr10_disabled: bool,
     /// Whether FDR10 was disabled at an end of the link when the link last trained.
     pub(crate) trained_without_fdr10: bool,
@@ -55,7 +55,7 @@ pub(crate) struct Port {
     pub(crate) out_of_order_sls: u16,
 }
 
-/// The written tables of a port. Empty parts are as after power-on.
+/// The written tables of a port. An empty map stands for the state after power-on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PortTables {
     pub(crate) p_keys: BTreeMap<u16, [u8; 64]>,
@@ -64,21 +64,21 @@ pub(crate) struct PortTables {
     /// The SLtoVLMappingTable for each input port; the input port is 0 except on external ports of
     /// switches.
     pub(crate) sl_to_vl: BTreeMap<u8, [u8; 8]>,
-    /// The content of QoSConfigSL, `None` before the first Set.
+    /// The content of QoSConfigSL; `None` before the first Set.
     pub(crate) rate_limits: Option<[u8; 64]>,
 }
 
-/// A set of widths and speeds. The bits of speeds are in the order of the speeds: SDR 0x01, DDR,
-/// QDR, FDR, EDR, HDR, NDR, XDR 0x80.
+/// A set of widths and speeds. The bits of speeds ascend with the speed: SDR 0x01, DDR, QDR, FDR,
+/// EDR, HDR, NDR, XDR 0x80.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RateSet {
     pub(crate) widths: LinkWidths,
     pub(crate) speeds: u8,
 }
 
-/// The lowest bit of LinkSpeedExt among the ranked ones.
+/// The position of LinkSpeedExt's lowest bit in the ranked speed bits.
 const EXT_SHIFT: u32 = 3;
-/// The bit of LinkSpeedExt2 among the ranked ones.
+/// The position of LinkSpeedExt2's bit in the ranked speed bits.
 const EXT2_SHIFT: u32 = 7;
 
 impl RateSet {
@@ -94,9 +94,9 @@ impl RateSet {
         LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
     }
 
-    /// The best rate that both have.
+    /// The best rate that both sets have.
     fn best_with(self, other: RateSet) -> RateSet {
-        // The widths from the widest to the narrowest; their bits are not in the order of the
+        // Try widths from the widest to the narrowest: their bits are not in the order of the
         // number of lanes.
         const WIDEST_FIRST: [LinkWidths; 5] = [
             LinkWidths::X12,
@@ -117,7 +117,7 @@ impl RateSet {
     }
 }
 
-/// The three fields of a speed as ranked bits.
+/// Combines the three speed fields into ranked bits.
 fn ranked(base: LinkSpeeds, ext: LinkSpeedExt, ext2: LinkSpeedExt2) -> u8 {
     (base.0 & 0x7) | ((ext.0 & 0xF) << EXT_SHIFT) | ((ext2.0 & 1) << EXT2_SHIFT)
 }
@@ -137,8 +137,8 @@ impl Port {
         }
     }
 
-    /// The rate at which a link between two ports comes up; `None` if the ports have no width or no
-    /// speed in common.
+    /// The rate at which a link between two ports comes up; `None` if the ports share no width or
+    /// no speed.
     pub(crate) fn train_with(&self, peer: &Port) -> Option<RateSet> {
         let common = RateSet {
             widths: self.enabled().widths & self.cable.widths,

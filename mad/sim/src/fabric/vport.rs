@@ -72,8 +72,8 @@ impl VPort {
         self.tables = PortTables::default();
     }
 
-    /// A block of the GUID table of the virtual port. The first GUID of block 0 is that of the
-    /// virtual port itself.
+    /// A block of the GUID table of the virtual port. The first GUID of block 0 is the virtual
+    /// port's own.
     pub(crate) fn guid_block(&self, block: u32) -> [u8; SMP_DATA_LEN] {
         let held = self.tables.guids.get(&block).copied();
         let mut data = held.unwrap_or([0; SMP_DATA_LEN]);
@@ -94,8 +94,8 @@ impl VPorts {
         self.vports.keys().next_back().copied().unwrap_or(0)
     }
 
-    /// Sets all states to those that follow from the state of the port and from the manager's
-    /// enable. `is_up` says whether the link is physically up. Returns whether any state changed.
+    /// Sets all states according to the state of the port and the manager's enable bits. `is_up`
+    /// states whether the link is physically up. Returns whether any state changed.
     pub(crate) fn follow_link(&mut self, is_up: bool) -> bool {
         let may_be_up = is_up && self.info.enabled();
         let mut changed = false;

@@ -7,12 +7,12 @@ use super::{HABITS, Habit, MODELS, Personality, PortField, PortFields};
 use crate::rng::Rng;
 use crate::specification::split_key;
 
-/// The personalities of all devices of a fabric. By default the devices have no habits.
+/// The personalities of all devices of a fabric; the default is no habits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Devices {
     /// Every node has the part of this personality that a node of its kind can have.
     Alike(Personality),
-    /// Every node has habits of its own, drawn from this seed and the GUID of the node.
+    /// Every node has different habits, drawn from this seed and the GUID of the node.
     Mixed(u64),
 }
 
@@ -125,7 +125,7 @@ fn parse_part(part: &str) -> Option<Personality> {
     }
 }
 
-/// Draws the habits of a node. They do not depend on the other nodes of the fabric.
+/// Draws the habits of a node, independently of the other nodes of the fabric.
 fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     // The habits that were added later have a generator of their own, so that a seed still gives a

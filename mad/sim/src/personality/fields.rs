@@ -10,11 +10,11 @@ type Copy = fn(&mut PortInfo, &PortInfo);
 /// The ports at which an agent accepts a field without a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// At ports with an address: those of adapters, and port 0 of a switch.
+    /// Ports with an address have the field: adapters' ports, and port 0 of a switch.
     Address,
-    /// At ports with a link.
+    /// Ports with a link have the field.
     Link,
-    /// At no port: the agent checks the value first.
+    /// No port: the agent checks the value first.
     Checked,
 }
 
@@ -29,7 +29,7 @@ macro_rules! port_fields {
         )* }
 
         impl PortField {
-            /// All fields.
+            /// All fields of the enumeration.
             pub const ALL: &'static [PortField] = &[$(PortField::$variant),*];
 
             /// The name of the field on the command line.

@@ -29,7 +29,7 @@ impl NodeKinds {
 /// An entry of [`HABITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HabitInfo {
-    /// The habit.
+    /// The habit that the row describes.
     pub habit: Habit,
     /// The name of the habit on the command line.
     pub name: &'static str,
@@ -39,7 +39,7 @@ pub struct HabitInfo {
     pub one_in: u64,
     /// The behaviour of the device.
     pub does: &'static str,
-    /// Where the habit was observed, or why it is legal.
+    /// The place where the habit was observed, or the reason why it is legal.
     pub source: &'static str,
 }
 
@@ -53,7 +53,7 @@ macro_rules! habits {
             $habit,
         )* }
 
-        /// Every habit.
+        /// All habits, with their descriptions.
         pub const HABITS: &[HabitInfo] = &[$(HabitInfo {
             habit: Habit::$habit,
             name: $name,

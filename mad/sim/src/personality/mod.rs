@@ -1,5 +1,5 @@
-//! Behaviour of devices that the specification does not describe, or that differs from that of
-//! agents without habits.
+//! The behaviour of devices that the specification does not describe, or that deviates from agents
+//! without habits.
 //!
 //! A [`Personality`] is a set of [`Habit`]s and of PortInfo fields that a device mishandles. Every
 //! node has one; by default it is empty. [`HABITS`] lists each habit with its source, and

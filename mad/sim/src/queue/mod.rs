@@ -82,8 +82,7 @@ enum Step {
     Deliver,
 }
 
-/// The future events: those of packets, which are many and near, in a calendar; all others in a
-/// heap.
+/// The future events: packet events, which are many and near, in a calendar; all others in a heap.
 #[derive(Debug, Clone)]
 pub(crate) struct EventQueue {
     packets: Wheel<(Step, u32)>,

@@ -1,4 +1,4 @@
-//! A calendar of near events, whose operations take constant time, where those of a heap would take
+//! A calendar of near events with operations in constant time; the operations of a heap would take
 //! most of a simulation's time.
 
 use super::Entry;
@@ -6,8 +6,8 @@ use super::Entry;
 /// The binary logarithm of the length of a slot, 256 ns: with one window of packets in flight, a
 /// slot has a few events.
 const SHIFT: u32 = 8;
-/// The number of slots. They reach 262 µs ahead, which is further than the next step of any packet
-/// without an injected delay.
+/// The number of slots. They reach 262 µs ahead, further than the next step of any packet without
+/// an injected delay.
 const SLOTS: u64 = 1024;
 const WORDS: usize = (SLOTS / 64) as usize;
 
@@ -17,7 +17,7 @@ pub(crate) struct Wheel<E> {
     /// The events of each slot, by the slot's number modulo [`SLOTS`]. If `sorted` is set, the
     /// events of the slot `first` are sorted, the earliest last.
     slots: Vec<Vec<Entry<E>>>,
-    /// One bit for each slot: whether it has events.
+    /// One bit for each slot, which is set if the slot has events.
     occupied: [u64; WORDS],
     /// The number of the earliest slot that can have events.
     first: u64,

@@ -1,4 +1,4 @@
-//! The counters of ports: what they have counted, and what increases by itself.
+//! The counters of ports: the counts of packets, and the counters that grow without traffic.
 
 mod walks;
 
@@ -57,7 +57,7 @@ fn words(bytes: usize) -> u64 {
     bytes.div_ceil(4) as u64
 }
 
-/// An error counter that increases by itself.
+/// An error counter that grows without traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symptom {
     pub(crate) per_second: f64,
@@ -90,7 +90,7 @@ impl PortCounts {
 /// The counters of all ports. A port without an entry has counted nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Performance {
-    /// The counters of each port. For look-ups only, never iterated.
+    /// The counters of each port. Used for look-ups only, never iterated.
     pub(crate) ports: HashMap<u32, PortCounts>,
     pub(crate) symptoms: BTreeMap<(u32, Counter), Symptom>,
     /// The packets of probes, which are not yet in `ports`.

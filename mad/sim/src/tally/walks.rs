@@ -44,7 +44,7 @@ struct Crossed {
 struct Ledger {
     /// The traffic of each port; empty before the first probe.
     crossed: Vec<Crossed>,
-    /// The lost packets, by the port that counts them. For look-ups only, never iterated.
+    /// The lost packets, by the port that counts them. Used for look-ups only, never iterated.
     lost: HashMap<u32, PortCounts>,
 }
 
@@ -138,7 +138,7 @@ impl Walk<'_> {
         self.last = exit;
     }
 
-    /// Counts the end of the walk: a lost packet is counted where it was lost.
+    /// Counts the end of the walk: a lost packet counts at the place of its loss.
     pub(crate) fn end(&mut self, way: &Way) {
         if let Some(lost) = Lost::of(self.fabric, way, self.last) {
             self.ledger.lose(&lost);

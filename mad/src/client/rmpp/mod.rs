@@ -14,14 +14,14 @@
 //!   receiver reports a gap and otherwise after a timeout; a receiver repeats its last
 //!   acknowledgement. Both give up after a number of attempts without progress, and when the whole
 //!   transfer takes too long.
-//! * **Wrong packets** end the transfer they belong to with the ABORT of the specification.
+//! * **Wrong packets** end the transfer to which they belong with the ABORT of the specification.
 //!   Packets of no transfer are counted; DATA among them is answered, so that its sender stops.
 //! * **Bounds**: on transfers in total and with one LID, on the length of a received message, on
 //!   the window of either side. A [streamed](crate::transport::Streamed) answer of any length
 //!   takes the memory of one window.
 //!
-//! Datagrams without RMPP pass through as messages, so that an owner has one interface for both. A
-//! request of any kind with a timeout ends in one message or one failure.
+//! Datagrams without RMPP pass through as messages, so that an owner has one interface for both.
+//! Any request with a timeout ends in one message or one failure.
 
 mod config;
 mod mux;

@@ -47,7 +47,7 @@ impl Rmpp {
     }
 
     /// Accepts a message to send. A request (R clear) with a timeout ends in one message or one
-    /// failure; `patience` is that timeout, counted from the arrival of the request. It is zero for
+    /// failure; `patience` is that timeout, counted from the arrival of the request, and zero for
     /// answers and for messages without an answer.
     ///
     /// # Errors
@@ -250,7 +250,7 @@ impl Rmpp {
         }
     }
 
-    /// Handles a datagram without RMPP, which is a message by itself.
+    /// Handles a datagram without RMPP, which is a whole message.
     fn single(&mut self, datagram: &Datagram, key: TransactionKey) {
         let transfer = self.transfers.get(&key);
         match transfer.map(|transfer| &transfer.phase) {
@@ -262,7 +262,7 @@ impl Rmpp {
                     self.stats.repeated += 1;
                     return;
                 }
-                // No ABORT is sent: the requester would take it for the end of its new request.
+                // Send no ABORT: the requester would apply it to its new request.
                 self.transfers.remove(&key);
             }
             Some(Phase::Sending(_) | Phase::Awaiting { .. }) => {
@@ -339,8 +339,7 @@ impl Rmpp {
     fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
         let kind = segment.rmpp.rmpp_type();
         if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
-            // Such packets get no answer, because two sides could otherwise answer each other for
-            // ever.
+            // Such packets get no answer: otherwise two sides could answer each other for ever.
             self.stats.stray += 1;
             return;
         }

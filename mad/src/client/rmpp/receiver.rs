@@ -72,8 +72,8 @@ impl Receiver {
         self.control.take()
     }
 
-    /// The message in the form of [`Message`](crate::transport::Message). It is complete if the
-    /// outcome is `Ok`.
+    /// The message in the form of [`Message`](crate::transport::Message), complete if the outcome
+    /// is `Ok`.
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.headers.len() + self.data.len());
         bytes.extend_from_slice(&self.headers);

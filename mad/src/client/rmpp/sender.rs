@@ -32,7 +32,7 @@ pub(super) enum Polled {
 }
 
 /// The sending side of one transfer (IBA 13.6.6.2). It cuts a message into segments, and sends as
-/// many as the receiver's window allows; if an acknowledgement is late, it sends again from the
+/// many as the receiver's window allows. If an acknowledgement is late, it sends again from the
 /// first unacknowledged segment on.
 pub(super) struct Sender {
     config: Arc<RmppConfig>,
@@ -51,7 +51,7 @@ pub(super) struct Sender {
     /// The number of the last segment, once known.
     last: Option<u32>,
     acked: u32,
-    /// The number of the last segment sent, before those that have to be sent again.
+    /// The number of the last segment sent, without segments that have to be sent again.
     sent: u32,
     /// The highest number of a segment ever sent.
     highest: u32,

@@ -106,7 +106,7 @@ impl Transfers {
         self.by_key.get_mut(key)
     }
 
-    /// Adds or replaces a transfer. To make room, it forgets the oldest that only lingers.
+    /// Adds or replaces a transfer. To make room, it forgets the oldest transfer that only lingers.
     pub(super) fn insert(
         &mut self,
         key: TransactionKey,
@@ -128,7 +128,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// The oldest lingering transfer with `lid`. There are few with one LID.
+    /// The oldest lingering transfer with `lid`, of which there are few.
     fn oldest_of(&self, lid: Lid) -> Option<TransactionKey> {
         let from = TransactionKey {
             lid,

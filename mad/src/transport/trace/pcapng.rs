@@ -7,7 +7,7 @@ use crate::Time;
 use crate::transport::Datagram;
 
 /// The link type LINKTYPE_ERF: each packet has a header of the extensible record format.
-/// LINKTYPE_INFINIBAND (247), without such a header, would do, but Wireshark (4.0) shows its
+/// LINKTYPE_INFINIBAND (247), without such a header, would suffice, but Wireshark (4.0) shows its
 /// packets as plain bytes.
 const LINKTYPE_ERF: u16 = 197;
 
@@ -125,13 +125,13 @@ impl<W: Write> PcapngWriter<W> {
         }
     }
 
-    /// The output.
+    /// Returns the output.
     pub fn into_inner(self) -> W {
         self.out
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // Names of interfaces are short; a longer name is cut to what the length field can hold.
+        // Names of interfaces are short; a longer name is cut to the maximum of the length field.
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
         self.block.extend(code.to_le_bytes());
         self.block.extend(length.to_le_bytes());

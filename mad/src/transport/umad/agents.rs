@@ -22,8 +22,8 @@ const MANAGER_METHODS: &[u8] = &[
     Method::TRAP_REPRESS.0,
 ];
 
-/// The classes of a subnet manager. In performance management and
-/// congestion control it only sends requests.
+/// The classes of a subnet manager. For performance management and congestion control, it only
+/// sends requests.
 const MANAGER: &[AgentSpec] = &[
     AgentSpec {
         class: Class::SUBNET_DIRECTED,
@@ -84,6 +84,14 @@ const OBSERVER: &[AgentSpec] = &[
     },
 ];
 
+/// A class in which a manager only sends requests, and does without where the kernel refuses it.
+const OPTIONAL: AgentSpec = AgentSpec {
+    class: Class::VENDOR_DEVICE,
+    version: 1,
+    rmpp_version: 0,
+    methods: &[],
+};
+
 /// The purpose for which a port is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
@@ -128,6 +136,16 @@ impl Agents {
                     source,
                 })?;
             ids.push((spec.class, id));
+        }
+        if presence == Presence::Manager {
+            let AgentSpec { class, version, .. } = OPTIONAL;
+            let port = ports.of_class(class);
+            match port.register(class.0, version, OPTIONAL.rmpp_version, OPTIONAL.methods) {
+                Ok(id) => ids.push((class, id)),
+                Err(error) => {
+                    tracing::debug!(%class, %error, "cannot register: no firmware is read");
+                }
+            }
         }
         for class in TOOL_CLASSES {
             let port = ports.of_class(Class(class));

@@ -1,9 +1,9 @@
 //! The Linux MAD device, through libibumad.
 //!
-//! The library is loaded at first use, so that a program built with this module runs without it as
+//! The library is loaded at first use: a program built with this module runs without the library as
 //! long as it opens no port. One thread waits and reads; the caller's thread writes.
 //!
-//! The SA, if it has a sink, has a descriptor of its own, which its owner reads
+//! An SA with a sink has a descriptor of its own, which its owner reads
 //! ([`SaPort::receive`](super::SaPort::receive)): hosts and subnet management share no thread and
 //! no queue. If the device provides no second descriptor, the one thread reads for both, and the
 //! log says so. This is the case inside ibsim, which delivers all requests to one descriptor of a
@@ -11,9 +11,9 @@
 //!
 //! # When the device vanishes
 //!
-//! A link that goes down leaves the port open; going down and coming up are events. When reading
-//! fails because the adapter was removed, or its driver reset, the thread reports
-//! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on sending fails with
+//! A link that goes down leaves the port open; going down and coming up are events. If reading
+//! fails because the adapter was removed or its driver reset, the thread reports
+//! [`PortEvent::Gone`](super::PortEvent::Gone) and ends; from then on, sending fails with
 //! [`SendError::Closed`]. The owner calls [`UmadTransport::reopen`], at intervals of its own
 //! choice, until that succeeds.
 //!
@@ -49,7 +49,7 @@ pub use ports::UmadSelector;
 pub use sa::UmadSaPort;
 use sa::{Agent, SaHalf};
 
-/// A port could not be opened.
+/// The reason why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum UmadError {
     /// The library is missing or lacks a function.
@@ -71,7 +71,7 @@ pub enum UmadError {
     /// No port matches the selector.
     #[error("no InfiniBand port matches {wanted}; there are: {seen}")]
     NoPort {
-        /// The selector, `*` for open fields.
+        /// The selector, with `*` for open fields.
         wanted: String,
         /// The ports of this host, with their states.
         seen: String,
@@ -91,12 +91,12 @@ pub enum UmadError {
     Register {
         /// The adapter and the port, for example `mlx5_0:1`.
         device: String,
-        /// The class.
+        /// The management class.
         class: Class,
         /// The operating system's error.
         source: io::Error,
     },
-    /// The operating system has no descriptor left to wake the SA's thread with.
+    /// The operating system has no descriptor left for waking the SA's thread.
     #[error("cannot make an event to wake the SA with")]
     Wake(#[source] io::Error),
     /// The receive thread could not be started.
@@ -123,11 +123,11 @@ pub fn list_ports() -> Result<Vec<LocalPort>, UmadError> {
     Ok(ports::list(Umad::load().map_err(UmadError::Library)?))
 }
 
-/// Opens the port that `selector` selects, and delivers to `sinks` on a thread of its own.
+/// Opens the port that `selector` selects. A thread delivers its datagrams to `sinks`.
 ///
 /// # Errors
 /// The port cannot be opened; [`UmadError`] has the reasons. If several ports are suitable, the
-/// error is that of the last one.
+/// error is that of the last one tried.
 pub fn open(selector: &UmadSelector, sinks: impl Into<Sinks>) -> Result<UmadTransport, UmadError> {
     open_as(selector, Presence::Manager, sinks.into())
 }
@@ -185,8 +185,8 @@ struct Ready {
     agents: Agents,
 }
 
-/// Opens the first of `candidates` that can be opened and registered on: another process may have
-/// the classes of a port. `for_sa` says whether the SA has a sink.
+/// Opens the first of `candidates` that can be opened and registered on, because another process
+/// may have registered for the classes of a port. `for_sa` states whether the SA has a sink.
 fn first_that_registers(
     umad: &'static Umad,
     candidates: Vec<LocalPort>,
@@ -205,8 +205,7 @@ fn first_that_registers(
     })
 }
 
-/// The result of `attempt` for the first candidate for which it succeeds; if it succeeds for none,
-/// the error of the last candidate.
+/// The first successful result of `attempt`; the error of the last candidate if none succeeds.
 fn first_that_works<T>(
     candidates: Vec<LocalPort>,
     mut attempt: impl FnMut(&LocalPort) -> Result<T, UmadError>,
@@ -257,7 +256,8 @@ fn open_ports(
     Ok(ports)
 }
 
-/// The SA's own descriptor of a device that has `first` open, if there is one.
+/// Opens the SA's own descriptor of a device that has `first` open; `None` if the device has no
+/// second one.
 fn own_descriptor(
     first: &OpenPort,
     open_again: impl FnOnce() -> Result<OpenPort, UmadError>,
@@ -283,7 +283,7 @@ fn own_descriptor(
 
 type Device = (String, PortNum);
 
-/// The device of QP 0, and the device of QP 1 if it is another one.
+/// The device of QP 0, and the device of QP 1 if that is another one.
 fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     match pair {
         Some(pair) if pair.smi == pair.gsi => (pair.smi, None),
@@ -296,7 +296,7 @@ fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
 pub struct UmadTransport {
     umad: &'static Umad,
     presence: Presence,
-    /// The port as of the last opening.
+    /// The port's properties at the last opening.
     local: LocalPort,
     opened: Option<Opened>,
     /// The receiving halves, while no thread has them.
@@ -348,6 +348,7 @@ impl UmadTransport {
         self.sa.open(Agent {
             id: agents.for_class(Class::SUBNET_ADMINISTRATION),
             performance: agents.for_class(Class::PERFORMANCE),
+            vendor: agents.for_class(Class::VENDOR_DEVICE),
             shared: Arc::clone(&shared),
         });
         self.opened = Some(Opened {
@@ -400,7 +401,8 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// The sending half of the SA and of performance management; it stays usable after the port is opened again.
+    /// The sending half of the SA and of performance management, which stays usable after the port
+    /// is opened again.
     pub fn sa(&self) -> UmadSaPort {
         UmadSaPort {
             half: Arc::clone(&self.sa),
@@ -409,12 +411,12 @@ impl UmadTransport {
     }
 
     /// Whether a datagram has arrived for which no sink was called yet, because the receive thread
-    /// is behind.
+    /// lags behind.
     pub fn has_unread(&self) -> bool {
         self.live().is_some_and(|opened| opened.shared.has_unread())
     }
 
-    /// The open port, unless the device vanished.
+    /// The open port; `None` if the device has vanished.
     fn live(&self) -> Option<&Opened> {
         self.opened
             .as_ref()
@@ -468,7 +470,7 @@ impl Transport for UmadTransport {
     }
 }
 
-/// The time that dropping waits for the receive thread, which ends at once unless its sink blocks.
+/// The time that `drop` waits for the receive thread, which ends at once unless its sink blocks.
 const CLOSE_PATIENCE: Duration = Duration::from_millis(500);
 const CLOSE_STEP: Duration = Duration::from_millis(5);
 
@@ -504,8 +506,8 @@ impl std::fmt::Debug for UmadTransport {
     }
 }
 
-/// The timeout in milliseconds, in which the kernel counts. It is rounded up, because 0 means that
-/// no response is expected.
+/// Rounds the timeout up to whole milliseconds, in which the kernel counts: 0 would mean that no
+/// response is expected.
 fn whole_milliseconds(timeout: Duration) -> u32 {
     // `as_nanos` is not used, because its 128 bits need a long division for each datagram.
     let rest = timeout.subsec_nanos().div_ceil(1_000_000);

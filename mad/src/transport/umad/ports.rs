@@ -21,7 +21,7 @@ pub struct UmadSelector {
 }
 
 impl fmt::Display for UmadSelector {
-    /// Writes the selector as `mlx5_0:1`, with `*` for what is not given.
+    /// Writes the selector as `mlx5_0:1`, with `*` for open fields.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.ca.as_deref().unwrap_or("*"))?;
         match self.port {

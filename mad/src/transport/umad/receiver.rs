@@ -14,29 +14,29 @@ use crate::wire::MAD_LEN;
 use crate::wire::attr::PortState;
 use crate::wire::header::{Class, MadHeader, Method};
 
-/// The time that the thread waits for a datagram before it checks whether to end.
+/// The time in ms that the thread waits for a datagram before it checks whether to end.
 const WAIT_MS: u16 = 50;
 
-/// The number of read errors in a row after which the device counts as removed, unless an error is
-/// final.
+/// The number of consecutive read errors after which the device counts as removed; a final error
+/// counts at once.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// The number of datagrams in a row that the device refuses before it counts as removed: more than
-/// a busy driver refuses.
+/// The number of consecutive datagrams that the device may refuse before it counts as removed: more
+/// than a busy driver refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
-/// The open ports of one device, or of the two that a port of a multi-plane adapter has.
+/// The open ports of one device, or of the two devices of a multi-plane adapter's port.
 pub(super) struct OpenPorts {
-    /// The device with QP 0.
+    /// The port of the device with QP 0.
     pub(super) smi: OpenPort,
-    /// The device with QP 1, if it is another one.
+    /// The port of the device with QP 1, if that is another device.
     pub(super) gsi: Option<OpenPort>,
-    /// The SA's own descriptor of the device with QP 1, which the receive thread does not read.
+    /// The SA's own descriptor on the device with QP 1; the receive thread does not read it.
     pub(super) sa: Option<OpenPort>,
 }
 
 impl OpenPorts {
-    /// The port that datagrams of `class` leave by.
+    /// The port by which datagrams of `class` leave.
     pub(super) fn of_class(&self, class: Class) -> &OpenPort {
         match (&self.sa, &self.gsi) {
             (Some(sa), _) if class == Class::SUBNET_ADMINISTRATION => sa,
@@ -67,11 +67,11 @@ pub(super) struct Shared {
     pub(super) ports: OpenPorts,
     pub(super) local: RwLock<LocalPort>,
     pub(super) closing: AtomicBool,
-    /// Whether the device was removed.
+    /// Whether the device has been removed.
     pub(super) gone: AtomicBool,
     /// Whether reading the SA's own descriptor failed for good.
     pub(super) sa_failed: AtomicBool,
-    /// The number of datagrams in a row that the device refused.
+    /// The number of consecutive datagrams that the device refused.
     pub(super) send_failures: AtomicU32,
     /// Whether the receive thread reads, or passes on what it has read.
     pub(super) reading: AtomicBool,
@@ -82,7 +82,7 @@ impl Shared {
     pub(super) fn sent(&self, result: &io::Result<()>) {
         match result {
             Ok(()) => self.send_failures.store(0, Ordering::Relaxed),
-            // The device lives and is short of room.
+            // The device works, but is short of buffers.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ENOMEM | libc::EAGAIN)) => {}
             Err(_) => {
                 self.send_failures.fetch_add(1, Ordering::Relaxed);
@@ -94,9 +94,9 @@ impl Shared {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
     }
 
-    /// Whether a datagram has arrived for which no sink was called yet.
+    /// Whether a datagram has arrived and no sink has been called for it yet.
     pub(super) fn has_unread(&self) -> bool {
-        // The order matters: what the thread reads between the two checks is seen by the second.
+        // The order matters: the second check sees what the thread reads between the two.
         self.is_open() && (self.ports.has_input() || self.reading.load(Ordering::SeqCst))
     }
 
@@ -107,7 +107,7 @@ impl Shared {
     }
 }
 
-/// The number of read errors in a row of one descriptor.
+/// The number of consecutive read errors of one descriptor.
 #[derive(Debug, Default)]
 pub(super) struct ReadFailures(u32);
 
@@ -116,7 +116,7 @@ impl ReadFailures {
         self.0 = 0;
     }
 
-    /// Counts an error, and logs it. Returns whether the device counts as removed.
+    /// Counts and logs an error. Returns whether the device counts as removed.
     pub(super) fn failed(&mut self, error: &io::Error, shared: &Shared) -> bool {
         self.0 += 1;
         let local = shared.local.read();
@@ -125,7 +125,7 @@ impl ReadFailures {
     }
 }
 
-/// Whether a read error means that the device was removed, so that further attempts are useless.
+/// Whether a read error means that the device has been removed, so that further reads are useless.
 fn is_final(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -133,7 +133,7 @@ fn is_final(error: &io::Error) -> bool {
     )
 }
 
-/// Reads until it is asked to end or until the device is removed, and returns the sinks.
+/// Reads datagrams until the device is closed or removed, and returns the sinks.
 pub(super) fn run(
     shared: &Arc<Shared>,
     mut known: PortAttributes,
@@ -192,7 +192,7 @@ fn deliver(sinks: &mut Sinks, received: Received) {
     }
 }
 
-/// The event for `received`, which was read from the SA's own descriptor. The kernel delivers no
+/// Converts a datagram read from the SA's own descriptor into an event. The kernel delivers no
 /// other class there.
 pub(super) fn of_sa(received: Received) -> Option<SaInbound> {
     if received.is_message() {
@@ -228,13 +228,13 @@ fn take_state(
 }
 
 impl Received {
-    /// Whether the datagram is a message of the SA that arrived, and the kernel does RMPP for it.
+    /// Whether the datagram is a received message of the SA for which the kernel does RMPP.
     fn is_message(&self) -> bool {
         self.status == 0
             && MadHeader::of(&self.datagram.mad).class() == Class::SUBNET_ADMINISTRATION
     }
 
-    /// The whole message. One shorter than the headers becomes a datagram padded with zeroes.
+    /// The whole message. A message shorter than the headers becomes a datagram padded with zeroes.
     fn into_message(self) -> Message {
         let mut bytes = self.datagram.mad.to_vec();
         if (SA_HEADER_LEN..MAD_LEN).contains(&self.length) {

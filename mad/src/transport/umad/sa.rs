@@ -12,9 +12,9 @@ use crate::transport::{
     Datagram, LocalPort, PerformancePort, RemoteAddress, SaInbound, SaPort, SaSink, SendError,
     is_rmpp,
 };
-use crate::wire::header::Class;
+use crate::wire::header::{Class, MadHeader};
 
-/// The number of times that the kernel sends an unacknowledged segment again. It waits 2 s each
+/// The number of times that the kernel sends an unacknowledged segment again; it waits 2 s each
 /// time.
 const RMPP_RETRIES: u8 = 4;
 
@@ -25,10 +25,12 @@ pub(super) struct Agent {
     /// The agent of performance management, whose answers the receive thread reads; `None` without
     /// it.
     pub(super) performance: Option<u32>,
+    /// The agent of the class of NVIDIA devices, likewise.
+    pub(super) vendor: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
 
-/// The part of a transport that serves the SA. It stays while the port is opened again.
+/// The part of a transport that serves the SA, which stays when the port is reopened.
 pub(super) struct SaHalf {
     /// The agent of the SA; `None` while the port is closed.
     agent: RwLock<Option<Agent>>,
@@ -51,13 +53,13 @@ impl SaHalf {
         })
     }
 
-    /// Whether messages of the SA go to a sink of its own.
+    /// Whether messages of the SA go to a separate sink.
     pub(super) fn has_sink(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// The sink that the receive thread uses: that thread reads the SA's messages if the SA has no
-    /// descriptor of its own.
+    /// The sink for the receive thread, which reads the SA's messages if the SA has no separate
+    /// descriptor.
     pub(super) fn sink(half: &Arc<SaHalf>) -> Option<SaSink> {
         half.sink.as_ref()?;
         let half = Arc::clone(half);
@@ -153,16 +155,16 @@ fn note_failure(failures: &mut ReadFailures, error: &io::Error, shared: &Shared)
     }
 }
 
-/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport): usable from any thread,
+/// The sending half of the SA of a [`UmadTransport`](super::UmadTransport), usable from any thread,
 /// and closed while the transport is. The SA's owner also receives through it.
 ///
-/// The kernel does RMPP: it sends and delivers whole messages. ibsim replaces the kernel and has no
-/// RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
+/// The kernel does RMPP: it sends and delivers whole messages. ibsim, which replaces the kernel,
+/// has no RMPP: it sends only the first datagram of a longer message, and delivers 224 bytes of a
 /// datagram. This half does not work around that; responses of one datagram still arrive.
 ///
 /// A device has a descriptor for subnet management and one for the SA, so that no message of the SA
-/// waits for the receive thread. If there is no second descriptor, that thread reads for the SA as
-/// well.
+/// waits for the receive thread. If there is no second descriptor, the receive thread reads for the
+/// SA as well.
 pub struct UmadSaPort {
     pub(super) half: Arc<SaHalf>,
     /// The port as it was when this half was made.
@@ -170,7 +172,7 @@ pub struct UmadSaPort {
 }
 
 impl UmadSaPort {
-    /// Sends with the agent of `class`: the SA, or performance management.
+    /// Sends with the agent of `class`: the SA, performance management, or NVIDIA's class.
     fn send_as(
         &self,
         class: Class,
@@ -185,6 +187,7 @@ impl UmadSaPort {
         }
         let id = match class {
             Class::PERFORMANCE => agent.performance,
+            Class::VENDOR_DEVICE => agent.vendor,
             _ => agent.id,
         };
         let id = id.ok_or(SendError::UnsupportedClass { class })?;
@@ -202,7 +205,11 @@ impl UmadSaPort {
 
 impl PerformancePort for UmadSaPort {
     fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        self.send_as(Class::PERFORMANCE, &datagram.mad, &datagram.remote, timeout)
+        let class = match MadHeader::of(&datagram.mad).class() {
+            Class::VENDOR_DEVICE => Class::VENDOR_DEVICE,
+            _ => Class::PERFORMANCE,
+        };
+        self.send_as(class, &datagram.mad, &datagram.remote, timeout)
     }
 }
 
@@ -265,7 +272,7 @@ mod tests {
     use super::super::receiver::OpenPorts;
     use super::*;
     use crate::wire::attr::PortState;
-    use crate::wire::header::{MadHeader, Method};
+    use crate::wire::header::Method;
 
     /// A time longer than any test runs.
     const FOR_EVER: Duration = Duration::from_secs(600);
@@ -302,6 +309,7 @@ mod tests {
         half.open(Agent {
             id: Some(0),
             performance: Some(3),
+            vendor: None,
             shared: Arc::clone(&shared),
         });
         (UmadSaPort { half, known }, shared, came, far)

@@ -14,7 +14,7 @@ use super::ffi::{self, PortAttributes};
 const ROOT: &str = "/sys/class/infiniband";
 
 /// The time between two readings of the files. With feature `verbs`, hardware reports changes at
-/// once; without it, this poll costs the reading of five small files.
+/// once; without it, each poll costs the reading of five small files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The number of failed readings in a row that are allowed before the device counts as removed.
@@ -80,8 +80,8 @@ fn parse(text: &str) -> Option<u32> {
     }
 }
 
-/// Reads the files of a port repeatedly, on a thread of its own: the driver of a faulty device may
-/// block the reading thread.
+/// Reads the files of a port repeatedly on a separate thread, because the driver of a faulty device
+/// may block the reading thread.
 #[derive(Debug)]
 pub(super) struct PortWatch {
     readings: Receiver<Reading>,

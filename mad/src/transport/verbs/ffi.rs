@@ -129,7 +129,7 @@ impl Context {
         })
     }
 
-    /// The GID table without its empty entries and without those that cannot be read.
+    /// The GID table, without empty and unreadable entries.
     fn gids(&self, port: PortNum, len: c_int) -> Vec<Gid> {
         let gid = |index| {
             let mut gid = rdma_sys::ibv_gid { raw: [0; 16] };

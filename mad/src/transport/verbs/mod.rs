@@ -2,9 +2,9 @@
 //!
 //! The MAD device reports no port events; its owner polls the port once a second. The adapter
 //! reports at once when its port goes down, when its LID, its subnet manager's LID or its P_Key
-//! table changes, and when clients are to register again. It does not report that a link came up to
-//! Init, because for it only an Active link is up. A subnet manager uses both sources; an event
-//! from both is harmless.
+//! table changes, and when clients have to register again. It does not report that a link came up
+//! to Init, because it considers only an Active link up. A subnet manager uses both sources; an
+//! event from both is harmless.
 
 mod ffi;
 
@@ -43,7 +43,7 @@ pub struct DevicePort {
     pub infiniband: bool,
     /// The PortState of the link.
     pub state: PortState,
-    /// The base LID.
+    /// The base LID of the port.
     pub lid: Lid,
     /// The LID mask control of the port.
     pub lmc: Lmc,
@@ -59,10 +59,10 @@ pub enum VerbsError {
     /// The list of devices could not be read.
     #[error("cannot list the RDMA devices")]
     List(#[source] io::Error),
-    /// No device has the name.
+    /// No device has this name.
     #[error("there is no RDMA device {ca}")]
     NoDevice {
-        /// The name.
+        /// The given name.
         ca: String,
     },
     /// The device could not be opened.
@@ -86,7 +86,7 @@ pub enum VerbsError {
 /// The RDMA devices of this host, in the library's order.
 ///
 /// # Errors
-/// [`VerbsError::List`]; a host without any is no error.
+/// [`VerbsError::List`]; a host without devices is no error.
 pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
     ffi::devices().map_err(VerbsError::List)
 }

@@ -1,20 +1,19 @@
-//! The encodings of adaptive routing that are not public. They are collected here, so that a
-//! correction changes one line.
+//! The encodings of adaptive routing that are not public, collected here so that a correction
+//! changes one line.
 //!
-//! The comment of each encoding says what is assumed and how certain it is. `docs/limits.md` says
-//! how a site can confirm it.
+//! The comment of each encoding states the assumption and its certainty. `docs/limits.md` says how
+//! a site can confirm it.
 
 use rsm_ids::PortNum;
 
 /// The place of the block number in the attribute modifier of ARGroupTable and of the adaptive
-/// linear forwarding table. It is assumed that the block number is in the low bits and that the
-/// other bits are 0, which means one group table and one pLFT. This is strongly inferred from
-/// parameter lists; the places of group table and pLFT in the modifier are not known, and both are
-/// 0.
+/// linear forwarding table. Assumed: the block number is in the low bits, and the other bits are 0,
+/// which means one group table and one pLFT. Strongly inferred from parameter lists; the places of
+/// group table and pLFT in the modifier are unknown, and both are 0.
 pub(super) const AR_BLOCK: BlockPlace = BlockPlace { shift: 0, bits: 12 };
 
-/// The order of bits in the 256-bit port mask of a group. It is assumed that, as in the port masks
-/// of the IBTA, port 0 is bit 0 of the last byte. This is inferred by analogy alone.
+/// The order of bits in the 256-bit port mask of a group. Assumed: port 0 is bit 0 of the last
+/// byte, as in the port masks of the IBTA. Inferred by analogy alone.
 pub(super) const MASK_PORT_0: MaskOrder = MaskOrder::LastByte;
 
 /// The place of a block number in an attribute modifier.
@@ -24,7 +23,7 @@ pub(super) struct BlockPlace {
 }
 
 impl BlockPlace {
-    /// The modifier for a block; bits beyond the range are dropped.
+    /// The modifier for a block; bits beyond the range are lost.
     pub(super) const fn modifier(&self, block: u16) -> u32 {
         (block as u32 & self.mask()) << self.shift
     }

@@ -98,7 +98,7 @@ impl ArInfo {
     /// settings.
     pub const MODIFIER: u32 = 0;
 
-    /// Whether packets may leave by ports other than those of the LinearForwardingTable.
+    /// Whether packets may leave by other ports than those of the LinearForwardingTable.
     pub fn uses_groups(&self) -> bool {
         self.enabled()
             || self.fast_recovery_enabled()

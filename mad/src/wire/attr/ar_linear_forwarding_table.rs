@@ -34,7 +34,7 @@ code_enum! {
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ArLinearForwardingTable {
-    /// For each LID, in four bytes: the state and the table, the static port, the group.
+    /// For each LID, four bytes with the state and the table, the static port, and the group.
     entries: [[u8; 4]; Self::ENTRIES],
 }
 

@@ -53,7 +53,7 @@ bit_mask! {
         IS_LINK_ROUND_TRIP_LATENCY_SUPPORTED = 0x0100_0000 "IsLinkRoundTripLatencySupported",
         /// The port evaluates ClientReregister.
         IS_CLIENT_REREGISTRATION_SUPPORTED = 0x0200_0000 "IsClientReregistrationSupported",
-        /// Trap 144 of the port reports changes other than those of the capability mask.
+        /// Trap 144 of the port reports changes beyond the capability mask.
         IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED = 0x0400_0000 "IsOtherLocalChangesNoticeSupported",
         /// The port has a LinkSpeedWidthPairsTable.
         IS_LINK_SPEED_WIDTH_PAIRS_TABLE_SUPPORTED = 0x0800_0000 "IsLinkSpeedWidthPairsTableSupported",

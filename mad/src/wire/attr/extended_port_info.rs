@@ -8,7 +8,7 @@ use crate::wire::bits::bits;
 use crate::wire::codes::{bit_mask, code_enum};
 
 bit_mask! {
-    /// Link speeds that Mellanox added to those of the specification.
+    /// The link speeds that Mellanox added to those of the specification.
     MlnxLinkSpeed(u8) {
         /// FDR10, 10.3125 Gb/s per lane.
         FDR10 = 0x01 "FDR10",
@@ -24,7 +24,7 @@ bit_mask! {
 }
 
 code_enum! {
-    /// The reason for which a switch took a port out of service by itself.
+    /// The reason for which a switch took a port out of service itself.
     UnhealthyReason {
         /// The port is in service.
         None = 0 "none",

@@ -30,7 +30,7 @@ impl GeneralInfo {
     /// software.
     pub const CAPABILITIES: u32 = 4;
 
-    /// The capabilities.
+    /// The capabilities that the device states.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities(self.words.map(U32::get))
     }
@@ -47,7 +47,7 @@ impl GeneralInfo {
 pub struct Capabilities(pub [u32; 4]);
 
 impl Capabilities {
-    /// The empty set: that of a device that was not asked or does not know GeneralInfo.
+    /// The empty set, for a device that was not asked or does not support GeneralInfo.
     pub const NONE: Capabilities = Capabilities([0; 4]);
 
     /// Whether the agent has `capability`.
@@ -56,7 +56,7 @@ impl Capabilities {
         self.0[number / 32] >> (number % 32) & 1 != 0
     }
 
-    /// These capabilities with `capability` added.
+    /// The set with `capability` added.
     #[must_use]
     pub const fn with(mut self, capability: Capability) -> Capabilities {
         let number = capability as usize;
@@ -98,7 +98,7 @@ macro_rules! capabilities {
             /// Every capability with a name, in the order of their numbers.
             pub const ALL: &'static [Capability] = &[$(Capability::$name,)*];
 
-            /// The name.
+            /// The name of the capability.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Capability::$name => $text,)*

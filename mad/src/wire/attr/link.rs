@@ -7,8 +7,8 @@ pub use rsm_ids::LinkSpeed;
 use crate::wire::codes::bit_mask;
 
 bit_mask! {
-    /// A set of link widths; LinkWidthActive has one bit. In LinkWidthEnabled, 0 changes nothing
-    /// and [`LinkWidths::ALL_SUPPORTED`] enables all supported widths.
+    /// A set of link widths; LinkWidthActive has one bit. In a Set of LinkWidthEnabled, 0 changes
+    /// nothing and [`LinkWidths::ALL_SUPPORTED`] enables all supported widths.
     LinkWidths(u8) {
         /// One lane.
         X1 = 0x01 "1x",
@@ -41,8 +41,8 @@ impl LinkWidths {
 }
 
 bit_mask! {
-    /// A set of link speeds in the original four bits; LinkSpeedActive has one bit, or none if the
-    /// speed is an extended one. In LinkSpeedEnabled, 0 changes nothing and
+    /// A set of link speeds in the original four bits; LinkSpeedActive has one bit, or none for an
+    /// extended speed. In a Set of LinkSpeedEnabled, 0 changes nothing and
     /// [`LinkSpeeds::ALL_SUPPORTED`] enables all supported speeds.
     LinkSpeeds(u8) {
         /// SDR, 2.5 Gb/s per lane.

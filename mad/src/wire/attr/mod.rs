@@ -88,7 +88,7 @@ pub trait Attribute: Copy + Default {
     /// The specification's name.
     const NAME: &'static str;
 
-    /// The attribute in `data`. Any bytes are valid.
+    /// Views `data` as the attribute. Any bytes are valid.
     fn from_data(data: &[u8; SMP_DATA_LEN]) -> &Self;
 
     /// The attribute in `data`, mutable in place.

@@ -15,7 +15,7 @@ code_enum! {
     NoticeType {
         /// The notice reports a failure.
         Fatal = 0x00 "fatal",
-        /// A change that needs action.
+        /// The notice reports a change that needs action.
         Urgent = 0x01 "urgent",
         /// The notice reports a wrong key.
         Security = 0x02 "security",
@@ -28,8 +28,8 @@ code_enum! {
     }
 }
 
-/// The kind of node that a generic notice comes from (IBA 13.4.8.2); 24 bits. Values without a name
-/// are kept.
+/// The kind of node that sent a generic notice (IBA 13.4.8.2); 24 bits. Values without a name are
+/// kept.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ProducerType(pub u32);
 
@@ -135,19 +135,19 @@ pub struct Notice {
 attribute!(Notice, NOTICE, "Notice");
 
 bits! { Notice {
-    /// Whether the trap is one of the specification rather than of a vendor.
+    /// Whether the notice is generic, that is, defined by the specification and not by a vendor.
     is_generic, set_is_generic: bool = type_and_producer[31, 31];
-    /// The type of the notice, which says how urgent it is.
+    /// The type of the notice: its urgency.
     notice_type, set_notice_type: NoticeType = type_and_producer[30, 24];
-    /// In a generic notice, the kind of node that sent it.
+    /// The kind of node that sent the notice; valid in a generic notice.
     producer_type, set_producer_type: ProducerType = type_and_producer[23, 0];
-    /// In a notice of a vendor, the vendor's number at the IEEE; 24 bits.
+    /// The IEEE number of the vendor, 24 bits; valid in a vendor's notice.
     vendor_id, set_vendor_id: u32 = type_and_producer[23, 0];
-    /// In a generic notice, the trap.
+    /// The trap number; valid in a generic notice.
     trap_number, set_trap_number: Trap = trap_number;
-    /// In a notice of a vendor, the device number of the vendor.
+    /// The vendor's device number; valid in a vendor's notice.
     device_id, set_device_id: u16 = trap_number;
-    /// The port that sent it.
+    /// The LID of the port that sent the notice.
     issuer_lid, set_issuer_lid: Lid = issuer_lid;
     /// A bit that changes with each notice that the sender puts into its queue.
     notice_toggle, set_notice_toggle: bool = toggle_and_count[15, 15];
@@ -159,9 +159,9 @@ impl Notice {
     /// The length of the details in bytes.
     pub const DETAILS_LEN: usize = 54;
 
-    /// A generic notice with `details`.
+    /// Creates a generic notice with `details`.
     ///
-    /// The caller pairs `trap` with the type of `details`.
+    /// The caller matches `trap` with the type of `details`.
     pub fn generic<D: Details>(
         notice_type: NoticeType,
         producer: ProducerType,
@@ -182,7 +182,7 @@ impl Notice {
         notice
     }
 
-    /// A notice of NVIDIA about virtual ports; `details` have the trap number.
+    /// Creates a notice of NVIDIA about virtual ports; `details` contain the trap number.
     pub fn nvidia<D: Details>(
         notice_type: NoticeType,
         device: u16,
@@ -201,7 +201,7 @@ impl Notice {
         notice
     }
 
-    /// The trap number that NVIDIA's notices have in their details; `None` for other notices.
+    /// The trap number in the details of an NVIDIA notice; `None` for any other notice.
     pub fn nvidia_trap(&self) -> Option<u16> {
         let is_nvidia = !self.is_generic() && self.vendor_id() == NVIDIA;
         is_nvidia.then(|| vport_trap::number(&self.data_details))
@@ -217,7 +217,7 @@ impl Notice {
         &mut self.data_details
     }
 
-    /// The details in the form of the trap number.
+    /// The details, decoded by the trap number.
     pub fn details(&self) -> TrapDetails<'_> {
         if self.nvidia_trap().is_some() {
             return TrapDetails::of_nvidia(&self.data_details);

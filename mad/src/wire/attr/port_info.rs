@@ -13,7 +13,7 @@ use crate::wire::codes::code_enum;
 code_enum! {
     /// PortState: the packets that the link layer accepts and sends (IBA 7.2).
     PortState {
-        /// In a Set, the state stays as it is.
+        /// In a Set: the state does not change.
         NoChange = 0 "no change",
         /// The port has no link.
         Down = 1 "Down",
@@ -29,7 +29,7 @@ code_enum! {
 code_enum! {
     /// PortPhysicalState: the state of link training.
     PortPhysicalState {
-        /// In a Set, the state stays as it is.
+        /// In a Set: the state does not change.
         NoChange = 0 "no change",
         /// The port drives no signal.
         Sleep = 1 "Sleep",
@@ -51,7 +51,7 @@ code_enum! {
 code_enum! {
     /// LinkDownDefaultState: the state in which link training starts after the link went down.
     LinkDownDefault {
-        /// In a Set, the default stays as it is.
+        /// In a Set: the default does not change.
         NoChange = 0 "no change",
         /// The port sleeps until management changes its state.
         Sleep = 1 "Sleep",
@@ -77,7 +77,7 @@ code_enum! {
 }
 
 impl Mtu {
-    /// The payload in bytes, if the code has one.
+    /// The payload in bytes; `None` for a code without a meaning.
     pub const fn bytes(self) -> Option<u16> {
         match self.code() {
             code @ 1..=5 => Some(128 << code),
@@ -89,7 +89,7 @@ impl Mtu {
 code_enum! {
     /// The set of data VLs that VLCap or OperationalVLs names.
     VlCap {
-        /// In a Set of OperationalVLs, the number stays as it is.
+        /// In a Set of OperationalVLs: the number does not change.
         NoChange = 0 "no change",
         /// VL 0.
         Vl0 = 1 "VL0",
@@ -105,7 +105,7 @@ code_enum! {
 }
 
 impl VlCap {
-    /// The number of data VLs, if the code has one.
+    /// The number of data VLs; `None` for a code without a meaning.
     pub const fn data_vls(self) -> Option<u8> {
         match self {
             Self::Vl0 => Some(1),
@@ -143,8 +143,8 @@ impl VlCap {
 /// are LinkSpeedExtActive2, -Supported2 and -Enabled2, which carry XDR in a byte that was reserved
 /// before.
 ///
-/// On a switch's external ports only the fields of the link are used; the addresses, keys and masks
-/// of a switch are in those of port 0.
+/// A switch's external ports use only the fields of the link; the PortInfo of port 0 holds the
+/// addresses, keys and masks of the switch.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct PortInfo {
@@ -239,9 +239,9 @@ bits! { PortInfo {
     /// The maximum number of blocks of 4 KiB of high priority that are sent before a packet of low
     /// priority; 255 means no limit.
     vl_high_limit, set_vl_high_limit: u8 = vl_high_limit;
-    /// The number of entries in the high-priority arbitration table, 0 to 64. Read only.
+    /// The number of entries of the high-priority VL arbitration table, 0 to 64. Read only.
     vl_arbitration_high_cap, set_vl_arbitration_high_cap: u8 = vl_arbitration_high_cap;
-    /// The number of entries in the low-priority arbitration table, 0 to 64. Read only.
+    /// The number of entries of the low-priority VL arbitration table, 0 to 64. Read only.
     vl_arbitration_low_cap, set_vl_arbitration_low_cap: u8 = vl_arbitration_low_cap;
     /// The initialisation that the manager performed, 4 bits.
     init_type_reply, set_init_type_reply: u8 = init_type_reply_and_mtu_cap[7, 4];
@@ -295,7 +295,7 @@ bits! { PortInfo {
     link_round_trip_latency, set_link_round_trip_latency: u32 = ext2_and_latency[23, 0];
     /// Further capabilities of the port. Read only.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
-    /// The extended speed that the link has trained to; no bit when it is an original one. Read
+    /// The extended speed that the link has trained to; no bit is set for an original speed. Read
     /// only.
     link_speed_ext_active, set_link_speed_ext_active: LinkSpeedExt = ext_active_and_supported[7, 4];
     /// The extended speeds that the port can train to. Read only.
@@ -305,12 +305,11 @@ bits! { PortInfo {
 } }
 
 impl PortInfo {
-    /// Bit 31 of the modifier: the sender knows extended speeds, so that LinkSpeedExtEnabled is
-    /// used.
+    /// Bit 31 of the modifier: the sender knows extended speeds, so LinkSpeedExtEnabled is valid.
     const EXTENDED_SPEEDS: u32 = 1 << 31;
 
-    /// The attribute modifier for `port` of a switch, or of a CA or router, where 0 means the port
-    /// that receives the request. `extended_speeds` says that the sender knows extended speeds.
+    /// The attribute modifier for `port`. On a CA or router, port 0 means the port that receives
+    /// the request. `extended_speeds` states that the sender knows extended speeds.
     pub const fn modifier(port: PortNum, extended_speeds: bool) -> u32 {
         let flag = if extended_speeds {
             Self::EXTENDED_SPEEDS
@@ -320,22 +319,22 @@ impl PortInfo {
         port.0 as u32 | flag
     }
 
-    /// The port that a modifier names.
+    /// The port number in a modifier.
     pub const fn modifier_port(modifier: u32) -> PortNum {
         PortNum(modifier as u8)
     }
 
-    /// Whether a modifier says that the sender knows extended speeds.
+    /// Whether a modifier states that the sender knows extended speeds.
     pub const fn modifier_extended_speeds(modifier: u32) -> bool {
         modifier & Self::EXTENDED_SPEEDS != 0
     }
 
-    /// The speed that the link has trained to, from the field that states it. `None` if no field
-    /// states it, as on a link that is down, or if the value has no name.
+    /// The speed that the link has trained to. `None` if no field states a speed, as on a link that
+    /// is down, or if the value has no name.
     ///
-    /// The capability masks are not consulted: those of a switch's external ports are not filled
-    /// in, and a port that lacks an extension has zeroes there. FDR10 is returned as QDR; see
-    /// [`ExtendedPortInfo::refine`](super::ExtendedPortInfo::refine).
+    /// The method does not consult the capability masks: a switch's external ports leave them
+    /// empty, and a port without an extension has zeroes in its fields. FDR10 is returned as QDR;
+    /// see [`ExtendedPortInfo::refine`](super::ExtendedPortInfo::refine).
     pub fn effective_speed(&self) -> Option<LinkSpeed> {
         active_speed(
             self.link_speed_active(),

@@ -14,8 +14,8 @@ use super::attribute;
 ///       …                                   to byte 63: SL 15
 /// ```
 ///
-/// Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The unit of a limit, 1 Mb/s, and that 0 is no
-/// limit: appendix "Enhanced Quality of Service" of the manual of UFM.
+/// Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722. The unit of a limit, 1 Mb/s, and the meaning
+/// of 0, no limit: appendix "Enhanced Quality of Service" of the manual of UFM.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct QosConfigSl {

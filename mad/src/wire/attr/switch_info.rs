@@ -51,20 +51,21 @@ bits! { SwitchInfo {
     linear_fdb_top, set_linear_fdb_top: Lid = linear_fdb_top;
     /// The port for LIDs that a random forwarding table does not list.
     default_port, set_default_port: PortNum = default_port;
-    /// The exit port of multicast packets without an entry that entered by another port.
+    /// The exit port of multicast packets without a table entry that entered by any port but the
+    /// primary port.
     default_multicast_primary_port, set_default_multicast_primary_port: PortNum = default_multicast_primary_port;
-    /// The exit port of multicast packets without an entry that entered by the primary port.
+    /// The exit port of multicast packets without a table entry that entered by the primary port.
     default_multicast_not_primary_port, set_default_multicast_not_primary_port: PortNum = default_multicast_not_primary_port;
     /// LifeTimeValue: the switch drops packets that it has held for more than 4.096 µs × 2^value; 0
-    /// to 31, and above 19 it never drops them.
+    /// to 31. Above 19, the switch never drops packets for their age.
     life_time_value, set_life_time_value: u8 = life_time_and_flags[7, 3];
     /// Whether the state of some port has changed since this bit was last cleared; writing 1 clears
     /// it.
     port_state_change, set_port_state_change: bool = life_time_and_flags[2, 2];
-    /// OptimizedSLtoVLMappingProgramming: nonzero if one SLtoVLMappingTable can be set for many
-    /// ports at once; see
-    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). The value
-    /// is 0 to 3. Read only.
+    /// OptimizedSLtoVLMappingProgramming: nonzero if one Set of an SLtoVLMappingTable can cover
+    /// many ports; see
+    /// [`SlToVlMapping::modifier_all_ports`](super::SlToVlMapping::modifier_all_ports). 0 to 3.
+    /// Read only.
     optimized_sl_to_vl_mapping_programming, set_optimized_sl_to_vl_mapping_programming: u8 = life_time_and_flags[1, 0];
     /// The number of LIDs that a random forwarding table entry can cover at a port. Read only.
     lids_per_port, set_lids_per_port: u16 = lids_per_port;
@@ -82,7 +83,7 @@ bits! { SwitchInfo {
     /// Whether port 0 is an enhanced port 0, with all functions of a CA port. Read only.
     enhanced_port0, set_enhanced_port0: bool = flags[3, 3];
     /// The highest multicast LID whose forwarding entry is used; 0 means the whole table, 0xBFFF
-    /// none of it. The field is evaluated if
+    /// none of it. The field is valid if
     /// [`CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED`](super::CapabilityMask::IS_MULTICAST_FDB_TOP_SUPPORTED)
     /// is set on port 0.
     multicast_fdb_top, set_multicast_fdb_top: Lid = multicast_fdb_top;

@@ -10,7 +10,7 @@ use super::{PortState, attribute, packed_states};
 ///    0  port 0  port 1  | port 2  port 3  | …  to byte 63: ports 126 and 127
 /// ```
 ///
-/// The numbers are those of the first block; the second has ports 128 to 255.
+/// The figure shows the first block; the second block has ports 128 to 255.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SwitchPortStateTable {

@@ -17,7 +17,7 @@ use crate::wire::header::{AttrId, Method};
 
 /// A shape of the 54 bytes DataDetails.
 pub trait Details: Copy + Default {
-    /// The details in `bytes`. Any bytes are valid.
+    /// Views `bytes` as the details. Any bytes are valid.
     fn from_details(bytes: &[u8; Notice::DETAILS_LEN]) -> &Self;
 
     /// The bytes as they are sent.
@@ -241,13 +241,13 @@ pub struct LocalChange {
 }
 
 bits! { LocalChange {
-    /// The port.
+    /// The LID of the port.
     lid, set_lid: Lid = lid;
     /// Whether [`Self::changes`] lists the changes; otherwise the capability mask changed.
     other_local_changes, set_other_local_changes: bool = flags[0, 0];
     /// The capability mask as it is now.
     capability_mask, set_capability_mask: CapabilityMask = capability_mask;
-    /// The changes.
+    /// The changes that the trap reports.
     changes, set_changes: LocalChanges = changes;
     /// The second capability mask as it is now.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
@@ -273,7 +273,7 @@ pub struct SystemImageGuidChange {
 }
 
 bits! { SystemImageGuidChange {
-    /// The port.
+    /// The LID of the port.
     lid, set_lid: Lid = lid;
     /// The GUID as it is now.
     system_image_guid, set_system_image_guid: Guid = system_image_guid;
@@ -431,7 +431,7 @@ bits! { BadPKeyAtSwitch {
     qp1, set_qp1: u32 = sl_and_qp1[23, 0];
     /// The destination queue pair of the packet; 24 bits.
     qp2, set_qp2: u32 = qp2[23, 0];
-    /// The switch.
+    /// The LID of the switch.
     switch_lid, set_switch_lid: Lid = switch_lid;
     /// The port of the switch that dropped the packet.
     port_num, set_port_num: PortNum = port;

@@ -1,24 +1,23 @@
-//! The encodings of the attributes of virtual ports that are not public. They are collected here,
-//! so that a correction changes one line.
+//! The encodings of virtual port attributes that are not public, collected here so that a
+//! correction changes one line.
 //!
 //! The layouts of the data are exact. `docs/limits.md` says how a site can confirm the rest.
 
-/// The place of the index of a virtual port in the modifier of VPortInfo, VNodeInfo and
-/// VNodeDescription. It is assumed to be the low half. This is nearly certain, because the index is
-/// the only number in the modifier.
+/// The place of a virtual port's index in the modifier of VPortInfo, VNodeInfo and
+/// VNodeDescription. Assumed to be the low half, which is nearly certain: the index is the only
+/// number in the modifier.
 pub(super) const INDEX: Place = Place { shift: 0 };
 
-/// The place of the index of a virtual port in the modifier of VPortGUIDInfo and of the P_KeyTable
-/// of a virtual port. It is assumed to be the high half, where P_KeyTable has the port. This is
-/// inferred by analogy alone.
+/// The place of a virtual port's index in the modifier of VPortGUIDInfo and of the P_KeyTable of a
+/// virtual port. Assumed to be the high half, where P_KeyTable has the port, by analogy alone.
 pub(super) const INDEX_BESIDE_BLOCK: Place = Place { shift: 16 };
 
-/// The place of the block number in those modifiers. It is assumed to be the low half, by the same
-/// analogy.
+/// The place of the block number in the modifiers of [`INDEX_BESIDE_BLOCK`]. Assumed to be the low
+/// half, by the same analogy.
 pub(super) const BLOCK: Place = Place { shift: 0 };
 
-/// The value of VPortStateChange whose Set clears the bit. It is assumed to be 1, as for
-/// PortStateChange of SwitchInfo (IBA 14.2.5.4). This is inferred by analogy alone.
+/// The value of VPortStateChange whose Set clears the bit. Assumed to be 1, as for PortStateChange
+/// of SwitchInfo (IBA 14.2.5.4), by analogy alone.
 pub(super) const STATE_CHANGE_CLEARED_BY: bool = true;
 
 /// The place of a 16-bit number in an attribute modifier.
@@ -27,12 +26,12 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The part of the modifier that says `value`.
+    /// The bits of the modifier that encode `value`.
     pub(super) const fn modifier(&self, value: u16) -> u32 {
         (value as u32) << self.shift
     }
 
-    /// The number in a modifier.
+    /// The number at this place in a modifier.
     pub(super) const fn of(&self, modifier: u32) -> u16 {
         (modifier >> self.shift) as u16
     }

@@ -41,7 +41,7 @@ bits! { VPortInfo {
     state, set_state: PortState = state[7, 4];
     /// R: whether the host has to register with the SA again.
     client_reregister, set_client_reregister: bool = state[3, 3];
-    /// L: whether the virtual port needs a LID of its own.
+    /// L: whether the virtual port needs a separate LID.
     lid_required, set_lid_required: bool = state[2, 2];
     /// The number of GUIDs that it can have.
     guid_cap, set_guid_cap: u8 = guid_cap;
@@ -53,8 +53,8 @@ bits! { VPortInfo {
     q_key_violations, set_q_key_violations: u16 = q_key_violations;
     /// The virtual port's own LID; [`Lid::NONE`] if it uses that of another port.
     lid, set_lid: Lid = lid;
-    /// The index of the virtual port whose LID this one uses if it has none of its own; 0 is the
-    /// port itself.
+    /// The index of the virtual port whose LID this one uses if it has no LID itself; 0 is the
+    /// physical port.
     lid_by_vport_index, set_lid_by_vport_index: u16 = lid_by_vport_index;
     /// The GUID of the virtual port.
     port_guid, set_port_guid: Guid = port_guid;

@@ -9,7 +9,7 @@ use super::{PortState, attribute, packed_states};
 ///    0  vport 0 vport 1 | vport 2 vport 3 | …  to byte 63: vports 126 and 127
 /// ```
 ///
-/// The numbers are those of the first block. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
+/// The figure shows the first block. Layout: `ib_types.h` of OpenSM 5.24.0.MLNX20250722.
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct VPortState {

@@ -38,7 +38,7 @@ pub struct VPortStateChange {
 }
 
 bits! { VPortStateChange {
-    /// The port.
+    /// The LID of the port.
     lid, set_lid: Lid = lid;
     /// The trap number, [`VPORT_STATE_CHANGE`].
     trap, set_trap: u16 = trap;
@@ -74,7 +74,7 @@ pub struct VPortLocalChange {
 }
 
 bits! { VPortLocalChange {
-    /// The port.
+    /// The LID of the port.
     lid, set_lid: Lid = lid;
     /// Whether [`Self::changes`] lists the changes; otherwise the capability mask changed.
     other_local_changes, set_other_local_changes: bool = flags[0, 0];

@@ -68,8 +68,8 @@ pub struct CaCongestionSetting {
 cc_attribute!(CaCongestionSetting, CA_CONGESTION_SETTING);
 
 bits! { CaCongestionSetting {
-    /// Bit 0 says whether all packets of a service level of the port slow down together, rather
-    /// than only those of one queue pair.
+    /// Bit 0 states whether all packets of a service level of the port slow down together, or only
+    /// those of one queue pair.
     port_control, set_port_control: u16 = port_control;
     /// The service levels whose entries a Set changes, by bits.
     control_map, set_control_map: u16 = control_map;

@@ -17,10 +17,10 @@ pub const SWITCH_LOG_LEN: usize = 15;
 /// datagram since its errata; this is the number that infiniband-diags reads.
 pub const ADAPTER_LOG_LEN: usize = 13;
 
-/// An event in the log of a switch, 12 bytes; zeroes where there is none.
+/// An event in the log of a switch, 12 bytes; an empty entry is zero.
 pub type SwitchLogEvent = [u8; 12];
 
-/// An event in the log of an adapter, 16 bytes; zeroes where there is none.
+/// An event in the log of an adapter, 16 bytes; an empty entry is zero.
 pub type AdapterLogEvent = [u8; 16];
 
 /// CongestionLog of a switch (IBA A10.4.3.5): the packets that the switch marked.
@@ -95,7 +95,7 @@ bits! { AdapterCongestionLog {
     current_time, set_current_time: u32 = current_time;
 } }
 
-/// Gives a log its `Default` of no events, and its place in a datagram.
+/// Gives a log its `Default` without events, and its place in a datagram.
 macro_rules! congestion_log {
     ($view:ident, $log_type:ident) => {
         impl Default for $view {

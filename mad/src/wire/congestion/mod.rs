@@ -185,7 +185,7 @@ impl CcMad {
         &self.data
     }
 
-    /// The log data and the management data, where a CongestionLog is.
+    /// The log data and the management data, in which a CongestionLog is.
     pub fn log(&self) -> &[u8; CC_LOG_LEN] {
         let (_, log) = self.as_bytes().split_last_chunk().expect("a MAD is longer");
         log

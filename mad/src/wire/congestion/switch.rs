@@ -149,8 +149,8 @@ pub struct SwitchPortCongestionEntry {
 }
 
 bits! { SwitchPortCongestionEntry {
-    /// Whether the port has a setting other than that of its switch. A Set changes the entries with
-    /// this bit.
+    /// Whether the setting of the port differs from that of its switch. A Set changes the entries
+    /// with this bit.
     valid, set_valid: bool = control[7, 7];
     /// Whether the port applies credit starvation rather than marking.
     control_type, set_control_type: bool = control[6, 6];

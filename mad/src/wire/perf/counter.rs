@@ -43,7 +43,7 @@ macro_rules! counters {
         }
 
         impl Counter {
-            /// Every counter.
+            /// All counters.
             pub const ALL: [Counter; [$($text),*].len()] = [$(Counter::$name),*];
 
             /// The name in the specification.

@@ -94,7 +94,7 @@ macro_rules! details {
         const _: () = assert!(size_of::<$view>() == PERF_DATA_LEN);
 
         impl $view {
-            /// The attribute in `data`. Any bytes are valid.
+            /// Views `data` as the attribute. Any bytes are valid.
             pub fn from_data(data: &[u8; PERF_DATA_LEN]) -> &Self {
                 zerocopy::transmute_ref!(data)
             }

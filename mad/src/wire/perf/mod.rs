@@ -48,8 +48,7 @@ pub mod attribute {
     pub const PORT_XMIT_DISCARD_DETAILS: AttrId = AttrId(0x0016);
     /// The counters of a port with 64 bits each.
     pub const PORT_COUNTERS_EXTENDED: AttrId = AttrId(0x001D);
-    /// The blocks and symbols that forward error correction corrected, and those that it could not
-    /// correct.
+    /// The blocks and symbols that forward error correction corrected, and those that it could not.
     pub const PORT_EXTENDED_SPEEDS_COUNTERS: AttrId = AttrId(0x001F);
 }
 

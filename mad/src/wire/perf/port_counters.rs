@@ -66,7 +66,7 @@ bits! { PortCountersExtended {
 
 /// An attribute with the counters of the selected ports.
 pub trait PortCounterAttribute: Copy + Default {
-    /// The attribute in `data`. Any bytes are valid.
+    /// Views `data` as the attribute. Any bytes are valid.
     fn from_data(data: &[u8; PERF_DATA_LEN]) -> &Self;
 
     /// The attribute in `data`, mutable in place.

@@ -10,7 +10,7 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// CapabilityMask of ClassPortInfo in the SA (IBA 15.2.5.1).
     SaCapabilityMask(u16) {
-        /// The SA sends traps of its own.
+        /// The SA sends traps itself.
         TRAP = 0x0001 "IsTrapSupported",
         /// The SA answers Get and Set of Notice.
         NOTICE = 0x0002 "IsGetSetNoticeSupported",
@@ -57,8 +57,8 @@ bit_mask! {
     }
 }
 
-/// ClassPortInfo (IBA 13.4.8.1) of the SA: its capabilities. This SA never redirects, and the trap
-/// fields are unused.
+/// ClassPortInfo (IBA 13.4.8.1) of the SA, with its capabilities. This SA never redirects, and the
+/// trap fields are unused.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

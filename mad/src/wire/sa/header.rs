@@ -47,7 +47,7 @@ const _: () = assert!(size_of::<SaHeader>() == SA_HEADER_LEN);
 bits! { SaHeader {
     /// The key of a trusted requester; 0 for other requesters.
     sm_key, set_sm_key: u64 = sm_key;
-    /// In a table, the distance from one record to the next in units of 8 bytes.
+    /// The distance from one record to the next in a table, in units of 8 bytes.
     attribute_offset, set_attribute_offset: u16 = attribute_offset;
     /// The components of the record that count.
     component_mask, set_component_mask: ComponentMask = component_mask;
@@ -173,9 +173,9 @@ impl fmt::Display for AttributeName {
 #[derive(Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct SaMad {
-    /// The header.
+    /// The headers of the datagram.
     pub header: SaHeader,
-    /// The data.
+    /// The data after the headers.
     pub data: [u8; SA_DATA_LEN],
 }
 

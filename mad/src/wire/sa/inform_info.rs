@@ -49,18 +49,18 @@ bits! { InformInfo {
     /// The type of notices, as in [`NoticeType`](crate::wire::attr::NoticeType); [`Self::ALL`] for
     /// all.
     notice_type, set_notice_type: u16 = notice_type;
-    /// In a subscription to generic notices, the trap; [`Self::ALL`] for all traps.
+    /// The trap, in a subscription to generic notices; [`Self::ALL`] for all traps.
     trap_number, set_trap_number: Trap = trap_number;
-    /// In a subscription to notices of a vendor, the device; [`Self::ALL`] for all devices.
+    /// The device, in a subscription to notices of a vendor; [`Self::ALL`] for all devices.
     device_id, set_device_id: u16 = trap_number;
     /// The destination queue pair of reports; 24 bits.
     qpn, set_qpn: u32 = qpn_and_resp_time[31, 8];
     /// The time that the subscriber needs to answer a report: 4.096 µs × 2^value.
     resp_time_value, set_resp_time_value: u8 = qpn_and_resp_time[4, 0];
-    /// In a subscription to generic notices, the kind of node that sends them;
+    /// The kind of node that sends the notices, in a subscription to generic notices;
     /// [`Self::ALL_PRODUCERS`] for all.
     producer_type, set_producer_type: ProducerType = producer[23, 0];
-    /// In a subscription to notices of a vendor, the vendor's number at the IEEE; 24 bits.
+    /// The IEEE number of the vendor, 24 bits, in a subscription to notices of a vendor;
     /// [`Self::ALL_PRODUCERS`] for all vendors.
     vendor_id, set_vendor_id: u32 = producer[23, 0];
 } }

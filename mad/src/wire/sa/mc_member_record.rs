@@ -60,7 +60,7 @@ bits! { McMemberRecord {
     q_key, set_q_key: u32 = q_key;
     /// The multicast LID of the group.
     mlid, set_mlid: Lid = mlid;
-    /// In a request, the comparison for the MTU.
+    /// The comparison of a request's MTU with the group's.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload in the group.
     mtu, set_mtu: Mtu = mtu[5, 0];
@@ -68,11 +68,11 @@ bits! { McMemberRecord {
     t_class, set_t_class: u8 = t_class;
     /// The partition of the group.
     p_key, set_p_key: PKey = p_key;
-    /// In a request, the comparison for the rate.
+    /// The comparison of a request's rate with the group's.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the group.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a request, the comparison for the packet life time.
+    /// The comparison of a request's packet life time with the group's.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// The maximum time that a packet needs to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
@@ -91,7 +91,7 @@ bits! { McMemberRecord {
 } }
 
 gids! { McMemberRecord {
-    /// The group.
+    /// The MGID of the group.
     mgid, set_mgid = mgid;
     /// The member port.
     port_gid, set_port_gid = port_gid;

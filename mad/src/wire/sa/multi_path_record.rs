@@ -7,8 +7,7 @@ use crate::wire::attr::{Mtu, PKey};
 use crate::wire::bits::bits;
 
 /// MultiPathRecord (IBA 15.2.5.20): a query for paths from any of several ports to any of several
-/// others. The GIDs follow this fixed part, those of the sources first; the answer consists of
-/// PathRecords.
+/// others. The GIDs follow this fixed part, sources first; the answer consists of PathRecords.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0

@@ -45,7 +45,7 @@ pub struct PathRecord {
 record!(PathRecord, 0x0035, "PathRecord");
 
 bits! { PathRecord {
-    /// The service that the path is for.
+    /// The ServiceID of the service that will use the path.
     service_id, set_service_id: u64 = service_id;
     /// The destination LID.
     dlid, set_dlid: Lid = dlid;
@@ -55,42 +55,42 @@ bits! { PathRecord {
     raw_traffic, set_raw_traffic: bool = raw_flow_hop[31, 31];
     /// The FlowLabel of the global route header; 20 bits.
     flow_label, set_flow_label: u32 = raw_flow_hop[27, 8];
-    /// The HopLimit of the global route header; packets with 0 or 1 stay in the subnet.
+    /// The HopLimit of the global route header; packets with 0 or 1 do not leave the subnet.
     hop_limit, set_hop_limit: u8 = raw_flow_hop[7, 0];
     /// The TClass of the global route header.
     t_class, set_t_class: u8 = t_class;
     /// Whether packets can travel the path in the opposite direction, with source and destination
     /// exchanged.
     reversible, set_reversible: bool = reversible_and_numb_path[7, 7];
-    /// In a query, the maximum number of paths; 0 to 127.
+    /// The maximum number of paths in the response to a query; 0 to 127.
     numb_path, set_numb_path: u8 = reversible_and_numb_path[6, 0];
-    /// The partition common to both ends.
+    /// The P_Key of a partition common to both ends.
     p_key, set_p_key: PKey = p_key;
     /// The QoS class; 12 bits.
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// In a query, the comparison for the MTU.
+    /// The comparison of a query's MTU with the path's.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The largest payload that every link of the path accepts.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// In a query, the comparison for the rate.
+    /// The comparison of a query's rate with the path's.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The rate of the slowest link of the path.
     rate, set_rate: Rate = rate[5, 0];
-    /// In a query, the comparison for the packet life time.
+    /// The comparison of a query's packet life time with the path's.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
-    /// The maximum time that a packet needs to its destination: 4.096 µs × 2^value.
+    /// The maximum time that a packet takes to its destination: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
-    /// The preference of the path: in a table with several paths, the one with the lowest value is
-    /// the best.
+    /// The preference of the path: in a table with several paths, the lowest value marks the best
+    /// path.
     preference, set_preference: u8 = preference;
 } }
 
 gids! { PathRecord {
-    /// The destination port or group.
+    /// The GID of the destination port or multicast group.
     dgid, set_dgid = dgid;
-    /// The source port.
+    /// The GID of the source port.
     sgid, set_sgid = sgid;
 } }
 

@@ -23,7 +23,7 @@ impl Selector {
             Self::GreaterThan => value > wanted,
             Self::LessThan => value < wanted,
             Self::Exactly => value == wanted,
-            // There is no other code of two bits.
+            // `Unknown` never occurs: every code of two bits has a variant.
             Self::Extreme | Self::Unknown(_) => true,
         }
     }

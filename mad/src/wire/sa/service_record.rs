@@ -35,7 +35,7 @@ pub struct ServiceRecord {
 record!(ServiceRecord, 0x0031, "ServiceRecord");
 
 bits! { ServiceRecord {
-    /// The service.
+    /// The ServiceID of the service.
     service_id, set_service_id: u64 = service_id;
     /// The partition in which it is offered.
     service_p_key, set_service_p_key: PKey = service_p_key;

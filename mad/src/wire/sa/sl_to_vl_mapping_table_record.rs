@@ -6,8 +6,8 @@ use super::{components, narrow, record, widen};
 use crate::wire::attr::SlToVlMapping;
 use crate::wire::bits::bits;
 
-/// SLtoVLMappingTableRecord (IBA 15.2.5.4): the VLs of the packets from one port of a switch to
-/// another, or of those that leave a CA or a router.
+/// SLtoVLMappingTableRecord (IBA 15.2.5.4): the VLs of packets from one port of a switch to
+/// another, or of packets that leave a CA or a router.
 ///
 /// ```text
 /// byte  0  LID             | InputPortNum | OutputPortNum

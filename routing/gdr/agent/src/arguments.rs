@@ -135,7 +135,7 @@ Exit status:
   2  the command line is wrong
   3  no manager could be reached";
 
-/// Longest file of a token, in bytes: servers take none that long.
+/// The maximum length of a token file in bytes: servers accept no token of that length.
 const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
 fn seconds(least: u64) -> clap::builder::RangedU64ValueParser {
@@ -143,7 +143,7 @@ fn seconds(least: u64) -> clap::builder::RangedU64ValueParser {
 }
 
 impl Arguments {
-    /// Seconds between two readings; none for a single report.
+    /// The interval between two readings; `None` for a single report.
     pub(crate) fn every(&self) -> Option<Duration> {
         self.every.map(Duration::from_secs)
     }
@@ -164,7 +164,7 @@ impl Arguments {
         Duration::from_secs(self.limit)
     }
 
-    /// The name of this host: as given, or up to the first dot of the system's.
+    /// The name of this host: the given name, or the system's name up to the first dot.
     pub(crate) fn host_name(&self) -> String {
         let system = || {
             let system = rustix::system::uname();
@@ -174,7 +174,7 @@ impl Arguments {
         self.host.clone().unwrap_or_else(system)
     }
 
-    /// The proofs of identity, read anew: tokens are exchanged while the agent runs.
+    /// Reads the proofs of identity again, because tokens are replaced while the agent runs.
     pub(crate) fn credentials(&self) -> Result<Credentials, String> {
         let identity = self.cert.clone().zip(self.key.clone());
         let ca = self.tls_ca.clone();
@@ -185,7 +185,7 @@ impl Arguments {
     }
 }
 
-/// The token in a file.
+/// Reads the token in a file.
 fn token(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)

@@ -1,8 +1,8 @@
-//! Standard output, the log and the exit code.
+//! Writes standard output and the log, and defines the exit codes.
 
 use std::io::{self, Write as _};
 
-/// Ends with these codes, which `--help` lists.
+/// The exit codes, which `--help` lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum End {
     Done = 0,
@@ -11,7 +11,8 @@ pub(crate) enum End {
     Unreachable = 3,
 }
 
-/// Writes a line for the log. With standard error closed, the agent works all the same.
+/// Writes a line to the log on standard error. The agent continues even if standard error is
+/// closed.
 pub(crate) fn note(text: &str) {
     let plain: String = text
         .chars()

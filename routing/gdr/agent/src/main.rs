@@ -1,7 +1,7 @@
-//! `rsm-agent`: reads the GPU host that it runs on, and tells the subnet manager of changes.
+//! `rsm-agent`: reads the GPU host on which it runs, and reports changes to the subnet manager.
 //!
-//! A report is a digest; the inventory itself goes only to a manager that does not know it. Reading
-//! happens on a thread of its own, with a time-out, as drivers may hang.
+//! A report is a digest; the inventory itself goes only to a manager that does not know it. A
+//! separate thread reads the host, with a time-out, because drivers may hang.
 
 mod arguments;
 mod console;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     ExitCode::from(end as u8)
 }
 
-/// Prints the inventory of this host.
+/// Prints the inventory of this host as JSON.
 fn print(arguments: &Arguments) -> End {
     match Reader::default().read(arguments) {
         Outcome::Host(host) => put(&(to_json(&host) + "\n")),
@@ -45,7 +45,7 @@ fn print(arguments: &Arguments) -> End {
     }
 }
 
-/// Asks NVIDIA's library, in a process that may hang or crash.
+/// Calls NVIDIA's library, in a process that may hang or crash.
 fn nvml(library: &std::ffi::OsStr) -> End {
     match rsm_probe::nvml::read(library) {
         Ok(reading) => put(&rsm_probe::program_output(&reading)),

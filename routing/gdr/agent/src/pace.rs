@@ -1,18 +1,19 @@
-//! When to report: spread over hosts, and never all at once.
+//! Decides when to report, so that hosts are spread and never report all at once.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// The delay after the first failure.
+/// The delay after the first failure in a row.
 const FIRST: Duration = Duration::from_secs(1);
 
-/// The longest delay between two attempts.
+/// The maximum delay between two attempts.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The place of a host in `spread`, by its name: hosts that start together report one after the
-/// other, and each host always at the same time.
+/// The delay of a host within `spread`, derived from its name: hosts that start together report one
+/// after the other, and each host always with the same delay.
 pub(crate) fn place(host: &str, spread: Duration) -> Duration {
-    // FNV-1a; the finish mixes the low bits, which names that count up differ in, into the high.
+    // FNV-1a. The final step mixes the low bits, in which numbered names differ, into the high
+    // ones.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in host.bytes() {
         hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
@@ -21,21 +22,21 @@ pub(crate) fn place(host: &str, spread: Duration) -> Duration {
     part(spread, hash)
 }
 
-/// The delay before the next attempt after `failures` in a row: doubled each time up to five
-/// minutes, of which a random half to whole is waited. Hosts that failed together, as a manager
-/// restarts, come back apart.
+/// The delay before the next attempt after `failures` in a row: it doubles each time up to five
+/// minutes, and a random part between half and all of it is waited. Hosts that failed together, as
+/// when a manager restarts, return at different times.
 pub(crate) fn after(failures: u32) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
     let whole = doubled.min(LONGEST);
-    // Each state has keys of its own.
+    // Every `RandomState` has other keys.
     let random = RandomState::new().build_hasher().finish();
     whole / 2 + part(whole / 2, random)
 }
 
-/// The part of `whole` that `number` is of all numbers.
+/// The fraction of `whole` that `number` is of the range of its type.
 fn part(whole: Duration, number: u64) -> Duration {
     let nanos = whole.as_nanos().saturating_mul(u128::from(number)) >> 64;
-    // Less than `whole`.
+    // The product is less than `whole`.
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 

@@ -11,19 +11,20 @@ use rsm_probe::{NvmlSource, ProbeError, ProbeSettings, Reading};
 use crate::arguments::Arguments;
 use crate::console::note;
 
-/// The time that /sys may take beside the drivers: an attribute of an adapter may ask its firmware.
+/// The time that reading /sys may take beside the drivers: an attribute of an adapter may query
+/// firmware.
 const SYS_LIMIT: Duration = Duration::from_secs(30);
 
-/// Programs that one reading runs at most, one after the other.
+/// The maximum number of programs that one reading runs, one after the other.
 const PROGRAMS: u32 = 3;
 
 /// The result of a reading of the host.
 pub(crate) enum Outcome {
-    /// The host.
+    /// The inventory of the host.
     Host(Box<HostInventory>),
-    /// No GPU host: nothing to report.
+    /// The host is no GPU host, so there is nothing to report.
     Nothing(String),
-    /// The host could not be read.
+    /// The host could not be read; the text is the reason.
     Failed(String),
 }
 
@@ -34,8 +35,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads the host. A reading that hangs is left behind: its thread ends when the kernel lets
-    /// it, and no other one starts before.
+    /// Reads the host. A reading that hangs is abandoned: its thread ends when the kernel releases
+    /// it, and no other reading starts before.
     pub(crate) fn read(&mut self, arguments: &Arguments) -> Outcome {
         let settings = settings(arguments);
         let limit = SYS_LIMIT + settings.limit * PROGRAMS;
@@ -71,19 +72,19 @@ impl Reader {
     }
 }
 
-/// Jobs on a thread of their own, at most one at any time.
+/// Runs jobs on a separate thread, at most one at any time.
 struct Bounded<T> {
-    /// The end of a job that hangs.
+    /// The receiver for the result of a job that hangs.
     left: Option<mpsc::Receiver<T>>,
 }
 
-/// Why a job has no result.
+/// The reason why a job has no result.
 #[derive(Debug)]
 enum Late {
     NoThread(io::Error),
     /// The job has not ended within its time.
     Hangs,
-    /// The job has not begun: an earlier one hangs.
+    /// The job has not begun, because an earlier one still hangs.
     StillHangs,
 }
 
@@ -94,7 +95,8 @@ impl<T> Default for Bounded<T> {
 }
 
 impl<T: Send + 'static> Bounded<T> {
-    /// The result of a job that ends within a time. The late result of an earlier job is dropped.
+    /// Runs a job, and returns its result if it ends in time. The late result of an earlier job is
+    /// dropped.
     fn within(
         &mut self,
         limit: Duration,
@@ -109,7 +111,7 @@ impl<T: Send + 'static> Bounded<T> {
         let (sender, receiver) = mpsc::channel();
         thread::Builder::new()
             .spawn(move || {
-                // A receiver is left even after the time.
+                // Sending fails only after an abandoned receiver is dropped.
                 let _ = sender.send(job());
             })
             .map_err(Late::NoThread)?;

@@ -16,27 +16,27 @@ use crate::console::{End, note};
 use crate::pace;
 use crate::reading::{Outcome, Reader};
 
-/// How long one call may take.
+/// The time limit of one call.
 const CALL_LIMIT: Duration = Duration::from_secs(20);
 
-/// How a report failed.
+/// The kind of failure of a report.
 enum Failure {
-    /// The manager cannot be reached, or has no time: try again.
+    /// The manager cannot be reached, or is busy: a later attempt may succeed.
     Passing(String),
-    /// The manager refuses: the same report will be refused again.
+    /// The manager refuses the report, and would refuse it again.
     Lasting(String),
-    /// The manager does not have the call: it is older than this agent.
+    /// The manager is older than this agent, and lacks the call.
     NoSuchCall(String),
 }
 
-/// A manager and its state.
+/// A manager, with the state of reports to it.
 struct Manager {
     endpoint: Endpoint,
-    /// The digest of the last report that it took, and when it did.
+    /// The digest and the time of the last report that the manager accepted.
     told: Option<([u8; 32], Instant)>,
-    /// Failures in a row.
+    /// The number of failures in a row.
     failures: u32,
-    /// No attempt before this.
+    /// The time before which there is no further attempt.
     not_before: Instant,
 }
 
@@ -92,7 +92,7 @@ struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Reports to each manager once: in rounds, until all have answered or the patience is over.
+    /// Reports to each manager once, in rounds until all have answered or the patience ends.
     fn once(&mut self) -> End {
         let report = match self.read() {
             Ok(Some(report)) => report,
@@ -127,13 +127,13 @@ impl Reporter<'_> {
                 ends.push(End::Unreachable);
                 break;
             }
-            // The last attempt is at the end of the patience.
+            // The last attempt happens at the end of the patience.
             thread::sleep(delay.min(left));
         }
         together(&ends)
     }
 
-    /// Reads once in `every`, and reports changes, and after each heartbeat.
+    /// Reads the host at intervals of `every`, and reports changes, and at each heartbeat.
     fn stay(&mut self, every: Duration) -> End {
         loop {
             let begun = now();
@@ -146,7 +146,7 @@ impl Reporter<'_> {
         }
     }
 
-    /// The present report; none where there is nothing to report.
+    /// Reads the host into a report; `None` if there is nothing to report.
     fn read(&mut self) -> Result<Option<Report>, End> {
         match self.reader.read(self.arguments) {
             Outcome::Host(host) => {
@@ -169,7 +169,7 @@ impl Reporter<'_> {
     }
 }
 
-/// The end of reports to several managers: done if one of them took the report, else the worst.
+/// The exit code of reports to several managers: success if one of them accepted, else the worst.
 fn together(ends: &[End]) -> End {
     match ends.contains(&End::Done) {
         true => End::Done,
@@ -178,7 +178,7 @@ fn together(ends: &[End]) -> End {
 }
 
 impl Manager {
-    /// Reports if there is news or the heartbeat is due, unless the last failure was just before.
+    /// Reports if something changed or the heartbeat is due, unless the last failure is too recent.
     fn turn(&mut self, arguments: &Arguments, runtime: &tokio::runtime::Runtime, report: &Report) {
         let present = now();
         let is_told = self.told.is_some_and(|(digest, at)| {
@@ -195,7 +195,7 @@ impl Manager {
         note(&reason);
     }
 
-    /// One report: the digest, and the inventory if the manager does not know it.
+    /// Sends one report: the digest, and the inventory if the manager does not know it.
     async fn report(&mut self, arguments: &Arguments, report: &Report) -> Result<(), Failure> {
         let outcome = self.try_report(arguments, report).await;
         match outcome {
@@ -223,7 +223,7 @@ impl Manager {
         };
         match self.call(client.check_gpu_host(check)).await {
             Ok(answer) if answer.known => return Ok(()),
-            // A manager that is older than the call gets the inventory each time.
+            // A manager without the call gets the inventory each time.
             Ok(_) | Err(Failure::NoSuchCall(_)) => {}
             Err(failure) => return Err(failure),
         }

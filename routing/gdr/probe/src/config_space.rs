@@ -1,22 +1,23 @@
-//! Registers of a PCIe function's configuration space that bear on GPUDirect RDMA.
+//! Reads registers of a PCIe function's configuration space that affect GPUDirect RDMA.
 
-/// The offset of the status register, whose bit 4 announces a list of capabilities.
+/// The offset of the status register, whose bit 4 marks the presence of a capability list.
 const STATUS: usize = 0x06;
 /// The offset of the pointer to the first capability.
 const CAPABILITIES: usize = 0x34;
-/// The PCI Express capability.
+/// The ID of the PCI Express capability.
 const PCI_EXPRESS: u8 = 0x10;
 /// The offset of Device Control in the PCI Express capability, and its bit Enable Relaxed Ordering.
 const DEVICE_CONTROL: (usize, u16) = (8, 1 << 4);
 /// The offset of the first extended capability.
 const EXTENDED: usize = 0x100;
-/// The extended capability Access Control Services.
+/// The ID of the extended capability Access Control Services (ACS).
 const ACS: u16 = 0x000d;
 /// The offset of ACS Control, with its bits P2P Request Redirect and P2P Completion Redirect.
 const ACS_CONTROL: (usize, u16) = (6, 0b1100);
-/// Direct Translated P2P: requests that the IOMMU has translated are not redirected.
+/// The bit Direct Translated P2P of ACS Control: requests that the IOMMU has translated are not
+/// redirected.
 const DIRECT_TRANSLATED: u16 = 1 << 6;
-/// The most capabilities that fit into a configuration space.
+/// The maximum number of capabilities that fit into a configuration space.
 const MOST_CAPABILITIES: usize = 1024;
 
 fn word(config: &[u8], at: usize) -> Option<u16> {
@@ -24,8 +25,8 @@ fn word(config: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes([bytes[0], bytes[1]]))
 }
 
-/// Whether the function may mark its requests for relaxed ordering; `None` where the bytes lack
-/// the PCI Express capability.
+/// Whether the function may mark its requests for relaxed ordering; `None` if the bytes lack the
+/// PCI Express capability.
 pub(crate) fn has_relaxed_ordering(config: &[u8]) -> Option<bool> {
     if word(config, STATUS)? & (1 << 4) == 0 {
         return None;
@@ -44,8 +45,8 @@ pub(crate) fn has_relaxed_ordering(config: &[u8]) -> Option<bool> {
     None
 }
 
-/// Whether a bridge sends requests between functions below it up to the processor (ACS); `None`
-/// where the bytes have no extended capabilities.
+/// Whether a bridge sends requests between functions below it up to the processor (ACS); `None` if
+/// the bytes lack extended capabilities.
 pub(crate) fn redirects_peers(config: &[u8]) -> Option<bool> {
     let mut at = EXTENDED;
     for _ in 0..MOST_CAPABILITIES {

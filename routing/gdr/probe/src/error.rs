@@ -1,4 +1,4 @@
-//! Why a host has no inventory.
+//! The reason why a host has no inventory.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,40 +6,40 @@ use std::path::PathBuf;
 use rsm_gdr::import::ImportError;
 use rsm_gdr::inventory::InventoryError;
 
-/// Why a host has no inventory.
+/// The reason why a host has no inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A directory with more entries than any machine has.
+    /// A directory has more entries than any machine's.
     #[error("{} has more than {most} entries", .path.display())]
     TooManyEntries {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// The most that are read.
+        /// The maximum number of entries that are read.
         most: usize,
     },
-    /// A directory that is there and cannot be read: without it the inventory would be half.
+    /// A directory exists but cannot be read; the inventory would be incomplete.
     #[error("{} cannot be read ({error}): run the agent as root, or where /sys is mounted whole", .path.display())]
     Unreadable {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
-        /// The reason.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// A host without GPUs and adapters.
+    /// The host has neither GPUs nor adapters.
     #[error("{} has neither GPUs nor InfiniBand adapters", .sys.display())]
     Nothing {
         /// The mount point of /sys.
         sys: PathBuf,
     },
-    /// The lines of `/sys` are no inventory.
+    /// The lines of `/sys` form no inventory.
     #[error("{}: {error}", .sys.display())]
     Sys {
         /// The mount point of /sys.
         sys: PathBuf,
-        /// The line and the reason.
+        /// The line and the error.
         error: Box<ImportError>,
     },
-    /// All sources together are no inventory.
+    /// All sources together form no inventory.
     #[error("together the sources are no inventory: {0}")]
     Together(#[from] InventoryError),
 }

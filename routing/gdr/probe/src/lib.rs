@@ -1,12 +1,12 @@
-//! The inventory of the GPU host that this runs on.
+//! The inventory of the GPU host on which the program runs.
 //!
 //! - [`snapshot`] reads `/sys`: adapters, ports, PCIe;
 //! - [`nvml`] asks NVIDIA's library, which it loads at run time, for UUIDs, NVLinks and the NVLink
 //!   domain;
-//! - [`tool`] runs the drivers' programs where the library is missing, with a time-out;
-//! - [`read`] makes one inventory of all that, and notes what it could not read.
+//! - [`tool`] runs the drivers' programs with a time-out if the library is missing;
+//! - [`read`] merges all of that into one inventory, and notes what it could not read.
 //!
-//! Nothing here talks to a subnet manager.
+//! This crate never communicates with a subnet manager.
 
 mod config_space;
 mod error;

@@ -11,15 +11,15 @@ use crate::nvml;
 use crate::snapshot::Snapshot;
 use crate::tool::{self, Deadline, ToolError};
 
-/// How NVML is asked.
+/// The way to call NVML.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NvmlSource {
-    /// Not at all.
+    /// NVML is not called.
     Off,
-    /// In this process, by the name or path of the library.
+    /// NVML is loaded into this process, by the name or path of the library.
     Library(OsString),
-    /// A program and its arguments that print what [`program_output`] makes: a library that
-    /// hangs or crashes then costs that program.
+    /// A program with its arguments calls NVML, and prints the result of [`program_output`]: a
+    /// library that hangs or crashes takes down only that program.
     Program(Vec<OsString>),
 }
 
@@ -28,30 +28,30 @@ pub enum NvmlSource {
 pub struct ProbeSettings {
     /// The mount point of /sys.
     pub sys: PathBuf,
-    /// NVIDIA's library.
+    /// The way to call NVIDIA's library.
     pub nvml: NvmlSource,
-    /// The folder of the drivers' programs; empty for the search path.
+    /// The folder of the drivers' programs; if empty, the search path.
     pub tools: PathBuf,
-    /// The time that each program may take.
+    /// The time limit of each program.
     pub limit: Duration,
 }
 
-/// A host as it was read.
+/// The result of reading a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// The inventory, which keeps all rules of inventories.
+    /// The inventory, which is valid.
     pub inventory: HostInventory,
-    /// Notes for people about all that no source told, and where sources disagree.
+    /// Notes for the operator about data that no source stated, and about sources that disagree.
     pub notes: Vec<String>,
 }
 
 /// Reads the host.
 ///
-/// A source that fails leaves out what it alone knows, with a note. GPUs that the driver does not
-/// list while it lists others are left out: no program can use them.
+/// If a source fails, the data that only this source has are missing, and a note says so. If the
+/// driver lists some GPUs, GPUs that it omits are left out: no program can use them.
 ///
 /// # Errors
-/// There is nothing to read, or together it is no inventory.
+/// There is nothing to read, or the sources together form no inventory.
 pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
     let snapshot = Snapshot::take(&settings.sys)?;
     if snapshot.lines.is_empty() {
@@ -85,10 +85,11 @@ pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
 }
 
 /// Whether adapters cannot reach the memory of NVIDIA's GPUs: the driver is the proprietary one,
-/// which has no dma-buf, and the module that stands in for it is not loaded.
+/// which lacks dma-buf, and the module that replaces dma-buf is not loaded.
 fn lacks_peer_memory(sys: &Path) -> bool {
     let module = |name: &str| sys.join("module").join(name);
-    // The kernel marks a proprietary module; NVIDIA's open ones only as built out of its tree.
+    // The kernel marks a proprietary module as such, and NVIDIA's open modules only as built out of
+    // tree.
     let taint = std::fs::read_to_string(module("nvidia/taint")).unwrap_or_default();
     let is_loaded = |name: &str| module(name).is_dir();
     taint.contains('P') && !["nvidia_peermem", "nv_peer_mem"].into_iter().any(is_loaded)
@@ -114,7 +115,7 @@ impl Vendors {
     }
 }
 
-/// The driver's GPUs with what `/sys` knows of them, and the ports of `/sys`.
+/// Combines the driver's GPUs, completed by `/sys`, with the ports of `/sys`.
 fn together(
     sys: HostInventory,
     driver: Option<HostInventory>,
@@ -123,7 +124,7 @@ fn together(
     let Some(mut host) = driver.filter(|driver| !driver.gpus.is_empty()) else {
         return sys;
     };
-    // A source without addresses counts as /sys does, in the order of addresses.
+    // A source without addresses counts like /sys, in the order of addresses.
     let listed = |gpu: &Gpu, host: &HostInventory| {
         let by_address = host.gpus.iter().all(|one| one.pci.is_some());
         match by_address {
@@ -172,7 +173,7 @@ fn nvidia(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInven
     by_nvidia_smi(settings, notes)
 }
 
-/// NVML by a program of its own.
+/// Calls NVML in a separate program.
 fn by_program(
     program: &[OsString],
     limit: Duration,
@@ -193,16 +194,16 @@ fn by_program(
     }
     match import(InventoryFormat::Json, rest.as_bytes()) {
         Ok(host) => Ok((host, notes)),
-        // Notes say why there is no GPU.
+        // The last note explains why there is no GPU.
         Err(error) => Err(notes.pop().unwrap_or_else(|| error.to_string())),
     }
 }
 
-/// The begin of a line with a note.
+/// The prefix of a line with a note.
 const NOTE: &str = "note ";
 
-/// NVML's part of an inventory as a program prints it for [`NvmlSource::Program`]: lines with
-/// notes, then the inventory in rsm's own format.
+/// Formats NVML's part of an inventory for [`NvmlSource::Program`]: lines with notes, then the
+/// inventory in rsm's own format.
 pub fn program_output(reading: &nvml::NvmlReading) -> String {
     let notes = reading.notes.iter();
     let mut text: String = notes
@@ -212,8 +213,8 @@ pub fn program_output(reading: &nvml::NvmlReading) -> String {
     text
 }
 
-/// `nvidia-smi`: addresses and UUIDs from one call, links from another, the NVLink domain from a
-/// third, which older drivers refuse.
+/// Reads GPUs by three calls of `nvidia-smi`: addresses and UUIDs, links, and the NVLink domain,
+/// which older drivers refuse.
 fn by_nvidia_smi(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventory> {
     let deadline = Deadline::after(settings.limit);
     let run = |arguments: &[&str]| {
@@ -249,21 +250,21 @@ fn by_nvidia_smi(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<Ho
     let query = "--query-gpu=fabric.clusterUuid,fabric.cliqueId";
     match run(&[query, "--format=csv,noheader"]) {
         Ok(list) => host.domain = String::from_utf8_lossy(&list).lines().find_map(domain),
-        // Drivers before 550 do not know the fields.
+        // Drivers before 550 lack the fields.
         Err(ToolError::Failed(_)) => {}
         Err(error) => notes.push(format!("nvidia-smi: {error}")),
     }
     Some(host)
 }
 
-/// A matrix without its adapters, of which /sys knows more.
+/// Reduces a matrix to its GPUs and links, because /sys knows more about adapters.
 fn links_only(mut host: HostInventory) -> HostInventory {
     host.hca_ports.clear();
     host.tiers.clear();
     host
 }
 
-/// `3, 00000000:5D:00.0, GPU-…, NVIDIA H100 80GB HBM3`.
+/// Parses a GPU such as `3, 00000000:5D:00.0, GPU-…, NVIDIA H100 80GB HBM3`.
 fn listed(line: &str) -> Option<Gpu> {
     let mut fields = line.splitn(4, ',').map(str::trim);
     let index = fields.next()?.parse().ok()?;
@@ -282,7 +283,7 @@ fn listed(line: &str) -> Option<Gpu> {
     })
 }
 
-/// `3f1a7c1e-…, 7`; `N/A` and UUIDs of zeros are no domain.
+/// Parses an NVLink domain such as `3f1a7c1e-…, 7`; `N/A` and UUIDs of zeros are no domain.
 fn domain(line: &str) -> Option<NvLinkDomain> {
     let (cluster, clique) = line.split_once(',')?;
     let cluster = cluster.trim().to_ascii_lowercase();

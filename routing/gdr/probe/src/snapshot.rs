@@ -1,4 +1,4 @@
-//! `/sys` as lines: the path of each file, and its content or the target of its link.
+//! Reads `/sys` into lines: the path of each file, with its content or the target of its link.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,54 +11,54 @@ use crate::config_space;
 use crate::error::ProbeError;
 use crate::vpd;
 
-/// The longest file to read: attributes of /sys are one page.
+/// The maximum size of a file to read, in bytes: an attribute of /sys takes one page.
 const FILE_MAX: usize = 4096;
 
-/// The longest vital product data: the address of PCI's register has 15 bits.
+/// The maximum size of vital product data, in bytes: the address in PCI's register has 15 bits.
 const VPD_MAX: usize = 1 << 15;
 
-/// The most entries of a directory to read: a machine has some thousands of PCI functions.
+/// The maximum number of entries of a directory to read: a machine has some thousands of PCI
+/// functions.
 const ENTRIES_MAX: usize = 65_536;
 
-/// How often `/sys` is read until two readings in a row are the same. Devices that come or go in
-/// between leave half of their files in one reading.
+/// The maximum number of readings of `/sys` until two successive ones are equal. Devices that come
+/// or go meanwhile leave half of their files in a reading.
 const READINGS: usize = 4;
 
-/// The bytes of a configuration space that every process may read.
+/// The number of bytes of a configuration space that every process may read.
 const CONFIG_FOR_ALL: usize = 64;
 
-/// The note where the kernel shows no more than those.
+/// The note for a configuration space of which the kernel shows only these bytes.
 const NO_CONFIG: &str =
     "the PCIe configuration is for CAP_SYS_ADMIN alone: ACS redirect and relaxed ordering unknown";
 
-/// Attributes of a PCI function. The speed of a GPU's link falls while it is idle, so the most that
-/// both its ends can do is read for GPUs.
+/// The attributes to read of every PCI function. For GPUs, whose link slows down while idle, the
+/// maximum speed of both ends is read as well.
 const OF_FUNCTION: [&str; 4] = ["class", "vendor", "numa_node", "current_link_width"];
 
-/// AMD as the vendor of a GPU.
+/// The PCI vendor ID of AMD.
 const AMD: &str = "0x1002";
 
-/// Vendor and device of the function that ConnectX-8 has for Data Direct.
+/// The PCI vendor and device IDs of ConnectX-8's Data Direct function.
 const DATA_DIRECT: (&str, &str) = ("0x15b3", "0x2100");
 
-/// The keyword that a Data Direct function has in common with its adapter.
+/// The vital product data keyword whose value a Data Direct function shares with its adapter.
 const COMMON: &[u8; 2] = b"V3";
 
-/// One reading of `/sys`.
+/// A reading of `/sys`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
-    /// Paths from `/sys` on, with the content of files or the target of links.
+    /// The paths below `/sys`, each with the content of the file or the target of the link.
     pub lines: Vec<(String, String)>,
-    /// Notes for people about all that /sys did not show.
+    /// Notes for the operator about everything that /sys did not show.
     pub notes: Vec<String>,
 }
 
 impl Snapshot {
-    /// Reads the tree that is mounted at `sys`, until two readings are the same, four times at
-    /// most.
+    /// Reads the tree mounted at `sys` until two successive readings are equal, at most four times.
     ///
     /// # Errors
-    /// A directory with more entries than any machine has.
+    /// A directory has more entries than any machine's.
     pub fn take(sys: &Path) -> Result<Snapshot, ProbeError> {
         let mut last = Reader::read(sys)?;
         for _ in 1..READINGS {
@@ -73,7 +73,7 @@ impl Snapshot {
         Ok(last)
     }
 
-    /// The lines as the text that [`rsm_gdr::import`] reads.
+    /// Joins the lines into the text that [`rsm_gdr::import`] reads.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (path, value) in &self.lines {
@@ -85,7 +85,7 @@ impl Snapshot {
 
 struct Reader {
     sys: PathBuf,
-    /// Where `sys` leads.
+    /// The canonical path of `sys`.
     root: Option<PathBuf>,
     snapshot: Snapshot,
 }
@@ -136,8 +136,8 @@ impl Reader {
         Ok(reader.snapshot)
     }
 
-    /// Whether a function is a VGA or 3D controller, or AMD's: "other display controller", or
-    /// "processing accelerator" (MI300X), which other vendors' devices are without being GPUs.
+    /// Whether a function is a VGA or 3D controller, or an AMD "other display controller" or
+    /// "processing accelerator" (MI300X); other vendors' devices of these classes are no GPUs.
     fn is_gpu(&self, address: &str) -> bool {
         let class = self.attribute(address, "class").unwrap_or_default();
         let is = |kind: &str| class.starts_with(kind);
@@ -165,8 +165,8 @@ impl Reader {
         self.most(address);
     }
 
-    /// Records a bit of a function's configuration space as `name`, `1` or `0`; a note where the
-    /// kernel shows the first registers alone.
+    /// Records a bit of a function's configuration space as `name` with `1` or `0`, or a note if
+    /// the kernel shows only the first registers.
     fn register(&mut self, address: &str, name: &str, bit: fn(&[u8]) -> Option<bool>) {
         let path = format!("bus/pci/devices/{address}");
         let config = fs::read(self.sys.join(&path).join("config"));
@@ -188,7 +188,7 @@ impl Reader {
         }
     }
 
-    /// The bridges between the processor and a function.
+    /// The bridges between the processor and a function, by PCI address.
     fn way(&self, address: &str) -> Vec<String> {
         let target = self.target(&format!("bus/pci/devices/{address}"));
         let target = target.unwrap_or_default();
@@ -197,14 +197,14 @@ impl Reader {
         bridges.map(str::to_owned).collect()
     }
 
-    /// Records the most that a function can do at its end of a PCIe link.
+    /// Records the maximum width and speed of a function's end of its PCIe link.
     fn most(&mut self, address: &str) {
         for attribute in ["max_link_width", "max_link_speed"] {
             self.file(&format!("bus/pci/devices/{address}/{attribute}"));
         }
     }
 
-    /// The bridge at the other end of a function's PCIe link.
+    /// The bridge at the other end of a function's PCIe link; `None` if there is none.
     fn above(&self, address: &str) -> Option<String> {
         let target = self.target(&format!("bus/pci/devices/{address}"))?;
         let above = target.rsplit('/').nth(1)?;
@@ -214,7 +214,7 @@ impl Reader {
             .then(|| above.to_owned())
     }
 
-    /// An adapter and its ports. Returns the address of its function.
+    /// Records an adapter and its ports. Returns the address of its function.
     fn adapter(&mut self, name: &str, direct: &[&String]) -> Result<Option<String>, ProbeError> {
         let path = format!("class/infiniband/{name}");
         self.file(&format!("{path}/node_guid"));
@@ -234,7 +234,7 @@ impl Reader {
         Ok(function)
     }
 
-    /// Finds the Data Direct function of an adapter by their vital product data.
+    /// Finds the Data Direct function of an adapter by the vital product data of both.
     fn data_direct(&mut self, adapter: &str, function: &str, direct: &[&String]) {
         let Some(own) = self.common(function) else {
             return;
@@ -250,7 +250,7 @@ impl Reader {
         }
     }
 
-    /// The value that functions of one adapter have in common; a note where only root may read it.
+    /// The value that the functions of one adapter share; adds a note if only root may read it.
     fn common(&mut self, address: &str) -> Option<Vec<u8>> {
         let path = self.sys.join("bus/pci/devices").join(address).join("vpd");
         match fs::read(&path) {
@@ -275,7 +275,7 @@ impl Reader {
         Some(last)
     }
 
-    /// Where a link leads, as a path from `/sys` on.
+    /// The target of a link as a path below `/sys`; `None` if it leads elsewhere.
     fn target(&self, path: &str) -> Option<String> {
         let target = fs::canonicalize(self.sys.join(path)).ok()?;
         let below = target.strip_prefix(self.root.as_ref()?).ok()?.to_str()?;
@@ -289,7 +289,7 @@ impl Reader {
     }
 }
 
-/// The text of a file as one line; none where it is missing, empty or too long.
+/// Reads a file as one line of text; `None` if it is missing, empty or too long.
 fn read(path: &Path) -> Option<String> {
     let text = fs::read(path).ok().filter(|text| text.len() <= FILE_MAX)?;
     let text = String::from_utf8_lossy(&text)
@@ -298,8 +298,8 @@ fn read(path: &Path) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The sorted names in a directory; none where there is no directory. A directory that cannot be
-/// read is an error.
+/// Lists the sorted names in a directory; empty if there is no directory. An unreadable directory
+/// is an error.
 fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
     let unreadable = |error| ProbeError::Unreadable {
         path: path.to_owned(),
@@ -318,7 +318,7 @@ fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
                 most: ENTRIES_MAX,
             });
         }
-        // A name that is not UTF-8 is no device.
+        // A name that is not UTF-8 belongs to no device.
         if let Ok(name) = entry.map_err(unreadable)?.file_name().into_string() {
             names.push(name);
         }

@@ -1,4 +1,4 @@
-//! The drivers' programs, each with a time-out.
+//! Runs the drivers' programs, each with a time-out.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _};
@@ -7,16 +7,16 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The most bytes of output: more is no list of a host's GPUs.
+/// The maximum length of a program's output in bytes: more is no list of a host's GPUs.
 const OUTPUT_MAX: u64 = 1 << 20;
 
-/// How often the end of a program is looked for.
+/// The interval between checks whether a program has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Why a program has no output.
+/// The reason why there is no output of a program.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The program is not there.
+    /// The program does not exist.
     #[error("it is not installed")]
     Missing,
     /// The program cannot be started.
@@ -25,7 +25,7 @@ pub enum ToolError {
     /// The program took too long, and was killed.
     #[error("it did not end within {0:?}: the driver may hang")]
     TimeOut(Duration),
-    /// The program failed.
+    /// The program failed; the text is its message.
     #[error("it failed: {0}")]
     Failed(String),
     /// The output is too long.
@@ -33,17 +33,17 @@ pub enum ToolError {
     TooLong,
 }
 
-/// The end of a time-out: the only clock of this crate.
+/// The end of a time-out; the only use of a clock in this crate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
 impl Deadline {
-    /// The end of `limit` from now on.
+    /// The deadline `limit` from now.
     pub(crate) fn after(limit: Duration) -> Deadline {
         Deadline(now() + limit)
     }
 
-    /// The time that is left; zero afterwards.
+    /// The remaining time; zero after the deadline.
     pub(crate) fn left(self) -> Duration {
         self.0.saturating_duration_since(now())
     }
@@ -57,13 +57,12 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// The standard output of a program that ends within `limit`.
+/// Returns the standard output of a program that ends within `limit`.
 ///
-/// A program that hangs in the kernel outlives its kill; it is left behind, and its output is not
-/// waited for.
+/// A program that hangs in the kernel outlives its kill; it is abandoned, with its output.
 ///
 /// # Errors
-/// The program is missing, fails, prints too much or does not end.
+/// The program is missing, fails, prints too much or does not end in time.
 pub fn output(
     program: &OsStr,
     arguments: &[&OsStr],
@@ -88,7 +87,7 @@ pub fn output(
             Ok(None) if !deadline.left().is_zero() => thread::sleep(POLL),
             Ok(None) => {
                 let _ = child.kill();
-                // Reaps it if it has ended by the kill; else a thread does when it does.
+                // A thread reaps the child if the kill has not ended it yet.
                 thread::spawn(move || child.wait());
                 return Err(ToolError::TimeOut(limit));
             }
@@ -122,7 +121,7 @@ pub fn output(
     ))
 }
 
-/// A line for a message: without control characters, and not longer than a screen is wide.
+/// Shortens a line for a message: without control characters, and at most as wide as a screen.
 fn shown(line: &str) -> String {
     let plain = line.chars().filter(|char| !char.is_control());
     plain.take(160).collect()
@@ -132,7 +131,7 @@ fn collect(pipe: impl io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let mut bytes = Vec::new();
-        // A pipe that breaks ends the output.
+        // A broken pipe ends the output.
         let _ = pipe.take(OUTPUT_MAX + 1).read_to_end(&mut bytes);
         let _ = sender.send(bytes);
     });

@@ -1,13 +1,13 @@
-//! Vital product data of PCI functions (PCI 3.0, appendix I).
+//! Reads vital product data of PCI functions (PCI 3.0, appendix I).
 
 /// The tag of the read-only resource.
 const READ_ONLY: u8 = 0x90;
-/// The bit of large resources, whose length has two bytes.
+/// The bit of a large resource, whose length field has two bytes.
 const LARGE: u8 = 0x80;
-/// The end tags, small and large.
+/// The end tags of small and large resources.
 const END: [u8; 2] = [0x78, 0x79];
 
-/// The value of a keyword of two letters in the read-only resource.
+/// The value of a two-letter keyword in the read-only resource; `None` if there is none.
 pub(crate) fn keyword<'a>(vpd: &'a [u8], wanted: &[u8; 2]) -> Option<&'a [u8]> {
     let mut rest = vpd;
     while let Some(&tag) = rest.first() {

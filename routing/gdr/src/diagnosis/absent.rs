@@ -1,10 +1,10 @@
-//! GPU hosts that were in the fabric, and of which no port is there now.
+//! Finds GPU hosts that were in the fabric, and none of whose ports is there now.
 
 use super::Explained;
 use crate::Analysis;
 use crate::findings::{GpuFinding, GpuFindingKind};
 
-/// The findings. All devices of these hosts are added to `explained`.
+/// The findings about absent hosts. Adds all devices of these hosts to `explained`.
 pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -20,7 +20,7 @@ pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuF
         let Some(absent) = absent.filter(|_| !is_there) else {
             continue;
         };
-        let (place, until) = (&absent.place, &absent.until);
+        let (place, until) = (&absent.first.place, &absent.first.until);
         let observation = "none of its ports is in the fabric".to_owned();
         let evidence = format!("{observation}: the first was at {place} until {until}");
         let of_host = format!("at {place} until {until}");

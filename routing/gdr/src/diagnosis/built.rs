@@ -1,4 +1,4 @@
-//! GPUs and adapters that a host lacks, or has in another place than the hosts built like it.
+//! Finds GPUs and adapters that a host lacks, or has in another place than its peers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ use crate::peers::{Family, Peers, PortKey, is_virtual, key, leaf, majority, near
 use crate::roles::TrafficRole;
 use crate::survey::of_gpu_hosts;
 
-/// The findings, and for each host what they explain.
+/// The findings, and the devices of each host that they explain.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
     faults: &[JoinFaults],
 ) -> (Vec<GpuFinding>, Vec<Explained>) {
-    // Without a fabric nothing tells storage from compute ports well enough.
+    // Without a fabric, storage and compute ports cannot be distinguished well enough.
     let of_gpu_hosts = analysis
         .fabric
         .as_ref()
@@ -52,7 +52,7 @@ pub(super) fn find(
     (findings, explained)
 }
 
-/// Hosts without addresses of a unit that have the same product and adapters.
+/// The key of hosts without addresses with equal units, products and adapters.
 type SameAdapters<'a> = (Option<u32>, Option<&'a str>, Vec<Option<&'a str>>);
 
 /// Hosts without PCI addresses that have fewer GPUs than most hosts with the same adapters.
@@ -117,7 +117,7 @@ impl Found<'_> {
         self.explained.ports.extend(ports);
     }
 
-    /// The GPUs of this host at these addresses.
+    /// The GPUs of this host at the given addresses.
     fn gpus_at<'b>(&self, addresses: impl Iterator<Item = &'b PciAddress>) -> BTreeSet<usize> {
         let gpus = &self.host.inventory.gpus;
         let at = |address: &PciAddress| gpus.iter().position(|gpu| gpu.pci == Some(*address));
@@ -232,13 +232,13 @@ impl Found<'_> {
         );
         let none = BTreeSet::new();
         self.report(GpuFindingKind::HalfPopulated, &none, &[], evidence);
-        // Their distance to the ports that are left is the machine's.
+        // The distance of the host's GPUs to the remaining ports follows from the missing adapter.
         self.explained
             .gpus
             .extend(0..self.host.inventory.gpus.len());
     }
 
-    /// Adapters of Ethernet where hosts like it have InfiniBand.
+    /// Reports Ethernet adapters whose counterparts in peer hosts are InfiniBand.
     fn ethernet(&mut self, family: &Family) {
         for (&key, usual) in &family.ports {
             let Some(port) = port_at(&self.host.inventory, key) else {
@@ -258,7 +258,7 @@ impl Found<'_> {
         }
     }
 
-    /// Adapters that are missing at one place and there at another one; returns their usual places.
+    /// Reports adapters that have moved from one PCIe place to another; returns their usual places.
     fn moved(
         &mut self,
         missing: &[PortKey],
@@ -281,7 +281,8 @@ impl Found<'_> {
                 .fabric
                 .as_ref()
                 .and_then(|fabric| leaf(self.host, port, fabric));
-            // The adapter is that of the rail it still reaches; else one for the same traffic.
+            // The moved adapter is the one of the rail that it still reaches, else one for the same
+            // traffic.
             let role = self.host.roles[port].0;
             let reached = |key: &PortKey| at.is_some() && slot_leaf(key) == at;
             let alike = |key: &PortKey| family.ports[key].role == role;
@@ -305,7 +306,7 @@ impl Found<'_> {
         moved
     }
 
-    /// Adapters at their usual address whose PCIe switch serves other GPUs than usual.
+    /// Reports adapters at their usual address whose PCIe switch serves other GPUs than usual.
     fn under_other_switch(&mut self, family: &Family) {
         let inventory = &self.host.inventory;
         let there: BTreeSet<PciAddress> = inventory.gpus.iter().filter_map(|gpu| gpu.pci).collect();
@@ -315,10 +316,11 @@ impl Found<'_> {
             };
             let wanted: BTreeSet<PciAddress> = usual.near.intersection(&there).copied().collect();
             let near = near_gpus(inventory, port);
-            // GPUs that the others lack are no sign of another switch.
+            // GPUs that other hosts lack do not indicate another switch.
             let is_usual = |pci: &&PciAddress| family.gpus.contains(pci);
             let near_usual: BTreeSet<PciAddress> = near.iter().filter(is_usual).copied().collect();
-            // Near none is for the tiers to report; usually near none says nothing.
+            // The tiers report an adapter near no GPU; an adapter that is usually near none says
+            // nothing.
             if usual.role != TrafficRole::Compute
                 || wanted.is_empty()
                 || near.is_empty()
@@ -345,7 +347,7 @@ impl Found<'_> {
         }
     }
 
-    /// A host without others like it: its own GPUs and adapters compared with each other.
+    /// Compares the GPUs and adapters of a host without peers with each other.
     fn alone(&mut self, fabric: &GpuFabric, of_gpu_hosts: &[bool]) {
         let host = self.host;
         let inventory = &host.inventory;
@@ -369,8 +371,8 @@ impl Found<'_> {
             }
             return;
         }
-        // Ports at leaves of GPU hosts alone, with no GPU beside them, and a number of GPUs that
-        // no machine is sold with: together they make a power of two.
+        // Idle adapters are at leaves of GPU hosts only and near no GPU, and no machine is sold
+        // with this number of GPUs; together, both numbers make a power of two.
         let idle: Vec<usize> = (0..inventory.hca_ports.len())
             .filter(|&port| {
                 let used = (0..gpus).any(|gpu| near(gpu, port));
@@ -412,7 +414,7 @@ impl Found<'_> {
             self.report(GpuFindingKind::HcaEthernetMode, &gpus, &[port], evidence);
             return;
         }
-        // A GPU with more adapters than one, at leaves of GPU hosts: one of them has moved there.
+        // A GPU has several adapters at leaves of GPU hosts: one of them has moved there.
         let of_gpu = |other: usize| -> Vec<usize> {
             let alone = |port: &usize| {
                 let beside = (0..inventory.gpus.len()).filter(|&gpu| near(gpu, *port));

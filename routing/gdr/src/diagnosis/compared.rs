@@ -1,5 +1,5 @@
-//! GPUs that are farther from adapters, at another NUMA node, or without GPUDirect RDMA, compared
-//! with those of the hosts built alike.
+//! Finds GPUs that are farther from adapters, at another NUMA node, or without GPUDirect RDMA, in
+//! comparison with peer hosts.
 
 use std::collections::BTreeMap;
 
@@ -13,31 +13,31 @@ use crate::hosts::HostOrigin;
 use crate::inventory::{PciAddress, Tier};
 use crate::peers::{Family, Peers, PortKey, is_virtual, majority, port_at};
 
-/// A GPU as several hosts have it: its address, or its number where hosts have no addresses.
+/// The identity of a GPU across hosts: its address, or its number if hosts have no addresses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum GpuSlot {
     Pci(PciAddress),
     Index(u16),
 }
 
-/// Hosts without addresses that should be alike: unit, product, number of GPUs.
+/// The key of hosts without addresses that should be alike: unit, product, number of GPUs.
 type Named<'a> = (Option<u32>, Option<&'a str>, usize);
 
-/// Hosts of one machine type with inventories of their own.
+/// Hosts of one machine type that reported their own inventories.
 struct PeerGroup<'a> {
     analysis: &'a Analysis,
-    /// Devices by place.
+    /// The hosts of the group, by position.
     members: Vec<usize>,
     by_address: bool,
-    /// The adapters of members that are at other NUMA nodes than usual.
+    /// For each member, the adapters at another NUMA node than usual.
     ports_elsewhere: BTreeMap<usize, Vec<Elsewhere>>,
 }
 
-/// A device by its place in the inventory, its NUMA node, and the usual one.
+/// The position of a device in the inventory, its NUMA node, and the usual NUMA node.
 type Elsewhere = (usize, u16, u16);
 
-/// The findings. `explained` are the devices whose faults other findings tell, and get the GPUs
-/// that are farther away.
+/// The findings. `explained` holds devices whose faults other findings report; GPUs that are
+/// farther away are added.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
@@ -119,7 +119,7 @@ impl PeerGroup<'_> {
         }
     }
 
-    /// The value of a host's GPUs, by slot.
+    /// The value of each of a host's GPUs, by slot.
     fn values<T>(
         &self,
         host: &Host,
@@ -130,7 +130,7 @@ impl PeerGroup<'_> {
             .collect()
     }
 
-    /// The value that more than half of several hosts have at each slot.
+    /// The value that more than half of the hosts have, for each slot.
     fn usual<T: Ord + Copy>(
         &self,
         value: impl Fn(&Host, usize) -> Option<T>,
@@ -147,8 +147,8 @@ impl PeerGroup<'_> {
         found.into_iter().filter_map(usual).collect()
     }
 
-    /// The GPUs of a host with another value than the usual one: each with both. Numbers tell GPUs
-    /// apart only where no other numbering of the same GPUs explains the difference.
+    /// The GPUs of a host whose value differs from the usual one, each with both values. Numbers
+    /// identify GPUs only if no other numbering of the same GPUs explains the difference.
     fn unlike<T: Ord + Copy>(
         &self,
         host: &Host,
@@ -215,7 +215,8 @@ fn and_more(devices: usize) -> String {
     }
 }
 
-/// The adapters at another NUMA node than those at the same addresses of most hosts, by host.
+/// For each host, the adapters at another NUMA node than adapters at the same addresses of most
+/// hosts.
 fn ports_elsewhere(
     analysis: &Analysis,
     family: &Family,
@@ -245,7 +246,7 @@ fn ports_elsewhere(
     found
 }
 
-/// GPUs and adapters whose driver cannot do GPUDirect RDMA.
+/// The finding about GPUs and adapters whose driver does not support GPUDirect RDMA.
 fn without_gdr(host: &Host) -> Option<GpuFinding> {
     let inventory = &host.inventory;
     let gpus: Vec<u16> = inventory

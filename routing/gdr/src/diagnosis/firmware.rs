@@ -1,4 +1,4 @@
-//! Adapters with another firmware than the same adapters of most hosts built alike.
+//! Finds adapters with another firmware than the same adapters of most peer hosts.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::peers::{Family, Peers, is_virtual, majority};
 /// The usual firmware at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, String>;
 
-/// Hosts whose adapters have another firmware than most hosts of their family have there. While
-/// half of the hosts are upgraded there is no majority, and no finding.
+/// The hosts with adapters whose firmware differs from that of most hosts of the family. During an
+/// upgrade of half of the hosts there is no majority, and so no finding.
 pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
     let usual: Vec<Usual> = (peers.families.iter())
@@ -28,7 +28,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     hosts.iter().enumerate().filter_map(of_host).collect()
 }
 
-/// The adapters of a host with their addresses and firmware.
+/// The adapters of a host, each with port position, address and firmware.
 fn adapters(host: &Host) -> impl Iterator<Item = (usize, PciAddress, &str)> {
     let ports = (0..host.inventory.hca_ports.len()).filter(move |&port| !is_virtual(host, port));
     ports.filter_map(move |port| {
@@ -40,7 +40,7 @@ fn adapters(host: &Host) -> impl Iterator<Item = (usize, PciAddress, &str)> {
 fn usual_firmware(family: &Family, hosts: &[Host]) -> Usual {
     let mut found: BTreeMap<PciAddress, Vec<&str>> = BTreeMap::new();
     for &place in &family.hosts {
-        // Both ports of a card have one firmware.
+        // Both ports of a card run one firmware.
         let of_host: BTreeMap<PciAddress, &str> = adapters(&hosts[place])
             .map(|(_, address, firmware)| (address, firmware))
             .collect();

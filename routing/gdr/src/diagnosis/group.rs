@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::findings::{GpuFinding, GpuFindingKind, MOST_NAMES};
 
-/// The parts in which two findings are equal if they differ in their hosts alone.
+/// The key of findings that differ only in their hosts.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);
 
 fn key(finding: &GpuFinding) -> Key {
@@ -21,7 +21,7 @@ fn key(finding: &GpuFinding) -> Key {
     (finding.kind, gpus, devices.collect(), evidence)
 }
 
-/// One finding of several with one key.
+/// Unites findings with equal keys into one.
 fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
     alike.sort_by(|one, other| one.host.cmp(&other.host));
     let observation = alike.first()?.common.as_ref();
@@ -44,7 +44,7 @@ fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
     Some(first)
 }
 
-/// Groups findings, and brings them into the order of hosts, kinds and devices.
+/// Groups findings, and sorts them by host, kind and device.
 pub(super) fn group(findings: Vec<GpuFinding>) -> Vec<GpuFinding> {
     let mut grouped: BTreeMap<Key, Vec<GpuFinding>> = BTreeMap::new();
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Faults of one host by itself.
+//! Finds faults of one host without comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::join::{Joined, NotJoined};
 use crate::nccl::{NcclVersion, gpus_to_allow};
 use crate::roles::TrafficRole;
 
-/// The findings of a host; `explained` are its devices whose faults other findings tell.
+/// The findings of a host; `explained` holds its devices whose faults other findings report.
 pub(super) fn find(
     analysis: &Analysis,
     place: usize,
@@ -35,7 +35,7 @@ pub(super) fn find(
     }
 }
 
-/// Ports that are not in the fabric; adds the GPUs that have to use another port to `told`.
+/// Reports ports that are not in the fabric; adds to `told` the GPUs that have to use another port.
 fn unjoined(
     analysis: &Analysis,
     place: usize,
@@ -49,8 +49,8 @@ fn unjoined(
     let host = &analysis.hosts[place];
     let mut missing: BTreeMap<NotJoined, Vec<usize>> = BTreeMap::new();
     for (port, joined) in host.joined.iter().enumerate() {
-        // Ethernet ports belong to no fabric, and a port that no source declares InfiniBand is not
-        // missing.
+        // An Ethernet port belongs to no fabric, and a port that no source declares InfiniBand is
+        // not missing.
         if let Joined::Not(reason) = joined
             && host.roles[port].0 != TrafficRole::Outside
             && !explained.ports.contains(&port)
@@ -106,8 +106,8 @@ fn tiers(
             .iter()
             .filter_map(|&port| host.inventory.tier(hint.gpu, port))
             .min();
-        // A coherent link, or a PCIe function for it, makes up for the distance; so does a GPU that
-        // relays. No setting helps a driver that cannot.
+        // A coherent link, a PCIe function for GPUDirect RDMA, or a relaying GPU makes up for the
+        // distance. No setting helps a driver without GPUDirect RDMA.
         let needs_none = hint.gdr == Gdr::WhenAllowed && !needed.contains(&hint.gpu);
         let works = hint.gdr.is_expected() || needs_none || hint.gdr == Gdr::Unsupported;
         if told.contains(&hint.gpu) {
@@ -152,7 +152,7 @@ fn tiers(
     }
 }
 
-/// GPUs at processors without an adapter, while another has more adapters than one; by place.
+/// The GPUs, by position, at processors without an adapter while another processor has several.
 pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
     let inventory = &host.inventory;
     let gpu_nodes: BTreeSet<u16> = inventory.gpus.iter().filter_map(|gpu| gpu.numa).collect();
@@ -160,7 +160,7 @@ pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
     if gpu_nodes.len() < 2 || compute.len() < gpu_nodes.len() {
         return Vec::new();
     }
-    // With a port as near as can be, the node's number says nothing.
+    // With a port at the nearest tier, the number of the NUMA node says nothing.
     let is_reached = |gpu: usize| {
         let mut tiers = compute.iter().map(|&port| inventory.tier(gpu, port));
         tiers.any(|tier| tier.is_none_or(|tier| tier < Tier::Sys))
@@ -170,7 +170,7 @@ pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
     let has_node = left_out
         .iter()
         .any(|&gpu| inventory.gpus[gpu].numa.is_some());
-    // In a virtual machine all devices are far from each other; no adapter is misplaced.
+    // In a virtual machine all devices are far from each other, and no adapter is misplaced.
     match has_node && left_out.len() < all {
         true => left_out,
         false => Vec::new(),

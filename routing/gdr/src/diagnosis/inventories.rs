@@ -1,4 +1,5 @@
-//! Inventories that do not fit their hosts: GUIDs, virtual functions, age, and hosts without any.
+//! Finds inventories that do not match their hosts (GUIDs, virtual functions, age), and hosts
+//! without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use crate::join::{JoinConflict, JoinKey, Joined, NotJoined};
 use crate::peers::is_virtual;
 use rsm_routing::topology::SwitchIdx;
 
-/// Faults of a host's own inventory.
+/// The faults of a host's own inventory.
 pub(super) fn find(
     analysis: &Analysis,
     place: usize,
@@ -72,13 +73,13 @@ pub(super) fn find(
     if let Some(most) = most
         && host.origin == HostOrigin::Own
     {
-        // Without the age itself: hosts of different ages have one finding.
+        // The evidence omits the age, so that hosts of different ages share a finding.
         let evidence = format!("no report of the host for more than {most} seconds");
         findings.push(new(GpuFindingKind::StaleInventory, evidence));
     }
 }
 
-/// The members that a finding names.
+/// The maximum number of unknown members in a finding.
 const MOST_MEMBERS: usize = 8;
 
 fn unknown_members(host: &Host) -> Option<String> {
@@ -99,7 +100,7 @@ pub(super) fn port_name(host: &Host, port: usize) -> PortName {
     }
 }
 
-/// Ports that another host has: one finding for each such host.
+/// Reports ports that another host holds, with one finding for each such host.
 fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut Vec<GpuFinding>) {
     let host = &analysis.hosts[place];
     let mut by_holder: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
@@ -140,8 +141,8 @@ fn conflicting(analysis: &Analysis, host: &Host, conflict: &JoinConflict) -> Opt
     Some(finding)
 }
 
-/// Hosts of the fabric that are cabled like hosts with GPUs, and have no inventory: half of their
-/// unit's rails, and two ports at least.
+/// The findings about hosts of the fabric without an inventory that are cabled like GPU hosts: to
+/// at least half of the rails of their unit, and by at least two ports.
 pub(super) fn unlisted(analysis: &Analysis) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -190,7 +191,7 @@ pub(super) fn unlisted(analysis: &Analysis) -> Vec<GpuFinding> {
     found
 }
 
-/// The text about a port that is not in the fabric, by the reason; `None`: another finding tells.
+/// The text about a port that is not in the fabric; `None` if another finding reports the reason.
 pub(super) const fn missing_text(reason: NotJoined) -> Option<&'static str> {
     match reason {
         NotJoined::Ethernet | NotJoined::Taken | NotJoined::VirtualFunction => None,

@@ -1,4 +1,4 @@
-//! NVLinks that are missing: within a host, and in comparison with the hosts like it.
+//! Finds missing NVLinks, within a host and in comparison with peer hosts.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use crate::hosts::HostOrigin;
 use crate::inventory::{HostInventory, LinkShape, PciAddress};
 use crate::peers::{Peers, majority};
 
-/// Hosts that should have the same links.
+/// The key of hosts that should have the same links.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Alike {
-    /// Hosts of one machine type.
+    /// The hosts of one machine type, by family.
     Family(usize),
-    /// Without addresses, but with devices of the same names in one unit.
+    /// Hosts without addresses in one unit, with devices of the same names.
     Layout {
         unit: Option<u32>,
         layout: Option<usize>,
@@ -35,14 +35,14 @@ impl Alike {
     }
 }
 
-/// Hosts with fewer NVLinks at GPUs than most hosts like them, where the host's own GPUs do not
-/// tell: all links gone, or as many of each GPU.
+/// The hosts whose GPUs have fewer NVLinks than those of most peers, if the host alone does not
+/// show it: it lost all links, or equally many of each GPU.
 pub(super) fn compared(
     analysis: &Analysis,
     peers: &Peers,
     explained: &[Explained],
 ) -> Vec<GpuFinding> {
-    // Hosts whose inventory lists links, and those where it is not clear whether it would.
+    // For each key, hosts whose inventory lists links, and hosts for which that is unclear.
     let mut groups: BTreeMap<Alike, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (place, host) in analysis.hosts.iter().enumerate() {
         if host.origin != HostOrigin::Own {
@@ -92,7 +92,7 @@ pub(super) fn compared(
     findings
 }
 
-/// The most links that any GPU of a host has to one other GPU, or to its switches.
+/// The maximum number of links from any GPU of a host to one other GPU or to its switches.
 fn widest(inventory: &HostInventory) -> u8 {
     let gpus = inventory.gpus.len();
     let width = |gpu: usize| {
@@ -103,15 +103,15 @@ fn widest(inventory: &HostInventory) -> u8 {
     (0..gpus).map(width).max().unwrap_or(0)
 }
 
-/// The links of each GPU of a host to all others, added up, by the GPU's address.
+/// The total number of links of each GPU of a host, by the GPU's address.
 fn sums(inventory: &HostInventory) -> BTreeMap<PciAddress, u32> {
     let gpus = inventory.gpus.iter().enumerate();
     gpus.filter_map(|(place, gpu)| Some((gpu.pci?, inventory.links_of(place))))
         .collect()
 }
 
-/// GPUs of meshes with fewer links than those at the same addresses of most hosts like theirs,
-/// where the host itself does not tell: the dies of AMD's cards differ in links by design.
+/// The GPUs of meshes with fewer links than GPUs at the same addresses of most peers, if the host
+/// alone does not show it: the dies of AMD's cards differ in links by design.
 fn meshes(
     analysis: &Analysis,
     members: &[usize],
@@ -138,7 +138,7 @@ fn meshes(
         if blamed.is_empty() || !mesh::within(&host.inventory).is_empty() {
             continue;
         }
-        // Places in the order of addresses.
+        // The positions of GPUs, sorted by address.
         let mut by_address: Vec<usize> = (0..host.inventory.gpus.len()).collect();
         by_address.sort_by_key(|&gpu| host.inventory.gpus[gpu].pci);
         let blamed = blamed.into_iter().map(|short| Short {
@@ -149,7 +149,7 @@ fn meshes(
     }
 }
 
-/// GPUs of a mesh that have lost links.
+/// The finding about GPUs of a mesh that have lost links.
 fn short_of_links(host: &Host, mut short: Vec<Short>) -> GpuFinding {
     short.sort_by_key(|one| one.gpu);
     let index = |one: &Short| host.inventory.gpus[one.gpu].index;
@@ -166,7 +166,7 @@ fn short_of_links(host: &Host, mut short: Vec<Short>) -> GpuFinding {
     finding
 }
 
-/// NVLinks that some GPUs of a host have and others lack.
+/// Reports NVLinks that some GPUs of a host have and others lack.
 pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuFinding>) {
     let inventory = &host.inventory;
     let gpus = inventory.gpus.len();
@@ -190,8 +190,8 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
     match inventory.link_shape() {
         LinkShape::None => {}
         LinkShape::Switched { links } => {
-            // A GPU that has lost links has fewer to every other GPU; an intact one has all of its
-            // links to most.
+            // A GPU that has lost links has fewer to every other GPU; an intact GPU has all of its
+            // links to most others.
             let width = |gpu: usize| {
                 let peers = (0..gpus).filter(|&peer| peer != gpu);
                 peers
@@ -222,7 +222,7 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
             }
         }
         LinkShape::FullMesh | LinkShape::PartialMesh => {
-            // GPUs that are gone take their links with them.
+            // A missing GPU accounts for the links to it.
             let short = match explained.lacks_gpus {
                 true => Vec::new(),
                 false => mesh::within(inventory),

@@ -1,23 +1,23 @@
-//! Links of a mesh: which GPUs explain all those that are gone.
+//! Finds the GPUs of a mesh that account for all missing links.
 //!
-//! A cable has two ends, so that a GPU without its links leaves each of its neighbours short as
-//! well. Blamed are the fewest GPUs whose missing links are those of all others.
+//! A link has two ends: a GPU without its links leaves each of its neighbours short as well. The
+//! fewest GPUs whose missing links explain all others are to blame.
 
 use crate::inventory::{HostInventory, LinkFamily};
 
 /// A GPU with fewer links than it should have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Short {
-    /// The place in the inventory.
+    /// The position in the inventory.
     pub(super) gpu: usize,
-    /// The links to all others.
+    /// The number of links to all other GPUs.
     pub(super) found: u32,
-    /// As many it should have.
+    /// The number of links that the GPU should have.
     pub(super) expected: u32,
 }
 
-/// The GPUs to blame within one host whose GPUs are cabled to each other. GPUs of an NVLink mesh
-/// have as many links each; of AMD's only meshes of equal pairs have.
+/// The GPUs to blame within one host whose GPUs are cabled to each other. All GPUs of an NVLink
+/// mesh have equally many links; of AMD's meshes, this holds only for meshes of equal pairs.
 pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
     let gpus = inventory.gpus.len();
     let found: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
@@ -33,14 +33,14 @@ pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
         _ => expected_of_equals(&found),
     };
     let blamed = blamed(&found, &expected);
-    // Most GPUs of a host are not wrong; other hosts tell.
+    // Most GPUs of a host are never to blame; comparison with other hosts then decides.
     match 2 * blamed.len() <= gpus {
         true => blamed,
         false => Vec::new(),
     }
 }
 
-/// The GPUs to blame, where `expected` links are known for each.
+/// The GPUs to blame, given the number of links that each should have.
 pub(super) fn blamed(found: &[u32], expected: &[u32]) -> Vec<Short> {
     let all = found.iter().zip(expected).enumerate();
     let short: Vec<Short> = all
@@ -74,30 +74,30 @@ fn others(gpus: usize) -> u32 {
     u32::try_from(gpus.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
-/// The links of each pair that is linked, where all have as many.
+/// The number of links of each linked pair; `None` unless it is equal for all pairs.
 fn equal_width(inventory: &HostInventory) -> Option<u32> {
     let first = inventory.nvlinks.first()?.links;
     let equal = inventory.nvlinks.iter().all(|link| link.links == first);
     equal.then_some(u32::from(first))
 }
 
-/// Whether at most a quarter of all pairs is not linked.
+/// Whether at most a quarter of all pairs are without links.
 fn is_nearly_full(inventory: &HostInventory) -> bool {
     let gpus = inventory.gpus.len();
     let pairs = gpus * gpus.saturating_sub(1) / 2;
     4 * inventory.nvlinks.len() >= 3 * pairs
 }
 
-/// Whether one GPU has no link, and three others or more are all linked to each other: bridges for
-/// two leave two GPUs out, or more.
+/// Whether one GPU has no link, and three or more others are all linked to each other. A bridge for
+/// two GPUs leaves out two GPUs or more, never one.
 fn only_one_is_apart(inventory: &HostInventory, found: &[u32]) -> bool {
     let rest = found.len().saturating_sub(1);
     let apart = found.iter().filter(|&&sum| sum == 0).count();
     apart == 1 && rest > 2 && inventory.nvlinks.len() == rest * (rest - 1) / 2
 }
 
-/// As many for each GPU as the one with the most has. GPUs with none are not of the mesh, unless at
-/// least half of the links that they would have are missing at others.
+/// The highest number of links of any GPU, expected of each. A GPU without links does not belong to
+/// the mesh, unless at least half of the links that it would have are missing at other GPUs.
 fn expected_of_equals(found: &[u32]) -> Vec<u32> {
     let most = found.iter().copied().max().unwrap_or(0);
     let (mut without, mut missing) = (0, 0);

@@ -1,7 +1,7 @@
-//! The search for faults of hosts and cables.
+//! Searches for faults of hosts and cables.
 //!
-//! Each fault is found once: what a missing, moved or reset device explains is not reported again
-//! as its consequence, and the same observation of several hosts is one finding.
+//! Each fault is reported once: consequences of a missing, moved or reset device are not reported
+//! again, and equal observations of several hosts become one finding.
 
 mod absent;
 mod built;
@@ -28,20 +28,20 @@ use super::claims::JoinFaults;
 use super::findings::GpuFinding;
 use super::peers::Peers;
 
-/// Devices of a host whose faults are found already.
+/// The devices of a host whose faults are already reported.
 #[derive(Clone, Default)]
 struct Explained {
-    /// GPUs, by their places.
+    /// The GPUs, by position.
     gpus: BTreeSet<usize>,
-    /// Ports, by their places.
+    /// The ports, by position.
     ports: BTreeSet<usize>,
-    /// GPUs are missing, so that links to them are missing too.
+    /// Whether GPUs are missing, so that links to them are missing too.
     lacks_gpus: bool,
-    /// An adapter is in another slot, which changes the order of addresses.
+    /// Whether an adapter is in another slot, which changes the order of addresses.
     has_moved_hca: bool,
 }
 
-/// All faults, in the order of hosts and then kinds.
+/// All findings, sorted by host and then kind.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, faults: &[JoinFaults]) -> Vec<GpuFinding> {
     let (mut findings, mut explained) = built::find(analysis, peers, faults);
     findings.extend(absent::find(analysis, &mut explained));

@@ -1,4 +1,4 @@
-//! Adapters whose place in the host says one role, and whose leaf says another.
+//! Finds adapters whose PCIe place and whose leaf imply different roles.
 
 use super::inventories::port_name;
 use crate::Analysis;
@@ -9,17 +9,18 @@ use crate::join::Joined;
 use crate::roles::{LeafUse, RoleReason, TrafficRole};
 use crate::survey::of_gpu_hosts;
 
-/// A port that computes for its place, beside one that its leaf would rather have compute.
-struct Doubt {
-    /// Near GPUs, at a leaf with nodes that have no GPU.
+/// A port that PCIe makes a compute port, beside a port that the leaves would make one.
+struct RoleConflict {
+    /// The port near GPUs, at a leaf with nodes that have no GPU.
     near: usize,
-    /// Far from GPUs, at a leaf of GPU hosts alone.
+    /// The port far from GPUs, at a leaf of GPU hosts only.
     far: usize,
-    /// The GPUs that are nearer to the first, by place.
+    /// The GPUs that are nearer to `near`, by position.
     gpus: Vec<usize>,
 }
 
-/// Hosts where PCIe and leaves disagree on the role of ports, unless the operator has set it.
+/// The hosts where PCIe and leaves disagree on the role of ports that the operator has not
+/// configured.
 pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -31,20 +32,20 @@ pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     };
     let mut findings = Vec::new();
     for host in &analysis.hosts {
-        for doubt in doubts(host, |port| foreign(host, port)) {
-            findings.push(finding(host, &doubt));
+        for conflict in role_conflicts(host, |port| foreign(host, port)) {
+            findings.push(finding(host, &conflict));
         }
     }
     findings
 }
 
-/// The doubts about a host; `foreign` is the share of nodes without GPUs at a port's leaf, in
+/// The disagreements at a host; `foreign` is the share of nodes without GPUs at a port's leaf, in
 /// thousandths.
 ///
-/// A server of another kind at the leaf of a rail is no doubt, and neither is a leaf for storage
-/// without a server: all ports that compute for being near a GPU have to be at leaves with other
-/// nodes, and at least as many others at leaves without.
-fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
+/// A non-GPU server at the leaf of a rail is ignored, and so is a storage leaf without a server:
+/// all ports that compute because they are near a GPU must be at leaves with other nodes, and at
+/// least as many other ports at leaves without.
+fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<RoleConflict> {
     let ports = 0..host.inventory.hca_ports.len();
     let role = |port: &usize| host.roles[*port];
     let taken_for = |reason| {
@@ -56,7 +57,7 @@ fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
     };
     let mut taken: Vec<usize> = taken_for(RoleReason::NearGpu).collect();
     if taken.is_empty() {
-        // No port is near a GPU; those that are the least far count in their place.
+        // No port is near a GPU, so the nearest ports take that part.
         taken = taken_for(RoleReason::NearestOfGpu).collect();
     }
     let left: Vec<usize> = ports.clone().filter(is_left).collect();
@@ -74,7 +75,7 @@ fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
     let Some(&far) = left.iter().min_by_key(|far| nearest(far)) else {
         return Vec::new();
     };
-    let mut doubts = Vec::new();
+    let mut role_conflicts = Vec::new();
     for near in taken {
         let is_nearer = |gpu: &usize| {
             let tier = |port| host.inventory.tier(*gpu, port);
@@ -82,33 +83,36 @@ fn doubts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Doubt> {
         };
         let gpus: Vec<usize> = gpus.clone().filter(is_nearer).collect();
         if !gpus.is_empty() {
-            doubts.push(Doubt { near, far, gpus });
+            role_conflicts.push(RoleConflict { near, far, gpus });
         }
     }
-    doubts
+    role_conflicts
 }
 
-fn finding(host: &Host, doubt: &Doubt) -> GpuFinding {
+fn finding(host: &Host, conflict: &RoleConflict) -> GpuFinding {
     let inventory = &host.inventory;
     let label = |port: usize| inventory.hca_ports[port].label();
     let tier = |port: usize| {
-        let tier = doubt
+        let tier = conflict
             .gpus
             .first()
             .and_then(|&gpu| inventory.tier(gpu, port));
         tier.map_or("no tier", Tier::name)
     };
-    let (near, far) = (label(doubt.near), label(doubt.far));
+    let (near, far) = (label(conflict.near), label(conflict.far));
     let evidence = format!(
         "by PCIe {near} ({}) is for computing and {far} ({}) for storage, and so they are taken; by \
          their leaves it is the other way round: that of {near} serves nodes without GPUs, that of \
          {far} only GPU hosts",
-        tier(doubt.near),
-        tier(doubt.far)
+        tier(conflict.near),
+        tier(conflict.far)
     );
     let mut finding = GpuFinding::new(GpuFindingKind::RoleUnclear, &host.name, evidence);
     let index = |&gpu: &usize| inventory.gpus[gpu].index;
-    finding.gpus = doubt.gpus.iter().map(index).collect();
-    finding.ports = vec![port_name(host, doubt.near), port_name(host, doubt.far)];
+    finding.gpus = conflict.gpus.iter().map(index).collect();
+    finding.ports = vec![
+        port_name(host, conflict.near),
+        port_name(host, conflict.far),
+    ];
     finding
 }

@@ -1,4 +1,4 @@
-//! PCIe links with fewer lanes or a lower speed than those of the hosts built alike.
+//! Finds PCIe links with fewer lanes or a lower speed than the links of peer hosts.
 
 use std::collections::BTreeMap;
 
@@ -12,27 +12,27 @@ use crate::inventory::{PciAddress, PcieLink};
 use crate::peers::{Family, Peers, is_virtual, majority};
 use crate::roles::TrafficRole;
 
-/// A GPU or adapter of a host, by its place in the list.
+/// A GPU or an adapter port of a host, by position.
 #[derive(Clone, Copy)]
 enum Device {
     Gpu(usize),
     Port(usize),
 }
 
-/// A device whose link is below the usual one.
+/// A device whose link is slower than it should be.
 struct Slow {
     device: Device,
     link: PcieLink,
     usual: PcieLink,
-    /// The hosts built alike have the usual link; else both its ends could have it.
+    /// Whether peer hosts have the faster link (true), or both ends of the link support it.
     by_peers: bool,
 }
 
 /// The usual link at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, PcieLink>;
 
-/// Hosts with PCIe links below those of most hosts built alike, or, where no majority tells,
-/// below what both ends of the link can do. Inventories that lack links say nothing.
+/// The hosts with PCIe links slower than those of most peers or, without a majority, than both ends
+/// of the link support. Inventories without links are ignored.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
     let usual: Vec<Usual> = (peers.families.iter())
@@ -53,8 +53,8 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) 
     findings
 }
 
-/// The GPUs and the adapters that are of use here; a device that is elsewhere than usual has a
-/// finding already.
+/// The GPUs and the adapters in use here. A device that is not at its usual place has a finding
+/// already.
 fn devices<'a>(host: &'a Host, explained: &'a Explained) -> impl Iterator<Item = Device> + 'a {
     let gpus = (0..host.inventory.gpus.len()).filter(move |gpu| !explained.gpus.contains(gpu));
     let ports = (0..host.inventory.hca_ports.len()).filter(move |&port| {
@@ -81,7 +81,7 @@ impl Device {
 
     fn most(self, host: &Host) -> Option<PcieLink> {
         match self {
-            // The speed of an idle GPU's link says nothing, so that sources have the highest.
+            // The speed of an idle GPU's link says nothing: sources state the highest.
             Device::Gpu(gpu) => {
                 let gpu = &host.inventory.gpus[gpu];
                 gpu.pcie_max.zip(gpu.pcie).map(|(most, link)| PcieLink {
@@ -101,13 +101,13 @@ impl Device {
     }
 }
 
-/// The link that more than half of the family's hosts have at each address, where several do.
+/// The link that more than half of the family's hosts have at each address, if several state one.
 fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
     let mut links: BTreeMap<PciAddress, Vec<PcieLink>> = BTreeMap::new();
     let nothing = Explained::default();
     for &place in &family.hosts {
         let host = &hosts[place];
-        // Both ports of a card share its link.
+        // Both ports of a card share its PCIe link.
         let of_host: BTreeMap<PciAddress, PcieLink> = devices(host, &nothing)
             .filter_map(|device| Some((device.pci(host)?, device.link(host)?)))
             .collect();

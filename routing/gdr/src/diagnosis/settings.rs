@@ -1,4 +1,4 @@
-//! Settings of a host's PCIe that slow GPUDirect RDMA.
+//! Finds PCIe settings of a host that slow GPUDirect RDMA.
 
 use super::inventories::port_name;
 use crate::findings::{GpuFinding, GpuFindingKind};
@@ -6,10 +6,10 @@ use crate::host::Host;
 use crate::hosts::HostOrigin;
 use crate::inventory::PciAddress;
 
-/// The functions that a finding names.
+/// The maximum number of functions in a finding.
 const MOST_NAMED: usize = 16;
 
-/// One finding for each setting that the host has.
+/// Adds a finding for each such setting of the host.
 pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
     if host.origin != HostOrigin::Own {
         return;

@@ -1,4 +1,4 @@
-//! Leaves, ports and hosts that are slower than those like them.
+//! Finds leaves, ports and hosts that are slower than their peers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,16 +52,17 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     findings
 }
 
-/// The leaf of a rail whose ports are slower than those of the other rails.
+/// The leaf of a rail whose ports are slower than the ports of other rails.
 struct SlowLeaf {
     leaf: SwitchIdx,
     gbps: u32,
     usual: u32,
-    /// The compute ports there, each with its host.
+    /// The compute ports at the leaf, as pairs of host and port.
     ports: Vec<(usize, usize)>,
 }
 
-/// The leaves of a unit with several compute ports, all slower than most leaves' ports.
+/// The leaves of a unit with several compute ports, all of them slower than the ports of most
+/// leaves.
 fn slow_leaves_of(analysis: &Analysis, unit: &Unit, fabric: &GpuFabric) -> Vec<SlowLeaf> {
     let mut at_leaf: BTreeMap<SwitchIdx, Vec<(usize, usize)>> = BTreeMap::new();
     for &place in &unit.hosts {
@@ -113,7 +114,7 @@ impl SlowLeaf {
     }
 }
 
-/// The rate of most compute ports of each unit in Gb/s.
+/// For each unit, the rate of most compute ports in Gb/s.
 fn usual_of_units(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Option<u32>> {
     let units = (0u32..).zip(&analysis.rails.units);
     let usual = |(number, unit): (u32, &crate::rails::Unit)| {
@@ -131,7 +132,8 @@ fn usual_of_units(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Opti
     units.map(usual).collect()
 }
 
-/// `slow` has ports, each with its rate and the usual one; `all` is the number of compute ports.
+/// The finding about slow ports of a host. `slow` holds each port with its rate and the usual rate;
+/// `all` is the number of compute ports.
 fn finding(host: &Host, slow: &[(usize, u32, u32)], all: usize) -> Option<GpuFinding> {
     let &(first, rate, usual) = slow.first()?;
     let whole = slow.len() == all && all > 1;

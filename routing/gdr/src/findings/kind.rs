@@ -2,84 +2,87 @@ use std::fmt;
 
 use super::GpuSeverity;
 
-/// The subject of a finding. The names are stable: alerts are keyed by them.
+/// The subject of a finding. The names are stable, because alerts use them as keys.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum GpuFindingKind {
-    /// Two cables are in each other's place.
+    /// Two cables of a host are swapped.
     RailCablesSwapped,
-    /// The cable of a compute port ends at a leaf that is not its rail's.
+    /// The cable of a compute port ends at the leaf of another rail.
     RailCableMisplaced,
     /// The cable of a storage port ends at the leaf of a rail.
     StorageOnComputeLeaf,
-    /// PCIe and leaves disagree on which of two ports is for computing.
+    /// PCIe and leaves disagree on which of two ports is the compute port.
     RoleUnclear,
-    /// GPUs are numbered in an order that crosses rails; the cables are right.
+    /// GPUs are numbered in an order that differs from the rails; the cables are right.
     RailOrderGpus,
-    /// Adapters are named in an order that crosses rails; the cables are right.
+    /// Adapters are named in an order that differs from the rails; the cables are right.
     RailOrderHcas,
-    /// Ports and rails do not fit, and the inventory does not tell cables from numbering.
+    /// Ports and rails do not match, and the inventory does not show whether cables or numbering is
+    /// wrong.
     RailOrderUnknown,
-    /// Hosts or units are cabled to rails in two orders, and neither is plainly the wrong one.
+    /// Hosts or units are cabled to rails in two orders, and neither is clearly the wrong one.
     RailsDisagree,
     /// Two rails of a host end at one leaf.
     RailsShareLeaf,
-    /// A host lacks an adapter that the hosts built like it have.
+    /// A host lacks an adapter that hosts of its machine type have.
     HcaMissing,
-    /// An adapter is in another slot, or under another PCIe switch, than in the hosts like it.
+    /// An adapter is in another slot, or under another PCIe switch, than in hosts of its machine
+    /// type.
     HcaMoved,
     /// An adapter that serves a GPU is set to Ethernet.
     HcaEthernetMode,
-    /// A host lacks a GPU that the hosts built like it have.
+    /// A host lacks a GPU that hosts of its machine type have.
     GpuMissing,
-    /// Hosts with at most half of the adapters that hosts with the same GPUs have.
+    /// Hosts have at most half of the adapters that hosts with the same GPUs have.
     HalfPopulated,
-    /// Hosts that have more than those like them.
+    /// Hosts have more GPUs or adapters than hosts of their machine type.
     OtherMachineType,
-    /// A port is slower than the same port of the hosts like its own.
+    /// A port is slower than the same port of other hosts of the machine type.
     PortSlow,
-    /// All ports of a host are slower than those of the hosts like it.
+    /// All ports of a host are slower than the ports of other hosts of the machine type.
     HostSlow,
-    /// All ports at the leaf of a rail are slower than those at the leaves of the other rails.
+    /// All ports at the leaf of one rail are slower than the ports at the leaves of the other
+    /// rails.
     LeafSlow,
-    /// A GPU or adapter whose PCIe link has fewer lanes, or a lower speed, than it should.
+    /// The PCIe link of a GPU or an adapter has fewer lanes or a lower speed than it should.
     PcieDegraded,
-    /// An adapter has another firmware than the same adapter of the hosts like its own.
+    /// An adapter has another firmware than the same adapter of other hosts of the machine type.
     FirmwareDiffers,
     /// No port of the fabric is under the same PCIe switches as a GPU.
     GpuWithoutLocalHca,
-    /// A GPU has a port under the same PCIe switches, and cannot use it.
+    /// A GPU has a port under the same PCIe switches, but cannot use it.
     GdrTierPoor,
-    /// A GPU is farther from every compute port than in the hosts built like its own.
+    /// A GPU is farther from every compute port than in other hosts of the machine type.
     TierWorse,
-    /// A GPU or an adapter is at another NUMA node than in the hosts built like its own.
+    /// A GPU or an adapter is at another NUMA node than in other hosts of the machine type.
     NumaDiffers,
-    /// The driver of GPUs or adapters cannot do GPUDirect RDMA.
+    /// The driver of GPUs or adapters does not support GPUDirect RDMA.
     GdrUnsupported,
     /// PCIe bridges send the traffic between GPUs and adapters up to the processor.
     AcsRedirect,
-    /// The IOMMU translates the addresses of GPUs and adapters.
+    /// The IOMMU translates addresses between GPUs and adapters.
     IommuTranslates,
     /// Adapters may not reorder their writes.
     RelaxedOrderingOff,
-    /// NVLinks are missing.
+    /// GPUs lack NVLinks.
     NvLinkDegraded,
-    /// Adapters are all at other NUMA nodes than some GPUs.
+    /// All adapters are at other NUMA nodes than some GPUs.
     HcaOnWrongNuma,
-    /// Ports of a host that are not in the fabric.
+    /// Ports of a host are not in the fabric.
     Unjoined,
-    /// No port of a host that was in the fabric is there now.
+    /// A host was in the fabric, but has no port there now.
     HostAbsent,
-    /// The fabric has a port by its name, under another GUID than the inventory's.
+    /// The fabric has a port of the same name with another GUID than the inventory states.
     GuidUnknown,
-    /// Sources disagree on which port of the fabric a port is.
+    /// Sources disagree on which port of the fabric an inventory's port is.
     JoinConflict,
     /// Two hosts claim the same port of the fabric.
     PortClaimedTwice,
-    /// The inventory of a host has the GUIDs of another one.
+    /// The inventory of a host has the GUIDs of another host.
     InventoryOfAnotherHost,
-    /// Two machines of the fabric have one name.
+    /// Two machines of the fabric have the same name.
     HostNameTwice,
-    /// A host is cabled like GPU hosts, and has no inventory.
+    /// A host is cabled like GPU hosts, but has no inventory.
     NoInventory,
     /// The inventory lists virtual functions.
     VirtualFunctions,
@@ -91,7 +94,7 @@ pub enum GpuFindingKind {
 
 use GpuFindingKind as Kind;
 
-/// The text for operators about one kind.
+/// The texts for operators about one kind.
 struct KindRow {
     kind: GpuFindingKind,
     name: &'static str,
@@ -100,7 +103,7 @@ struct KindRow {
     advice: &'static str,
 }
 
-/// One row for each kind, in the order of the variants.
+/// The rows of all kinds, in the order of the variants.
 const ROWS: &[KindRow] = &[
     KindRow {
         kind: Kind::RailCablesSwapped,
@@ -392,7 +395,7 @@ const ROWS: &[KindRow] = &[
 ];
 
 impl GpuFindingKind {
-    /// Every kind.
+    /// All kinds, in the order of the variants.
     pub const ALL: [GpuFindingKind; ROWS.len()] = {
         let mut all = [Kind::RailCablesSwapped; ROWS.len()];
         let mut at = 0;
@@ -407,12 +410,12 @@ impl GpuFindingKind {
         &ROWS[self as usize]
     }
 
-    /// The name, in lower case with hyphens.
+    /// The name of the kind in lower case, with hyphens.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// How bad it is.
+    /// The severity of findings of this kind.
     pub const fn severity(self) -> GpuSeverity {
         self.row().severity
     }

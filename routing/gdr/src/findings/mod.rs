@@ -6,14 +6,14 @@ use std::fmt;
 
 pub use kind::GpuFindingKind;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum GpuSeverity {
-    /// Information.
+    /// The finding is information only.
     Info,
-    /// Costs bandwidth in some jobs.
+    /// The fault costs bandwidth in some jobs.
     Warning,
-    /// Something is broken.
+    /// A part is broken.
     Error,
 }
 
@@ -28,12 +28,12 @@ impl GpuSeverity {
     }
 }
 
-/// A port of a host, for people and tools.
+/// A port of a host in display form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortName {
-    /// The host.
+    /// The name of the host.
     pub host: String,
-    /// The device and, where it is not the first, the port.
+    /// The device name, with the port number unless it is 1.
     pub device: String,
 }
 
@@ -43,39 +43,39 @@ impl fmt::Display for PortName {
     }
 }
 
-/// A fault.
+/// A fault of one or several hosts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GpuFinding {
     /// The kind of fault.
     pub kind: GpuFindingKind,
-    /// The host; the first of several.
+    /// The host; the first one of several.
     pub host: String,
-    /// The other hosts with the same fault, in the order of names.
+    /// The other hosts with the same fault, sorted by name.
     pub also: Vec<String>,
-    /// The GPUs, by index; those of the first host where several have the same fault.
+    /// The GPUs by index; if several hosts have the fault, the GPUs of the first one.
     pub gpus: Vec<u16>,
-    /// The ports; those of the first host where several have the same fault.
+    /// The ports; if several hosts have the fault, the ports of the first one.
     pub ports: Vec<PortName>,
     /// The evidence, in one sentence.
     pub evidence: String,
-    /// The evidence of several hosts together, where that of each differs; none once they are
-    /// grouped.
+    /// The evidence that several hosts share, for findings whose evidence differs by host; `None`
+    /// once findings are grouped.
     pub(crate) common: Option<Common>,
 }
 
-/// One fault that several hosts have at different devices.
+/// The evidence of a fault that several hosts have at different devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Common {
-    /// The observation without the devices of one host.
+    /// The observation, without the devices of a host.
     pub(crate) observation: String,
-    /// The devices, or their places, of this host.
+    /// The devices of this host, or their positions.
     pub(crate) of_host: String,
 }
 
-/// The most hosts that a line names.
+/// The maximum number of host names on a line.
 pub(crate) const MOST_NAMES: usize = 4;
 
-/// Hosts on a line: the first few names, and the number of the others.
+/// The hosts on a line: the first few names, and the number of the others.
 pub fn subject_of(hosts: &[&str]) -> String {
     let names = hosts[..hosts.len().min(MOST_NAMES)].join(", ");
     match hosts.len().saturating_sub(MOST_NAMES) {
@@ -89,7 +89,7 @@ pub fn subject_of(hosts: &[&str]) -> String {
 pub struct FindingLines<'a> {
     /// The name of the severity.
     pub severity: &'a str,
-    /// The hosts, see [`subject_of`].
+    /// The hosts; see [`subject_of`].
     pub subject: &'a str,
     /// The name of the kind.
     pub kind: &'a str,
@@ -102,7 +102,7 @@ pub struct FindingLines<'a> {
 }
 
 impl FindingLines<'_> {
-    /// The lines, without line feeds.
+    /// The lines of the finding, without line feeds.
     pub fn lines(&self) -> impl Iterator<Item = String> {
         let FindingLines {
             severity,
@@ -120,7 +120,7 @@ impl FindingLines<'_> {
 }
 
 impl GpuFinding {
-    /// A finding about one host, without GPUs and ports.
+    /// Creates a finding about one host, without GPUs and ports.
     pub fn new(kind: GpuFindingKind, host: &str, evidence: String) -> GpuFinding {
         GpuFinding {
             kind,
@@ -133,7 +133,7 @@ impl GpuFinding {
         }
     }
 
-    /// With the observation that it has in common with other hosts, and what differs of this one.
+    /// Adds an observation that other hosts share, and the devices of this host.
     pub(crate) fn like_others(mut self, observation: String, of_host: String) -> GpuFinding {
         self.common = Some(Common {
             observation,
@@ -142,12 +142,12 @@ impl GpuFinding {
         self
     }
 
-    /// Every host with this fault, in the order of names.
+    /// All hosts with this fault, sorted by name.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         std::iter::once(self.host.as_str()).chain(self.also.iter().map(String::as_str))
     }
 
-    /// The hosts for a line: the first few names, and the number of the others.
+    /// The hosts on a line: the first few names, and the number of the others.
     pub fn subject(&self) -> String {
         subject_of(&self.hosts().collect::<Vec<&str>>())
     }

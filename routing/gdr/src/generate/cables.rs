@@ -1,4 +1,4 @@
-//! Fabrics as they are built: the hosts of a leaf are rarely cabled in the order of their names.
+//! Realistic cables: the hosts of a leaf are rarely cabled in the order of their names.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use super::shuffle;
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Netlist, NetlistError, NodeKind};
 
-/// The fabric with the cables of every leaf's hosts in another order.
+/// Permutes the cables of every leaf's hosts.
 ///
 /// # Errors
-/// None that a netlist can cause: ends are only exchanged.
+/// No valid netlist causes an error: ends are only exchanged.
 pub fn recabled(netlist: Netlist, seed: u64) -> Result<Netlist, NetlistError> {
     let mut rng = Rng::new(seed);
     let (nodes, mut cables) = netlist.into_parts();
     let is_host = |end: (usize, PortNum)| nodes[end.0].kind != NodeKind::Switch;
-    // By leaf: its cables to hosts, by number.
+    // The numbers of the cables to hosts, by leaf.
     let mut of_leaf: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, cable) in cables.iter_mut().enumerate() {
         if is_host(cable.a) {
@@ -36,11 +36,11 @@ pub fn recabled(netlist: Netlist, seed: u64) -> Result<Netlist, NetlistError> {
     Netlist::new(nodes, cables)
 }
 
-/// The fabric in which the ports of `count` hosts of each `of` belong to servers of their own,
-/// one port each: storage at the leaves of rails.
+/// Gives the ports of `count` hosts in each `of` to separate storage servers with one port each, at
+/// the leaves of rails.
 ///
 /// # Errors
-/// None that a netlist can cause: only descriptions differ.
+/// No valid netlist causes an error: only descriptions change.
 pub fn with_servers(netlist: Netlist, count: usize, of: usize) -> Result<Netlist, NetlistError> {
     let hosts = super::hosts(&netlist);
     let (mut nodes, cables) = netlist.into_parts();

@@ -1,7 +1,8 @@
-//! Inventories for simulated fabrics, and faults whose findings are known.
+//! Generates inventories for simulated fabrics, and faults with known findings.
 //!
-//! Hosts come from the NodeDescriptions, with as many GPUs as adapters: GPU k and adapter k under
-//! one PCIe switch, half of them on each of two processors, all GPUs on NVSwitches.
+//! Hosts follow from the NodeDescriptions. A host has as many GPUs as adapters: GPU k and adapter k
+//! are under one PCIe switch, half of them at each of two processors, and all GPUs are on
+//! NVSwitches.
 
 mod cables;
 mod storage;
@@ -31,70 +32,70 @@ const PCIE: PcieLink = PcieLink {
 /// The firmware of each adapter.
 const FIRMWARE: &str = "28.39.1002";
 
-/// NVLinks of each GPU to the switches, as H100 has them.
+/// The number of NVLinks from each GPU to the switches, as on H100.
 const NVLINKS: u8 = 18;
-/// The bus of the first function on each of the two processors.
+/// The bus of the first function at each of the two processors.
 const BUSES: [u8; 2] = [0x10, 0x90];
 
 /// The faults of a generated fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FleetFaults {
-    /// Hosts whose GPUs are numbered in another order than their PCI addresses.
+    /// The number of hosts whose GPUs are numbered in another order than their PCI addresses.
     pub gpu_order: usize,
-    /// Hosts whose adapters are named in another order than their PCI addresses.
+    /// The number of hosts whose adapters are named in another order than their PCI addresses.
     pub hca_order: usize,
-    /// Pairs of cables that are exchanged.
+    /// The number of pairs of exchanged cables.
     pub swapped_cables: usize,
-    /// GPUs of which one NVLink is down.
+    /// The number of GPUs with one NVLink down.
     pub nvlinks: usize,
-    /// The place of the hosts' storage ports.
+    /// The connections of the hosts' storage ports.
     pub storage: Storage,
-    /// The seed of the choice of hosts, GPUs and cables.
+    /// The seed for the choice of hosts, GPUs and cables.
     pub seed: u64,
 }
 
-/// A finding that a fault must lead to.
+/// The finding that a fault must cause.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ExpectedFinding {
-    /// The kind.
+    /// The kind of the finding.
     pub kind: GpuFindingKind,
-    /// The hosts: all with this fault, or the two ends of exchanged cables.
+    /// The hosts of the finding: all hosts with this fault, or both ends of exchanged cables.
     pub hosts: BTreeSet<String>,
-    /// The ports that it names, as `host device`; empty where the kind alone matters.
+    /// The ports of the finding, as `host device`; empty if only the kind matters.
     pub ports: BTreeSet<String>,
-    /// The GPUs that it names.
+    /// The GPUs of the finding, by index.
     pub gpus: Vec<u16>,
 }
 
 /// A fabric, the inventories of its hosts, and their faults.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// The fabric.
+    /// The fabric with its faults.
     pub netlist: Netlist,
-    /// The hosts.
+    /// The inventories of the hosts.
     pub inventory: GpuInventory,
-    /// The findings that must come, sorted, and no others.
+    /// The complete list of expected findings, sorted.
     pub expected: Vec<ExpectedFinding>,
 }
 
-/// Why there is no fleet.
+/// The reason why there is no fleet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// A node whose description is no name of a host.
+    /// The description of a node is no host name.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The parts do not fit together.
+    /// The netlist with the faults breaks a rule.
     #[error(transparent)]
     Netlist(#[from] NetlistError),
 }
 
-/// A host of the fabric: its adapters by number, as (device number, node).
+/// The hosts of a fabric by name; for each adapter of a host, the device number and the node.
 type Hosts = BTreeMap<String, BTreeMap<u32, usize>>;
 
-/// A fleet for a fabric, with faults.
+/// Generates a fleet for a fabric, with faults.
 ///
 /// # Errors
-/// Hosts whose names or numbers of devices no inventory takes.
+/// The names or device numbers of a host do not suit an inventory.
 pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError> {
     let mut rng = Rng::new(faults.seed);
     let hosts = hosts(&netlist);
@@ -136,23 +137,24 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
     })
 }
 
-/// The places of faults; hosts are numbered in the order of their names.
+/// The hosts, GPUs and cables with faults; hosts are numbered in the order of their names.
 struct FaultPlaces {
-    /// Hosts whose GPUs are numbered in another order.
+    /// The hosts whose GPUs are numbered in another order.
     gpu_order: BTreeSet<usize>,
-    /// Hosts whose adapters are named in another order.
+    /// The hosts whose adapters are named in another order.
     hca_order: BTreeSet<usize>,
-    /// Pairs of adapters whose cables are exchanged, each as (host, device number, node).
+    /// The pairs of adapters whose cables are exchanged, each as (host, device number, node).
     swapped_cables: Vec<[(String, u32, usize); 2]>,
-    /// GPUs of which one NVLink is down, as (host, GPU).
+    /// The GPUs with one NVLink down, as (host, GPU).
     nvlinks: BTreeSet<(usize, usize)>,
 }
 
 impl FaultPlaces {
-    /// Draws the places of as many faults as there are hosts for.
+    /// Draws the places of the faults, limited by the number of hosts.
     fn draw(hosts: &Hosts, faults: FleetFaults, rng: &mut Rng) -> FaultPlaces {
         let devices: Vec<(&String, &BTreeMap<u32, usize>)> = hosts.iter().collect();
-        // A host has one fault of order or cables at most, so that each has a finding of its own.
+        // A host has at most one fault of order or cables, so that each fault has a finding of its
+        // own.
         let mut free = rng.sample(devices.len(), devices.len());
         shuffle(&mut free, rng);
         let mut take = |count: usize| free.split_off(free.len() - count.min(free.len()));
@@ -182,14 +184,15 @@ impl FaultPlaces {
         }
     }
 
-    /// The GPUs of a host of which one NVLink is down.
+    /// The GPUs of a host with one NVLink down.
     fn gpus_with_nvlink_down(&self, host: usize) -> impl Iterator<Item = usize> {
         self.nvlinks
             .range((host, 0)..(host + 1, 0))
             .map(|&(_, gpu)| gpu)
     }
 
-    /// The findings about another order of GPUs or adapters: one for all hosts that share it.
+    /// The findings about another order of GPUs or adapters, one for all hosts that share the
+    /// order.
     fn order_findings(&self, names: &[&String]) -> Vec<ExpectedFinding> {
         let kinds = [
             (GpuFindingKind::RailOrderGpus, &self.gpu_order),
@@ -217,8 +220,8 @@ fn expectation(kind: GpuFindingKind, host: &str) -> ExpectedFinding {
     }
 }
 
-/// The hosts that descriptions name, each with its adapters by the number at the end of the
-/// device's name.
+/// The hosts in descriptions; each host has its adapters by the number at the end of the device
+/// name.
 fn hosts(netlist: &Netlist) -> Hosts {
     let mut hosts = Hosts::new();
     for (index, node) in netlist.nodes().iter().enumerate() {
@@ -250,7 +253,7 @@ fn shuffle<T>(list: &mut [T], rng: &mut Rng) {
     }
 }
 
-/// The natural order of `count` items, or another one.
+/// The natural order of `count` items, or another one if `is_other`.
 fn order(count: usize, is_other: bool, rng: &mut Rng) -> Vec<usize> {
     match is_other {
         true => another_order(count, rng),
@@ -258,7 +261,7 @@ fn order(count: usize, is_other: bool, rng: &mut Rng) -> Vec<usize> {
     }
 }
 
-/// An order of `count` items that is not the natural one, unless there is no other.
+/// An order of `count` items other than the natural one, if there is another.
 fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
     let natural: Vec<usize> = (0..count).collect();
     let mut order = natural.clone();
@@ -268,10 +271,11 @@ fn another_order(count: usize, rng: &mut Rng) -> Vec<usize> {
     order
 }
 
-/// The address of the GPU or adapter in slot `slot` of `count`: half of them behind each processor.
+/// The NUMA node and the address of the GPU or adapter in slot `slot` of `count`: half of the slots
+/// are behind each processor.
 fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
     let numa = usize::from(slot >= count.div_ceil(2) && count > 1);
-    // Slots are at most 32 on either processor.
+    // Each processor has at most 32 slots.
     let bus = BUSES[numa].saturating_add((slot % 32) as u8 * 2);
     (
         numa as u16,
@@ -284,7 +288,7 @@ fn address(slot: usize, count: usize, device: u8) -> (u16, PciAddress) {
     )
 }
 
-/// A host with an adapter for each node, and a GPU beside each: GPU number `gpu` is in slot
+/// A host with an adapter for each node and a GPU beside each adapter: GPU number `gpu` is in slot
 /// `gpu_at[gpu]`.
 fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
     let count = adapters.len();
@@ -348,7 +352,7 @@ fn break_link(host: &mut HostInventory, gpu: usize) {
     }
 }
 
-/// Exchanges the far ends of two adapters' cables, unless they end at one leaf anyway.
+/// Exchanges the far ends of two adapters' cables, unless both end at one leaf.
 fn swap(
     netlist: &Netlist,
     cables: &mut [rsm_routing::netlist::Cable],

@@ -3,26 +3,27 @@ use rsm_ids::{Guid, PortNum};
 use crate::inventory::{HcaPort, HostInventory, LinkLayer, PciAddress, Tier};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Node, NodeKind, PortSpec};
 
-/// The connections of hosts beside the rails.
+/// The storage connections of hosts beside the rails.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Storage {
-    /// Nothing.
+    /// Hosts have no storage adapters.
     #[default]
     None,
-    /// Two adapters of every host on switches of their own, far from the GPUs.
+    /// Every host has two adapters on separate switches, far from the GPUs.
     Far,
-    /// Two adapters as with `Far`, one of them under the PCIe switch of the first GPU.
+    /// Every host has two adapters as with `Far`, one of them under the PCIe switch of the first
+    /// GPU.
     NearGpu,
 }
 
-/// Ports of a storage switch.
+/// The number of ports of a storage switch.
 const RADIX: u8 = 64;
-/// Hosts whose two adapters go to the same pair of storage switches.
+/// The number of hosts whose two adapters share a pair of storage switches.
 const HOSTS_PER_SWITCH: usize = 56;
 const ADAPTERS: usize = 2;
-/// Servers at each storage switch.
+/// The number of servers at each storage switch.
 const SERVERS: usize = 4;
-/// GUIDs that no other generator uses.
+/// The base of GUIDs that no other generator uses.
 const GUIDS: u64 = 0x0050_5603_0000_0000;
 
 impl Storage {
@@ -30,7 +31,7 @@ impl Storage {
         Guid(GUIDS + (kind << 28) + ((index as u64) << 8) + ((nth as u64) << 4))
     }
 
-    /// Adds the adapters to a host's inventory: the `place`-th host's.
+    /// Adds the storage adapters to the inventory of the `place`-th host.
     pub(super) fn add_ports(self, _name: &str, place: usize, host: &mut HostInventory) {
         if self == Storage::None {
             return;
@@ -39,7 +40,7 @@ impl Storage {
         for nth in 0..ADAPTERS {
             let node = Storage::guid(1, place, nth);
             let mut port = HcaPort::new(Some(format!("mlx5_{}", before + nth)));
-            // Behind everything else on either processor.
+            // The bus behind all other devices of either processor.
             let bus = [0x70, 0xf0][nth % 2];
             port.pci = Some(PciAddress {
                 domain: 0,
@@ -69,7 +70,7 @@ impl Storage {
         host.tiers = tiers;
     }
 
-    /// Adds switches, servers and the hosts' adapters to a fabric.
+    /// Adds storage switches, servers and the hosts' adapters to a fabric.
     pub(super) fn add_fabric(
         self,
         hosts: &[&String],

@@ -1,4 +1,4 @@
-//! The port for each GPU, and its expected performance.
+//! The port for each GPU, and whether to expect GPUDirect RDMA between them.
 
 mod walk;
 
@@ -12,33 +12,33 @@ use super::inventory::Tier;
 use super::rails::Rails;
 use rsm_routing::topology::SwitchIdx;
 
-/// The most fallbacks that a hint names.
+/// The maximum number of fallbacks in a hint.
 const MAX_FALLBACKS: usize = 2;
 
 /// Whether to expect GPUDirect RDMA between a GPU and its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Gdr {
-    /// Yes: PCIe switches are all that lies between.
+    /// Yes: only PCIe switches lie between GPU and port.
     Local,
     /// Yes: over the coherent link of GPU and processor (GH200, GB200).
     Coherent,
-    /// Yes: the adapter has a PCIe function for it, so that the tier does not matter.
+    /// Yes: the adapter has a PCIe function for GPUDirect RDMA, so that the tier does not matter.
     DataDirect,
     /// Only when the libraries' settings allow this tier (`NCCL_NET_GDR_LEVEL`).
     WhenAllowed,
-    /// No: the driver of GPU or adapter cannot.
+    /// No: the driver of the GPU or adapter does not support it.
     Unsupported,
     /// The source does not state the tier.
     Unknown,
 }
 
 impl Gdr {
-    /// Whether it is to be expected without any setting.
+    /// Whether to expect GPUDirect RDMA without any setting.
     pub const fn is_expected(self) -> bool {
         matches!(self, Gdr::Local | Gdr::Coherent | Gdr::DataDirect)
     }
 
-    /// The answer, for people.
+    /// The answer as text for the operator.
     pub const fn text(self) -> &'static str {
         match self {
             Gdr::Local => "yes",
@@ -51,25 +51,25 @@ impl Gdr {
     }
 }
 
-/// Why a GPU has its port.
+/// The reason why a GPU has its port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum HintReason {
     /// No other compute port is as near.
     Nearest,
-    /// Others are as near; this one is on the GPU's rail.
+    /// Other ports are as near; this one is on the GPU's rail.
     TieByRail,
-    /// Others are as near; so that every port has its share, in the order of PCI addresses.
+    /// Other ports are as near; GPUs share them evenly, in the order of PCI addresses.
     TieByShare,
-    /// A nearer one is down, or not in the fabric.
+    /// A nearer port is down or not in the fabric.
     NearerIsDown,
-    /// The source shows no tier, or the same for all.
+    /// The source shows no tiers, or equal tiers for all ports.
     NoTier,
-    /// There is no compute port that works.
+    /// No compute port works.
     NoPort,
 }
 
 impl HintReason {
-    /// The reason, for people.
+    /// The reason as text for the operator.
     pub const fn text(self) -> &'static str {
         match self {
             HintReason::Nearest => "nearest",
@@ -82,34 +82,35 @@ impl HintReason {
     }
 }
 
-/// The hint for one GPU. Ports are named by their places in the host's inventory.
+/// The hint for one GPU. Ports are given by their positions in the host's inventory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GpuHint {
-    /// The GPU, by its place.
+    /// The position of the GPU in the host's inventory.
     pub gpu: usize,
-    /// The ports, the one to use first; more than one where the host has more ports than GPUs.
+    /// The ports to use, the best first; more than one if the host has more ports than GPUs.
     pub ports: Vec<usize>,
-    /// The tier to the first.
+    /// The tier between the GPU and the first port.
     pub tier: Option<Tier>,
-    /// The rail of the first: the slot whose leaf it reaches.
+    /// The rail of the first port: the slot whose leaf the port reaches.
     pub rail: Option<u16>,
-    /// The ports to use when it fails, nearest first; of equal ones those that share neither its
-    /// adapter nor its leaf.
+    /// The ports to use if the first one fails, nearest first; among equals, ports that share
+    /// neither its adapter nor its leaf come first.
     pub fallbacks: Vec<usize>,
     /// Whether to expect GPUDirect RDMA.
     pub gdr: Gdr,
-    /// Why this port.
+    /// The reason for the choice of the port.
     pub reason: HintReason,
 }
 
 impl GpuHint {
-    /// The port to use.
+    /// The first port to use; `None` if there is none.
     pub fn port(&self) -> Option<usize> {
         self.ports.first().copied()
     }
 }
 
-/// The hints of one host; `place` is the host's among those that `rails` were found for.
+/// The hints for the GPUs of one host; `place` is the position of the host among the hosts of
+/// `rails`.
 pub(super) fn hints(
     host: &Host,
     place: usize,
@@ -135,7 +136,7 @@ pub(super) fn hints(
         let (_, rails) = fabric?;
         let at_leaf = || rails.rails_at(place, leaf(port)?).next();
         let slot = host.slot(port)?;
-        // Where several rails end at one leaf, a port has the number of its slot.
+        // If several rails end at one leaf, a port has the number of its own slot.
         match rails.rail(place, slot) {
             Some(own) if Some(own.leaf) == leaf(port) => u16::try_from(slot).ok(),
             _ => at_leaf(),
@@ -173,8 +174,8 @@ pub(super) fn hints(
     assigned.into_iter().enumerate().map(one).collect()
 }
 
-/// The leaves that each GPU's traffic should go to: those of the rails of the ports it has when all
-/// of them work.
+/// The leaves that each GPU's traffic should reach: the leaves of the rails of the GPU's ports when
+/// all of them work.
 pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
     let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
     let ports: Vec<usize> = host.compute_slots().collect();
@@ -230,8 +231,8 @@ fn gdr(host: &Host, gpu: usize, port: Option<usize>) -> Gdr {
     if entry.gdr == Some(false) || adapter.gdr == Some(false) {
         return Gdr::Unsupported;
     }
-    // Beyond the processor that the GPU's link leads to, the link helps no more. `nvidia-smi` has
-    // SYS also for ports at the same NUMA node (GB200).
+    // Beyond the processor at the end of the GPU's coherent link, the link no longer helps.
+    // `nvidia-smi` shows SYS even for ports at the same NUMA node (GB200).
     let apart = |tier: Tier| {
         let numa = entry.numa.zip(adapter.numa);
         tier == Tier::Sys && numa.is_some_and(|(gpu, port)| gpu != port)

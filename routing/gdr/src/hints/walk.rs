@@ -3,24 +3,24 @@ use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-/// The way of packets to a LID as the switches forward them now.
+/// The path of packets to a LID, as the switches forward them now.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ForwardingPath {
-    /// Every switch on the way and the port they leave it by; the last one leads to the
+    /// Every switch on the path with the port by which packets leave it; the last port leads to the
     /// destination.
     pub hops: Vec<(SwitchIdx, PortNum)>,
 }
 
-/// Why there is no way.
+/// The reason why there is no path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
 pub enum RouteError {
     /// A switch has no entry for the LID.
     #[error("the tables of a switch have no port for the LID")]
     Dropped,
-    /// A switch forwards to a port without a cable, or into a wrong node.
+    /// A switch forwards to a port without a cable, or to a wrong node.
     #[error("a switch forwards to a port that leads elsewhere")]
     Astray,
-    /// Packets go round in cycles.
+    /// Packets go round in a loop.
     #[error("the tables make a loop")]
     Loop,
     /// No port has the LID.
@@ -28,7 +28,7 @@ pub enum RouteError {
     Unassigned,
 }
 
-/// Follows the tables from a switch to a LID, handing every hop to `hop`.
+/// Follows the tables from a switch to a LID, and passes every hop to `hop`.
 pub(crate) fn walk(
     topology: &Topology,
     tables: &Tables,
@@ -38,7 +38,7 @@ pub(crate) fn walk(
 ) -> Result<(), RouteError> {
     let destination = topology.destination_of(lid).ok_or(RouteError::Unassigned)?;
     let mut at = from;
-    // No way without a loop visits more switches than there are.
+    // A path without a loop visits each switch at most once.
     for _ in 0..topology.switch_count() {
         let port = tables.lft(at).port(lid).ok_or(RouteError::Dropped)?;
         hop(at, port);
@@ -54,10 +54,10 @@ pub(crate) fn walk(
 }
 
 impl ForwardingPath {
-    /// The way from a switch to a LID.
+    /// Finds the path from a switch to a LID.
     ///
     /// # Errors
-    /// Why the tables give no way to the LID.
+    /// The tables have no path to the LID.
     pub fn find(
         topology: &Topology,
         tables: &Tables,

@@ -1,4 +1,4 @@
-//! Hosts that are cabled to the same leaves: the hosts that get positions.
+//! Blocks: hosts that are cabled to the same leaves, and so get positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,31 +10,31 @@ use crate::rails::{Sets, Unit};
 use rsm_routing::engine::{Categories, Category};
 use rsm_routing::topology::SwitchIdx;
 
-/// Leaves whose hosts are the same up to one in this many are the rails of these hosts. A leaf that
-/// other hosts share, such as one for storage, is not.
+/// Leaves whose sets of hosts differ by at most one in this many are the rails of these hosts. A
+/// leaf that other hosts share, such as one for storage, is no rail.
 const STRANGERS_IN: usize = 4;
 
-/// A name with more ports is no host's: the hosts with the most GPUs have 18 adapters of two ports
-/// each.
+/// The maximum number of ports of one host: a name with more belongs to no host. The hosts with the
+/// most GPUs have 18 adapters of two ports each.
 const MAX_RAILS: usize = 64;
 
-/// Hosts with a port at each of some leaves.
+/// The hosts with a port at each of some leaves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Block {
-    /// The leaves in the order of rails.
+    /// The leaves, in the order of rails.
     pub leaves: Vec<SwitchIdx>,
-    /// The compute ports of each host that are in the fabric, by their places in
-    /// [`GpuFabric::ports`], in the order of rails; hosts by name.
+    /// For each host, sorted by name, the compute ports that are in the fabric, by position in
+    /// [`GpuFabric::ports`] and in the order of rails.
     pub hosts: Vec<Vec<u32>>,
 }
 
-/// All blocks.
+/// All blocks of a fabric.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Blocks(pub Vec<Block>);
 
 impl Blocks {
-    /// The units of hosts with inventories; other hosts by their names and cables. `said` has the
-    /// ports that the operator excludes from computing.
+    /// Finds the blocks: the units of hosts with inventories, and other hosts by their names and
+    /// cables. `said` holds the ports that the operator excludes from computing.
     pub fn find(survey: &Survey, fabric: &GpuFabric, said: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
@@ -58,7 +58,7 @@ impl Blocks {
         Blocks(survey.rails.units.iter().map(block).collect())
     }
 
-    /// Adds hosts from the descriptions of nodes, where several hosts share several leaves.
+    /// Adds hosts by the descriptions of nodes, if several hosts share several leaves.
     fn add_seen(&mut self, fabric: &GpuFabric, said: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
             let category = said.get(&fabric.port(*port).guid);
@@ -115,7 +115,7 @@ impl Blocks {
             }
         }
         for mut block in blocks.into_values().filter(|block| block.hosts.len() > 1) {
-            // The rail of a leaf is where most hosts have it.
+            // The rail of a leaf is the rail that it has for most hosts.
             let mut votes: BTreeMap<SwitchIdx, BTreeMap<usize, usize>> = BTreeMap::new();
             for ports in &block.hosts {
                 for (rail, &port) in ports.iter().enumerate() {
@@ -135,7 +135,7 @@ impl Blocks {
         }
     }
 
-    /// The number of each port's host, for ports that get a position.
+    /// The host number of each port that gets a position.
     pub fn hosts(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u32> {
         let hosts = (0u32..).zip(self.0.iter().flat_map(|block| &block.hosts));
         let of_host = |(host, ports): (u32, &Vec<u32>)| {
@@ -145,7 +145,8 @@ impl Blocks {
         hosts.flat_map(of_host).collect()
     }
 
-    /// The rail of each port that gets a position: that of its leaf, wherever the cable should end.
+    /// The rail of each port that gets a position: the rail of its leaf, even if its cable belongs
+    /// elsewhere.
     pub fn rails(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();
@@ -158,7 +159,7 @@ impl Blocks {
     }
 }
 
-/// The ports of a host's devices by name, with numbers in names as numbers.
+/// The ports of a host's devices, sorted by device name with numbers in natural order.
 fn in_order(devices: &BTreeMap<String, Vec<u32>>) -> impl Iterator<Item = u32> + use<> {
     let number = |name: &str| {
         let stem = name.trim_end_matches(|char: char| char.is_ascii_digit());

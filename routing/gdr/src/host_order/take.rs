@@ -1,4 +1,4 @@
-//! The assignment of positions to ports.
+//! Assigns positions to ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::positions::most_common;
 use rsm_routing::engine::by_subtree_and;
 use rsm_routing::topology::SwitchIdx;
 
-/// `earlier`, and a position for every port of `blocks`.
+/// Extends `earlier` by a position for every port of `blocks`.
 pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &GpuFabric) -> HostPositions {
     let mut positions = earlier.clone();
     rank_leaves(&mut positions, blocks, fabric);
@@ -36,7 +36,7 @@ pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &GpuFabric)
 }
 
 impl HostPositions {
-    /// Drops positions of absent ports where there are too many.
+    /// Drops the positions of absent ports if there are too many positions.
     fn forget(&mut self, here: &BTreeSet<Guid>) {
         if self.ports.len() > MAX_POSITIONS {
             self.ports.retain(|port, _| here.contains(port));
@@ -47,14 +47,15 @@ impl HostPositions {
         }
     }
 
-    /// Makes every leaf as wide as the widest needs, in whole rounds of the ways up that most
-    /// leaves have: so the same place takes the same way up to every leaf. It never gets narrower.
+    /// Gives every leaf the number of places that the fullest leaf needs, in whole rounds of the
+    /// ways up that most leaves have: the same place then takes the same way up to every leaf. The
+    /// number never shrinks.
     fn widen(&mut self, blocks: &Blocks, fabric: &GpuFabric, usual: usize) {
         let highest = self.ports.values().map(|position| position.place + 1).max();
         let Some(highest) = highest else {
             return;
         };
-        // As many as a switch has ports.
+        // The number of usual ports is at most the number of ports of a switch.
         let needed = highest.max(usual as u32);
         if needed <= self.stride {
             return;
@@ -74,14 +75,14 @@ impl HostPositions {
     }
 }
 
-/// Gives leaves without a rank the next ones: leaves of one subtree next to each other, and there
-/// by unit and rail.
+/// Gives leaves without a rank the next ranks: leaves of one subtree next to each other, and within
+/// a subtree by unit and rail.
 fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &GpuFabric) {
     let topology = &fabric.topology;
     let guid = |leaf: SwitchIdx| topology.switch(leaf).guid;
     let ports = || blocks.0.iter().flat_map(|block| &block.hosts).flatten();
     let of_blocks = blocks.0.iter().flat_map(|block| &block.leaves).copied();
-    // Cables may end at leaves of other blocks.
+    // A cable may end at a leaf of another block.
     let strays = ports().map(|&port| fabric.port(port).leaf);
     let wanted: Vec<SwitchIdx> = of_blocks.chain(strays).collect();
     if wanted
@@ -107,7 +108,7 @@ fn rank_leaves(positions: &mut HostPositions, blocks: &Blocks, fabric: &GpuFabri
     }
 }
 
-/// The ports behind which most leaves have a compute port.
+/// The port numbers that have a compute port at most leaves.
 fn usual_ports(blocks: &Blocks, fabric: &GpuFabric) -> Vec<PortNum> {
     let mut count: BTreeMap<PortNum, usize> = BTreeMap::new();
     let mut leaves = BTreeSet::new();
@@ -120,11 +121,11 @@ fn usual_ports(blocks: &Blocks, fabric: &GpuFabric) -> Vec<PortNum> {
     count.into_iter().filter_map(most).collect()
 }
 
-/// The ports at places, by leaf.
+/// The ports at the places of each leaf.
 struct Table {
-    /// The port at each place that is taken.
+    /// The port at each occupied place, by leaf.
     at: BTreeMap<Guid, BTreeMap<u32, Guid>>,
-    /// Ports of `blocks` that are cabled to the leaf of their position: they keep it.
+    /// The ports of `blocks` whose cables end at the leaf of their position: they keep it.
     here: BTreeSet<Guid>,
 }
 
@@ -159,8 +160,9 @@ impl Table {
         self.at.get(&leaf)?.get(&place).copied()
     }
 
-    /// How unsuitable a place is: 0 free, 1 taken by an absent port, 2 taken by a present one.
-    fn hindrance(&self, leaf: Guid, place: u32) -> u8 {
+    /// The occupancy of a place: 0 if it is free, 1 if an absent port has it, 2 if a present port
+    /// has it.
+    fn occupancy(&self, leaf: Guid, place: u32) -> u8 {
         match self.who(leaf, place) {
             None => 0,
             Some(port) if !self.here.contains(&port) => 1,
@@ -182,8 +184,8 @@ impl Taking<'_> {
         (port, self.fabric.topology.switch(port.leaf).guid)
     }
 
-    /// Gives the hosts of a block positions: a host with a place keeps it, then a host whose cables
-    /// end at a free place takes it, then the others take the lowest free places.
+    /// Gives positions to the hosts of a block: hosts with a place keep it, then hosts whose cables
+    /// end at a free place take it, then the others take the lowest free places.
     fn position(&mut self, block: &Block) {
         let mut placed: Vec<Option<u32>> = vec![None; block.hosts.len()];
         let mut taken = BTreeSet::new();
@@ -194,8 +196,8 @@ impl Taking<'_> {
         for (host, ports) in block.hosts.iter().enumerate() {
             if placed[host].is_none() {
                 let place = self.cabled_at(ports).filter(|place| !taken.contains(place));
-                // An absent port may have had it, or one that is cabled elsewhere now.
-                placed[host] = place.filter(|&place| self.hindrance(ports, place) < 2);
+                // An absent port, or a port that is now cabled elsewhere, may have the place.
+                placed[host] = place.filter(|&place| self.occupancy(ports, place) < 2);
                 taken.extend(placed[host]);
             }
         }
@@ -208,57 +210,57 @@ impl Taking<'_> {
             // A place beyond all others is always free.
             let end = self.positions.ports.len().max(self.usual.len()) + block.hosts.len();
             let free = (0..=end as u32).filter(|place| !taken.contains(place));
-            placed[host] = self.best(free, |place| self.hindrance(ports, place));
+            placed[host] = self.best(free, |place| self.occupancy(ports, place));
             taken.extend(placed[host]);
         }
         for (ports, place) in block.hosts.iter().zip(placed) {
             for &port in ports {
                 if let Some(place) = place {
-                    self.sit(port, place);
+                    self.assign(port, place);
                 }
             }
         }
     }
 
-    /// The lowest free place, else within the width of a leaf the lowest place of an absent port.
+    /// The lowest free place within the width of a leaf, else the lowest place of an absent port
+    /// there, else the next place beyond.
     fn best(
         &self,
         places: impl Iterator<Item = u32> + Clone,
-        hindrance: impl Fn(u32) -> u8,
+        occupancy: impl Fn(u32) -> u8,
     ) -> Option<u32> {
         let width = self.positions.stride.max(self.usual.len() as u32);
         let within = places.clone().take_while(|&place| place < width);
-        let inside = within.map(|place| (hindrance(place), place)).min();
+        let inside = within.map(|place| (occupancy(place), place)).min();
         match inside {
             Some((0 | 1, place)) => Some(place),
             _ => places
                 .into_iter()
-                .find(|&place| place >= width && hindrance(place) < 2),
+                .find(|&place| place >= width && occupancy(place) < 2),
         }
     }
 
-    /// How unsuitable a place is for a host, at its leaves together.
-    fn hindrance(&self, ports: &[u32], place: u32) -> u8 {
+    /// The greatest occupancy of a place for a host over all of its leaves.
+    fn occupancy(&self, ports: &[u32], place: u32) -> u8 {
         let at = |&port: &u32| {
             let (port, leaf) = self.port(port);
             match self.table.who(leaf, place) {
                 Some(who) if who == port.guid => 0,
-                _ => self.table.hindrance(leaf, place),
+                _ => self.table.occupancy(leaf, place),
             }
         };
         ports.iter().map(at).max().unwrap_or(0)
     }
 
-    /// The place that a port has.
+    /// The place of a port at its present leaf; `None` if it has none there.
     fn kept(&self, port: u32) -> Option<u32> {
         let (port, leaf) = self.port(port);
         let position = self.positions.ports.get(&port.guid)?;
         (position.leaf == leaf).then_some(position.place)
     }
 
-    /// The place that most ports of a host are cabled to; `None` without a majority. Then a place
-    /// by the cables would be worse than any other: it would leave gaps between other hosts'
-    /// places.
+    /// The place by the cables of most ports of a host. `None` without a majority: any place by
+    /// cables would then leave gaps between the places of other hosts.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self
@@ -275,16 +277,16 @@ impl Taking<'_> {
         (2 * agree > ports.len()).then_some(most)
     }
 
-    /// Gives a port without a position that of its host, or if a present port has that, the best
-    /// one that is left.
-    fn sit(&mut self, port: u32, wanted: u32) {
+    /// Gives a port without a position the place of its host or, if a present port has that place,
+    /// the best remaining one.
+    fn assign(&mut self, port: u32, wanted: u32) {
         if self.kept(port).is_some() {
             return;
         }
         let (port, leaf) = self.port(port);
         let guid = port.guid;
-        let place = match self.table.hindrance(leaf, wanted) {
-            2 => self.best(0.., |place| self.table.hindrance(leaf, place)),
+        let place = match self.table.occupancy(leaf, wanted) {
+            2 => self.best(0.., |place| self.table.occupancy(leaf, place)),
             _ => Some(wanted),
         };
         let Some(place) = place else {

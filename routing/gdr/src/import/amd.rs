@@ -1,9 +1,9 @@
-//! The tables that `amd-smi topology` and `rocm-smi --showtopo` print.
+//! Reads the tables that `amd-smi topology` and `rocm-smi --showtopo` print.
 //!
-//! Each table has a title, a header row and a row for each GPU. `amd-smi` names GPUs by PCI
-//! address, in the order of their indices, and `rocm-smi` by index. The reader takes the types of
+//! Each table has a title, a header row and a row for each GPU. `amd-smi` identifies GPUs by PCI
+//! address, in the order of their indices, and `rocm-smi` by index. The importer reads the types of
 //! the links, the hops, and the lines of NUMA nodes. Neither program prints how many XGMI links
-//! join two GPUs: a pair that they join directly has one here.
+//! join two GPUs: a directly joined pair gets one link.
 
 use super::error::{ImportError, ImportReason, shown};
 use super::line_of;
@@ -11,19 +11,19 @@ use crate::inventory::{
     Gpu, HostInventory, InventorySource, LinkFamily, MAX_GPUS, NvLink, PciAddress,
 };
 
-/// The titles of the table of link types.
+/// The possible titles of the table of link types.
 const LINK_TYPES: [&str; 2] = ["LINK TYPE TABLE:", "Link Type between two GPUs"];
-/// The titles of the table of hops.
+/// The possible titles of the table of hops.
 const HOPS: [&str; 2] = ["HOPS TABLE:", "Hops between two GPUs"];
 
-/// Whether a text has the table of link types, which no other program prints.
+/// Whether a text contains the table of link types, which no other program prints.
 pub(super) fn is_output(text: &str) -> bool {
     LINK_TYPES.iter().any(|title| text.contains(title))
 }
 
 struct Table<'a> {
     columns: Vec<&'a str>,
-    /// The line and the cells of each row, in the order of the columns.
+    /// The line number and the cells of each row, in the order of the columns.
     rows: Vec<(u32, Vec<&'a str>)>,
 }
 
@@ -68,7 +68,7 @@ fn is_link_type(cell: &str) -> bool {
     known.iter().any(|name| cell.eq_ignore_ascii_case(name))
 }
 
-/// The GPU in a column: by index, or by address at its place.
+/// The GPU of a column: given by index, or by address and its position.
 fn gpu(name: &str, place: usize) -> Option<Gpu> {
     let (index, pci) = match name.strip_prefix("GPU") {
         Some(index) => (index.parse().ok()?, None),
@@ -84,11 +84,10 @@ fn gpu(name: &str, place: usize) -> Option<Gpu> {
     })
 }
 
-/// The table below one of the titles.
+/// Reads the table below one of the titles; `None` if the text has neither.
 ///
 /// # Errors
-/// A row in another order than the header's, or with another number of cells; rows that are
-/// missing.
+/// A row is missing, is out of the header's order, or has another number of cells.
 fn table<'a>(text: &'a str, titles: [&str; 2]) -> Result<Option<Table<'a>>, ImportError> {
     let mut lines = (1u32..).zip(text.lines().map(str::trim));
     let is_title = |line: &str| titles.iter().any(|title| line.contains(title));
@@ -132,7 +131,7 @@ fn table<'a>(text: &'a str, titles: [&str; 2]) -> Result<Option<Table<'a>>, Impo
     Ok(Some(Table { columns, rows }))
 }
 
-/// Adds a link for each pair that XGMI joins directly: with more than one hop, data passes through
+/// Adds a link for each pair that XGMI joins directly. Over more than one hop, data passes through
 /// another GPU.
 fn add_links(host: &mut HostInventory, types: &Table<'_>, hops: Option<&Table<'_>>) {
     let is_linked = |a: usize, b: usize| {
@@ -142,7 +141,7 @@ fn add_links(host: &mut HostInventory, types: &Table<'_>, hops: Option<&Table<'_
     for a in 0..host.gpus.len() {
         for b in a + 1..host.gpus.len() {
             if is_linked(a, b) && is_linked(b, a) {
-                // Places in a list of at most MAX_GPUS.
+                // Positions in a list of at most MAX_GPUS fit 16 bits.
                 let (a, b) = (a as u16, b as u16);
                 host.nvlinks.push(NvLink { a, b, links: 1 });
             }
@@ -150,7 +149,8 @@ fn add_links(host: &mut HostInventory, types: &Table<'_>, hops: Option<&Table<'_
     }
 }
 
-/// Adds what lines as `GPU[0] : (Topology) Numa Node: 0` state; older versions write `GPU 0`.
+/// Adds the NUMA nodes of lines such as `GPU[0] : (Topology) Numa Node: 0`; older versions write
+/// `GPU 0`.
 fn add_numa(host: &mut HostInventory, text: &str) {
     for line in text.lines() {
         let Some((gpu, node)) = line.split_once("(Topology) Numa Node:") else {

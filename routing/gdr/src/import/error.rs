@@ -1,12 +1,12 @@
 use crate::inventory::InventoryError;
 
-/// Why the importer refuses a file, all of it.
+/// The reason why the importer refuses a file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {reason}")]
 pub struct ImportError {
-    /// The line, from 1; the last one where something is missing at the end.
+    /// The number of the line, from 1; the last line if something is missing at the end.
     pub line: u32,
-    /// The error in that line.
+    /// The error in this line.
     pub reason: ImportReason,
 }
 
@@ -16,47 +16,47 @@ impl ImportError {
     }
 }
 
-/// The errors of a file.
+/// The kinds of error in a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ImportReason {
-    /// Larger than any host's file.
+    /// The file is larger than any host's.
     #[error("{0} bytes; at most {limit} are read", limit = super::MAX_BYTES)]
     TooLong(usize),
-    /// A byte order mark of UTF-16, and then other bytes.
+    /// The file has a byte order mark of UTF-16, but is no UTF-16 text.
     #[error(
         "a surrogate without its other half, or half a character at the end: expected UTF-16 text"
     )]
     NotUtf16,
-    /// Not text.
+    /// The file is no text.
     #[error(
         "a byte that is not UTF-8: expected UTF-8 text, to which `iconv -f latin1 -t utf-8` converts Latin-1"
     )]
     NotUtf8,
-    /// No header row of a matrix.
+    /// The matrix has no header row.
     #[error("no header row that names GPU0, as `nvidia-smi topo -m` prints it")]
     NoHeader,
-    /// No table of link types.
+    /// The file has no table of link types.
     #[error("no table of link types, as `amd-smi topology` and `rocm-smi --showtopo` print it")]
     NoLinkTypes,
-    /// A row whose label the header lacks, or which is not in the header's order.
+    /// The label of a row is not in the header, or not in the header's order.
     #[error("row `{found}`: expected `{expected}`")]
     Row {
-        /// The label.
+        /// The label of the row.
         found: String,
-        /// The label expected there.
+        /// The expected label.
         expected: String,
     },
-    /// A row ends early.
+    /// A row has too few cells.
     #[error("row `{row}` has {found} cells: expected {expected}")]
     Cells {
-        /// The label.
+        /// The label of the row.
         row: String,
-        /// How many there are.
+        /// The number of cells of the row.
         found: usize,
-        /// How many columns there are.
+        /// The number of columns.
         expected: usize,
     },
-    /// Rows of another host among those of the first.
+    /// The rows of one host contain a row of another.
     #[error("a row of `{found}` among those of `{expected}`: expected one host in each file")]
     OtherHost {
         /// The words before the row.
@@ -64,45 +64,45 @@ pub enum ImportReason {
         /// The words before the header.
         expected: String,
     },
-    /// A line without the host's name among lines that have one.
+    /// A line has no host name, among lines that have one.
     #[error(
         "no name of a host before the line: expected `HOST: …` on each line, as pdsh prints them"
     )]
     NoHostName,
-    /// Another header row after the first.
+    /// A second header row follows.
     #[error(
         "a second matrix: expected one host, and one output of `nvidia-smi topo`, in each file"
     )]
     SecondMatrix,
-    /// The output of a tool that no importer reads.
+    /// The file is the output of a tool for which there is no importer.
     #[error(
         "{reason}; this looks like the output of {tool}, which is not read: `rsmctl gpu probe` reads the adapters of any host"
     )]
     OtherTool {
         /// The tool and its vendor.
         tool: &'static str,
-        /// Why the text is no matrix of `nvidia-smi`.
+        /// The reason why the text is no matrix of `nvidia-smi`.
         reason: Box<ImportReason>,
     },
-    /// A numbered adapter whose device the legend does not name.
+    /// The legend does not name the device of a numbered adapter.
     #[error("no line `{0}: …` in the legend: the end of the output is missing")]
     Legend(String),
-    /// A cell with an unknown value.
+    /// A cell has an unknown value.
     #[error(
         "cell `{cell}` in column `{column}`: expected X, NV and a number, PIX, PXB, PHB, NODE, SYS or SOC"
     )]
     Cell {
         /// The text of the cell.
         cell: String,
-        /// The column.
+        /// The label of the column.
         column: String,
     },
     /// The cells on the two sides of the diagonal disagree.
     #[error("`{row}` to `{column}` is `{found}`, and `{expected}` the other way round")]
     NotSymmetric {
-        /// The row.
+        /// The label of the row.
         row: String,
-        /// The column.
+        /// The label of the column.
         column: String,
         /// The cell of the row.
         found: String,
@@ -112,45 +112,45 @@ pub enum ImportReason {
     /// The file is not well-formed.
     #[error("not well-formed: {0}")]
     Xml(String),
-    /// Declarations of entities or elements, which are never processed.
+    /// The file declares entities or elements, which the importer never processes.
     #[error("a document type with declarations of its own")]
     DocumentType,
-    /// More elements, attributes or depth than any host's file has.
+    /// The file has more elements, attributes or levels than any host's.
     #[error("more than {limit} {what}")]
     TooMany {
-        /// Elements, attributes, or levels of depth.
+        /// The kind of item: elements, attributes, or levels of depth.
         what: &'static str,
         /// The limit.
         limit: usize,
     },
-    /// Another document.
+    /// The file is another kind of document.
     #[error("root element `{found}`: expected `{expected}`")]
     Root {
-        /// The root element found.
+        /// The root element of the file.
         found: String,
-        /// The root element expected.
+        /// The expected root element.
         expected: &'static str,
     },
-    /// An element without a required attribute.
+    /// An element lacks a required attribute.
     #[error("`{element}` without `{attribute}`")]
     Missing {
-        /// The element, or the path.
+        /// The element, or its path.
         element: String,
         /// The attribute.
         attribute: &'static str,
     },
-    /// A value that the importer cannot interpret.
+    /// The importer cannot interpret a value.
     #[error("`{value}` as {what}")]
     Value {
-        /// The text found.
+        /// The value in the file.
         value: String,
-        /// The kind of value expected.
+        /// The expected kind of value.
         what: &'static str,
     },
-    /// A version that is not known.
+    /// The importer does not know the version of the format.
     #[error("version {0}: expected 1")]
     Version(u64),
-    /// Not JSON, or not of our schema.
+    /// The file is no JSON, or not of rsm's schema.
     #[error("{0}")]
     Json(String),
     /// The file describes no valid host.
@@ -158,7 +158,7 @@ pub enum ImportReason {
     Inventory(#[from] InventoryError),
 }
 
-/// The start of a value from outside, for messages: cut to 40 characters, without control
+/// The start of a value from outside, for messages: at most 40 characters, without control
 /// characters.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 40;

@@ -1,8 +1,7 @@
-//! Readers of inventories in the formats of the machines' own tools.
+//! Reads inventories in the formats of the machines' own tools.
 //!
-//! Every reader is a function from bytes to a [`HostInventory`] that keeps all of its rules, or to
-//! the line and the reason why not. Sizes are bounded, and hostile input costs no more than its
-//! length.
+//! Every importer is a function from bytes to a valid [`HostInventory`], or to an error with its
+//! line and reason. Sizes are limited, and hostile input costs no more than its length.
 
 mod amd;
 mod error;
@@ -22,34 +21,34 @@ use std::str::FromStr;
 
 pub use error::{ImportError, ImportReason};
 pub use json::{to_compact_json, to_json};
-pub use stream::{MAX_STREAM_BYTES, hosts_of_stream};
+pub use stream::{HostStream, MAX_STREAM_BYTES, hosts_of_stream};
 
 use super::inventory::HostInventory;
 
-/// The most bytes of one file: hwloc's export of the largest machines has about 2 MB.
+/// The maximum size of one file in bytes: hwloc's export of the largest machines has about 2 MB.
 pub const MAX_BYTES: usize = 8 << 20;
 
 /// The format of a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum InventoryFormat {
-    /// The output of `nvidia-smi topo -m` and `-mp`, of every driver.
+    /// The output of `nvidia-smi topo -m` and `-mp` with any driver.
     NvidiaSmi,
-    /// The output of `amd-smi topology`, and of `rocm-smi --showtopo`: GPUs and the links between
-    /// them, no adapters.
+    /// The output of `amd-smi topology` or `rocm-smi --showtopo`: GPUs and the links between them,
+    /// without adapters.
     AmdSmi,
     /// The topology file of NCCL and RCCL, whole or partial.
     NcclXml,
     /// hwloc's export, `lstopo --of xml`, of hwloc 2 and 3.
     Hwloc,
-    /// `/sys` flattened: one line for each file, its path, a tab, and its content or its link's
-    /// target.
+    /// The content of `/sys` as text: one line for each file, with its path, a tab, and its content
+    /// or its link's target.
     Sysfs,
-    /// rsm's own, as [`to_json`] writes it.
+    /// rsm's own format, which [`to_json`] writes.
     Json,
 }
 
 impl InventoryFormat {
-    /// Every format.
+    /// All formats.
     pub const ALL: [InventoryFormat; 6] = [
         InventoryFormat::NvidiaSmi,
         InventoryFormat::AmdSmi,
@@ -59,10 +58,10 @@ impl InventoryFormat {
         InventoryFormat::Json,
     ];
 
-    /// The format of a text, by its content: files of one host come with any ending.
+    /// Detects the format of a text by its content: files of one host may have any ending.
     ///
-    /// Text without the marks of another format is taken as [`InventoryFormat::NvidiaSmi`], whose
-    /// reader says what it expects.
+    /// Text without the marks of any other format counts as [`InventoryFormat::NvidiaSmi`], whose
+    /// importer then reports what it expects.
     pub fn detect(bytes: &[u8]) -> InventoryFormat {
         let Ok(text) = text::decode(bytes) else {
             return InventoryFormat::NvidiaSmi;
@@ -78,7 +77,7 @@ impl InventoryFormat {
         }
     }
 
-    /// The name on command lines.
+    /// The name of the format on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             InventoryFormat::NvidiaSmi => "nvidia-smi",
@@ -91,7 +90,7 @@ impl InventoryFormat {
     }
 }
 
-/// The text names no format.
+/// The error for a text that names no format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a format: expected nvidia-smi, amd-smi, nccl-xml, hwloc, sysfs or json")]
 pub struct ParseFormatError(pub String);
@@ -107,10 +106,10 @@ impl FromStr for InventoryFormat {
     }
 }
 
-/// The host that a file describes.
+/// Reads the host that a file describes.
 ///
 /// # Errors
-/// The first line that the importer refuses, and why.
+/// The importer refuses the file; the error is the first one, with its line.
 pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, ImportError> {
     if bytes.len() > MAX_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
@@ -129,20 +128,34 @@ pub fn import(format: InventoryFormat, bytes: &[u8]) -> Result<HostInventory, Im
     Ok(host)
 }
 
-/// The last line of a text; a line break at its end starts no other.
+/// The number of the last line of a text; a final line break starts no further line.
 fn line_of(text: &[u8]) -> u32 {
     breaks(text.strip_suffix(b"\n").unwrap_or(text)) + 1
 }
 
 fn breaks(text: &[u8]) -> u32 {
-    // At most MAX_BYTES.
+    // The count is at most MAX_BYTES.
     text.iter().filter(|&&byte| byte == b'\n').count() as u32
 }
 
-/// The endings of files of inventories.
+/// The usual endings of inventory files.
 pub const FILE_ENDINGS: [&str; 12] = [
     "txt", "tsv", "xml", "json", "log", "out", "matrix", "topo", "sysfs", "nccl", "hwloc", "smi",
 ];
+
+/// The endings of copies and of files that editors and tools leave behind.
+const ENDINGS_OF_COPIES: [&str; 12] = [
+    "bak", "old", "orig", "save", "sav", "tmp", "swp", "swo", "part", "rej", "rpmsave", "dpkg-old",
+];
+
+/// Whether a file is a copy of another one, or a hidden one, so that it stands for no host:
+/// `host-003.txt.bak`, `host-003.txt~`, `#host-003.txt#`, `.host-003.txt.swp`.
+pub fn is_copy(name: &str) -> bool {
+    let ending = name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let is_known = |known: &&str| known.eq_ignore_ascii_case(ending);
+    let marks = ['.', '#', '~'];
+    name.starts_with(marks) || name.ends_with(marks) || ENDINGS_OF_COPIES.iter().any(is_known)
+}
 
 /// The host that a file is named after: its name without the endings of [`FILE_ENDINGS`]. Other
 /// parts after a dot are those of the host's domain.

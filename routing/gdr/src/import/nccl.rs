@@ -1,9 +1,9 @@
-//! The topology file of NCCL and RCCL.
+//! Reads the topology file of NCCL and RCCL.
 //!
-//! `system > cpu > pci … > gpu | nic > net`, where a `cpu` is a NUMA node and a `pci` of class
-//! 0x0604 a whole PCIe switch. Cloud images ship partial files: addresses and classes only. Full
-//! dumps add `gpu`, `nvlink`, `c2c` and `net`, whose `guid` is the system image GUID with its bytes
-//! in the host's order.
+//! The elements nest as `system > cpu > pci … > gpu | nic > net`. A `cpu` is a NUMA node, and a
+//! `pci` of class 0x0604 a whole PCIe switch. Cloud images have partial files, with addresses and
+//! classes only. Full dumps add `gpu`, `nvlink`, `c2c` and `net`, whose `guid` is the system image
+//! GUID with its bytes in the host's order.
 
 use rsm_ids::Guid;
 
@@ -19,11 +19,12 @@ const BRIDGE: u32 = 0x0604;
 const INFINIBAND: u32 = 0x0207;
 const ETHERNET: u32 = 0x0200;
 const NVSWITCH: u32 = 0x0680;
-/// VGA and 3D controllers, other display controllers (AMD), processing accelerators.
+/// The PCI classes of GPUs: VGA and 3D controllers, other display controllers (AMD), processing
+/// accelerators.
 const GPUS: [u32; 4] = [0x0300, 0x0302, 0x0380, 0x1200];
-/// NCCL's target for an NVSwitch that a virtual machine does not see.
+/// NCCL's target for an NVSwitch that is invisible in a virtual machine.
 const HIDDEN_SWITCH: &str = "fffffff:ff:ff.0";
-/// Broadcom switches that show themselves as a bridge of bridges: (vendor, device).
+/// Broadcom switches that appear as a bridge of bridges, as (vendor, device).
 const TWO_LEVEL_SWITCHES: [(&str, &str); 2] = [("0x1000", "0xc010"), ("0x1000", "0xc030")];
 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
@@ -77,7 +78,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
             family = sm.map_or(family, LinkFamily::of_compute_capability);
         }
     }
-    // Each port can have an entry for its Data Direct function besides its own.
+    // Each port may have a second entry for its Data Direct function.
     if found.ports.len() > 2 * MAX_HCA_PORTS {
         let error = InventoryError::TooManyHcaPorts(found.ports.len());
         return Err(ImportError::new(
@@ -104,9 +105,9 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     Ok(host)
 }
 
-/// An adapter that NCCL lists under its own name and, for its Data Direct function, under that name
-/// with `_dma` is one port. GPUDirect RDMA takes the Data Direct function, so that the port has the
-/// path of that one, and all else of the adapter.
+/// Unites the two entries of an adapter with a Data Direct function, which NCCL lists under the
+/// adapter's name with `_dma`, into one port. GPUDirect RDMA uses the Data Direct function, so the
+/// port gets that function's path, and all other properties of the adapter.
 fn unite_data_direct(ports: &mut Vec<(HcaPort, Path)>) {
     let is_same =
         |one: &HcaPort, other: &HcaPort| (&one.device, one.port) == (&other.device, other.port);
@@ -125,7 +126,7 @@ fn unite_data_direct(ports: &mut Vec<(HcaPort, Path)>) {
     *ports = plain;
 }
 
-/// The base class and subclass of a PCI device; `None` where a partial file leaves them out.
+/// The base class and subclass of a PCI device; `None` if a partial file omits them.
 fn class(element: &Element) -> Result<Option<u32>, ImportError> {
     let Some(text) = element.get("class") else {
         return Ok(None);
@@ -144,8 +145,8 @@ fn address(element: &Element, attribute: &'static str) -> Result<PciAddress, Imp
         .map_err(|_| element.value_error(text, "a PCI address"))
 }
 
-/// The protocol of an adapter of this class. Virtual machines and Data Direct functions show other
-/// classes, which say nothing about it.
+/// The protocol of an adapter of this PCI class. The classes of virtual machines and Data Direct
+/// functions do not show the protocol.
 const fn layer(class: Option<u32>) -> Option<LinkLayer> {
     match class {
         Some(INFINIBAND) => Some(LinkLayer::InfiniBand),
@@ -156,8 +157,7 @@ const fn layer(class: Option<u32>) -> Option<LinkLayer> {
 
 fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a Element> {
     let inside = elements[parent + 1..].iter();
-    // Elements come in the order in which they start, so that children follow before the next
-    // sibling.
+    // Elements are in the order of their starts, so that children come before the next sibling.
     inside
         .take_while(|element| element.parent.is_some_and(|outer| outer >= parent))
         .find(|element| element.parent == Some(parent) && element.name == name)
@@ -170,12 +170,13 @@ fn has_rdma(elements: &[Element], pci: usize) -> bool {
         .any(|element| element.name == "net" && !is_socket(element))
 }
 
-/// Whether a `net` is a socket's interface (`eth0`, `ib0`), which NCCL gives port 0.
+/// Whether a `net` is a socket interface (`eth0`, `ib0`), to which NCCL gives port 0.
 fn is_socket(net: &Element) -> bool {
     net.get("port") == Some("0")
 }
 
-/// Which elements are bridges: by class, and without one those with PCI devices below them.
+/// For each element, whether it is a bridge: by its class or, without a class, if PCI devices are
+/// below it.
 fn bridges(elements: &[Element]) -> Vec<bool> {
     let of_class = |element: &Element| match class(element) {
         Ok(class) => class.map(|class| class == BRIDGE),
@@ -193,7 +194,7 @@ fn bridges(elements: &[Element]) -> Vec<bool> {
     is_bridge
 }
 
-/// The way to an element: the switches above it, and the NUMA node.
+/// The path to an element: the switches above it, and the NUMA node.
 fn path(elements: &[Element], is_bridge: &[bool], at: usize) -> Path {
     let mut path = Path::default();
     let mut device = None;
@@ -205,7 +206,7 @@ fn path(elements: &[Element], is_bridge: &[bool], at: usize) -> Path {
                 let this = element.get("vendor").zip(element.get("device"));
                 let halves = device.is_some() && device == this;
                 if !(halves && this.is_some_and(|id| TWO_LEVEL_SWITCHES.contains(&id))) {
-                    // Elements are bounded far below 2^32.
+                    // The limits on elements are far below 2^32.
                     path.bridges.push(index as u32);
                 } else if let Some(lower) = path.bridges.last_mut() {
                     *lower = index as u32;
@@ -257,9 +258,9 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
             None => break None,
         }
     };
-    // A socket that hangs off a processor: no adapter of RDMA.
+    // A socket attached to a processor is no RDMA adapter.
     let Some(pci) = pci else { return Ok(None) };
-    // NCCL calls the Data Direct function of an adapter by this name.
+    // NCCL gives this name to the Data Direct function of an adapter.
     let (device, data_direct) = match name.strip_suffix("_dma") {
         Some(device) => (device, true),
         None => (name, false),
@@ -286,7 +287,7 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
             None => text.parse().ok(),
         };
         let raw = guid.ok_or_else(|| element.value_error(text, "a GUID"))?;
-        // Plugins count their devices here; a GUID has the vendor's number in its low bytes.
+        // Plugins put their device number here; a GUID has the vendor's number in its low bytes.
         let is_guid = raw > u64::from(u32::MAX);
         port.system_image_guid = is_guid.then_some(Guid(raw.swap_bytes()));
     }
@@ -323,7 +324,7 @@ fn link(elements: &[Element], at: usize) -> Result<Option<GpuLinks>, ImportError
         return Ok(None);
     };
     let gpu = address(pci, "busid")?;
-    // A virtual machine's GPU can name itself: the other end is not visible.
+    // A GPU of a virtual machine can state itself as target: the other end is invisible.
     let itself = target == Some(gpu);
     Ok((!itself).then_some(GpuLinks { gpu, target, count }))
 }

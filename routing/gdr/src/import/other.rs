@@ -1,8 +1,8 @@
-//! Tools of other vendors, whose output looks like that of `nvidia-smi topo -m`.
+//! Recognises tools of other vendors with output similar to `nvidia-smi topo -m`.
 
 use super::error::{ImportError, ImportReason};
 
-/// Words of a tool's output, and the tool.
+/// Words in the output of a tool, and the name of the tool.
 const TOOLS: [(&[&str], &str); 8] = [
     (
         &["mthreads-gmi", "Moore Threads", "MTLink"],
@@ -20,7 +20,7 @@ const TOOLS: [(&[&str], &str); 8] = [
     ),
 ];
 
-/// Names the tool in the error about a text that is no matrix of `nvidia-smi`.
+/// Adds the tool to the error about a text that is no matrix of `nvidia-smi`.
 pub(super) fn named(text: &str, error: ImportError) -> ImportError {
     let is_of = |words: &&[&str]| words.iter().any(|word| text.contains(word));
     match TOOLS.iter().find(|(words, _)| is_of(words)) {

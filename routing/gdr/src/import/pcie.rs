@@ -1,27 +1,27 @@
-//! Tiers from where two functions hang in the tree of PCIe.
+//! Computes tiers from the places of two functions in the PCIe tree.
 
 use crate::inventory::{
     Gpu, HcaPort, HostInventory, InventoryError, InventorySource, MAX_GPUS, MAX_HCA_PORTS, Tier,
 };
 
-/// The way from the processor to a function.
+/// The path from the processor to a function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Path {
-    /// The NUMA node that the host bridge belongs to.
+    /// The NUMA node of the host bridge.
     pub(super) numa: Option<u16>,
-    /// The host bridge, by any number that is one bridge's alone; `None` where the source names
-    /// none.
+    /// The host bridge, as a number unique to it; `None` if the source does not state it.
     pub(super) root: Option<u32>,
-    /// The bridges from the host bridge on, by numbers that are one bridge's alone.
+    /// The bridges from the host bridge on, each as a number unique to it.
     pub(super) bridges: Vec<u32>,
 }
 
-/// How a source counts a PCIe switch with an upstream port and a downstream port to each device.
+/// How a source counts a PCIe switch, which has an upstream port and a downstream port to each
+/// device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Switches {
-    /// Every port is a bridge of its own, as the kernel has it.
+    /// Every port of a switch is a bridge of its own, as in the kernel.
     TwoBridges,
-    /// The whole switch is one bridge, as NCCL has it.
+    /// The whole switch is one bridge, as in NCCL.
     OneBridge,
 }
 
@@ -68,11 +68,10 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The host, with GPUs that have no number of their own (`counted` is false) counted in the
-    /// order of their addresses.
+    /// Builds the host. If `counted` is false, GPUs are numbered in the order of their addresses.
     ///
     /// # Errors
-    /// More GPUs or ports than a host can have, before a matrix is made of them.
+    /// There are more GPUs or ports than a host can have; no matrix is allocated.
     pub(super) fn into_host(
         mut self,
         source: InventorySource,

@@ -1,22 +1,23 @@
-//! Settings of PCIe that bear on the traffic between GPUs and adapters.
+//! Finds PCIe settings that affect the traffic between GPUs and adapters.
 
 use std::collections::BTreeSet;
 
 use crate::inventory::{PciAddress, PcieSettings};
 
-/// A GPU or an adapter as `/sys` has it.
+/// A GPU or an adapter as described in `/sys`.
 pub(super) struct Function<'a> {
     pub(super) address: PciAddress,
-    /// `/sys/devices/pci0000:15/0000:15:01.0/…`, which names each bridge on the way.
+    /// The path of the function, `/sys/devices/pci0000:15/0000:15:01.0/…`, which contains each
+    /// bridge.
     pub(super) place: &'a str,
     pub(super) is_gpu: bool,
-    /// The type of its IOMMU group: `DMA` and `DMA-FQ` translate, `identity` does not.
+    /// The type of the IOMMU group: `DMA` and `DMA-FQ` translate, `identity` does not.
     pub(super) iommu: Option<&'a str>,
     pub(super) relaxed_ordering: Option<bool>,
 }
 
 impl Function<'_> {
-    /// The host bridge and the bridges below it.
+    /// The host bridge and the bridges below it, down to the function.
     fn way(&self) -> Vec<&str> {
         let parts = self.place.split('/');
         let mut way: Vec<&str> = parts.skip_while(|part| !part.starts_with("pci")).collect();
@@ -25,7 +26,8 @@ impl Function<'_> {
     }
 }
 
-/// The settings of a host; `redirects` tells of a bridge whether ACS redirects the traffic below.
+/// The settings of a host. `redirects` returns whether ACS of a bridge redirects the traffic below
+/// it.
 pub(super) fn settings(
     functions: &[Function<'_>],
     redirects: impl Fn(PciAddress) -> bool,
@@ -41,7 +43,7 @@ pub(super) fn settings(
         for adapter in &adapters {
             let (one, other) = (gpu.way(), adapter.way());
             let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
-            // Functions that share the host bridge alone meet at the processor anyway.
+            // Functions that share only the host bridge meet at the processor in any case.
             if same > 1 {
                 let below = one[same..].iter().chain(&other[same..]);
                 let below = below.filter_map(|bridge| bridge.parse().ok());

@@ -1,5 +1,5 @@
-//! Output of many hosts in one text, as `pdsh` and `clush` print it: each line
-//! behind the name of its host.
+//! Splits the output of many hosts in one text, as `pdsh` and `clush` print it: the name of its
+//! host precedes each line.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,33 @@ use super::error::{ImportError, ImportReason};
 use super::text;
 use crate::hosts::is_host_name;
 
-/// The most bytes of a stream: 4096 hosts with a matrix of 16 KiB.
+/// The maximum size of a stream in bytes: 4096 hosts with a matrix of 16 KiB each.
 pub const MAX_STREAM_BYTES: usize = 64 << 20;
 
-/// The text of each host of a stream (`node01: …`), by name; `None` where the text is that of one
-/// host without its name. Messages of the parallel shell (`pdsh@admin: …`) are no host's.
+/// The output of a parallel shell.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostStream {
+    /// The text of each host, by name.
+    pub hosts: BTreeMap<String, String>,
+    /// The shell's message about each host that printed nothing, by name.
+    pub silent: BTreeMap<String, String>,
+}
+
+/// The text of each host of a stream (`node01: …`); `None` where the text is that of one host
+/// without its name. Messages of the parallel shell (`pdsh@admin: node02: …`) are no host's text.
 ///
 /// # Errors
 /// Bytes that are no text, a line without the name of a host, or more than [`MAX_STREAM_BYTES`].
-pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<BTreeMap<String, String>>, ImportError> {
+pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> {
     if bytes.len() > MAX_STREAM_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
     }
     let text = text::decode(bytes)?;
     let lines = (1u32..).zip(text.lines());
-    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !is_of_shell(line));
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let told = lines.clone().filter_map(|(_, line)| of_shell(line));
+    let told: Vec<(&str, &str)> = told.filter_map(of_host).collect();
+    let mut lines = lines.filter(|(_, line)| of_shell(line).is_none());
     // The legend of a matrix has some lines like that (`NIC0: mlx5_0`), never the first.
     let tagged = |(_, line): &(u32, &str)| of_host(line).is_some();
     let starts = lines.clone().next().as_ref().is_some_and(tagged);
@@ -37,18 +49,26 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<BTreeMap<String, String>>,
         of_host.extend([content, "\n"]);
         Ok(())
     })?;
-    Ok(Some(hosts))
+    let silent = told
+        .into_iter()
+        .filter(|(host, _)| !hosts.contains_key(*host));
+    let silent = silent.map(|(host, text)| (host.to_owned(), text.to_owned()));
+    Ok(Some(HostStream {
+        silent: silent.collect(),
+        hosts,
+    }))
 }
 
-/// The host before a line, and the line.
+/// Splits a line into the name of the host and the rest; `None` if it has no name.
 fn of_host(line: &str) -> Option<(&str, &str)> {
     let (host, content) = line.split_once(':')?;
     is_host_name(host).then(|| (host, content.strip_prefix(' ').unwrap_or(content)))
 }
 
-/// Whether a line is a message of the parallel shell itself.
-fn is_of_shell(line: &str) -> bool {
-    ["pdsh@", "clush:", "dsh@"]
-        .into_iter()
-        .any(|begin| line.starts_with(begin))
+/// The message of the parallel shell itself in a line; `None` for a line of a host.
+fn of_shell(line: &str) -> Option<&str> {
+    let begins = ["pdsh@", "clush:", "dsh@"];
+    let is_its = begins.into_iter().any(|begin| line.starts_with(begin));
+    let (_, message) = line.split_once(':').filter(|_| is_its)?;
+    Some(message.trim_start())
 }

@@ -1,15 +1,15 @@
-//! `/sys`, flattened: one line for each file, its path, a tab, and its content or its link's
-//! target.
+//! Reads `/sys` as flattened text: one line for each file, with its path, a tab, and its content or
+//! its link's target.
 //!
-//! The reader takes everything below `…/<adapter>/ports/<port>/`, the attributes of adapters
-//! themselves (`node_guid`, `sys_image_guid`, `fw_ver`, and the links `device` and, of its Data
-//! Direct function, `data_direct`), and of PCI devices below `…/pci/devices/<address>` (a link)
-//! `class`, `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
-//! `max_link_speed`, `iommu_group/type`, and `physfn`, the link that virtual functions have. Two
-//! more are no files of the kernel's: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
-//! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier comes from the
-//! targets of the links, which show every bridge; with Data Direct, from that function's. The bridge
-//! above a function is the other end of its PCIe link.
+//! The importer reads every file below `…/<adapter>/ports/<port>/`; the attributes `node_guid`,
+//! `sys_image_guid` and `fw_ver` of adapters, and their links `device` and `data_direct` (to the
+//! Data Direct function); and, of PCI devices below `…/pci/devices/<address>` (a link), `class`,
+//! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
+//! `max_link_speed`, `iommu_group/type`, and the link `physfn` of virtual functions. Two attributes
+//! are no files of the kernel: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
+//! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier follows from the
+//! targets of the links, which show every bridge; with Data Direct, from the link of the Data
+//! Direct function. The bridge above a function is the other end of its PCIe link.
 
 use std::collections::BTreeMap;
 
@@ -24,13 +24,13 @@ use crate::inventory::{
     PcieSettings,
 };
 
-/// The most lines: a file for each attribute of each function of a large machine.
+/// The maximum number of lines: one for each attribute of each function of a large machine.
 const MAX_LINES: usize = 200_000;
 
 const NVIDIA: &str = "0x10de";
 const AMD: &str = "0x1002";
 
-/// Whether the first line that is no comment is a path, a tab and a value.
+/// Whether the first line other than a comment is a path, a tab and a value.
 pub(super) fn is_snapshot(text: &str) -> bool {
     let mut lines = text
         .lines()
@@ -48,7 +48,7 @@ struct Adapter<'a> {
     system_image_guid: Option<Guid>,
     firmware: Option<&'a str>,
     pci: Option<(PciAddress, &'a str)>,
-    /// The way to its Data Direct function.
+    /// The target of the link to the Data Direct function.
     data_direct: Option<&'a str>,
     ports: BTreeMap<u8, Attributes<'a>>,
 }
@@ -57,7 +57,7 @@ type Attributes<'a> = BTreeMap<&'a str, (u32, &'a str)>;
 
 #[derive(Default)]
 struct Function<'a> {
-    /// Where the link leads.
+    /// The target of the function's link.
     place: Option<&'a str>,
     class: Option<&'a str>,
     vendor: Option<&'a str>,
@@ -78,7 +78,7 @@ impl<'a> Function<'a> {
         match name {
             "class" => self.class = Some(value),
             "vendor" => self.vendor = Some(value),
-            // A machine without NUMA has -1.
+            // A machine without NUMA has -1, which does not parse.
             "numa_node" => self.numa = value.parse().ok(),
             "current_link_width" => self.width = Some(value),
             "current_link_speed" => self.speed = Some(value),
@@ -91,8 +91,8 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// Whether it is a display controller of NVIDIA or AMD, or AMD's processing accelerator
-    /// (MI300X).
+    /// Whether the function is a display controller of NVIDIA or AMD, or AMD's processing
+    /// accelerator (MI300X).
     fn is_gpu(&self) -> bool {
         let is = |kind: &str| self.class.is_some_and(|class| class.starts_with(kind));
         let is_display = ["0x0302", "0x0300", "0x0380"].into_iter().any(is);
@@ -103,7 +103,7 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The link as it is; at full speed where the function lowers it while it is idle.
+    /// The current PCIe link; at full speed if the function lowers the speed while idle.
     fn link(&self, lowers_speed: bool) -> Option<PcieLink> {
         let speed = match lowers_speed {
             true => self.most_speed.or(self.speed),
@@ -112,7 +112,7 @@ impl<'a> Function<'a> {
         PcieLink::of_sysfs(self.width?, speed?)
     }
 
-    /// The most that the function can do at its end of the link.
+    /// The maximum link of the function's own end.
     fn most(&self) -> Option<PcieLink> {
         PcieLink::of_sysfs(self.most_width?, self.most_speed?)
     }
@@ -126,7 +126,7 @@ struct Snapshot<'a> {
     domain: Option<NvLinkDomain>,
 }
 
-/// A name in the order that people count in: `mlx5_2` before `mlx5_10`.
+/// A name in natural order: `mlx5_2` before `mlx5_10`.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Natural<'a>(&'a str, Option<u64>, &'a str);
 
@@ -165,7 +165,8 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))
 }
 
-/// Adapter, port and the rest of a path below `<adapter>/ports/<port>`; `None` for other paths.
+/// Splits a path below `<adapter>/ports/<port>` into adapter, port and rest; `None` for other
+/// paths.
 fn below_port<'a, 'p>(parts: &'p [&'a str]) -> Option<(&'a str, &'a str, &'p [&'a str])> {
     let at = parts.iter().position(|&part| part == "ports")?;
     match &parts[at.checked_sub(1)?..] {
@@ -174,7 +175,7 @@ fn below_port<'a, 'p>(parts: &'p [&'a str]) -> Option<(&'a str, &'a str, &'p [&'
     }
 }
 
-/// The name of a port's attribute by its path below the port; `None` for paths without one.
+/// The attribute of a port that a path below the port holds; `None` if it holds none.
 fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
     match rest {
         ["gids", "0"] => Some("gid"),
@@ -183,12 +184,12 @@ fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
     }
 }
 
-/// The address of the PCI function that a path ends with.
+/// The address of the PCI function at the end of a path; `None` if there is none.
 fn last_address(path: &str) -> Option<PciAddress> {
     path.rsplit('/').next().unwrap_or(path).parse().ok()
 }
 
-/// The NVLink domain that `<cluster UUID>.<clique>` names.
+/// Parses the NVLink domain `<cluster UUID>.<clique>`.
 fn nvlink_domain(text: &str) -> Option<NvLinkDomain> {
     let (cluster, clique) = text.rsplit_once('.')?;
     Some(NvLinkDomain {
@@ -198,7 +199,8 @@ fn nvlink_domain(text: &str) -> Option<NvLinkDomain> {
 }
 
 impl<'a> Snapshot<'a> {
-    /// Takes the attribute on a line: `path`'s file, and `value`, its content or its link's target.
+    /// Reads the attribute of one line: `path` is the file, and `value` its content or its link's
+    /// target.
     fn take(&mut self, line: u32, path: &'a str, value: &'a str) -> Result<(), ImportError> {
         let bad = |what| {
             let value = shown(value);
@@ -247,7 +249,7 @@ impl<'a> Snapshot<'a> {
                 self.adapter(owner, line).system_image_guid = guid;
             }
             "fw_ver" if of_adapter => {
-                // A version of other characters goes into no file.
+                // Versions of unusual characters must not reach rendered files.
                 let firmware = Some(value).filter(|value| is_name(value));
                 self.adapter(owner, line).firmware = firmware;
             }
@@ -274,8 +276,8 @@ impl<'a> Snapshot<'a> {
         adapter
     }
 
-    /// The settings of the GPUs, of the adapters that may be InfiniBand, and of the bridges
-    /// between the two.
+    /// The PCIe settings of the GPUs, of the adapters that may be InfiniBand, and of the bridges
+    /// between them.
     fn pcie_settings(&self) -> PcieSettings {
         let function = |address: PciAddress, place: &'a str, is_gpu: bool| {
             let function = self.functions.get(&address);
@@ -311,7 +313,7 @@ impl<'a> Snapshot<'a> {
         settings(&functions, redirects)
     }
 
-    /// The link that a function and the bridge above it can have.
+    /// The maximum link that both a function and the bridge above it support.
     fn most_of_link(&self, function: &Function<'a>) -> Option<PcieLink> {
         let above = function.place?.rsplit('/').nth(1)?.parse().ok()?;
         let above: &Function<'a> = self.functions.get(&above)?;
@@ -345,8 +347,8 @@ impl<'a> Snapshot<'a> {
                 .pci
                 .map_or("", |(_, place)| match place.starts_with('/') {
                     true => place,
-                    // A link as it is, `../../../0000:1a:00.0`: the function's own link shows the
-                    // way.
+                    // A relative link, `../../../0000:1a:00.0`, does not show the bridges; the
+                    // function's own link does.
                     false => function
                         .and_then(|function| function.place)
                         .unwrap_or_default(),
@@ -379,18 +381,19 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// Numbers for host bridges and bridges, by their names, which one machine uses once.
+/// Numbers for host bridges and bridges by name; names are unique within a machine.
 #[derive(Default)]
 struct Names<'a>(BTreeMap<&'a str, u32>);
 
 impl<'a> Names<'a> {
     fn number(&mut self, name: &'a str) -> u32 {
-        // Bounded by the bytes of the file.
+        // The length of the file bounds the number of names.
         let next = self.0.len() as u32;
         *self.0.entry(name).or_insert(next)
     }
 
-    /// `/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0`: host bridge, bridges, function.
+    /// Splits `/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0` into host bridge, bridges and
+    /// function.
     fn path(&mut self, place: &'a str, numa: Option<u16>) -> Path {
         let mut path = Path {
             numa,
@@ -430,9 +433,9 @@ fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
                     _ => None,
                 };
             }
-            // "4: ACTIVE"
+            // Example: "4: ACTIVE".
             "state" => port.active = Some(value.starts_with('4')),
-            // "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)"
+            // Examples: "400 Gb/sec (4X NDR)", "2.5 Gb/sec (1X SDR)".
             "rate" => {
                 let number = value.split_whitespace().next().unwrap_or_default();
                 let whole = number.split('.').next().unwrap_or_default();

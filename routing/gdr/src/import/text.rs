@@ -1,14 +1,15 @@
-//! Bytes of a file as text: UTF-8, or UTF-16 behind a byte order mark, as PowerShell redirects it.
+//! Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark, as PowerShell redirects
+//! it.
 
 use std::borrow::Cow;
 
 use super::breaks;
 use super::error::{ImportError, ImportReason};
 
-/// The text without a byte order mark.
+/// The text of `bytes`, without a byte order mark.
 ///
 /// # Errors
-/// Bytes that are no text in the encoding, with their line.
+/// The bytes are no text in the encoding; the error has the line.
 pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, ImportError> {
     match bytes {
         [0xff, 0xfe, units @ ..] => utf16(units, u16::from_le_bytes),

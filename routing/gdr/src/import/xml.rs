@@ -1,8 +1,8 @@
-//! A document as a flat list of elements, each with its line.
+//! Reads a document as a flat list of elements, each with its line.
 //!
-//! Entities are never defined and declarations never processed: a file may name a document type
-//! (hwloc does), but not carry any declaration of its own. Only the five predefined entities and
-//! character references are ever expanded.
+//! The reader never defines entities and never processes declarations: a file may state a document
+//! type (hwloc does), but not contain declarations. Only the five predefined entities and character
+//! references are expanded.
 
 use quick_xml::errors::Error;
 use quick_xml::events::{BytesStart, Event};
@@ -10,22 +10,23 @@ use quick_xml::{Reader, XmlVersion};
 
 use super::error::{ImportError, ImportReason};
 
-/// The most elements of a document. hwloc's exports of large machines have about 10,000.
+/// The maximum number of elements of a document. hwloc's exports of large machines have about
+/// 10,000.
 const MAX_ELEMENTS: usize = 100_000;
 
-/// The deepest nesting. PCIe trees stay below 20.
+/// The maximum depth of nesting. PCIe trees stay below 20.
 const MAX_DEPTH: usize = 64;
 
-/// The most attributes of one element. hwloc's objects have about 20.
+/// The maximum number of attributes of one element. hwloc's objects have about 20.
 const MAX_ATTRIBUTES: usize = 64;
 
 pub(super) struct Element {
     pub(super) name: String,
     pub(super) line: u32,
-    /// The element that it is in; the root has none.
+    /// The index of the parent element; `None` for the root.
     pub(super) parent: Option<usize>,
     attributes: Vec<(String, String)>,
-    /// The text in it, without that of the elements in it.
+    /// The text of the element, without that of its children.
     pub(super) text: String,
 }
 
@@ -48,7 +49,7 @@ impl Element {
     }
 }
 
-/// The elements in the order in which they start; the first is the root.
+/// Reads the elements in the order of their starts; the first element is the root.
 pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, ImportError> {
     let mut reader = Reader::from_str(text);
     reader.config_mut().check_end_names = true;
@@ -63,7 +64,7 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
         open: Vec::new(),
     };
     loop {
-        // An event starts where the one before it has ended.
+        // An event starts at the end of the previous one.
         let line = lines.at(reader.buffer_position());
         let error = |reason| ImportError::new(line, reason);
         let event = reader
@@ -104,12 +105,12 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
     document.finish(super::line_of(text.as_bytes()))
 }
 
-/// A document whose end has not been read.
+/// A document that is being read.
 struct OpenDocument {
-    /// The name that the root element must have.
+    /// The required name of the root element.
     root: &'static str,
     elements: Vec<Element>,
-    /// Elements without their end tag, the root first.
+    /// The elements whose end tag is outstanding, root first.
     open: Vec<usize>,
 }
 
@@ -117,7 +118,7 @@ impl OpenDocument {
     /// Adds the element of a start tag or an empty-element tag; returns its index.
     ///
     /// # Errors
-    /// Too many elements or levels, a second root, or a root of another name.
+    /// There are too many elements or levels, a second root, or a root of another name.
     fn add(&mut self, start: &BytesStart<'_>, line: u32) -> Result<usize, ImportError> {
         let error = |reason| ImportError::new(line, reason);
         let index = self.elements.len();
@@ -140,10 +141,10 @@ impl OpenDocument {
         Ok(index)
     }
 
-    /// The elements at the end of the text, which is on `line`.
+    /// The elements at the end of the text; `line` is the last line.
     ///
     /// # Errors
-    /// An element is not closed, or there is none.
+    /// An element is not closed, or there are no elements.
     fn finish(self, line: u32) -> Result<Vec<Element>, ImportError> {
         if let Some(&inner) = self.open.last() {
             let message = format!(
@@ -193,7 +194,7 @@ fn element(
     })
 }
 
-/// Counts lines as far as has been read, once over the whole text.
+/// Counts lines up to a position, with a single pass over the text.
 struct Lines<'a> {
     text: &'a [u8],
     at: usize,

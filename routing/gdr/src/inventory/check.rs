@@ -4,54 +4,55 @@ use super::{
     HostInventory, MAX_GPUS, MAX_HCA_PORTS, MAX_NAME, MAX_PCIE_SETTINGS, MAX_UNKNOWN_MEMBERS,
 };
 
-/// A rule of inventories that is broken.
+/// The rule that an inventory breaks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InventoryError {
-    /// Nothing in it.
+    /// The inventory has neither GPUs nor ports.
     #[error("neither a GPU nor a port of a channel adapter")]
     Empty,
-    /// More GPUs than a host can have.
+    /// The inventory has more than [`MAX_GPUS`](super::MAX_GPUS) GPUs.
     #[error("{0} GPUs; at most {MAX_GPUS} are taken")]
     TooManyGpus(usize),
-    /// More ports than a host can have.
+    /// The inventory has more than [`MAX_HCA_PORTS`](super::MAX_HCA_PORTS) ports.
     #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are taken")]
     TooManyHcaPorts(usize),
-    /// More PCIe functions with one setting than a host can have.
+    /// More PCIe functions have a setting than a host can have.
     #[error("{0} PCIe functions with one setting; at most {MAX_PCIE_SETTINGS} are taken")]
     TooManyPcieSettings(usize),
-    /// Two GPUs with one index.
+    /// Two GPUs have the same index.
     #[error("GPU{0} is there twice")]
     DuplicateGpu(u16),
-    /// Two ports with one name.
+    /// Two ports have the same name.
     #[error("port `{0}` is there twice")]
     DuplicateHcaPort(String),
-    /// A port number of 0 or 255, which no end port has.
+    /// The port number is 0 or 255, which no end port has.
     #[error("port number {0} of an adapter: expected 1 to 254")]
     PortNumber(u8),
-    /// A name that is empty, too long, or made of more than letters, digits and `._:-`.
+    /// The name is empty, too long, or has characters other than letters, digits and `._:-`.
     #[error("name `{0}`: expected at most {MAX_NAME} letters, digits and `._:-`")]
     Name(String),
-    /// The matrix does not fit the lists.
+    /// The number of tiers differs from the number of pairs of a GPU and a port.
     #[error("a matrix of {found} tiers for {gpus} GPUs and {ports} ports")]
     TierCount {
-        /// The number of entries.
+        /// The number of tiers.
         found: usize,
-        /// The GPUs.
+        /// The number of GPUs.
         gpus: usize,
-        /// The ports.
+        /// The number of ports.
         ports: usize,
     },
-    /// More members that are not known than any version has added.
+    /// The inventory has more unknown members than any version has added.
     #[error(
         "more than {MAX_UNKNOWN_MEMBERS} members that are not known: it is no inventory, or of a much newer rsm"
     )]
     UnknownMembers,
-    /// A link whose ends are not two GPUs in ascending order, without width, or out of order.
+    /// The ends of a link are not two GPUs in ascending order, or the link has no width or is out
+    /// of order.
     #[error("links between the GPUs at places {0} and {1}")]
     Link(u16, u16),
 }
 
-/// Whether a name from outside can go into files that other programs read.
+/// Whether a name from outside is safe in files that other programs read.
 pub(crate) fn is_name(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     (1..=MAX_NAME).contains(&text.len())
@@ -60,11 +61,11 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 impl HostInventory {
-    /// Whether every rule holds: bounds, unique GPUs and ports, names of plain characters, lists
-    /// that fit together.
+    /// Checks every rule: limits, unique GPUs and ports, names of plain characters, and lists of
+    /// matching lengths.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The inventory breaks a rule; the first one is returned.
     pub fn check(&self) -> Result<(), InventoryError> {
         let (gpus, ports) = (self.gpus.len(), self.hca_ports.len());
         if gpus == 0 && ports == 0 {

@@ -1,27 +1,28 @@
-//! One host from several sources: the matrix of one, the GUIDs of another.
+//! Merges the inventories of one host from several sources, such as a matrix and a list of GUIDs.
 
 use super::{Gpu, HcaPort, HostInventory, LinkFamily, NvLink};
 
-/// Two sources disagree; the first one holds.
+/// A disagreement between two sources; the first source's value is kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conflict {
-    /// The device.
+    /// The name of the device.
     pub device: String,
-    /// The property.
+    /// The name of the property.
     pub what: &'static str,
-    /// The value kept.
+    /// The value of the first source, which is kept.
     pub kept: String,
     /// The value of the later source.
     pub other: String,
 }
 
 impl HostInventory {
-    /// Adds another source's inventory of the same host. Known values stay.
+    /// Adds another source's inventory of the same host. Known values do not change.
     ///
-    /// GPUs are the same with the same PCI address, or the same index where an address is missing;
-    /// ports with the same device and port, or the same PCI address and port.
+    /// GPUs are equal if they have the same PCI address or, if one lacks an address, the same
+    /// index. Ports are equal if they have the same device and port number, or the same PCI address
+    /// and port number.
     ///
-    /// Returns the conflicts of the two.
+    /// Returns the conflicts between the two inventories.
     pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
         let mut conflicts = Vec::new();
         let before = self.gpus.len();
@@ -71,8 +72,8 @@ impl HostInventory {
         conflicts
     }
 
-    /// Adds links of GPUs that only the other source has, or all where this one does not list any;
-    /// the first `before` GPUs are this one's, and `gpus` the places of the other's.
+    /// Adds links of GPUs that only the other source has, or all links if this inventory lists
+    /// none. The first `before` GPUs are this inventory's; `gpus` maps the other's positions.
     fn merge_links(
         &mut self,
         other: &HostInventory,
@@ -104,7 +105,7 @@ impl HostInventory {
                 let links = other.links_between(one, two);
                 let mine = self.links_between(a, b);
                 if (!was_known || b >= before) && links > 0 {
-                    // Places in a list of at most MAX_GPUS.
+                    // Positions in a list of at most MAX_GPUS fit 16 bits.
                     let (a, b) = (a as u16, b as u16);
                     added.push(NvLink { a, b, links });
                 } else if was_known && b < before && links != mine {
@@ -160,8 +161,8 @@ impl HostInventory {
         at
     }
 
-    /// Adds a port of another source, or its properties where this inventory has the port; returns
-    /// its place in [`Self::hca_ports`].
+    /// Adds a port of another source, or only its properties if this inventory has the port.
+    /// Returns its position in [`Self::hca_ports`].
     fn merge_port(&mut self, port: &HcaPort, conflicts: &mut Vec<Conflict>) -> usize {
         let found = self.hca_ports.iter().position(|mine| mine.is_same(port));
         let Some(at) = found else {
@@ -171,7 +172,7 @@ impl HostInventory {
         at
     }
 
-    /// Adds a port, with unknown tiers; returns its place in [`Self::hca_ports`].
+    /// Adds a port with unknown tiers; returns its position in [`Self::hca_ports`].
     fn add_port(&mut self, port: HcaPort) -> usize {
         let before = self.hca_ports.len();
         self.hca_ports.push(port);
@@ -184,7 +185,7 @@ impl HostInventory {
         before
     }
 
-    /// Removes the GPU at a place of the list, with its tiers and links.
+    /// Removes the GPU at a position, with its tiers and links.
     pub fn remove_gpu(&mut self, gpu: usize) {
         if gpu >= self.gpus.len() {
             return;
@@ -201,7 +202,7 @@ impl HostInventory {
         }
     }
 
-    /// Brings GPUs into the order of their indices, with everything that counts them by place.
+    /// Sorts GPUs by index, and updates everything that refers to them by position.
     pub(crate) fn sort_gpus(&mut self) {
         let ports = self.hca_ports.len();
         let mut order: Vec<usize> = (0..self.gpus.len()).collect();
@@ -224,8 +225,8 @@ impl HostInventory {
 }
 
 impl HcaPort {
-    /// Whether both are the same port: by device and number, or by PCI address and number where a
-    /// device is missing.
+    /// Whether both are the same port: by device and port number or, if a device is missing, by PCI
+    /// address and port number.
     fn is_same(&self, other: &HcaPort) -> bool {
         self.port == other.port
             && match (&self.device, &other.device) {
@@ -234,7 +235,7 @@ impl HcaPort {
             }
     }
 
-    /// Adds properties of the same port from another source. Known values stay.
+    /// Adds properties of the same port from another source. Known values do not change.
     fn merge(&mut self, other: &HcaPort, conflicts: &mut Vec<Conflict>) {
         let device = self.label();
         join(
@@ -300,7 +301,8 @@ impl HcaPort {
     }
 }
 
-/// Takes an unknown value from `theirs`, and records a conflict where both are known and differ.
+/// Takes an unknown value from `theirs`, and records a conflict if both values are known and
+/// differ.
 fn join<T: PartialEq + ToString>(
     mine: &mut Option<T>,
     theirs: Option<T>,

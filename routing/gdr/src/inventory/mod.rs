@@ -19,20 +19,22 @@ use std::fmt;
 
 use rsm_ids::Guid;
 
-/// The most GPUs of one host. The largest single systems have 16; a rack of 72 is 18 hosts.
+/// The maximum number of GPUs of one host. The largest single systems have 16; a rack of 72 is 18
+/// hosts.
 pub const MAX_GPUS: usize = 64;
 
-/// The most ports of channel adapters of one host. 17 devices is the most seen; dual-port cards
-/// double it.
+/// The maximum number of channel adapter ports of one host. The largest known host has 17 devices;
+/// dual-port cards double that.
 pub const MAX_HCA_PORTS: usize = 64;
 
-/// The longest name of a device, a machine type or a UUID, in bytes: the limit of sysfs names.
+/// The maximum length of a device name, a machine type or a UUID in bytes: the limit of sysfs
+/// names.
 pub const MAX_NAME: usize = 64;
 
-/// The most members of rsm's own format that an inventory may have and this version not know.
+/// The maximum number of unknown members of rsm's own format in one inventory.
 pub const MAX_UNKNOWN_MEMBERS: usize = 64;
 
-/// Where an inventory comes from.
+/// The source of an inventory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum InventorySource {
     /// `nvidia-smi topo -m` or `-mp`.
@@ -43,15 +45,26 @@ pub enum InventorySource {
     NcclXml,
     /// hwloc's export.
     Hwloc,
-    /// `/sys` itself.
+    /// The host's `/sys`.
     Sysfs,
     /// rsm's own format.
     Json,
-    /// Made for a simulation.
+    /// A generator, for a simulation.
     Generated,
 }
 
 impl InventorySource {
+    /// Every source.
+    pub const ALL: [InventorySource; 7] = [
+        InventorySource::NvidiaSmi,
+        InventorySource::AmdSmi,
+        InventorySource::NcclXml,
+        InventorySource::Hwloc,
+        InventorySource::Sysfs,
+        InventorySource::Json,
+        InventorySource::Generated,
+    ];
+
     /// The name that command lines have for it.
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,30 +77,35 @@ impl InventorySource {
             InventorySource::Generated => "generated",
         }
     }
+
+    /// The source with this name; `None` for one that only later versions know.
+    pub fn named(name: &str) -> Option<InventorySource> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
 }
 
 /// A GPU.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Gpu {
-    /// The number that NVML gives it, from 0.
+    /// The index that NVML assigns to the GPU, from 0.
     pub index: u16,
-    /// Where it is on PCIe.
+    /// The PCIe address.
     pub pci: Option<PciAddress>,
-    /// The PCIe link at full speed: GPUs lower the speed while they are idle.
+    /// The PCIe link at full speed, not at the lower speed of an idle GPU.
     pub pcie: Option<PcieLink>,
-    /// The link that both its ends can have, where the source states both.
+    /// The fastest PCIe link that both ends support; `None` unless the source states both ends.
     pub pcie_max: Option<PcieLink>,
-    /// `GPU-…`, as the driver prints it.
+    /// The UUID as the driver prints it, `GPU-…`.
     pub uuid: Option<String>,
-    /// The model.
+    /// The name of the model.
     pub model: Option<String>,
-    /// The NUMA node that it hangs off.
+    /// The NUMA node to which the GPU is attached.
     pub numa: Option<u16>,
-    /// How many NVLinks go to NVSwitches; `None` where the source does not mention switches.
+    /// The number of NVLinks to NVSwitches; `None` if the source does not mention switches.
     pub switch_links: Option<u8>,
     /// The bandwidth of a coherent link to the processor (GH200, GB200) in GB/s.
     pub c2c_gbytes: Option<u32>,
-    /// Whether the driver can do GPUDirect RDMA at all.
+    /// Whether the driver supports GPUDirect RDMA on this GPU.
     pub gdr: Option<bool>,
 }
 
@@ -96,7 +114,7 @@ pub struct Gpu {
 pub enum LinkLayer {
     /// The protocol that rsm manages.
     InfiniBand,
-    /// RoCE, EFA or plain Ethernet: never joined.
+    /// RoCE, EFA or plain Ethernet: such a port is never matched with a port of the fabric.
     Ethernet,
 }
 
@@ -109,46 +127,46 @@ impl fmt::Display for LinkLayer {
     }
 }
 
-/// A port of a channel adapter, as its host sees it.
+/// A port of a channel adapter as the host sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HcaPort {
-    /// The RDMA device (`mlx5_0`), where the source names it.
+    /// The RDMA device (`mlx5_0`); `None` if the source does not name it.
     pub device: Option<String>,
-    /// The port of that device, from 1.
+    /// The port number on the device, from 1.
     pub port: u8,
-    /// Where it is on PCIe.
+    /// The PCIe address of the device.
     pub pci: Option<PciAddress>,
-    /// The PCIe link.
+    /// The PCIe link of the device.
     pub pcie: Option<PcieLink>,
-    /// The link that both its ends can have, where the source states both.
+    /// The fastest PCIe link that both ends support; `None` unless the source states both ends.
     pub pcie_max: Option<PcieLink>,
-    /// The NUMA node that it hangs off.
+    /// The NUMA node to which the device is attached.
     pub numa: Option<u16>,
-    /// The version of the adapter's firmware.
+    /// The firmware version of the adapter.
     pub firmware: Option<String>,
-    /// The GUID of the node.
+    /// The node GUID.
     pub node_guid: Option<Guid>,
-    /// The GUID of the card, which all of its functions share.
+    /// The system image GUID of the card, common to all of its functions.
     pub system_image_guid: Option<Guid>,
-    /// The GUID of the port.
+    /// The port GUID.
     pub port_guid: Option<Guid>,
-    /// The protocol.
+    /// The protocol; `None` if the source does not state it.
     pub link_layer: Option<LinkLayer>,
-    /// The rate in Gb/s.
+    /// The link rate in Gb/s.
     pub gbps: Option<u32>,
     /// Whether the port is in the state Active.
     pub active: Option<bool>,
-    /// Whether GPUDirect RDMA takes a PCIe function of its own (ConnectX-8 Data Direct), so that
-    /// the tier of the function named here says little.
+    /// Whether GPUDirect RDMA uses a separate PCIe function (ConnectX-8 Data Direct), so that the
+    /// tier of this function says little.
     pub data_direct: bool,
-    /// Whether the driver can do GPUDirect RDMA with it.
+    /// Whether the driver supports GPUDirect RDMA on this device.
     pub gdr: Option<bool>,
-    /// Whether the source names it a virtual function (SR-IOV).
+    /// Whether the source marks the device as a virtual function (SR-IOV).
     pub virtual_function: bool,
 }
 
 impl HcaPort {
-    /// Port 1 of a device without other properties.
+    /// Creates port 1 of a device, without other properties.
     pub fn new(device: Option<String>) -> HcaPort {
         HcaPort {
             device,
@@ -170,8 +188,8 @@ impl HcaPort {
         }
     }
 
-    /// The device and, where it is not the first, the port: `mlx5_0`, `mlx5_0:2`, or the PCI
-    /// address of a device without a name.
+    /// The device name, with the port number unless it is 1 (`mlx5_0`, `mlx5_0:2`). A device
+    /// without a name has its PCI address instead.
     pub fn label(&self) -> String {
         let device = match (&self.device, self.pci) {
             (Some(device), _) => device.clone(),
@@ -184,7 +202,7 @@ impl HcaPort {
         }
     }
 
-    /// Whether it can be a port of an InfiniBand subnet; true without a known protocol.
+    /// Whether the port can belong to an InfiniBand subnet; true if the protocol is unknown.
     pub fn may_be_infiniband(&self) -> bool {
         self.link_layer != Some(LinkLayer::Ethernet)
     }
@@ -192,40 +210,41 @@ impl HcaPort {
 
 /// The GPUs, ports and links of one host.
 ///
-/// Valid by construction where an importer made it; see [`HostInventory::check`].
+/// Importers return only valid inventories; see [`HostInventory::check`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostInventory {
     /// The source of this inventory.
     pub source: InventorySource,
-    /// The product, for people and for machine types.
+    /// The product name, for display and for machine types.
     pub machine: Option<String>,
-    /// In ascending order of their indices.
+    /// The GPUs, in ascending order of their indices.
     pub gpus: Vec<Gpu>,
-    /// In the order of the source, which is the one in which software counts the devices.
+    /// The adapter ports in the order of the source, which is the order in which software counts
+    /// them.
     pub hca_ports: Vec<HcaPort>,
-    /// The tier between each GPU and each port: `gpus × hca_ports`, by rows.
+    /// The tier between each GPU and each port: `gpus × hca_ports`, by rows; `None` if unknown.
     pub tiers: Vec<Option<Tier>>,
     /// The kind of the links between GPUs.
     pub link_family: LinkFamily,
-    /// The links between GPUs, ascending by their ends.
+    /// The links between GPUs, sorted by their ends.
     pub nvlinks: Vec<NvLink>,
     /// Whether the source lists NVLinks at all, so that an empty list means none.
     pub nvlinks_known: bool,
-    /// Whether the source lists no NVLinks and does not show whether it would: a matrix of
-    /// `nvidia-smi topo` without its legend, as `-m` prints it on a host without NVLinks, and `-mp`
-    /// on any.
+    /// Whether the source lists no NVLinks and does not show whether it would list them. Such a
+    /// source is the matrix of `nvidia-smi topo` without its legend:
+    /// `-m` prints it on a host without NVLinks, `-mp` on every host.
     pub nvlinks_unclear: bool,
     /// The NVLink domain across hosts.
     pub domain: Option<NvLinkDomain>,
     /// Settings of PCIe that slow GPUDirect RDMA.
     pub pcie_settings: PcieSettings,
-    /// Members and values of rsm's own format that this version does not know, by their paths
-    /// (`gpus.NAME`), ascending: a newer rsm has written them, and nothing has read them.
+    /// Members and values of rsm's own format that this version does not know and ignores, sorted
+    /// by their paths (`gpus.NAME`): a newer rsm has written them.
     pub unknown_members: Vec<String>,
 }
 
 impl HostInventory {
-    /// A host with nothing in it.
+    /// Creates an inventory without GPUs, ports and links.
     pub fn empty(source: InventorySource) -> HostInventory {
         HostInventory {
             source,
@@ -243,18 +262,18 @@ impl HostInventory {
         }
     }
 
-    /// How far a GPU and a port are apart, by their places in the lists. `None` where the source
-    /// does not state it.
+    /// The tier between a GPU and a port, given by their positions in the lists; `None` if the
+    /// source does not state it.
     pub fn tier(&self, gpu: usize, port: usize) -> Option<Tier> {
         let inside = port < self.hca_ports.len();
         let tier = self.tiers.get(gpu * self.hca_ports.len() + port);
         tier.copied().flatten().filter(|_| inside)
     }
 
-    /// Whether a port is of a virtual function: the source states it, or it is a function that no
-    /// adapter has as a physical one, beside function 0 of the same card.
+    /// Whether a port belongs to a virtual function: the source states it, or no adapter has a
+    /// physical function of that number and function 0 of the same card is present.
     ///
-    /// An adapter has at most two physical functions, .0 and .1; virtual ones follow, also as
+    /// An adapter has at most two physical functions, .0 and .1. Virtual functions follow, also as
     /// further devices of the bus (ARI), with the card's system image GUID.
     pub fn is_virtual_function(&self, port: usize) -> bool {
         let entry = &self.hca_ports[port];
@@ -277,8 +296,8 @@ impl HostInventory {
         entry.virtual_function || self.hca_ports.iter().any(physical)
     }
 
-    /// Whether two ports, by their places, are of one adapter: PCIe functions of one device, or ports
-    /// of one function.
+    /// Whether two ports, given by position, belong to one adapter: they are PCIe functions of one
+    /// device, or ports of one function.
     pub fn share_adapter(&self, one: usize, other: usize) -> bool {
         let (one, other) = (&self.hca_ports[one], &self.hca_ports[other]);
         let card = |port: &HcaPort| port.pci.map(|pci| (pci.domain, pci.bus, pci.device));
@@ -286,14 +305,14 @@ impl HostInventory {
         same_card || one.device.is_some() && one.device == other.device
     }
 
-    /// The nearest any GPU is to a port.
+    /// The nearest tier between a port and any GPU; `None` if no tier is known.
     pub fn nearest_gpu(&self, port: usize) -> Option<Tier> {
         (0..self.gpus.len())
             .filter_map(|gpu| self.tier(gpu, port))
             .min()
     }
 
-    /// The links between two GPUs, by their places in the list; 0 for none.
+    /// The number of links between two GPUs, given by position.
     pub fn links_between(&self, a: usize, b: usize) -> u8 {
         let key = |link: &NvLink| (usize::from(link.a), usize::from(link.b));
         let wanted = (a.min(b), a.max(b));
@@ -302,7 +321,7 @@ impl HostInventory {
             .map_or(0, |at| self.nvlinks[at].links)
     }
 
-    /// The links of one GPU to other GPUs, added up.
+    /// The number of links from one GPU to all other GPUs.
     pub fn links_of(&self, gpu: usize) -> u32 {
         self.nvlinks
             .iter()
@@ -322,7 +341,8 @@ impl HostInventory {
             .gpus
             .iter()
             .any(|gpu| gpu.switch_links.is_some_and(|links| links > 0));
-        // More than a GPU has links for, if they were cables: they are one bundle to the switches.
+        // A GPU with more links than it has connectors reaches its peers over one bundle to the
+        // switches: each peer lists the whole bundle.
         let more_than_cables =
             self.gpus.len() > 2 && (0..self.gpus.len()).any(|gpu| self.links_of(gpu) > MOST_LINKS);
         if told || more_than_cables {
@@ -334,7 +354,7 @@ impl HostInventory {
         }
     }
 
-    /// The width that most linked pairs have; the wider where two are as frequent.
+    /// The most frequent number of links of a linked pair; the higher number on a tie.
     fn usual_width(&self) -> u8 {
         let mut count = [0usize; 256];
         for link in &self.nvlinks {
@@ -345,12 +365,12 @@ impl HostInventory {
             .unwrap_or(0)
     }
 
-    /// The place of the GPU with an index.
+    /// The position of the GPU with an index; `None` if no GPU has it.
     pub fn gpu_at(&self, index: u16) -> Option<usize> {
         self.gpus.binary_search_by_key(&index, |gpu| gpu.index).ok()
     }
 
-    /// This host as a machine type, without properties of one machine (GUIDs, UUIDs, domain,
+    /// The inventory as a machine type, without properties of one machine (GUIDs, UUIDs, domain,
     /// state, settings).
     pub fn as_machine_type(&self) -> HostInventory {
         let mut machine = self.clone();
@@ -370,5 +390,5 @@ impl HostInventory {
     }
 }
 
-/// The most NVLinks that any GPU has (H100, B200).
+/// The maximum number of NVLinks of any GPU (H100, B200).
 const MOST_LINKS: u32 = 18;

@@ -6,12 +6,12 @@ use super::{HostInventory, PciAddress};
 /// The kind of links between accelerators.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkFamily {
-    /// NVLink, with its generation where the source states it or the GPU's model implies it.
+    /// NVLink, with its generation if the source states it or the GPU's model implies it.
     NvLink {
         /// 1 (P100) to 5 (B200).
         generation: Option<u8>,
     },
-    /// AMD's.
+    /// AMD's Infinity Fabric links.
     Xgmi,
 }
 
@@ -48,14 +48,14 @@ impl fmt::Display for LinkFamily {
 pub enum LinkShape {
     /// No GPU is linked to another.
     None,
-    /// Every GPU reaches every other with all of its links, through NVSwitches.
+    /// Every GPU reaches every other GPU with all of its links, through NVSwitches.
     Switched {
-        /// How many links each GPU has to the switches, by the majority.
+        /// The number of links from each GPU to the switches, by majority.
         links: u8,
     },
-    /// Cables from GPU to GPU, between all of them.
+    /// Cables connect every GPU to every other GPU.
     FullMesh,
-    /// Cables from GPU to GPU, between some of them: the hybrid cube mesh of DGX-1, bridged pairs.
+    /// Cables connect some pairs of GPUs: the hybrid cube mesh of DGX-1, or bridged pairs.
     PartialMesh,
 }
 
@@ -73,21 +73,21 @@ impl fmt::Display for LinkShape {
 /// The links between two GPUs of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NvLink {
-    /// The lower of the two places in [`HostInventory::gpus`](super::HostInventory::gpus).
+    /// The lower of the two positions in [`HostInventory::gpus`](super::HostInventory::gpus).
     pub a: u16,
-    /// The higher.
+    /// The higher of the two positions.
     pub b: u16,
-    /// How many links are bonded between the two, 1 to 18.
+    /// The number of links bonded between the two GPUs, 1 to 18.
     pub links: u8,
 }
 
-/// GPUs that NVSwitches join, also across hosts: fabric cluster and clique within it, which
-/// together are the value of the Kubernetes label `nvidia.com/gpu.clique`.
+/// GPUs that NVSwitches join, possibly across hosts. Fabric cluster and clique together are the
+/// value of the Kubernetes label `nvidia.com/gpu.clique`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NvLinkDomain {
-    /// The cluster's UUID, as the fabric manager made it.
+    /// The UUID of the cluster, made by the fabric manager.
     pub cluster_uuid: String,
-    /// The clique: GPUs with different cliques are not connected.
+    /// The clique within the cluster: GPUs of different cliques are not connected.
     pub clique_id: u32,
 }
 
@@ -97,22 +97,23 @@ impl fmt::Display for NvLinkDomain {
     }
 }
 
-/// Links that a GPU has to one other end, as its driver counts them.
+/// The links from a GPU to one peer, as the GPU's driver counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GpuLinks {
-    /// The GPU.
+    /// The PCI address of the GPU.
     pub gpu: PciAddress,
     /// The GPU at the other end; `None` for an NVSwitch.
     pub target: Option<PciAddress>,
-    /// How many.
+    /// The number of links.
     pub count: u8,
 }
 
 impl HostInventory {
-    /// Adds the links between GPUs from both their ends; links to and from GPUs that are not here
-    /// are left out. GPUs with links to NVSwitches reach each other with the fewer of both counts.
+    /// Adds links between GPUs, as counted at both ends, without links from and to GPUs that the
+    /// inventory lacks. Two GPUs with links to NVSwitches reach each other with the lower of both
+    /// counts.
     ///
-    /// With no links at all the source counts as one that does not list them.
+    /// If `links` is empty, the source counts as one that does not list NVLinks.
     pub fn add_links(&mut self, links: &[GpuLinks]) {
         let place: BTreeMap<PciAddress, u16> = (0u16..)
             .zip(&self.gpus)
@@ -149,7 +150,7 @@ impl HostInventory {
             for b in a + 1..switched.len() {
                 let (one, two) = (a as u16, b as u16);
                 let cabled = direct.get(&(one, two)).map_or(0, |sides| match sides {
-                    // Some versions write a link at one end only.
+                    // Some versions of the driver state a link at one end only.
                     [0, links] | [links, 0] => *links,
                     [up, down] => *up.min(down),
                 });

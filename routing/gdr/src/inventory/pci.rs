@@ -3,16 +3,16 @@ use std::str::FromStr;
 
 /// The address of a PCI function: domain, bus, device, function. Its text form is `0000:1a:00.0`.
 ///
-/// The order is the one in which the kernel and NVML count devices.
+/// Addresses sort in the order in which the kernel and NVML count devices.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PciAddress {
-    /// The domain (segment); synthetic ones have more than 16 bits.
+    /// The domain (segment); synthetic domains have more than 16 bits.
     pub domain: u32,
-    /// The bus.
+    /// The bus number.
     pub bus: u8,
-    /// The device, 0 to 31.
+    /// The device number, 0 to 31.
     pub device: u8,
-    /// The function, 0 to 7.
+    /// The function number, 0 to 7.
     pub function: u8,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// The text is no PCI address.
+/// The error for a text that is no PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a PCI address: expected domain:bus:device.function, like 0000:1a:00.0")]
 pub struct ParsePciAddressError(pub String);
@@ -57,14 +57,14 @@ fn hexadecimal(text: &str, digits: usize) -> Option<u32> {
     fits.then(|| u32::from_str_radix(text, 16).ok()).flatten()
 }
 
-/// The link of a PCIe function: its lanes, and the speed of each.
+/// The link of a PCIe function: the number of lanes, and the speed of each.
 ///
-/// The text form is the kernel's of the two, `x16 32.0 GT/s`.
+/// The text form combines the kernel's two texts: `x16 32.0 GT/s`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PcieLink {
-    /// The lanes, 1 to 32.
+    /// The number of lanes, 1 to 32.
     pub width: u8,
-    /// The transfers of a lane in tenths of GT/s: 25 (first generation) to 640 (sixth).
+    /// The speed of a lane in tenths of GT/s: 25 (first generation) to 640 (sixth).
     pub tenth_gts: u16,
 }
 
@@ -75,7 +75,7 @@ impl fmt::Display for PcieLink {
     }
 }
 
-/// The text is no PCIe link.
+/// The error for a text that is no PCIe link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a PCIe link: expected lanes and speed, like x16 32.0 GT/s")]
 pub struct ParsePcieLinkError(pub String);
@@ -93,7 +93,7 @@ impl FromStr for PcieLink {
 }
 
 impl PcieLink {
-    /// The link that this device and one that can have `other` can have together.
+    /// The fastest link between this end and an end that supports `other`.
     pub fn with(self, other: PcieLink) -> PcieLink {
         PcieLink {
             width: self.width.min(other.width),
@@ -101,13 +101,13 @@ impl PcieLink {
         }
     }
 
-    /// Whether it has fewer lanes than `usual`, or a lower speed of each.
+    /// Whether the link has fewer lanes than `usual`, or a lower speed per lane.
     pub fn is_below(self, usual: PcieLink) -> bool {
         self.width < usual.width || self.tenth_gts < usual.tenth_gts
     }
 
-    /// The link with the kernel's texts of width (`16`) and speed (`32.0 GT/s PCIe`). `None` for
-    /// other texts, and for the width 0 that functions of virtual machines have.
+    /// Parses the kernel's texts of width (`16`) and speed (`32.0 GT/s PCIe`). `None` for other
+    /// texts, and for the width 0 that functions of virtual machines have.
     pub fn of_sysfs(width: &str, speed: &str) -> Option<PcieLink> {
         let (number, unit) = speed.split_once(' ')?;
         let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));

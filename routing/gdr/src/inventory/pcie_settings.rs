@@ -1,23 +1,24 @@
 use super::PciAddress;
 
-/// The most functions of one host with one of these settings: bridges, GPUs and adapters.
+/// The maximum number of functions of one host with one of these settings: bridges, GPUs and
+/// adapters.
 pub const MAX_PCIE_SETTINGS: usize = 256;
 
-/// Settings of a host's PCIe that slow GPUDirect RDMA, each with the functions that have it,
-/// ascending. A list is empty where the source does not show the setting.
+/// PCIe settings of a host that slow GPUDirect RDMA, each with the functions that have it,
+/// ascending. A list is empty if the source does not show the setting.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PcieSettings {
-    /// Bridges below which a GPU and an adapter meet, and that send the traffic between the two up
-    /// to the processor (ACS redirect).
+    /// The bridges above a GPU and an adapter that send the traffic between the two up to the
+    /// processor (ACS redirect).
     pub acs_redirect: Vec<PciAddress>,
-    /// GPUs and adapters whose addresses the IOMMU translates.
+    /// The GPUs and adapters whose addresses the IOMMU translates.
     pub iommu_translated: Vec<PciAddress>,
-    /// Adapters that may not reorder writes (relaxed ordering is off).
+    /// The adapters that may not reorder writes (relaxed ordering is off).
     pub strict_ordering: Vec<PciAddress>,
 }
 
 impl PcieSettings {
-    /// Adds the functions of another source.
+    /// Adds the functions that another source states.
     pub(super) fn merge(&mut self, other: &PcieSettings) {
         for (mine, theirs) in [
             (&mut self.acs_redirect, &other.acs_redirect),

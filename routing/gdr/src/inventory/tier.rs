@@ -1,29 +1,30 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How far apart two PCIe functions of a host are, nearest first: the bridges on the path between
-/// them.
+/// The distance between two PCIe functions of a host, by the bridges on the path between them;
+/// nearest first.
 ///
-/// The names are those of `nvidia-smi topo`. A distance that a source does not state has no tier.
+/// The names are those of `nvidia-smi topo`. If a source does not state a distance, there is no
+/// tier.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Tier {
-    /// At most one PCIe switch.
+    /// The path has at most one PCIe switch.
     Pix,
-    /// Several PCIe switches, and no host bridge.
+    /// The path has several PCIe switches, and no host bridge.
     Pxb,
-    /// One host bridge of the processor.
+    /// The path crosses one host bridge of the processor.
     Phb,
-    /// Host bridges of one NUMA node.
+    /// The path crosses host bridges of one NUMA node.
     Node,
-    /// The interconnect between NUMA nodes.
+    /// The path crosses the interconnect between NUMA nodes.
     Sys,
 }
 
 impl Tier {
-    /// Every tier, nearest first.
+    /// All tiers, nearest first.
     pub const ALL: [Tier; 5] = [Tier::Pix, Tier::Pxb, Tier::Phb, Tier::Node, Tier::Sys];
 
-    /// The worst tier over which NCCL uses GPUDirect RDMA by default.
+    /// The farthest tier over which NCCL uses GPUDirect RDMA by default.
     pub const GDR_LIMIT: Tier = Tier::Pxb;
 
     /// The name: `PIX`, `PXB`, `PHB`, `NODE` or `SYS`.
@@ -37,7 +38,7 @@ impl Tier {
         }
     }
 
-    /// NCCL's name for it: NCCL's processors are NUMA nodes, so that it has no `NODE`.
+    /// NCCL's name of the tier. NCCL's processors are NUMA nodes, so that it has no `NODE`.
     pub const fn nccl_level(self) -> &'static str {
         match self {
             Tier::Node => "PHB",
@@ -45,7 +46,7 @@ impl Tier {
         }
     }
 
-    /// Whether data need not cross the processor.
+    /// Whether data can pass without crossing the processor.
     pub const fn is_local(self) -> bool {
         matches!(self, Tier::Pix | Tier::Pxb)
     }
@@ -57,7 +58,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// The text names no tier.
+/// The error for a text that names no tier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a PCIe tier: expected PIX, PXB, PHB, NODE or SYS")]
 pub struct ParseTierError(pub String);
@@ -65,7 +66,7 @@ pub struct ParseTierError(pub String);
 impl FromStr for Tier {
     type Err = ParseTierError;
 
-    /// Also reads `SOC`, which drivers before 2017 print for `SYS`.
+    /// Parses a tier; `SOC`, which drivers before 2017 print, means `SYS`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == "SOC" {
             return Ok(Tier::Sys);

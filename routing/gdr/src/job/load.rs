@@ -12,21 +12,21 @@ use crate::hints::walk;
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::SwitchIdx;
 
-/// The load of the flows of a pattern.
+/// The load that the flows of a pattern put on links.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PatternLoad {
-    /// Flows between hosts in all steps, those within NVLink domains left out.
+    /// The number of flows between hosts in all steps, without flows inside NVLink domains.
     pub flows: u64,
-    /// How many of them stay under one leaf.
+    /// The number of flows that stay under one leaf.
     pub leaf_local: u64,
-    /// How many do not arrive.
+    /// The number of flows that do not arrive.
     pub lost: u64,
-    /// The most flows that share a link between switches in one step.
+    /// The maximum number of flows that share a link between switches in one step.
     pub worst_link: u32,
 }
 
 impl PatternLoad {
-    /// The part of the flows that stays under one leaf, 0 to 1; 1 when there are none.
+    /// The share of the flows that stays under one leaf, 0 to 1; 1 if there are no flows.
     pub fn leaf_local_share(&self) -> f64 {
         match self.flows {
             0 => 1.0,
@@ -34,7 +34,7 @@ impl PatternLoad {
         }
     }
 
-    /// The load of two steps, one after the other.
+    /// Combines the loads of two successive steps.
     fn and(self, other: PatternLoad) -> PatternLoad {
         PatternLoad {
             flows: self.flows + other.flows,
@@ -45,16 +45,16 @@ impl PatternLoad {
     }
 }
 
-/// Ports of a switch that are counted: IBA port numbers have 8 bits.
+/// The number of port numbers of a switch: port numbers have 8 bits.
 const PORTS: usize = 256;
 
-/// In the place of a way's first link: it does not arrive.
+/// Marks a path that does not arrive, in place of its first link.
 const LOST: u32 = u32::MAX;
 
-/// In the place of a link: the way has no more of them.
+/// Marks the end of a path, in place of a link.
 const END: u32 = u32::MAX - 1;
 
-/// Counts flows on links.
+/// Counts the flows on links.
 #[derive(Clone, Copy)]
 pub(super) struct Meter<'a> {
     fabric: &'a GpuFabric,
@@ -67,10 +67,10 @@ impl<'a> Meter<'a> {
         Some(Meter { fabric, tables })
     }
 
-    /// Measures `ranks`, which are `each` of one host after the other: flows go from the k-th of
-    /// a host to the k-th of another.
+    /// Measures the load of `ranks`, which are `each` ranks of one host after the other: flows go
+    /// from the k-th rank of a host to the k-th rank of another.
     ///
-    /// Every way from a leaf to a host is walked once, however many flows take it.
+    /// Every path from a leaf to a host is walked once, however many flows take it.
     pub(super) fn measure(
         self,
         analysis: &Analysis,
@@ -93,7 +93,7 @@ impl<'a> Meter<'a> {
                     let pairs: Vec<(u32, u32)> = (0..hosts)
                         .flat_map(|from| {
                             let targets = pattern.targets(hosts, step, from);
-                            // At most MAX_HOSTS.
+                            // There are at most MAX_HOSTS hosts.
                             targets.map(move |to| (from as u32, to as u32))
                         })
                         .filter(|&(from, to)| {
@@ -110,7 +110,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// The NVLink domain of each host, numbered.
+/// The number of each host's NVLink domain; `None` for a host without one.
 fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) -> Vec<Option<u32>> {
     let mut numbers = BTreeMap::new();
     of_hosts
@@ -122,8 +122,8 @@ fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) ->
         .collect()
 }
 
-/// Numbers the links that any way takes, so that all counts of a step are close together. Returns
-/// their number.
+/// Numbers the links of all paths consecutively, so that the counts of a step are close in memory.
+/// Returns the number of links.
 fn number_links(lanes: &mut [Lane], all: usize) -> usize {
     let mut number_of = vec![END; all];
     let mut next = 0;
@@ -140,9 +140,10 @@ fn number_links(lanes: &mut [Lane], all: usize) -> usize {
     next as usize
 }
 
-/// The flows on each link in one step after the other.
+/// Counts the flows on each link, step by step.
 struct Counter {
-    /// For each link: the step that it was last used in, counted from 1 on, and the flows since.
+    /// For each link, the last step that used it, counted from 1, and the number of flows in that
+    /// step.
     count: Vec<(u32, u32)>,
     step: u32,
 }
@@ -159,7 +160,7 @@ impl Counter {
         self.step += 1;
     }
 
-    /// Adds the flows of one lane between some hosts, and returns their load so far in this step.
+    /// Adds the flows of one lane between pairs of hosts, and returns the load so far in this step.
     fn count(&mut self, lane: &Lane, pairs: &[(u32, u32)]) -> PatternLoad {
         let mut load = PatternLoad {
             flows: pairs.len() as u64,
@@ -197,13 +198,13 @@ impl Counter {
     }
 }
 
-/// The k-th process of every host.
+/// The k-th processes of all hosts, with the paths between their leaves and ports.
 struct Lane {
-    /// The leaf of each host, numbered within the lane; none without a port.
+    /// The leaf of each host, numbered within the lane; `None` for a host without a port.
     leaf: Vec<Option<u32>>,
-    /// How many links the longest way has; at least 1.
+    /// The number of links of the longest path; at least 1.
     longest: usize,
-    /// The links of the way from each leaf to each host, `longest` for each.
+    /// The links of the path from each leaf to each host, `longest` for each path.
     ways: Vec<u32>,
 }
 
@@ -226,12 +227,12 @@ impl Lane {
                 let leaf = fabric.port((*port)?).leaf;
                 Some(*numbers.entry(leaf).or_insert_with(|| {
                     leaves.push(leaf);
-                    // Fewer leaves than hosts.
+                    // There are fewer leaves than hosts.
                     leaves.len() as u32 - 1
                 }))
             })
             .collect();
-        // The ways one after the other, and the end of each.
+        // Collect the links of all paths one after the other, and the end of each path.
         let (mut links, mut ends) = (Vec::new(), Vec::new());
         for (number, &from) in (0u32..).zip(&leaves) {
             for (port, &leaf) in ports.iter().zip(&leaf) {
@@ -264,16 +265,17 @@ impl Lane {
 }
 
 impl Meter<'_> {
-    /// Adds the links from a leaf to the leaf of a port.
+    /// Appends the links of the path from a leaf to the leaf of a port.
     fn walk(self, from: SwitchIdx, port: u32, links: &mut Vec<u32>) {
         let start = links.len();
         let target = self.fabric.port(port);
         let hop = |switch: SwitchIdx, port: PortNum| {
-            // Fewer than 2^16 switches of 2^8 ports.
+            // The product fits: there are fewer than 2^16 switches, of 2^8 ports each.
             links.push((switch.index() * PORTS + port.index()) as u32);
         };
         match walk(&self.fabric.topology, self.tables, from, target.lid, hop) {
-            // The last port leads to the destination, and only its own flows share it.
+            // Drop the last port: it leads to the destination, and only the destination's flows
+            // share it.
             Ok(()) => drop(links.pop()),
             Err(_) => {
                 links.truncate(start);

@@ -1,4 +1,4 @@
-//! A job across hosts: the placement of its ranks, and the load that its traffic meets.
+//! A job across hosts: the placement of its ranks, and the link loads of its traffic.
 
 mod load;
 mod pattern;
@@ -14,48 +14,49 @@ use super::hosts::MAX_HOSTS;
 use super::nccl::{NcclVersion, gpus_to_allow};
 use load::Meter;
 
-/// The most hosts of a job whose pattern is all-to-all: n hosts have n² flows on each rail. Other
-/// patterns take all hosts of a subnet.
+/// The maximum number of hosts of a job with an all-to-all pattern: n hosts have n² flows on each
+/// rail. Other patterns accept all hosts of a subnet.
 pub const MAX_ALL_TO_ALL_HOSTS: usize = 4096;
 
-/// The request for a plan.
+/// The request for the plan of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobRequest {
-    /// The hosts, in the order of the request; none twice. See [`Analysis::job_request`].
+    /// The names of the hosts in the order of the request, without duplicates. See
+    /// [`Analysis::job_request`].
     pub hosts: Vec<String>,
-    /// How many hosts were left out for want of GPUs, where all hosts were wanted.
+    /// The number of hosts left out for lack of GPUs, if all hosts were requested.
     pub left_out: usize,
-    /// How many GPUs of each host.
+    /// The number of GPUs to use on each host.
     pub gpus_per_host: usize,
     /// The traffic pattern.
     pub pattern: Pattern,
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum JobError {
-    /// No hosts at all, or too many.
+    /// There are no hosts, or too many.
     #[error("{0} hosts: expected at least one with so many GPUs, and at most {MAX_HOSTS}")]
     HostCount(usize),
-    /// More hosts than an all-to-all is measured for.
+    /// There are more hosts than an all-to-all is measured for.
     #[error(
         "{0} hosts: an all-to-all takes at most {MAX_ALL_TO_ALL_HOSTS}; name fewer, or take another pattern"
     )]
     AllToAll(usize),
-    /// A host without an inventory.
+    /// A host has no inventory.
     #[error("nothing is known of host `{0}`")]
     UnknownHost(String),
-    /// A host that is named twice.
+    /// A host is named twice.
     #[error("host `{0}` is named twice")]
     DuplicateHost(String),
-    /// More GPUs than a host has, or none.
+    /// A host has fewer GPUs than requested, or the requested number is 0.
     #[error("{wanted} GPUs of host `{host}`: it has {found}")]
     Gpus {
-        /// The host.
+        /// The name of the host.
         host: String,
         /// The number requested.
         wanted: usize,
-        /// The number the host has.
+        /// The number of GPUs that the host has.
         found: usize,
     },
 }
@@ -63,37 +64,37 @@ pub enum JobError {
 /// One process of a job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rank {
-    /// The host, by its place in [`Analysis::hosts`].
+    /// The position of the host in [`Analysis::hosts`].
     pub host: usize,
-    /// The GPU, by its place in the host's inventory.
+    /// The position of the GPU in the host's inventory.
     pub gpu: usize,
-    /// The rail of the GPU's port.
+    /// The rail of the GPU's port; `None` if unknown.
     pub rail: Option<u16>,
 }
 
-/// A plan.
+/// The plan of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobPlan {
-    /// The hosts in the order of their ranks, by their places in [`Analysis::hosts`].
+    /// The hosts in the order of their ranks, by position in [`Analysis::hosts`].
     pub hosts: Vec<usize>,
-    /// The processes: all of the first host, all of the second, …; within a host by rail.
+    /// The processes in the order of their ranks: host by host, and within a host by rail.
     pub ranks: Vec<Rank>,
-    /// How many GPUs of each host.
+    /// The number of GPUs used on each host.
     pub gpus_per_host: usize,
     /// The traffic pattern.
     pub pattern: Pattern,
     /// The load of the pattern's flows in this order; `None` without tables.
     pub load: Option<PatternLoad>,
-    /// Their load with the hosts in the order given, and GPUs by their indices.
+    /// The load of the flows with the hosts in the order of the request, and GPUs by index.
     pub load_as_given: Option<PatternLoad>,
-    /// Obstacles to the job, for people.
+    /// Obstacles to the job, as text for the operator.
     pub warnings: Vec<String>,
-    /// The state of the fabric that the plan is for.
+    /// The generation of the fabric for which the plan was made.
     pub generation: u64,
 }
 
 impl Analysis {
-    /// A request for the named hosts, or where `names` is empty for all hosts that have so many
+    /// Creates a request for the named hosts; with empty `names`, for all hosts that have enough
     /// GPUs.
     pub fn job_request(
         &self,
@@ -108,7 +109,7 @@ impl Analysis {
             let gpus = host.inventory.gpus.len();
             match gpus >= gpus_per_host.max(1) {
                 true => hosts.push(host.name.clone()),
-                // A host without GPUs is for no job.
+                // A host without GPUs is never meant for a job.
                 false => left_out += usize::from(gpus > 0),
             }
         }
@@ -120,9 +121,9 @@ impl Analysis {
         }
     }
 
-    /// The order of ranks for a job: hosts of one NVLink domain together, then hosts of one unit,
-    /// in the order of their cables; GPUs by rail, so that the k-th process of every host talks
-    /// over the same leaf.
+    /// Computes the order of ranks for a job. Hosts of one NVLink domain come together, then hosts
+    /// of one unit, in the order of their cables. GPUs follow the rails, so that the k-th processes
+    /// of all hosts communicate over the same leaf.
     ///
     /// # Errors
     /// The fabric or the inventories do not match the request.
@@ -197,8 +198,8 @@ impl Analysis {
         Ok(places)
     }
 
-    /// Neighbours in this order have most in common: domain, unit, place in the unit. Routes are
-    /// spread by the same places.
+    /// The sort key of a host: hosts that are neighbours in this order have most in common, by
+    /// domain, unit and position in the unit. Routes are spread by the same positions.
     fn host_order(&self, host: usize) -> (u32, Option<String>, u32, usize) {
         let entry = &self.hosts[host];
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
@@ -299,8 +300,8 @@ impl Analysis {
         warnings
     }
 
-    /// The hosts whose GPUs do not have the order of the rails: launchers know hosts alone, so that
-    /// the k-th process of such a host would run on GPU k, and not on rail k.
+    /// A warning about hosts whose GPUs do not follow the order of the rails. Launchers know only
+    /// hosts: the k-th process of such a host would run on GPU k instead of rail k.
     fn otherwise_numbered(&self, ranks: &[Rank]) -> Option<String> {
         let of_hosts = ranks.chunk_by(|one, next| one.host == next.host);
         let otherwise = |of_host: &&[Rank]| {

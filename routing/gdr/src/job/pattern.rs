@@ -1,21 +1,21 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How the processes of a job talk; on every rail alike.
+/// The pattern of a job's traffic, the same on every rail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Pattern {
     /// Each host sends to the next one.
     Ring,
-    /// A binary tree: children send up, then parents down.
+    /// A binary tree: children send up in one step, then parents send down.
     Tree,
-    /// In step k, hosts whose numbers differ in bit k exchange.
+    /// In step k, hosts whose numbers differ only in bit k exchange data.
     RecursiveDoubling,
-    /// In step k, each host sends to the k-th after it.
+    /// In step k, each host sends to the k-th host after it.
     AllToAll,
 }
 
 impl Pattern {
-    /// Every pattern.
+    /// All patterns.
     pub const ALL: [Pattern; 4] = [
         Pattern::Ring,
         Pattern::Tree,
@@ -23,7 +23,7 @@ impl Pattern {
         Pattern::AllToAll,
     ];
 
-    /// The name on command lines.
+    /// The name of the pattern on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Pattern::Ring => "ring",
@@ -33,7 +33,7 @@ impl Pattern {
         }
     }
 
-    /// How many steps `hosts` hosts take; flows of one step are under way together.
+    /// The number of steps for `hosts` hosts; the flows of one step run at the same time.
     pub(super) fn steps(self, hosts: usize) -> usize {
         match self {
             _ if hosts < 2 => 0,
@@ -44,7 +44,7 @@ impl Pattern {
         }
     }
 
-    /// The hosts that host `from` of `hosts` sends to in a step.
+    /// The hosts to which host `from` of `hosts` sends in a step.
     pub(super) fn targets(
         self,
         hosts: usize,
@@ -73,7 +73,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// The text names no pattern.
+/// The error for a text that names no pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a pattern: expected ring, tree, recursive-doubling or all-to-all")]
 pub struct ParsePatternError(pub String);

@@ -1,4 +1,4 @@
-//! Files for schedulers of Kubernetes, and for topograph.
+//! Files for Kubernetes schedulers and topograph.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::RenderError;
 use super::groups::{Group, domains, fnv, units, units_with_others};
 use crate::Analysis;
 
-/// The longest value of a label of Kubernetes.
+/// The maximum length of a Kubernetes label value.
 const MAX_LABEL: usize = 63;
 
 #[derive(Serialize)]
@@ -24,11 +24,11 @@ struct Instance<'a> {
     labels: BTreeMap<&'static str, String>,
 }
 
-/// The graph that topograph's `graph` engine gives: every host, also one without GPUs, with its unit
-/// or leaf, the pods above it, and its part of the fabric.
+/// Writes the graph that topograph's `graph` engine returns: every host, with or without GPUs, with
+/// its unit or leaf, the pods above it, and its part of the fabric.
 ///
 /// # Errors
-/// No fabric, or no host in it.
+/// There is no fabric, or no host in it.
 pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
     let domain = domain_of(analysis);
     let units = units_with_others(analysis)?;
@@ -45,15 +45,16 @@ pub fn topograph_graph(analysis: &Analysis) -> Result<String, RenderError> {
             });
         }
     }
-    // Text and lists of text are always written.
+    // Serialising text and lists of text cannot fail.
     Ok(serde_json::to_string_pretty(&Graph { instances }).unwrap_or_default() + "\n")
 }
 
-/// The labels of each node, as commands of kubectl. `prefix` is the domain of the tiers' labels,
+/// Writes the labels of each node as kubectl commands. `prefix` is the domain of the tiers' labels:
 /// `fabric.topograph.run` for schedulers that follow topograph.
 ///
 /// # Errors
-/// No fabric, no host in it, or a host or prefix whose name Kubernetes does not take.
+/// There is no fabric, no host in it, or Kubernetes does not accept the name of a host or the
+/// prefix.
 pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, RenderError> {
     subdomain(prefix)?;
     let domain = domain_of(analysis);
@@ -78,12 +79,12 @@ pub fn kubernetes_labels(analysis: &Analysis, prefix: &str) -> Result<String, Re
     Ok(out)
 }
 
-/// Volcano's HyperNodes, with names for jobs that state `highestTierName`: the part of an NVLink
-/// domain in a unit is of tier 1 where hosts have domains, then come units, pods where there are
-/// any, and the connected parts of the fabric.
+/// Writes Volcano's HyperNodes, with tier names for jobs that state `highestTierName`. If hosts
+/// have NVLink domains, the part of a domain within a unit is tier 1; units, pods (if there are
+/// any), and the connected parts of the fabric follow.
 ///
 /// # Errors
-/// No fabric, no host in it, or a host whose name Kubernetes does not take.
+/// There is no fabric, no host in it, or Kubernetes does not accept the name of a host.
 pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units(analysis)?;
     let domains = domains(analysis);
@@ -110,7 +111,7 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
             }
         }
     }
-    // By tier and name: the names of the groups one tier below.
+    // For each (tier, name): the names of the groups one tier below.
     let mut above: BTreeMap<(usize, &str), BTreeSet<&str>> = BTreeMap::new();
     for unit in &units {
         let names: Vec<&str> = layers(unit).collect();
@@ -132,8 +133,9 @@ pub fn volcano_hypernodes(analysis: &Analysis) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// The hosts of a unit by NVLink domains, those in none as one part more; empty where no host of
-/// the fabric has a domain. A domain of several units has a part in each, named after both.
+/// The hosts of a unit by NVLink domain, with one more part for hosts without a domain; empty if no
+/// host of the fabric has a domain. A domain across several units has a part in each, named after
+/// both.
 fn parts_by_domain<'a>(
     unit: &Group<'a>,
     domains: &[Group<'_>],
@@ -157,7 +159,7 @@ fn parts_by_domain<'a>(
     parts
 }
 
-/// The names of a unit and of the groups around it, the smallest first.
+/// The names of a unit and of the groups around it, smallest first.
 fn layers<'a>(unit: &'a Group<'_>) -> impl Iterator<Item = &'a str> {
     let around = unit.within.iter().map(String::as_str);
     std::iter::once(unit.name.as_str()).chain(around)
@@ -179,7 +181,7 @@ fn hypernode<'a>(
     );
     for member in members {
         subdomain(member)?;
-        // Quoted, since a name of digits alone would be a number.
+        // Quote the name: digits alone would be a number.
         let _ = write!(
             out,
             "  - type: {kind}\n    selector:\n      exactMatch:\n        name: \"{member}\"\n"
@@ -210,7 +212,7 @@ fn domain_of(analysis: &Analysis) -> BTreeMap<&str, String> {
         .collect()
 }
 
-/// A name that Kubernetes takes for a node: RFC 1123.
+/// Checks that Kubernetes accepts a name for a node (RFC 1123).
 pub(super) fn subdomain(name: &str) -> Result<(), RenderError> {
     let part = |part: &str| {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -229,7 +231,8 @@ pub(super) fn subdomain(name: &str) -> Result<(), RenderError> {
     }
 }
 
-/// A value that a label takes; other text becomes `x` and its FNV-1a hash, as topograph does.
+/// Converts text into a permitted label value: other text becomes `x` and its FNV-1a hash, as in
+/// topograph.
 fn label(value: &str) -> String {
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let ends = |at: Option<&u8>| at.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! Attributes of devices for dynamic resource allocation in Kubernetes.
+//! Device attributes for dynamic resource allocation in Kubernetes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,18 +12,20 @@ use crate::fabric::GpuFabric;
 use crate::host::Host;
 use crate::inventory::PciAddress;
 
-/// The remark at the head of the file.
+/// The comment at the head of the file.
 const HEAD: &str = "\
 # Attributes for the drivers that publish these devices; both are named alike by resource.kubernetes.io/pciBusID.
 # Applied as it is, it would offer devices that no driver of this name prepares.
 ";
 
-/// The GPUs and compute ports of each host as ResourceSlices (`resource.k8s.io/v1`): the standard
-/// attributes by which other drivers' devices are found, and under `domain` what the fabric adds.
-/// A GPU and its ports have the same `pair`, for `matchAttribute` in a claim.
+/// Writes the GPUs and compute ports of each host as ResourceSlices (`resource.k8s.io/v1`): the
+/// standard attributes, which identify the devices of other drivers, and under `domain` the
+/// attributes from the fabric. A GPU and its ports have the same `pair`, for `matchAttribute` in a
+/// claim.
 ///
 /// # Errors
-/// No fabric, no host in it, an adapter without a name, or a name that Kubernetes does not take.
+/// There is no fabric, no host in it, an adapter without a name, or a name that Kubernetes does not
+/// accept.
 pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, RenderError> {
     let fabric = analysis.joined()?;
     subdomain(domain)?;
@@ -62,7 +64,7 @@ impl Slice<'_> {
         unit: &str,
     ) -> Result<(), RenderError> {
         let ports = by_rail(analysis, place);
-        // All ports of a GPU have the place of its first one for their pair.
+        // All ports of a GPU take the position of the GPU's first port as their pair.
         let place_of = |port: usize| ports.iter().position(|&(other, _)| other == port);
         let mut pairs: BTreeMap<usize, usize> = BTreeMap::new();
         for hint in &analysis.hints[place] {
@@ -124,7 +126,7 @@ impl Slice<'_> {
         let _ = writeln!(self.out, "        {}/{name}: {{int: {value}}}", self.domain);
     }
 
-    /// `value` has plain characters alone, and at most 64 of them.
+    /// Adds a text attribute; `value` consists of at most 64 plain characters.
     fn text(&mut self, name: &str, value: &str) {
         let _ = writeln!(
             self.out,

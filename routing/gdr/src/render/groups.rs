@@ -1,4 +1,4 @@
-//! Hosts as schedulers group them: scalable units, and NVLink domains.
+//! Groups hosts for schedulers: scalable units, and NVLink domains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,24 +13,25 @@ use crate::host::Host;
 use crate::hosts::is_host_name;
 use crate::roles::TrafficRole;
 
-/// Hosts of one group.
+/// A group of hosts.
 pub(super) struct Group<'a> {
-    /// A name of plain characters that is this group's alone.
+    /// The name of the group: plain characters, unique among groups.
     pub(super) name: String,
     /// The kind of group, for comments.
     pub(super) what: String,
-    /// The hosts, in the order of names.
+    /// The hosts, sorted by name.
     pub(super) hosts: Vec<&'a str>,
-    /// The names of the larger groups that it is in, the smallest first; the last is the connected
-    /// part of the fabric.
+    /// The names of the larger groups that contain this one, smallest first; the last is the
+    /// connected part of the fabric.
     pub(super) within: Vec<String>,
 }
 
-/// Names that groups keep while others come and go. A group of hosts has the GUID of its first leaf,
-/// the one with the lowest GUID; a connected part that of a switch above its units.
+/// The names of groups, which stay when other groups come and go. A group of hosts is named by the
+/// GUID of its first leaf, the lowest one; a connected part by the GUID of a switch above its
+/// units.
 struct Names<'a> {
     fabric: &'a GpuFabric,
-    /// The switch that each connected part is named after.
+    /// The switch that gives each connected part its name.
     parts: BTreeMap<usize, Guid>,
     pods: Pods,
 }
@@ -67,7 +68,7 @@ impl<'a> Names<'a> {
         format!("{kind}-{:016x}", guids.min().unwrap_or(Guid::ZERO).0)
     }
 
-    /// The names of the groups around a leaf, the smallest first.
+    /// The names of the groups around a leaf, smallest first.
     fn around(&self, leaf: Option<&SwitchIdx>) -> Vec<String> {
         let Some(&leaf) = leaf else {
             return vec![format!("fabric-{:016x}", 0)];
@@ -79,9 +80,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The GUID of the switch that is nearest to the farthest of these leaves, the lowest of those that
-/// are as near: one of the top switches, which stay when a unit goes with its leaves. The leaves are
-/// of one connected part, at least one.
+/// The GUID of the switch nearest to the farthest of these leaves, the lowest on a tie: a top
+/// switch, which stays when a unit goes with its leaves. There must be at least one leaf, and all
+/// leaves must belong to one connected part.
 fn topmost(topology: &Topology, leaves: &BTreeSet<SwitchIdx>) -> Guid {
     let mut farthest = vec![0u32; topology.switch_count()];
     let mut hops = vec![u32::MAX; topology.switch_count()];
@@ -112,11 +113,12 @@ fn topmost(topology: &Topology, leaves: &BTreeSet<SwitchIdx>) -> Guid {
     nearest.map_or(Guid::ZERO, |at| topology.switch(at).guid)
 }
 
-/// The units, with the hosts that have no GPU: those at a leaf of a unit in that unit, all others
-/// in a group for each leaf. A scheduler cannot place jobs on a host that its topology lacks.
+/// The units, including hosts without GPUs: a host at a leaf of a unit belongs to that unit, any
+/// other host to a group for its leaf. A scheduler cannot place jobs on a host that its topology
+/// lacks.
 ///
 /// # Errors
-/// No fabric, or no host with GPUs in it.
+/// There is no fabric, or no host with GPUs in it.
 pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
     let mut groups = units(analysis)?;
@@ -135,7 +137,7 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
         // The fabric may have another name for a host with an inventory.
         let owner = ports.clone().find_map(|port| owners.get(&port));
         let host = owner.copied().unwrap_or(host);
-        // Only its ports for computing say where a host is, unless it has no others.
+        // The compute ports of a host decide its place; without compute ports, all ports do.
         let leaves = |with_all: bool| {
             let ports = ports.clone().map(|port| fabric.port(port));
             let said = |guid| analysis.config.roles.get(guid);
@@ -166,7 +168,7 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
     Ok(groups)
 }
 
-/// The name of the host of each port that is joined.
+/// For each matched port, the name of its host.
 fn owners(analysis: &Analysis) -> BTreeMap<u32, &str> {
     let of_host = |host: &'_ Host| {
         let ports = host.joined.iter().filter_map(|joined| joined.port());
@@ -182,7 +184,8 @@ fn owners(analysis: &Analysis) -> BTreeMap<u32, &str> {
         .collect()
 }
 
-/// The scalable units with compute ports, at least one; hosts without any are in none.
+/// The scalable units with compute ports, at least one. A host without compute ports belongs to
+/// none.
 pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
     let names = Names::new(analysis, fabric);
@@ -206,7 +209,7 @@ pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> 
     Ok(units.collect())
 }
 
-/// The NVLink domains across hosts, in the order of their names; none where no host has one.
+/// The NVLink domains across hosts, sorted by name; empty if no host has one.
 pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
     let mut by_name: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for host in &analysis.hosts {
@@ -237,7 +240,8 @@ pub(super) fn domains(analysis: &Analysis) -> Vec<Group<'_>> {
     by_name.into_iter().map(group).collect()
 }
 
-/// `nvl-3f1a7c1e-4` for clique 4 of a cluster: its UUID's first eight digits.
+/// The short name of a domain, such as `nvl-3f1a7c1e-4` for clique 4 of a cluster: the first eight
+/// digits of its UUID.
 fn short_name(domain: &str) -> String {
     let (cluster, clique) = domain.rsplit_once('.').unwrap_or((domain, "0"));
     let plain = cluster.chars().filter(char::is_ascii_alphanumeric);
@@ -245,14 +249,14 @@ fn short_name(domain: &str) -> String {
     format!("nvl-{start}-{clique}")
 }
 
-/// FNV-1a of 64 bits.
+/// The 64-bit FNV-1a hash.
 pub(super) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// Names folded as Slurm writes lists: `node[01-32],other`.
+/// Folds names as Slurm writes lists: `node[01-32],other`.
 pub(super) fn host_list(names: &[&str]) -> String {
     let mut numbered: BTreeMap<(&str, usize), Vec<u64>> = BTreeMap::new();
     let mut out: Vec<String> = Vec::new();

@@ -6,15 +6,16 @@ use crate::fabric::FabricPort;
 use crate::hints::walk;
 use crate::{Analysis, JoinError};
 
-/// The paths of a host's ports for ibacm, `route_preload opensm_full_v1`: a block for each port of
-/// the fabric, which gives ibacm the owner of each LID, and paths in the blocks of this host's
-/// ports.
+/// Writes the paths of a host's ports for ibacm (`route_preload opensm_full_v1`). A block for each
+/// port of the fabric tells ibacm the owner of each LID; the blocks of this host's ports also
+/// contain paths.
 ///
-/// `rate_code` gives the code of a rate in tenths of Gb/s (IBA 15.2.5.16); paths of a rate without
-/// one are left out, as are those that the tables do not lead along. ibacm takes base LIDs only.
+/// `rate_code` returns the code of a rate in tenths of Gb/s (IBA 15.2.5.16). Paths of a rate
+/// without a code, and paths that the tables do not have, are left out. ibacm accepts only base
+/// LIDs.
 ///
 /// # Errors
-/// No fabric.
+/// There is no fabric.
 pub fn ibacm_paths(
     analysis: &Analysis,
     host: &str,
@@ -29,7 +30,7 @@ pub fn ibacm_paths(
     if mine.is_empty() {
         return Err(RenderError::NotInFabric(host.to_owned()));
     }
-    // Zero is the service level of a queue pair that states none.
+    // Zero is the default service level of a queue pair.
     let sl = analysis.config.sl.unwrap_or_default();
     let mut out = String::new();
     for port in fabric.ports() {
@@ -62,7 +63,7 @@ pub fn ibacm_paths(
     Ok(out)
 }
 
-/// The code of an MTU in bytes (IBA 15.2.5.16).
+/// The code of an MTU in bytes (IBA 15.2.5.16); `None` for any other size.
 const fn mtu_code(bytes: u16) -> Option<u8> {
     match bytes {
         256 => Some(1),

@@ -1,4 +1,4 @@
-//! Files for launchers of jobs: Open MPI, Slurm, MPICH, and for libraries that connect pairs.
+//! Files for job launchers (Open MPI, Slurm, MPICH), and for libraries that connect pairs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,42 +6,43 @@ use std::fmt::Write as _;
 use crate::Analysis;
 use crate::job::JobPlan;
 
-/// One process of a job, as files for launchers name it.
+/// One process of a job, for the files of launchers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LaunchedRank {
-    /// The name of its host.
+    /// The name of the host.
     pub host: String,
-    /// The index of its GPU.
+    /// The index of the GPU.
     pub gpu: u32,
     /// The rail of the GPU's port.
     pub rail: Option<u32>,
-    /// The GPU's port (`mlx5_0:1`), where it has one in the fabric, with a name.
+    /// The GPU's port (`mlx5_0:1`); `None` unless it is in the fabric and has a name.
     pub port: Option<String>,
 }
 
-/// A format of a job's file.
+/// A file format for jobs.
 #[derive(Debug)]
 pub struct JobFile {
-    /// The name on command lines.
+    /// The name of the format on command lines.
     pub name: &'static str,
-    /// A description, for lists of formats.
+    /// The description of the format, for lists.
     pub about: &'static str,
     render: fn(&[LaunchedRank]) -> String,
 }
 
 impl JobFile {
-    /// The format of that name.
+    /// The format with a name; `None` if there is none.
     pub fn named(name: &str) -> Option<&'static JobFile> {
         JOB_FILES.iter().find(|file| file.name == name)
     }
 
-    /// The file of these processes, in the order of their ranks; those of a host stand together.
+    /// Writes the file for these processes, in the order of their ranks; the processes of a host
+    /// must be adjacent.
     pub fn render(&self, ranks: &[LaunchedRank]) -> String {
         (self.render)(ranks)
     }
 }
 
-/// Every format.
+/// All formats of job files.
 pub const JOB_FILES: &[JobFile] = &[
     JobFile {
         name: "ompi-hostfile",
@@ -70,7 +71,7 @@ pub const JOB_FILES: &[JobFile] = &[
     },
 ];
 
-/// The processes of a plan.
+/// The processes of a plan, for the files of launchers.
 pub fn launched_ranks(analysis: &Analysis, plan: &JobPlan) -> Vec<LaunchedRank> {
     let of_plan = plan.ranks.iter();
     let launched = of_plan.map(|rank| {
@@ -90,7 +91,7 @@ pub fn launched_ranks(analysis: &Analysis, plan: &JobPlan) -> Vec<LaunchedRank> 
     launched.collect()
 }
 
-/// A line for each host.
+/// Writes a line for each host.
 fn by_host(ranks: &[LaunchedRank], line: impl Fn(&str, usize) -> String) -> String {
     let hosts = ranks.chunk_by(|one, next| one.host == next.host);
     hosts
@@ -98,9 +99,10 @@ fn by_host(ranks: &[LaunchedRank], line: impl Fn(&str, usize) -> String) -> Stri
         .collect()
 }
 
-/// Files for launchers have hosts alone: a library gives the k-th process of a host the k-th GPU.
-/// Open MPI's rank files are no way to say otherwise: a `slot` is a processor core by hwloc's
-/// logical number, which inventories lack, and a rank without one is refused.
+/// Writes a script that gives each process its GPU, because launchers' files state only hosts: a
+/// library gives the k-th process of a host the k-th GPU. Open MPI's rank files do not help: a
+/// `slot` is a processor core by hwloc's logical number, which inventories lack, and a rank without
+/// a slot is refused.
 fn rank_gpus(ranks: &[LaunchedRank]) -> String {
     let mut by_order: BTreeMap<Vec<u32>, Vec<&str>> = BTreeMap::new();
     let mut by_label: BTreeMap<&str, usize> = BTreeMap::new();
@@ -113,7 +115,8 @@ fn rank_gpus(ranks: &[LaunchedRank]) -> String {
     let mut out = RANK_GPUS.to_owned();
     for (gpus, hosts) in by_order {
         for host in hosts {
-            // The kernel's name of a host may lack its domain, or have one that the inventory lacks.
+            // The kernel's name of a host may have a domain that the inventory's name lacks, or
+            // lack one.
             let short = label(host);
             match by_label.get(short) {
                 Some(1) => {
@@ -131,12 +134,12 @@ fn rank_gpus(ranks: &[LaunchedRank]) -> String {
     out
 }
 
-/// The part of a host's name before its domain.
+/// The part of a host name before the domain.
 fn label(host: &str) -> &str {
     host.split_once('.').map_or(host, |(label, _)| label)
 }
 
-/// The begin of a script of processes: the number of this one on its host.
+/// The beginning of a script for processes: it finds the number of the process on its host.
 const RANK_GPUS: &str = "\
 # The GPU of each process, for jobs that have all GPUs of their hosts. Source it before the program starts,
 # and before the scripts for UCX and NVSHMEM.
@@ -146,8 +149,8 @@ gpus=
 case \"$(uname -n)\" in
 ";
 
-/// The end of that script. A process that sees some of its host's GPUs alone keeps what it has:
-/// their numbers may be its own.
+/// The end of that script. A process that sees only some of its host's GPUs keeps its setting: the
+/// numbers of its GPUs may be its own.
 const CHOOSE_RANK_GPU: &str = "\
 esac
 case \"$rank\" in

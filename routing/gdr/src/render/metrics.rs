@@ -6,10 +6,11 @@ use crate::findings::GpuFindingKind;
 use crate::job::{JobRequest, Pattern};
 use crate::join::{Joined, NotJoined};
 
-/// Figures about hosts, rails and jobs in Prometheus' text format.
+/// Writes figures about hosts, rails and jobs in Prometheus' text format.
 ///
-/// Patterns are those of a job of all hosts on as many GPUs as the host with the fewest has; an
-/// all-to-all of more than [`MAX_ALL_TO_ALL_HOSTS`](crate::job::MAX_ALL_TO_ALL_HOSTS) hosts is left out.
+/// Pattern figures are for a job of all hosts, with as many GPUs per host as the smallest host has.
+/// An all-to-all of more than [`MAX_ALL_TO_ALL_HOSTS`](crate::job::MAX_ALL_TO_ALL_HOSTS) hosts is
+/// left out.
 pub fn metrics(analysis: &Analysis) -> String {
     let mut out = Exposition(String::new());
     gpus(analysis, &mut out);
@@ -49,7 +50,7 @@ fn gpus(analysis: &Analysis, out: &mut Exposition) {
     }
 }
 
-/// How many compute ports are cabled to the leaf of their rail, by unit.
+/// Writes the number of compute ports that are cabled to the leaf of their rail, by unit.
 fn rails(analysis: &Analysis, out: &mut Exposition) {
     let Some(fabric) = &analysis.fabric else {
         return;
@@ -151,8 +152,7 @@ fn jobs(analysis: &Analysis, out: &mut Exposition) {
     }
 }
 
-/// Text as Prometheus reads it. Labels are names of ours and numbers: nothing in them has to be
-/// escaped.
+/// The text in Prometheus' format. Labels are fixed names and numbers, which need no escaping.
 struct Exposition(String);
 
 impl Exposition {

@@ -1,7 +1,7 @@
-//! Hints and plans as the files and variables that other programs read.
+//! Writes hints and plans as files and variables that other programs read.
 //!
 //! Hosts and switches choose their own names: every renderer writes only characters that its format
-//! takes, and refuses the rest. A format is a file beside this one and a line of [`EXPORTERS`].
+//! permits, and refuses the others. A format is a file beside this one and a line of [`EXPORTERS`].
 
 mod cluster;
 mod dra;
@@ -39,44 +39,44 @@ use rsm_ids::rate_code;
 
 use crate::Analysis;
 
-/// The options of a format beside hosts and fabric.
+/// The options of a format, beside hosts and fabric.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportOptions {
-    /// The host, for formats of one host.
+    /// The name of the host, for formats of one host.
     pub host: String,
     /// The version of NCCL that will read the file.
     pub nccl: NcclVersion,
-    /// The domain of labels of Kubernetes.
+    /// The domain of Kubernetes labels.
     pub label_domain: String,
 }
 
 impl ExportOptions {
-    /// The domain of labels that schedulers read which follow topograph.
+    /// The default domain of labels, for schedulers that follow topograph.
     pub const LABEL_DOMAIN: &'static str = "fabric.topograph.run";
 }
 
-/// A format.
+/// A format for another program.
 #[derive(Debug)]
 pub struct Exporter {
-    /// The name on command lines and in requests.
+    /// The name of the format on command lines and in requests.
     pub name: &'static str,
-    /// A description, for lists of formats.
+    /// The description of the format, for lists.
     pub about: &'static str,
-    /// Whether a file is of one host.
+    /// Whether a file describes one host.
     pub of_host: bool,
     render: Render,
 }
 
 impl Exporter {
-    /// The format of that name.
+    /// The format with a name; `None` if there is none.
     pub fn named(name: &str) -> Option<&'static Exporter> {
         EXPORTERS.iter().find(|exporter| exporter.name == name)
     }
 
-    /// The file.
+    /// Writes the file.
     ///
     /// # Errors
-    /// The host is not known, or hosts or fabric lack data that the format needs.
+    /// The host is unknown, or hosts or fabric lack data that the format needs.
     pub fn render(
         &self,
         analysis: &Analysis,
@@ -86,7 +86,7 @@ impl Exporter {
     }
 }
 
-/// Every format, those of one host first.
+/// All formats, formats of one host first.
 pub const EXPORTERS: &[Exporter] = &[
     of_host("nccl-env", "NCCL's environment", |analysis, options| {
         nccl_environment(analysis, &options.host, options.nccl)

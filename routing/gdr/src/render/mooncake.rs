@@ -1,4 +1,4 @@
-//! Mooncake's matrix of adapters, as a file and for each process.
+//! Writes Mooncake's matrix of adapters, as a file and as a script for each process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,10 +8,10 @@ use super::ports::{by_gpu, device, find};
 use super::process::{find_gpu, pattern};
 use crate::Analysis;
 
-/// Preferred and other adapters.
+/// The preferred and the other adapters.
 type Adapters<'a> = [Vec<&'a str>; 2];
 
-/// A host's matrix: the adapters of each GPU, by its place in the inventory, and of each NUMA node.
+/// A host's matrix: the adapters of each GPU, by position in the inventory, and of each NUMA node.
 struct Matrix<'a> {
     gpus: Vec<(usize, Adapters<'a>)>,
     nodes: BTreeMap<u16, Adapters<'a>>,
@@ -46,13 +46,13 @@ fn matrix(analysis: &Analysis, place: usize) -> Result<Matrix<'_>, RenderError> 
     Ok(Matrix { gpus, nodes })
 }
 
-/// Mooncake's matrix of preferred and other adapters, for `MC_CUSTOM_TOPO_JSON`.
+/// Writes Mooncake's matrix of preferred and other adapters, for `MC_CUSTOM_TOPO_JSON`.
 ///
-/// A process asks for `cuda:0` for the first GPU that it sees: the file is for processes that see
-/// all GPUs of the host. [`mooncake_script`] makes one for each process.
+/// A process asks for `cuda:0` for the first GPU that it sees, so the file suits only processes
+/// that see all GPUs of the host. [`mooncake_script`] creates a matrix for each process.
 ///
 /// # Errors
-/// A GPU without a port, or an adapter without a name.
+/// A GPU has no port, or an adapter has no name.
 pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let Matrix { gpus, nodes } = matrix(analysis, place)?;
@@ -64,16 +64,16 @@ pub fn mooncake_json(analysis: &Analysis, host: &str) -> Result<String, RenderEr
         .into_iter()
         .map(|(node, adapters)| (format!("cpu:{node}"), adapters));
     let rows: BTreeMap<String, Adapters<'_>> = gpus.chain(nodes).collect();
-    // Text and lists of text are always written.
+    // Serialising text and lists of text cannot fail.
     Ok(serde_json::to_string_pretty(&rows).unwrap_or_default() + "\n")
 }
 
-/// A shell script that a process sources: it writes the matrix of the GPUs that the process sees,
-/// under the numbers that they have in it, and sets `MC_CUSTOM_TOPO_JSON`. Where a GPU of the
-/// process is unknown it sets nothing, and Mooncake looks for adapters itself.
+/// Writes a shell script for a process to source: it writes the matrix of the GPUs that the process
+/// sees, with the process's numbers, and sets `MC_CUSTOM_TOPO_JSON`. If a GPU of the process is
+/// unknown, the script sets nothing, and Mooncake searches for adapters itself.
 ///
 /// # Errors
-/// A GPU without a port, or an adapter without a name.
+/// A GPU has no port, or an adapter has no name.
 pub fn mooncake_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let gpus = &entry.inventory.gpus;
@@ -95,19 +95,20 @@ pub fn mooncake_script(analysis: &Analysis, host: &str) -> Result<String, Render
     Ok(out)
 }
 
-/// Adapters as JSON: names of plain characters, as inventories have them.
+/// Writes adapters as JSON: names are plain characters, as in inventories.
 fn json(adapters: &Adapters<'_>) -> String {
-    // Lists of text are always written.
+    // Serialising lists of text cannot fail.
     serde_json::to_string(adapters).unwrap_or_default()
 }
 
-/// How many GPUs the process sees; 0 where the environment does not say.
+/// The script's count of GPUs that the process sees; 0 if the environment does not state it.
 const SEEN: &str = "\
 visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
 seen=$(printf %s \"${visible:+$visible,}\" | tr -cd , | wc -c)
 ";
 
-/// The begin of the loop over these GPUs. Without a list it ends at the first that is not there.
+/// The beginning of the loop over these GPUs. Without a list, the loop ends at the first missing
+/// GPU.
 const EACH_GPU: &str = "\
 all= number=0
 while [ $number -lt $((seen > 0 ? seen : most)) ]; do
@@ -115,7 +116,7 @@ while [ $number -lt $((seen > 0 ? seen : most)) ]; do
   case \"$gpu\" in
 ";
 
-/// The end of that loop.
+/// The end of the loop over GPUs.
 const ROW: &str = "\
   *) if [ $seen -eq 0 ] && [ $number -gt 0 ]; then break; fi
     echo \"this host has no adapter for GPU $gpu\" >&2
@@ -127,7 +128,7 @@ const ROW: &str = "\
 done
 ";
 
-/// The end of the script.
+/// The end of the script, which writes the file.
 const WRITE: &str = "\
 file=$(mktemp \"${TMPDIR:-/tmp}/mooncake.XXXXXX\") || exit 1
 printf '{%s\\n}\\n' \"$all\" >\"$file\" || exit 1

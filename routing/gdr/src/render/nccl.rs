@@ -8,16 +8,16 @@ use crate::host::Host;
 use crate::inventory::{PciAddress, Tier};
 use crate::nccl::{NcclVersion, gpus_to_allow};
 
-/// The most entries of NCCL_IB_HCA that NCCL keeps.
+/// The maximum number of NCCL_IB_HCA entries that NCCL keeps.
 const MAX_IB_HCA: usize = 32;
 
-/// The environment of NCCL on a host: one `NAME=value` a line.
+/// Writes NCCL's environment for a host: one `NAME=value` per line.
 ///
-/// Ports are in the order of rails, which is the same on all hosts, under any names.
+/// Ports are in the order of rails, which is the same on all hosts whatever the names of devices.
 ///
 /// # Errors
-/// No port of the host is in the fabric (NCCL would then take any adapter); adapters without names,
-/// or more than NCCL takes.
+/// No port of the host is in the fabric (NCCL would then use any adapter), an adapter has no name,
+/// or there are more adapters than NCCL accepts.
 pub fn nccl_environment(
     analysis: &Analysis,
     host: &str,
@@ -49,9 +49,9 @@ pub fn nccl_environment(
         list.push(text);
     }
     let mut out = String::new();
-    // The second `=` asks for exactly these names; NCCL would otherwise take them for prefixes.
+    // The second `=` requests exactly these names; otherwise NCCL treats them as prefixes.
     let _ = writeln!(out, "NCCL_IB_HCA=={}", list.join(","));
-    // Rails in parts of the fabric that nothing connects must not be crossed; elsewhere NCCL may.
+    // NCCL must not cross rails in parts of the fabric without a connection; otherwise it may.
     let _ = writeln!(
         out,
         "NCCL_CROSS_NIC={}",
@@ -75,12 +75,13 @@ pub fn nccl_environment(
     Ok(out)
 }
 
-/// Whether every GPU host has two compute ports of one adapter. NCCL fuses these into one device, so
-/// that the traffic of a port that fails has the other one to go on.
+/// Whether every GPU host has two compute ports on one adapter. NCCL fuses such ports into one
+/// device, so that the other port continues the traffic of a failed one.
 ///
-/// All hosts of a job need the same setting: with it, NCCL 2.30 sends a message's number in place of
-/// its size (`recvMatchingScheme`), and no end asks the other which of the two it gets. Hosts without
-/// such ports therefore turn it off for all. A port that is down counts: the host gets it back.
+/// All hosts of a job need the same setting: with it, NCCL 2.30 sends a message's number instead of
+/// its size (`recvMatchingScheme`), and neither end asks which of the two it receives. A host
+/// without such ports therefore turns the setting off for all. A port that is down counts, because
+/// the host will get it back.
 fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
     let hosts = analysis.hosts.iter();
     let mut hosts = hosts
@@ -96,7 +97,7 @@ fn fleet_has_twin_ports(analysis: &Analysis) -> bool {
     hosts.peek().is_some() && hosts.all(has_twins)
 }
 
-/// The distance that NCCL has to be allowed, where its own limit keeps GPUDirect RDMA off.
+/// The value of NCCL_NET_GDR_LEVEL, if NCCL's own limit would keep GPUDirect RDMA off; else `None`.
 fn gdr_level(analysis: &Analysis, place: usize, version: NcclVersion) -> Option<&'static str> {
     let needed = gpus_to_allow(analysis, place, version);
     let hints = analysis.hints[place].iter();
@@ -107,20 +108,21 @@ fn gdr_level(analysis: &Analysis, place: usize, version: NcclVersion) -> Option<
     Some(tier.nccl_level())
 }
 
-/// Devices of one host that the PCIe switches join, as deep as NCCL can use it.
+/// Devices of one host that PCIe switches join, up to the depth that NCCL can use.
 struct Branch {
     numa: i32,
-    /// Groups under one switch each; more than one hang off a switch of their own.
+    /// Groups of GPUs and ports under one switch each; several groups are attached to a switch of
+    /// their own.
     switches: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
-/// The topology file for NCCL, where a host does not show its own: addresses, PCIe switches as far
-/// as tiers imply them, and rail and plane of each port for versions that read them.
+/// Writes the topology file for NCCL, for hosts that hide their own: addresses, PCIe switches as
+/// far as tiers imply them, and rail and plane of each port for versions that read them.
 ///
-/// NCCL finds the rest (processors, models) by itself.
+/// NCCL finds the rest (processors, models) itself.
 ///
 /// # Errors
-/// A device without an address or name.
+/// A device has no address or no name.
 pub fn nccl_topology(
     analysis: &Analysis,
     host: &str,
@@ -215,8 +217,8 @@ fn net(
     Ok(())
 }
 
-/// All links are stated alike: NCCL goes by bandwidth before distance, and a virtual machine's
-/// width of 0 would have it pass by the nearest adapter.
+/// Writes a PCI device. All links get the same width: NCCL prefers bandwidth to distance, and would
+/// skip the nearest adapter if a virtual machine states a width of 0.
 fn pci(out: &mut String, depth: usize, address: PciAddress, class: &str) {
     let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
     let _ = write!(
@@ -227,9 +229,9 @@ fn pci(out: &mut String, depth: usize, address: PciAddress, class: &str) {
     );
 }
 
-/// A switch of which no address is known: one of a domain that no machine has.
+/// Opens a switch without a known address: it gets an address in a domain that no machine has.
 fn open_bridge(out: &mut String, depth: usize, bridges: &mut u8) {
-    // At most one for each device of a host, twice.
+    // There are at most two switches for each device of a host.
     *bridges = bridges.saturating_add(1);
     let address = PciAddress {
         domain: 0xffff,
@@ -241,8 +243,8 @@ fn open_bridge(out: &mut String, depth: usize, bridges: &mut u8) {
     out.push_str(">\n");
 }
 
-/// GPUs and ports joined by switches: within a branch by several (PXB), within a switch by one
-/// (PIX).
+/// GPUs and ports that switches join: within a branch over several switches (PXB), within a switch
+/// over one (PIX).
 fn branches(entry: &Host, compute: &[usize]) -> Vec<Branch> {
     let inventory = &entry.inventory;
     let joined = |limit: Tier, gpus: &[usize], ports: &[usize]| -> Vec<(Vec<usize>, Vec<usize>)> {

@@ -1,4 +1,4 @@
-//! Which port of a host talks to which port of each other host.
+//! Writes which port of a host communicates with which port of each other host.
 
 use std::fmt::Write as _;
 
@@ -8,27 +8,27 @@ use crate::Analysis;
 use crate::hints::GpuHint;
 use crate::inventory::HcaPort;
 
-/// For each other host and each GPU that both hosts have: the port of the GPU here, and that of the
-/// GPU with the same index there, as `UCX_NET_DEVICES` takes them. A library on one host cannot
-/// know the other end: it sees neither the other host's devices nor the cables.
+/// Writes, for each other host and each GPU index that both hosts have, the port of the GPU here
+/// and the port of the GPU with the same index there, in the form of `UCX_NET_DEVICES`. A library
+/// on one host cannot know the other end: it sees neither the other host's devices nor the cables.
 ///
-/// Lines of six fields, separated by tabs: host, GPU, port here, port there, `yes` if both are on one
-/// rail, `no` if not, `-` if a rail is unknown, and the index of the GPU there that is on the rail of
-/// this one, `-` for none: another one where a host numbers its GPUs otherwise. A GPU without a port
-/// that works, on either side, has no line.
+/// Each line has six fields, separated by tabs: host, GPU, port here, port there, `yes` if both are
+/// on one rail, `no` if not, `-` if a rail is unknown, and the index of the GPU there on this GPU's
+/// rail, `-` for none. The last index differs from the first if a host numbers its GPUs otherwise.
+/// A GPU without a working port at either end has no line.
 ///
 /// # Errors
-/// No such host, no fabric, or a device without a name.
+/// The host or the fabric is unknown, or a device has no name.
 pub fn peer_map(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (here, _) = find(analysis, host)?;
     let others = (0..analysis.hosts.len()).filter(|&there| there != here);
     lines(analysis, here, others)
 }
 
-/// The lines of [`peer_map`] for one other host.
+/// Writes the lines of [`peer_map`] for one other host.
 ///
 /// # Errors
-/// No such host, no fabric, or a device without a name.
+/// A host or the fabric is unknown, or a device has no name.
 pub fn host_pairs(analysis: &Analysis, host: &str, peer: &str) -> Result<String, RenderError> {
     let (here, _) = find(analysis, host)?;
     let (there, _) = find(analysis, peer)?;
@@ -67,7 +67,7 @@ fn lines(
     Ok(out)
 }
 
-/// The index of the GPU of a host whose port is on a rail: `preferred` if it is.
+/// The index of the GPU of a host whose port is on a rail; the GPU `preferred` wins if it is.
 fn on_rail(
     analysis: &Analysis,
     host: usize,
@@ -84,7 +84,7 @@ fn on_rail(
     Some(analysis.hosts[host].inventory.gpus[hint.gpu].index)
 }
 
-/// The first port of a hint, if it is in the fabric.
+/// The first port of a hint; `None` unless it is in the fabric.
 fn port(
     analysis: &Analysis,
     host: usize,

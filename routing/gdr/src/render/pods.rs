@@ -1,4 +1,5 @@
-//! The levels between units and the whole fabric: pods of three-tier trees, and what is above them.
+//! Finds the levels between units and the whole fabric: pods of three-tier trees, and groups above
+//! them.
 
 use rsm_ids::Guid;
 use rsm_routing::topology::{SwitchIdx, Topology};
@@ -6,22 +7,23 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 use crate::Analysis;
 use crate::rails::Sets;
 
-/// The levels that separate units, the lowest first. Empty in fabrics of two tiers.
+/// The levels that separate units, lowest first; empty in a fabric of two tiers.
 pub(super) struct Pods {
     levels: Vec<PodLevel>,
 }
 
-/// The pods of one level: units that switches up to some height connect.
+/// The pods of one level: sets of units that switches up to some height connect.
 struct PodLevel {
-    /// The pod of each switch, by its number; none of a switch above several pods.
+    /// The pod of each switch, by number; `None` for a switch above several pods.
     pod: Vec<Option<usize>>,
-    /// The GUID that each pod is named after: the lowest of its top switches.
+    /// The GUID in the name of each pod: the lowest of its top switches.
     name: Vec<Option<Guid>>,
 }
 
 impl Pods {
-    /// The pods of the units' leaves. A switch is as high as its way down to a leaf of a unit is
-    /// long; a level counts where its pods are fewer than those below, and not one for each part.
+    /// Finds the pods of the units' leaves. The height of a switch is the length of its path down
+    /// to a unit's leaf. A level counts if it has fewer pods than the level below, and more than
+    /// one for each connected part.
     pub(super) fn find(analysis: &Analysis, topology: &Topology) -> Pods {
         let units = &analysis.rails.units;
         let height = heights(analysis, topology);
@@ -59,7 +61,7 @@ impl Pods {
         Pods { levels }
     }
 
-    /// The names of the pods around a leaf, the smallest first.
+    /// The names of the pods around a leaf, smallest first.
     pub(super) fn around(&self, leaf: SwitchIdx) -> impl Iterator<Item = String> + '_ {
         (1..).zip(&self.levels).filter_map(move |(number, level)| {
             let guid = level.name[level.pod[leaf.index()]?]?;
@@ -78,7 +80,8 @@ fn distinct(values: &[usize]) -> usize {
     values.len()
 }
 
-/// The number of links from each switch down to the nearest leaf of a unit; none where no way is.
+/// The number of links from each switch down to the nearest leaf of a unit; `None` if there is no
+/// path.
 fn heights(analysis: &Analysis, topology: &Topology) -> Vec<Option<u32>> {
     let mut height = vec![None; topology.switch_count()];
     let leaves = analysis.rails.units.iter().flat_map(|unit| &unit.leaves);
@@ -126,7 +129,7 @@ impl PodLevel {
     }
 }
 
-/// The pod that all switches one step below a switch are in: a leaf without GPUs hangs off the
+/// The pod that all switches one step below a switch share: a leaf without GPUs is attached to the
 /// switches of one pod.
 fn only_pod_below(
     topology: &Topology,

@@ -1,4 +1,4 @@
-//! Common input of the renderers of one host: its GPUs, each with the port to use.
+//! The common input of the renderers of one host: its GPUs, each with the port to use.
 
 use crate::Analysis;
 use crate::fabric::FabricPort;
@@ -11,13 +11,13 @@ use super::RenderError;
 pub(super) struct Chosen<'a> {
     pub(super) hint: &'a GpuHint,
     pub(super) port: &'a HcaPort,
-    /// The place of the port.
+    /// The position of the port in the inventory.
     pub(super) at: usize,
     pub(super) fabric: Option<&'a FabricPort>,
 }
 
 impl Chosen<'_> {
-    /// `mlx5_0:1`, as libraries name a port.
+    /// The port's name in the form that libraries use, `mlx5_0:1`.
     pub(super) fn name(&self) -> Result<String, RenderError> {
         device(self.port).map(|device| format!("{device}:{}", self.port.port))
     }
@@ -39,7 +39,7 @@ pub(super) fn find<'a>(
     Ok((place, &analysis.hosts[place]))
 }
 
-/// The GPUs of a host in the order of their indices, each with its port.
+/// The GPUs of a host by index, each with its port.
 pub(super) fn by_gpu(analysis: &Analysis, place: usize) -> Result<Vec<Chosen<'_>>, RenderError> {
     let host = &analysis.hosts[place];
     let chosen = |hint: &'_ GpuHint| -> Option<usize> { hint.port() };
@@ -58,7 +58,7 @@ pub(super) fn by_gpu(analysis: &Analysis, place: usize) -> Result<Vec<Chosen<'_>
         .collect()
 }
 
-/// The compute ports that GPUs use, by rail and then in the order of GPUs; each once.
+/// The compute ports that GPUs use, by rail and then in the order of GPUs, each port once.
 pub(super) fn by_rail(analysis: &Analysis, place: usize) -> Vec<(usize, Option<u16>)> {
     let host = &analysis.hosts[place];
     let mut ports: Vec<(usize, Option<u16>)> = Vec::new();
@@ -95,7 +95,7 @@ pub(super) fn of_fabric<'a>(
     Some(analysis.fabric.as_ref()?.port(host.joined[port].port()?))
 }
 
-/// The plane of a port: which connected part of the fabric its leaf is in.
+/// The plane of a port: the connected part of the fabric that contains its leaf.
 pub(super) fn plane(analysis: &Analysis, port: &FabricPort) -> usize {
     let topology = analysis.fabric.as_ref().map(|fabric| &fabric.topology);
     topology.map_or(0, |topology| topology.component_of(port.leaf))

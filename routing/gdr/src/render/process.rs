@@ -1,4 +1,4 @@
-//! Files for single processes: UCX, NVSHMEM.
+//! Files for single processes, for UCX and NVSHMEM.
 
 use std::fmt::Write as _;
 
@@ -8,15 +8,16 @@ use crate::Analysis;
 use crate::host::Host;
 use crate::inventory::Gpu;
 
-/// The begin of a shell script that finds the GPU of the process that sources it, and the list of
-/// those that the process may use.
+/// The beginning of a shell script that finds the GPU of the process that sources the script, and
+/// the list of GPUs that the process may use.
 ///
-/// A launcher either shows a process all of its GPUs, then the k-th local process uses the k-th of
-/// them, or one alone. CUDA numbers GPUs by speed unless told to follow PCIe, as NVML and the
+/// A launcher shows a process either all of its GPUs, of which the k-th local process uses the
+/// k-th, or a single GPU. CUDA numbers GPUs by speed unless told to follow PCIe, as NVML and the
 /// inventories do.
 ///
-/// A function in a shell of its own, so that its variables are not the caller's: it prints the GPU
-/// of the process, or with an argument that of the process with this local rank.
+/// The script defines a function that runs in a shell of its own, so that its variables are not the
+/// caller's. The function prints the GPU of the process or, with an argument, the GPU of the
+/// process with this local rank.
 const BEGIN: &str = "\
 export CUDA_DEVICE_ORDER=PCI_BUS_ID
 rsm_gpu() (
@@ -26,11 +27,11 @@ visible=$(printf %s \"$visible\" | tr -d '[:blank:]')
 allotted=$(printf %s \"${SLURM_STEP_GPUS:-${SLURM_JOB_GPUS:-}}\" | tr -d '[:blank:]')
 ";
 
-/// The lines that list the host's GPUs by PCI address (`here`), and those of them that this process
-/// may open (`open`): CUDA counts these alone, from 0. A container has some of the host's GPUs, with
-/// the addresses of these alone; a control group of a job (Slurm's ConstrainDevices) refuses to open
-/// the others, whose addresses still show. `minors` is empty where the driver does not say which
-/// device file a GPU has.
+/// The lines that list the host's GPUs by PCI address (`here`), and the GPUs among them that this
+/// process may open (`open`): CUDA counts only these, from 0. A container has some of the host's
+/// GPUs, and shows only their addresses. The control group of a job (Slurm's ConstrainDevices)
+/// refuses to open the other GPUs, but still shows their addresses. `minors` is empty if the driver
+/// does not state the device file of a GPU.
 const OPEN_GPUS: &str = "\
 here= open= minors=yes
 for at in $(LC_ALL=C ls /proc/driver/nvidia/gpus 2>/dev/null); do
@@ -44,11 +45,12 @@ for at in $(LC_ALL=C ls /proc/driver/nvidia/gpus 2>/dev/null); do
 done
 ";
 
-/// The function that turns the number of a GPU as CUDA counts (`$1`) into the one of the host, in
-/// `gpu`: a PCI address, or an index where no address is known. Other text, as a UUID, is left.
+/// The function that converts a GPU number as CUDA counts (`$1`) into the host's GPU, in `gpu`: a
+/// PCI address, or an index if no address is known. Other text, such as a UUID, does not change.
 ///
-/// Without the driver's word the numbers that Slurm gives (those of the host) tell whether the
-/// process counts from 0 within its job: where both readings fit, and differ, none is taken.
+/// If the driver states no device files, the numbers that Slurm gives (the host's) show whether the
+/// process counts from 0 within its job. If both interpretations fit and differ, the function takes
+/// neither.
 const GPU_OF: &str = "\
 gpu_of() {
   gpu=$1
@@ -85,8 +87,8 @@ by_slurm() {
 }
 ";
 
-/// The lines of [`GPU_OF`]'s caller for inventories without addresses: an address becomes an index
-/// if all GPUs of the host show.
+/// The lines of [`GPU_OF`]'s caller for inventories without addresses: they convert an address into
+/// an index if all GPUs of the host are visible.
 fn index_of(gpus: usize) -> String {
     format!(
         "all=$(printf '%s\\n' $here | grep -c .) || all=0\n\
@@ -108,20 +110,21 @@ fi
 gpu_of \"$gpu\"
 ";
 
-/// The lines that turn the begin of a UUID into the whole, as CUDA takes it: if one GPU alone has it.
+/// The lines that extend the beginning of a UUID to the whole UUID, if only one GPU matches, as
+/// CUDA does.
 const BY_UUID: &str = "\
   case \"$gpu,$uuid\" in GPU-*,\"$gpu\"*) found=\"$found $uuid\" ;; esac
 done
 case \"$found\" in ' '*' '*) ;; ' '*) gpu=${found# } ;; esac
 ";
 
-/// The end of such a script: a GPU that the inventory does not have gets no setting, and is named.
+/// The end of such a script: a GPU that the inventory lacks gets no setting, and an error message.
 const OTHER_GPU: &str = "\
 *) echo \"this host has no adapter for GPU $gpu\" >&2 ;;
 esac
 ";
 
-/// The function that finds the GPU of a process.
+/// Builds the function that finds the GPU of a process.
 pub(super) fn find_gpu(gpus: &[Gpu]) -> String {
     let mut out = [BEGIN, OPEN_GPUS, GPU_OF, CHOOSE].concat();
     if gpus.iter().any(|gpu| gpu.pci.is_none()) {
@@ -139,7 +142,7 @@ pub(super) fn find_gpu(gpus: &[Gpu]) -> String {
 /// The lines before the cases of the GPUs.
 const CASES: &str = "gpu=$(rsm_gpu)\ncase \"$gpu\" in\n";
 
-/// The pattern of a GPU: its index, its address, or its UUID in whole, as inventories have it.
+/// The shell pattern of a GPU: its index, its address, or its whole UUID, as inventories have it.
 /// UUIDs are names of plain characters
 /// ([`HostInventory::check`](crate::inventory::HostInventory::check)).
 pub(super) fn pattern(gpu: &Gpu) -> String {
@@ -153,15 +156,17 @@ pub(super) fn pattern(gpu: &Gpu) -> String {
     out
 }
 
-/// The first number of the firmware of ConnectX-5, the first adapter that matches tags in hardware:
-/// those of earlier adapters are lower.
+/// The major firmware version of ConnectX-5, the first adapter that matches tags in hardware;
+/// earlier adapters have lower versions.
 const FIRST_WITH_TAGS: u32 = 16;
 
-/// Whether the hosts' compute ports are of adapters that match tags in hardware and of others.
+/// Whether some compute ports of the hosts belong to adapters that match tags in hardware, and
+/// others do not.
 ///
 /// Hardware matching is off unless the environment asks for it (`UCX_RC_MLX5_TM_ENABLE`,
-/// `UCX_DC_MLX5_TM_ENABLE`), and an adapter that cannot passes over the request. RC and DC then do
-/// not connect it with one that does (`uct_rc_mlx5_iface_is_reachable_v2`, 1.20).
+/// `UCX_DC_MLX5_TM_ENABLE`), and an adapter without it ignores the request. RC and DC then do not
+/// connect such an adapter with one that matches in hardware (`uct_rc_mlx5_iface_is_reachable_v2`,
+/// 1.20).
 fn differ_in_tag_matching(analysis: &Analysis) -> bool {
     let mut seen = [false; 2];
     for host in &analysis.hosts {
@@ -176,13 +181,13 @@ fn differ_in_tag_matching(analysis: &Analysis) -> bool {
     seen == [true; 2]
 }
 
-/// UCX's environment for each process of a host, as a shell script to be sourced.
+/// Builds UCX's environment for each process of a host, as a shell script to be sourced.
 ///
-/// Path bits are stated where the port at the other end of a path can have them: UCX is the one
-/// library that uses the LIDs of an LMC.
+/// The script states path bits if the port at the other end of a path can have them: UCX is the
+/// only library that uses the LIDs of an LMC.
 ///
 /// # Errors
-/// A GPU without a port, or an adapter without a name.
+/// A GPU has no port, or an adapter has no name.
 pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let mut out = find_gpu(&entry.inventory.gpus) + CASES;
@@ -218,16 +223,17 @@ pub fn ucx_script(analysis: &Analysis, host: &str) -> Result<String, RenderError
     Ok(out)
 }
 
-/// NVSHMEM's environment for each process of a host (DeepEP's too), as a shell script to be sourced.
+/// Builds NVSHMEM's environment (also DeepEP's) for each process of a host, as a shell script to be
+/// sourced.
 ///
 /// NVSHMEM walks adapters in the order of verbs, whatever the order of `NVSHMEM_HCA_LIST` or
-/// `NVSHMEM_HCA_PE_MAPPING` is, passes over those whose name lacks `NVSHMEM_HCA_PREFIX` (by itself
-/// `mlx5`), and gives the k-th that remains to the k-th process of a host
-/// (`nvshmemi_setup_connections`, 3.5). The order of verbs is not the order of GPUs on every host.
-/// With the one port of its GPU in the list, a process has no choice.
+/// `NVSHMEM_HCA_PE_MAPPING`. It skips adapters whose name lacks `NVSHMEM_HCA_PREFIX` (`mlx5` by
+/// default), and gives the k-th remaining adapter to the k-th process of a host
+/// (`nvshmemi_setup_connections`, 3.5). The order of verbs differs from the order of GPUs on some
+/// hosts. A list with the single port of its GPU leaves a process no choice.
 ///
 /// # Errors
-/// A GPU without a port, or an adapter without a name.
+/// A GPU has no port, or an adapter has no name.
 pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderError> {
     let (place, entry) = find(analysis, host)?;
     let chosen = by_gpu(analysis, place)?;
@@ -256,9 +262,9 @@ pub fn nvshmem_script(analysis: &Analysis, host: &str) -> Result<String, RenderE
     Ok(out)
 }
 
-/// The list and the prefix of a host whose GPUs have several ports each, as many as the others:
-/// NVSHMEM divides the ports of the list by the processes, and gives each process its nearest.
-/// `None` where the names of the devices have no common begin.
+/// The list and the prefix for a host whose GPUs have several ports each, all equally many: NVSHMEM
+/// divides the ports of the list by the processes, and gives each process its nearest ports. `None`
+/// if the names of the devices share no prefix.
 fn several_ports(
     entry: &Host,
     chosen: &[Chosen<'_>],

@@ -5,17 +5,18 @@ use super::RenderError;
 use super::groups::{Group, domains, host_list, units, units_with_others};
 use crate::Analysis;
 
-/// Slurm's `topology.conf` for `topology/tree`: a unit is a switch, because a host may be under one
-/// only, and each tier of switches above that separates units is one more. Hosts without GPUs are in it as well:
-/// Slurm places no job on a host that the tree lacks, and only warns of one that it does not know.
+/// Writes Slurm's `topology.conf` for `topology/tree`. A unit is a switch, because a host may be
+/// under only one; each tier of switches above that separates units adds one more. Hosts without
+/// GPUs are included: Slurm places no job on a host that the tree lacks, and only warns about
+/// unknown hosts.
 ///
 /// # Errors
-/// No fabric, or no host in it.
+/// There is no fabric, or no host in it.
 pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units_with_others(analysis)?;
     let mut out = String::new();
     for (name, members) in upper_switches(&units) {
-        // Not folded: GUIDs have sixteen digits.
+        // The list is not folded, because GUIDs have sixteen digits.
         let _ = writeln!(out, "SwitchName={name} Switches={}", members.join(","));
     }
     for unit in &units {
@@ -30,11 +31,11 @@ pub fn slurm_tree(analysis: &Analysis) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// Slurm's `topology.conf` for `topology/block`: NVLink domains are blocks, and so are units as far
-/// as their hosts are in no domain.
+/// Writes Slurm's `topology.conf` for `topology/block`: the blocks are NVLink domains, and units
+/// for hosts without a domain.
 ///
 /// # Errors
-/// No fabric or no host in it, where there is no domain either.
+/// There is no fabric or no host in it, and there is no NVLink domain either.
 pub fn slurm_block(analysis: &Analysis) -> Result<String, RenderError> {
     let blocks = blocks(analysis)?;
     let mut out = String::new();
@@ -55,10 +56,11 @@ pub fn slurm_block(analysis: &Analysis) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// Slurm's `topology.yaml` with both: the tree as the default of the cluster, and the blocks.
+/// Writes Slurm's `topology.yaml` with both topologies: the tree as the default of the cluster, and
+/// the blocks.
 ///
 /// # Errors
-/// No fabric, or no host in it.
+/// There is no fabric, or no host in it.
 pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
     let units = units_with_others(analysis)?;
     let blocks = blocks(analysis)?;
@@ -87,9 +89,9 @@ pub fn slurm_yaml(analysis: &Analysis) -> Result<String, RenderError> {
     Ok(out)
 }
 
-/// The blocks in an order in which neighbours are near each other: Slurm joins each with those that
-/// follow it. NVLink domains, and the hosts with GPUs that are in none by units; a host is in one
-/// block.
+/// The blocks, with near blocks next to each other, because Slurm joins each block with those that
+/// follow. A block is an NVLink domain, or the hosts of a unit that have GPUs but no domain; a host
+/// is in one block.
 fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let domains = domains(analysis);
     let units = match units(analysis) {
@@ -113,7 +115,7 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let mut blocks: Vec<Group<'_>> = domains.into_iter().chain(rest).collect();
     blocks.sort_by_cached_key(|block| {
         let place = block.hosts.first().and_then(|host| places.get(host));
-        // Cliques of a cluster by their numbers: 2 before 10.
+        // Sort the cliques of a cluster by number: 2 before 10.
         let clique = block.what.rsplit_once('.');
         let number = clique.and_then(|(_, number)| number.parse::<u64>().ok());
         let cluster = clique.map_or("", |(cluster, _)| cluster).to_owned();
@@ -124,10 +126,10 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     Ok(blocks)
 }
 
-/// The switches above the units, the highest first, each with those one step below: pods, and
-/// connected parts of the fabric that hold more than one group.
+/// The switches above the units, highest first, each with the switches one step below: pods, and
+/// connected parts of the fabric with more than one group.
 fn upper_switches<'b>(units: &'b [Group<'_>]) -> Vec<(&'b str, Vec<&'b str>)> {
-    // By steps from the top and name.
+    // The names one step below, by number of steps from the top and name.
     let mut above: BTreeMap<(usize, &str), Vec<&str>> = BTreeMap::new();
     for unit in units {
         let mut below = unit.name.as_str();
@@ -147,11 +149,11 @@ fn upper_switches<'b>(units: &'b [Group<'_>]) -> Vec<(&'b str, Vec<&'b str>)> {
         .collect()
 }
 
-/// The most doublings of the smallest block that Slurm takes.
+/// The maximum number of doublings of the smallest block that Slurm accepts.
 const MOST_DOUBLINGS: u32 = 15;
 
-/// The size of the smallest block, which no block may be below, and its doubles as far as there are
-/// blocks: Slurm counts higher levels in blocks, by powers of two.
+/// The size of the smallest block, below which no block may be, and its doublings up to the number
+/// of blocks: Slurm counts higher levels in blocks, by powers of two.
 fn block_sizes(blocks: &[Group<'_>]) -> Vec<usize> {
     let least = blocks.iter().map(|block| block.hosts.len()).min();
     let doublings = blocks
@@ -164,8 +166,8 @@ fn block_sizes(blocks: &[Group<'_>]) -> Vec<usize> {
         .collect()
 }
 
-/// A comment where the smallest block has less than half of the hosts of most blocks: with it in
-/// the file, all are planned as if they were as small.
+/// A comment if the smallest block has less than half of the hosts of most blocks: its size in the
+/// file makes Slurm plan all blocks as if they were as small.
 fn small_block(blocks: &[Group<'_>]) -> Option<String> {
     let mut sizes: Vec<usize> = blocks.iter().map(|block| block.hosts.len()).collect();
     sizes.sort_unstable();

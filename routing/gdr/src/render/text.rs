@@ -6,9 +6,9 @@ use crate::hints::GpuHint;
 use crate::host::Host;
 use crate::inventory::LinkShape;
 
-/// One host for people: its GPUs, links, ports, the matrix of tiers, and the hints.
+/// Describes one host for the operator: its GPUs, links, ports, the matrix of tiers, and the hints.
 ///
-/// Returns `None` for a host that is not known.
+/// `None` if the host is unknown.
 pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let place = analysis.place(host)?;
     let mut out = String::new();
@@ -19,7 +19,7 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     let _ = matrix(&mut out, host);
     let _ = hints(&mut out, host, &analysis.hints[place]);
     if analysis.fabric.is_some() {
-        let _ = missing_ports(&mut out, host);
+        let _ = missing_ports(&mut out, analysis, host);
     }
     let findings: Vec<_> = analysis.findings_of(&host.name).collect();
     if !findings.is_empty() {

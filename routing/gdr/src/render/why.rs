@@ -1,14 +1,20 @@
-//! Why a host or a device of a host is not there.
+//! Explains why a host, or a device of a host, is missing.
 
 use std::fmt::Write as _;
 
 use crate::Analysis;
+use crate::fabric::{AbsentHost, FormerPlace};
 use crate::host::Host;
 use crate::join::{Joined, NotJoined};
 
 /// Each port of the host that is not in the fabric, with the reason and the remedy; nothing where
 /// all are.
-pub(super) fn missing_ports(out: &mut String, host: &Host) -> std::fmt::Result {
+pub(super) fn missing_ports(
+    out: &mut String,
+    analysis: &Analysis,
+    host: &Host,
+) -> std::fmt::Result {
+    let absent = absent(analysis, &host.name);
     let ports = host.inventory.hca_ports.iter().zip(&host.joined);
     let missing = ports.filter_map(|(port, joined)| match joined {
         Joined::Not(reason) => Some((port, *reason)),
@@ -18,9 +24,30 @@ pub(super) fn missing_ports(out: &mut String, host: &Host) -> std::fmt::Result {
         if place == 0 {
             writeln!(out, "\nnot in the fabric")?;
         }
-        writeln!(out, "  {:<12} {}", port.label(), text(reason))?;
+        let device = port.device.as_ref();
+        let former = absent.and_then(|absent| absent.devices.get(device?));
+        match (reason, former) {
+            (NotJoined::Down | NotJoined::NotInFabric, Some(former)) => {
+                writeln!(out, "  {:<12} {}", port.label(), text_of_former(former))?;
+            }
+            _ => writeln!(out, "  {:<12} {}", port.label(), text(reason))?,
+        }
     }
     Ok(())
+}
+
+/// The devices of a host that left the fabric; the fabric may know it without its domain.
+fn absent<'a>(analysis: &'a Analysis, host: &str) -> Option<&'a AbsentHost> {
+    let absent = &analysis.fabric.as_ref()?.absent;
+    let first = host.split('.').next().unwrap_or_default();
+    absent.get(host).or_else(|| absent.get(first))
+}
+
+fn text_of_former(former: &FormerPlace) -> String {
+    format!(
+        "it was at {} until {}: look at the cable there, and at `ibstat` on the host",
+        former.place, former.until
+    )
 }
 
 const fn text(reason: NotJoined) -> &'static str {
@@ -42,7 +69,7 @@ const fn text(reason: NotJoined) -> &'static str {
     }
 }
 
-/// Why a host that has no inventory is not known, and what to do.
+/// Explains why a host without an inventory is unknown, and what to do.
 pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
     let shown = host.escape_debug();
     let mut out = format!("nothing is known of GPU host `{shown}`: ");
@@ -50,8 +77,7 @@ pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
         out.push_str("it has no inventory, and there is no fabric yet");
         return out;
     };
-    let first = host.split('.').next().unwrap_or_default();
-    let absent = (fabric.absent.get(host)).or_else(|| fabric.absent.get(first));
+    let absent = absent(analysis, host);
     // Writing to a string cannot fail.
     let _ = match (fabric.devices(host), absent) {
         (Some(devices), _) => write!(
@@ -63,7 +89,7 @@ pub fn why_unknown(analysis: &Analysis, host: &str) -> String {
         (None, Some(absent)) => write!(
             out,
             "it has no inventory, and left the fabric: its first port was at {} until {}",
-            absent.place, absent.until
+            absent.first.place, absent.first.until
         ),
         (None, None) => write!(
             out,

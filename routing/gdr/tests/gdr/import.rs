@@ -108,15 +108,28 @@ fn stream_of_a_parallel_shell_is_one_text_for_each_host() {
         stream += &format!("node02: {line}\nnode01.example.com: {line}\n");
     }
     stream += "pdsh@admin: node03: ssh exited with exit code 255\n";
-    let hosts = hosts_of_stream(stream.as_bytes())
+    stream += "clush: node02: exited with exit code 9\nclush: node04: exited with exit code 255\n";
+    let stream_of = hosts_of_stream(stream.as_bytes())
         .expect("a stream")
         .expect("hosts");
+    let hosts = stream_of.hosts;
     let names: Vec<&str> = hosts.keys().map(String::as_str).collect();
     assert_eq!(names, ["node01.example.com", "node02"]);
     let host = read(InventoryFormat::NvidiaSmi, MATRIX);
     for text in hosts.values() {
         assert_eq!(read(InventoryFormat::NvidiaSmi, text), host);
     }
+    // Hosts that printed nothing are named with the shell's reason.
+    let silent: Vec<(&str, &str)> = stream_of
+        .silent
+        .iter()
+        .map(|(host, told)| (host.as_str(), told.as_str()))
+        .collect();
+    let told = [
+        ("node03", "ssh exited with exit code 255"),
+        ("node04", "exited with exit code 255"),
+    ];
+    assert_eq!(silent, told);
     // A matrix with a legend is no stream.
     assert_eq!(hosts_of_stream(MATRIX.as_bytes()), Ok(None));
     let cut = stream.replace("node02: NIC1\t", "NIC1\t");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use rsm_gdr::fabric::{AbsentHost, GpuFabric};
+use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::generate::{Fleet, FleetFaults, fleet};
 use rsm_gdr::hints::HintReason;
@@ -499,10 +499,14 @@ fn host_whose_adapters_are_all_off_stays_with_its_place_and_time() {
     let netlist = Netlist::new(nodes, cables).expect("fewer cables");
     let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
     let mut fabric = GpuFabric::from_netlist(&netlist, topology, None, 4096);
-    let absent = AbsentHost {
-        devices: (0..8).map(|device| format!("mlx5_{device}")).collect(),
+    let former = FormerPlace {
         place: "leaf-1 port 3".to_owned(),
         until: "2026-11-29 10:00:00 UTC".to_owned(),
+    };
+    let devices = (0..8).map(|device| (format!("mlx5_{device}"), former.clone()));
+    let absent = AbsentHost {
+        devices: devices.collect(),
+        first: former.clone(),
     };
     fabric.absent.insert(name.clone(), absent);
     let mut of_type = GpuInventory::new();

@@ -1,6 +1,6 @@
 //! One host from several files.
 
-use rsm_gdr::import::{InventoryFormat, host_of_file};
+use rsm_gdr::import::{InventoryFormat, host_of_file, is_copy};
 use rsm_gdr::inventory::{HostInventory, PcieLink};
 
 use crate::import::read;
@@ -152,5 +152,17 @@ fn files_are_named_after_hosts_with_or_without_a_domain_and_endings() {
         (".txt", ".txt"),
     ] {
         assert_eq!(host_of_file(file), name);
+        assert_eq!(is_copy(file), file.starts_with('.'));
+    }
+    for copy in [
+        "node01.txt.bak",
+        "node01.BAK",
+        "node01.txt~",
+        "#node01.txt#",
+        ".node01.txt.swp",
+        "node01.tsv.orig",
+        "node01.txt.old",
+    ] {
+        assert!(is_copy(copy), "{copy}");
     }
 }

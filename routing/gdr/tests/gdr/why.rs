@@ -1,11 +1,16 @@
 //! Answers to "why do I see no device", for a host by its name.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use rsm_gdr::fabric::AbsentHost;
+use rsm_gdr::fabric::{AbsentHost, FormerPlace, GpuFabric};
+use rsm_gdr::generate::FleetFaults;
 use rsm_gdr::render::{describe, why_unknown};
+use rsm_gdr::{Analysis, AnalysisConfig};
+use rsm_routing::netlist::{Netlist, Node};
+use rsm_routing::topology::Topology;
 
-use crate::faults::{Fault, fabric, with};
+use crate::faults::{Fault, World, fabric, with};
 use crate::table::analysed;
 
 #[test]
@@ -38,6 +43,49 @@ fn settings_of_pcie_are_told_with_their_commands() {
     }
 }
 
+fn former() -> FormerPlace {
+    FormerPlace {
+        place: "leaf-01 port 7".to_owned(),
+        until: "an hour ago".to_owned(),
+    }
+}
+
+#[test]
+fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
+    let world = World::new(&fabric(16), FleetFaults::default());
+    let (netlist, inventory) = world.finish();
+    let (mut nodes, mut cables) = netlist.into_parts();
+    let is_adapter = |node: &Node| node.name().ends_with(" mlx5_2");
+    let at = nodes.iter().position(is_adapter).expect("an adapter");
+    let host = nodes[at].name().replace(" mlx5_2", "");
+    nodes[at].description = b"off".to_vec();
+    cables.retain(|cable| cable.a.0 != at && cable.b.0 != at);
+    let netlist = Netlist::new(nodes, cables).expect("fewer cables");
+    let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
+    let without = GpuFabric::from_netlist(&netlist, topology, None, 4096);
+    let mut analysis = Analysis::new(&inventory, Some(without), AnalysisConfig::default());
+    let told = describe(&analysis, &host).expect("a known host");
+    assert!(
+        told.contains("no port of the fabric has its GUIDs"),
+        "{told}"
+    );
+    let device = "mlx5_2".to_owned();
+    let absent = AbsentHost {
+        devices: BTreeMap::from([(device.clone(), former())]),
+        first: former(),
+    };
+    let fabric = analysis.fabric.as_mut().expect("a fabric");
+    fabric.absent.insert(host.clone(), absent);
+    let told = describe(&analysis, &host).expect("a known host");
+    let line = told.lines().find(|line| line.contains(" it was at "));
+    let line = line.unwrap_or_else(|| panic!("{told}"));
+    assert!(line.contains(&device), "{line}");
+    assert!(
+        line.contains("at leaf-01 port 7 until an hour ago: look at the cable there"),
+        "{line}"
+    );
+}
+
 #[test]
 fn host_without_inventory_is_told_from_one_that_left_and_one_that_never_came() {
     let (world, expected) = with(Fault::WithoutInventory, &fabric(16), 16, 0);
@@ -47,9 +95,8 @@ fn host_without_inventory_is_told_from_one_that_left_and_one_that_never_came() {
     assert!(told.contains("the fabric has 10 devices of it"), "{told}");
     assert!(told.contains("rsm-agent"), "{told}");
     let absent = AbsentHost {
-        devices: BTreeSet::new(),
-        place: "leaf-01 port 7".to_owned(),
-        until: "an hour ago".to_owned(),
+        devices: BTreeMap::new(),
+        first: former(),
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert("host-900".to_owned(), absent);

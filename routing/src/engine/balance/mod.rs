@@ -25,15 +25,15 @@ const FAIR: u64 = 2;
 /// The paths that a search may take.
 #[derive(Clone, Copy)]
 pub(super) enum Guide<'a> {
-    /// Any shortest path.
+    /// Any shortest path is permitted.
     Free,
     /// Shortest paths that follow an order; where there are none, any shortest path.
     Prefer(&'a ChannelOrder),
-    /// Only paths that follow an order.
+    /// Only paths that follow an order are permitted.
     Follow(&'a ChannelOrder),
 }
 
-/// One way to reach a destination switch, which one column describes.
+/// A way to reach a destination switch, described by one column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) destination: SwitchIdx,
@@ -123,8 +123,8 @@ impl<'a> Balance<'a> {
         ways.iter().map(find).collect()
     }
 
-    /// Repeats the search for columns that use channels with more than their share of the load,
-    /// where possible without these channels.
+    /// Repeats the search for columns that use channels with more than their share of the load, if
+    /// possible without these channels.
     pub(super) fn relieve(&mut self, ways: &[Way], columns: &mut [Column], guide: Guide<'_>) {
         let fair = self.fair();
         let mut search = Search::new(self.topology, self.channels, guide);

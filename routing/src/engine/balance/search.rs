@@ -9,8 +9,8 @@ use crate::topology::{SwitchIdx, Topology};
 /// The mark of a switch that the search has not reached.
 const UNSEEN: u32 = u32::MAX;
 
-/// The cost of a turn that breaks the order, where such turns are permitted: more than any sum of
-/// loads. Paths have fewer than 2^16 turns.
+/// The cost of a turn against the order, if such turns are permitted: more than any sum of loads.
+/// Paths have fewer than 2^16 turns.
 const REFUSED: u64 = 1 << 48;
 
 /// The state of a search: the channel by which each switch goes to a destination.
@@ -18,7 +18,7 @@ pub(super) struct Search<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     guide: Guide<'a>,
-    /// For each channel, the place in the order of its opposite direction, in which the search
+    /// For each channel, the position in the order of its opposite direction, in which the search
     /// traverses it.
     places: Vec<u32>,
     destination: u32,
@@ -28,7 +28,7 @@ pub(super) struct Search<'a> {
     next: Vec<u32>,
     cost: Vec<u64>,
     hops: Vec<u32>,
-    /// For each switch: whether other switches route through it, so that its path must stay.
+    /// For each switch, whether other switches route through it, so that its path must stay.
     settled: Vec<bool>,
     /// The reached switches, in the order in which they were reached.
     reached: Vec<u32>,

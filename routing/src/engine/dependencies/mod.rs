@@ -1,17 +1,17 @@
 //! An order of the channels, and with it an acyclic channel dependency graph.
 //!
-//! A packet that holds a channel waits for the next one of its path. Where the channels of every
+//! A packet that holds a channel waits for the next channel of its path. If the channels of every
 //! path rise in one order, no cycle of channels can wait for itself (Dally and Seitz,
 //! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE ToC 1987). A
-//! turn is legal when it rises, which costs one comparison. To choose the order that makes most
-//! wanted turns legal is the feedback arc set problem: the order is the best of an up*/down* order
-//! and a greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set
+//! turn is legal if it rises, which one comparison shows. Choosing the order that makes most wanted
+//! turns legal is the feedback arc set problem: the order is the better of an up*/down* order and a
+//! greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set
 //! problem", 1993), improved one channel after the other.
 //!
-//! Engines choose the order before the paths (`nue` for each lane, `dfsssp` for each lane of
-//! pairs), so that no cycle is searched for afterwards, and any number of columns that follow one
-//! order are acyclic together. The order contains the turns of a spanning tree, by which every
-//! switch is reached.
+//! Engines choose the order before the paths (`nue` for each VL, `dfsssp` for each VL of pairs), so
+//! that no cycle has to be searched for afterwards, and any number of columns that follow one order
+//! are acyclic together. The order contains the turns of a spanning tree, which reaches every
+//! switch.
 
 mod greedy;
 mod sift;

@@ -100,7 +100,7 @@ impl Tree {
         heights
     }
 
-    /// For each switch: whether it is a root or above one.
+    /// For each switch, whether it is a root or above one.
     fn ancestors(&self, topology: &Topology, heights: &[u64]) -> Vec<bool> {
         let mut above = vec![false; heights.len()];
         let mut queue = self.roots.clone();
@@ -115,8 +115,8 @@ impl Tree {
     }
 }
 
-/// For each connected part, the switch with hosts nearest to its centre. With such a root, the only
-/// place where a path of the tree goes down and up again is the root.
+/// For each connected part, the switch with hosts nearest to its centre. With such a root, a path
+/// of the tree can go down and up again only at the root.
 fn roots(topology: &Topology) -> Vec<SwitchIdx> {
     let centres = levels::centres(topology);
     let distance = levels::distances(topology, &centres);

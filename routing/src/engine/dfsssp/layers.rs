@@ -13,7 +13,8 @@ const OPEN: u8 = u8::MAX;
 /// The number of destinations that one parallel task follows.
 const TASK: usize = 32;
 
-/// The traffic on each turn, where `weight` gives the paths between a source and a destination.
+/// The traffic on each turn; `weight` returns the number of paths between a source and a
+/// destination.
 pub(super) fn wanted(
     channels: &Channels,
     columns: &[Vec<Column>],
@@ -63,7 +64,7 @@ fn is_legal(channels: &Channels, next: &[u32], channel: u32, order: &ChannelOrde
 pub(super) struct Layers<'a> {
     channels: &'a Channels,
     columns: &'a [Vec<Column>],
-    /// The VL by destination, then by source. It is equal in both directions, because an answer has
+    /// The VL by destination, then by source. Both directions have one VL, because an answer has
     /// the service level of its request.
     levels: Vec<u8>,
     count: u8,

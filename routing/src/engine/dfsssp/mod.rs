@@ -12,19 +12,19 @@ use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 use layers::Layers;
 
-/// Shortest paths between hosts, balanced, and each pair of switches on the first VL where its
+/// Balanced shortest paths between hosts, with each pair of switches on the first VL where its
 /// paths close no cycle with the others (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
 /// Each VL has an order of the channels that suits most of the paths not yet assigned. Pairs whose
-/// paths all follow the order go on this VL; the next VL takes the rest.
+/// paths all follow the order use this VL; the next VL takes the rest.
 ///
-/// - *Guarantee*: shortest paths without a credit loop on any graph for which the lanes suffice;
-///   where they do not there is an error, and [`nue`](super::Nue) is the engine to use. Paths to
-///   switches without hosts follow the order of the first lane, some by detours.
-/// - *Needs*: lanes as they come, up to [`Options::max_vls`]; a service level for each pair of leaf
-///   switches, which faults can change. A switch with several hosts has several paths where that
-///   needs no service level, or one more lane at most.
+/// - *Guarantee*: shortest paths without a credit loop on any graph for which the VLs suffice, and
+///   otherwise an error that suggests [`nue`](super::Nue). Paths to switches without hosts follow
+///   the order of the first VL, some of them by detours.
+/// - *Needs*: as many VLs as the paths take, up to [`Options::max_vls`]; a service level for each
+///   pair of leaf switches, which faults can change. A switch with several hosts has several paths
+///   if that needs no service level, or at most one more VL.
 /// - *Complexity*: for n switches, c columns of a switch, e pairs of neighbours and t turns,
 ///   O(n · c · e) for the paths, and O(n² · c + t · log t) for each lane.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,9 +72,9 @@ struct Found {
     lanes: Lanes,
 }
 
-/// Columns on at most `most` lanes; several to a switch with several hosts, where they need no more
-/// lanes than one, or one lane more beside several. Where as many columns as there can be need more,
-/// as on a tree that lacks links, fewer may not.
+/// Columns on at most `most` VLs: several to a switch with several hosts, if they need no more VLs
+/// than one column, or one VL more when one column already needs several. Even if the maximum
+/// number of columns needs more, as on a tree that lacks links, fewer columns may not.
 fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     let found = attempt(topology, channels, 1, most)?;
     let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
@@ -94,7 +94,7 @@ fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
 /// A few columns spread the load of a destination switch nearly as well as all.
 const FEWER_COLUMNS: usize = 4;
 
-/// How often the paths and the order of the first lane are fitted to each other.
+/// The number of times that paths and order of the first VL are fitted to each other.
 const FITTINGS: usize = 2;
 
 fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {

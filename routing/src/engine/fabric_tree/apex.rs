@@ -1,15 +1,15 @@
-//! An order of the switches in which detours are legal beside the paths of a tree.
+//! An order of the switches in which both detours and the paths of a tree are legal.
 //!
-//! Under the ranks of a tree no path joins two roots, and a broken cable can cut the only path of
-//! further pairs. Their detours turn from down to up at one switch, the *apex*, usually a leaf. All
-//! paths nevertheless follow one order: that of the tree, with the links between the apex and the
-//! switches above it reversed, so that the apex is the highest switch of all. The paths of the tree
-//! follow this order as well, whichever parts are missing, as long as only one path leads down from
-//! each of those switches to the apex: to change direction twice, a path would have to climb and
-//! descend among them, and there is nowhere else to descend to.
+//! Under the ranks of a tree, no path joins two roots, and a broken cable can cut the only path of
+//! further pairs. The detours of such pairs turn from down to up at one switch, the *apex*, usually
+//! a leaf. All paths nevertheless follow one order: the order of the tree with the links between
+//! the apex and the switches above it reversed, so that the apex is the highest switch of all. The
+//! paths of the tree follow this order as well, whichever parts are missing, as long as only one
+//! path leads down from each of those switches to the apex: to change direction twice, a path would
+//! have to climb and descend among them, and there is nowhere else to descend to.
 //!
 //! One order therefore serves base paths, detours, stages, proofs and multicast trees. The order
-//! changes only with the apex: when a fault above the apex leaves a pair without a detour. A fabric
+//! changes only with the apex, if a fault above the apex leaves a pair without a detour. A fabric
 //! without an apex ranks a few switches above its roots instead (`updn/connect_roots.rs`).
 
 use fixedbitset::FixedBitSet;

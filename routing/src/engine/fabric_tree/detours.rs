@@ -1,9 +1,9 @@
 //! Detours: paths for pairs that have none in the order of the tree.
 //!
-//! Only pairs with an end port get a detour, unless the options ask for pairs of two switches as
-//! well; all other entries stay as they are. A switch without a tree path goes up by the [turned
-//! order](super::apex) to a switch that has one, or that takes a detour itself. It never has to go
-//! down: where a path down leads on, the tree already has a path.
+//! Only pairs with an end port get a detour, unless the options also ask for pairs of two switches;
+//! all other entries stay unchanged. A switch without a tree path goes up by the [turned
+//! order](super::apex) to a switch that has a tree path or takes a detour itself. A detour never
+//! has to go down: where a path down leads on, the tree already has a path.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use super::live::Live;
 use super::numbering::Numbering;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The maximum number of detours: each is computed and kept separately, a quarter of a million in
-/// some 0.2 s. Beyond that, another order takes less time.
+/// The maximum number of detours. Each detour is computed and kept separately: a quarter of a
+/// million take about 0.2 s. For more detours, another order takes less time.
 pub(in super::super) const MAX_DETOURS: usize = 1 << 18;
 
 /// The number of columns of one tile that are read together, because their costs are adjacent in
@@ -52,7 +52,7 @@ pub(super) struct Detour {
 
 /// The reason why detours do not connect all pairs.
 enum Failure {
-    /// Some switch has no detour to this column, which may be one of several such columns.
+    /// A switch has no detour to this column. There may be more such columns.
     Unreached(u32),
     /// More than [`MAX_DETOURS`] detours would be needed.
     TooMany,
@@ -90,8 +90,8 @@ impl Detours {
         (switches != usual.highest_first()).then(|| guids().collect())
     }
 
-    /// The detours with the group numbers of another fabric with equal switches; groups that it
-    /// lacks are left out.
+    /// The detours in the group numbers of another fabric with equal switches, without the groups
+    /// that the other fabric lacks.
     pub(super) fn renumbered(&self, from: &Topology, to: &Topology) -> Detours {
         let group_of = |switch: SwitchIdx, group: u32| {
             let neighbour = from.group(group as usize).neighbour;
@@ -122,8 +122,9 @@ impl Detours {
         detours.again(inputs, &inputs.unreached())
     }
 
-    /// Computes the detours after parts have come and gone. Only the `changed` columns and those
-    /// that the parts concern may need other detours. `None` if no apex connects every pair.
+    /// Updates the detours after parts have come and gone: only the
+    /// `changed` columns and the columns that these parts concern may need other detours. `None` if
+    /// no apex connects every pair.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
@@ -146,8 +147,8 @@ impl Detours {
         detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
     }
 
-    /// Computes these columns again. If the order does not connect all of their pairs, tries apexes
-    /// that do, those with the fewest broken cables above them first. `None` if no apex connects
+    /// Computes these columns again. If the order does not connect all of their pairs, tries other
+    /// apexes, those with the fewest broken cables above them first. `None` if no apex connects
     /// every pair.
     fn again(mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Option<Detours> {
         let failed = match self.fill(inputs, columns) {
@@ -186,7 +187,7 @@ impl Detours {
             return Ok(());
         }
         let up = Up::new(inputs, &self.order);
-        // Every column is counted, also beyond the limit, so that the failure does not depend on
+        // Count every column, even beyond the limit, so that the failure does not depend on
         // scheduling.
         let count = AtomicUsize::new(0);
         let is_room = || count.load(atomic::Ordering::Relaxed) <= MAX_DETOURS;
@@ -255,7 +256,7 @@ impl Detours {
         let columns: BTreeSet<u32> = columns.copied().collect();
         for column in columns {
             let (now, was) = (self.columns.get(&column), earlier.columns.get(&column));
-            // Under another order equal ways may be taken in another rotation.
+            // Under another order, detours may take equal paths in another rotation.
             if let (Some(now), Some(was)) = (now, was)
                 && Arc::ptr_eq(now, was)
                 && *self.order == *earlier.order
@@ -276,8 +277,8 @@ impl Inputs<'_> {
         Some(self.present.component_of(here))
     }
 
-    /// For each switch: its component, or `None` if it is missing, and whether its pairs with all
-    /// other switches count.
+    /// The component of each switch (`None` if the switch is missing), and whether its pairs with
+    /// all other switches count.
     fn ends(&self) -> Vec<(Option<usize>, bool)> {
         let of = |&here: &Option<SwitchIdx>| {
             let part = here.map(|here| self.present.component_of(here));
@@ -287,7 +288,7 @@ impl Inputs<'_> {
         self.live.switches.iter().map(of).collect()
     }
 
-    /// The order of the tree with these apexes, each of a different component, on top.
+    /// The order of the tree with `apexes`, each of a different component, on top.
     fn turned(&self, apexes: &[SwitchIdx]) -> Order {
         apex::turned(self.known, self.order, apexes, |apex, switch| {
             // A missing switch keeps its place, so that it does not change the order.
@@ -296,8 +297,8 @@ impl Inputs<'_> {
         })
     }
 
-    /// The order with the best candidate of each component on top, even if that one is missing: as
-    /// long as no pair needs a detour, the order does not change.
+    /// The order with the best candidate of each component on top, even a missing one: as long as
+    /// no pair needs a detour, the order does not change.
     fn usual_order(&self) -> Order {
         let parts = 0..self.present.components().len();
         let of_part = |part: usize| {
@@ -359,8 +360,8 @@ impl Inputs<'_> {
         columns.iter().copied().zip(costs)
     }
 
-    /// Whether detours to a switch take all ways of least cost. Port 0 of a switch without hosts
-    /// has little traffic: one way, the highest, costs the fewest entries.
+    /// Whether detours to a switch use all paths of least cost. Port 0 of a switch without hosts
+    /// has little traffic: one path, the highest, costs the fewest entries.
     fn is_spread(&self, to: SwitchIdx) -> bool {
         self.known.hosts(to) > 0
     }
@@ -426,10 +427,10 @@ impl Inputs<'_> {
 
 /// The difference between two states of a fabric.
 pub(super) struct ComeAndGone<'a> {
-    /// The switches at which a link or a destination has come or gone; others may be included.
+    /// The switches at which a link or a destination has come or gone; may include others.
     pub(super) ends: &'a FixedBitSet,
-    /// The earlier present parts, if only links have come or gone since and all present switches
-    /// are connected before and after; otherwise `None`.
+    /// The parts that were present before, if only links have come or gone since and all present
+    /// switches are connected before and after; otherwise `None`.
     pub(super) before: Option<&'a Live>,
 }
 
@@ -437,8 +438,8 @@ pub(super) struct ComeAndGone<'a> {
 enum Concerned {
     /// Columns to which one of these switches has no tree path.
     At(Vec<SwitchIdx>),
-    /// Columns with a detour over one of these ways, or for which one of the ways now gives a
-    /// better detour.
+    /// Columns with a detour over one of these port groups, or for which one of the groups now
+    /// gives a better detour.
     Over(Vec<WayUp>),
 }
 
@@ -485,12 +486,12 @@ impl Concerned {
 }
 
 impl WayUp {
-    /// Whether a detour of `column` leads over this way, or may do so now. The way must belong to a
-    /// switch without a tree path.
+    /// Whether a detour of `column` leads over this port group, or may do so now. The group must
+    /// belong to a switch without a tree path.
     fn concerns(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let own = detours.get(self.switch, column);
         if !self.has_come {
-            // A way that no detour takes does not determine the cost of any.
+            // A port group that no detour takes determines no cost.
             return own.is_some_and(|own| own.groups.contains(&self.group));
         }
         let known = inputs.known;
@@ -523,8 +524,8 @@ impl WayUp {
 struct Up<'a> {
     order: &'a Order,
     neighbours: Neighbours,
-    /// For each switch: its component, or `None` if it is missing, and whether its pairs with all
-    /// other switches count.
+    /// The component of each switch (`None` if the switch is missing), and whether its pairs with
+    /// all other switches count.
     ends: Vec<(Option<usize>, bool)>,
 }
 

@@ -1,4 +1,5 @@
-//! The known fabric, and all results that depend on it alone, whichever of its parts are missing.
+//! The known fabric, and all results that depend only on it and not on which of its parts are
+//! missing.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::turns::Turns;
 use super::{Plan, fill, lids};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// A known fabric, and the results that depend on it alone.
+/// A known fabric, and the results that depend only on it.
 #[derive(Clone)]
 pub(super) struct KnownFabric {
     pub(super) known: Arc<Topology>,
@@ -139,8 +140,8 @@ impl KnownFabric {
     }
 }
 
-/// The divider of each switch, paired with the lengths of the rotations that it divides for: that
-/// of all its uplinks, and that of the links to one neighbour.
+/// The divider of each switch, paired with the lengths of the rotations for which it divides: the
+/// rotation of all its uplinks, and the rotation of the links to one neighbour.
 fn uses<'a>(
     known: &'a Topology,
     order: &'a Order,

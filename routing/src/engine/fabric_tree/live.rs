@@ -6,22 +6,22 @@ use rsm_ids::Guid;
 
 use crate::topology::{Destination, Group, SwitchIdx, Topology};
 
-/// The parts of a known fabric that a topology has, by the numbers of the known fabric.
+/// The parts of a known fabric that are present in a topology, by the numbers of the known fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Live {
     /// For each known switch, its number in the topology; `None` if it is missing.
     pub(super) switches: Vec<Option<SwitchIdx>>,
-    /// For each port group: whether at least one of its links is present.
+    /// For each port group, whether at least one of its links is present.
     pub(super) groups: FixedBitSet,
-    /// For each link: whether it is present.
+    /// For each link, whether it is present.
     pub(super) links: FixedBitSet,
-    /// For each destination: whether it is present.
+    /// For each destination, whether it is present.
     pub(super) destinations: FixedBitSet,
 }
 
 impl Live {
-    /// Compares a topology with the known fabric; `None` when the topology has a part that is
-    /// unknown, or that differs from the known one.
+    /// Compares a topology with the known fabric; `None` if the topology has a part that is unknown
+    /// or that differs from the known one.
     pub(super) fn of(known: &Topology, present: &Topology) -> Option<Live> {
         let mut live = Live {
             switches: switches(known, present)?,
@@ -29,7 +29,7 @@ impl Live {
             links: FixedBitSet::with_capacity(known.half_link_count()),
             destinations: FixedBitSet::with_capacity(known.destinations().len()),
         };
-        // On nearly all switches everything is present, so the time goes into checking that.
+        // Nearly all switches are complete, so most of the time goes into checking that.
         let is_whole = |switch| live.is_whole(known, switch, present);
         let is_whole: Vec<(bool, bool)> = known.par_indices().map(is_whole).collect();
         for (switch, is_whole) in known.indices().zip(is_whole) {
@@ -38,8 +38,8 @@ impl Live {
         Some(live)
     }
 
-    /// Compares as [`Live::of`] does, where `self` belongs to an earlier topology and the present
-    /// one differs from it only at the switches with the GUIDs `changed`.
+    /// Compares as [`Live::of`] does. `self` belongs to an earlier topology, from which the present
+    /// one differs only at the switches with the GUIDs `changed`.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -69,7 +69,7 @@ impl Live {
         Some(live)
     }
 
-    /// Whether all known links of a switch are present, and whether all its destinations are.
+    /// Whether all known links of a switch are present, and whether all its known destinations are.
     fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
         self.switches[switch.index()].map_or((false, false), |here| {
             (
@@ -79,7 +79,7 @@ impl Live {
         })
     }
 
-    /// Adds the present parts of a switch, given whether [all are](Live::is_whole).
+    /// Adds the present parts of a switch, given the result of [`Live::is_whole`].
     fn add(
         &mut self,
         known: &Topology,
@@ -169,7 +169,7 @@ impl Live {
         there.peek().is_none().then_some(())
     }
 
-    /// Whether the same switches and destinations are present as in `other`, which belongs to the
+    /// Whether the present switches and destinations equal those of `other`, which belongs to the
     /// same known fabric.
     pub(super) fn has_nodes_of(&self, other: &Live) -> bool {
         let mut both = self.switches.iter().zip(&other.switches);
@@ -177,7 +177,7 @@ impl Live {
             && both.all(|(one, other)| one.is_some() == other.is_some())
     }
 
-    /// The number of hosts that a switch has at present.
+    /// The number of hosts of a switch that are present.
     pub(super) fn hosts(&self, known: &Topology, switch: SwitchIdx) -> usize {
         let range = known.destination_range(switch);
         let own = known.destinations_of(switch).iter().zip(range);
@@ -185,7 +185,7 @@ impl Live {
             .count()
     }
 
-    /// The missing switches.
+    /// The switches that are missing.
     pub(super) fn absent(&self) -> FixedBitSet {
         let mut absent = FixedBitSet::with_capacity(self.switches.len());
         let switches = self.switches.iter().enumerate();
@@ -210,8 +210,8 @@ impl Live {
     }
 }
 
-/// For each switch of the known fabric, its number in the topology, or `None` if it is missing.
-/// `None` as a whole when the topology has an unknown switch, or one that differs from the known
+/// For each switch of the known fabric, its number in the topology, or `None` if it is missing. The
+/// result is `None` if the topology has a switch that is unknown or that differs from the known
 /// one.
 fn switches(known: &Topology, present: &Topology) -> Option<Vec<Option<SwitchIdx>>> {
     let mut switches = vec![None; known.switch_count()];

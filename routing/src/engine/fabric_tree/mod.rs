@@ -1,21 +1,21 @@
 //! `fabric-tree`: closed-form balance on any fabric that has ranks, and repairs that touch only the
 //! broken part.
 //!
-//! Tables are a function of two things: of the known fabric, which includes parts that are missing
-//! now, and of the present fabric. The first gives every destination at every switch a port of its
-//! own by a closed form ([`numbering`]); a destination whose port is missing takes a detour that
-//! depends on the destination and on the switch, so that all other links share a broken link's
-//! load. Nothing else moves, and when the link comes back the tables are the same as before,
-//! whatever happened in between.
+//! Tables are a function of the known fabric, which includes parts that are missing now, and of the
+//! present fabric. A closed form ([`numbering`]) of the known fabric gives every destination a port
+//! at every switch. A destination whose port is missing takes a detour that depends on the
+//! destination and on the switch, so that all other links share a broken link's load. Nothing else
+//! moves, and when the link comes back, the tables are the same as before, whatever happened in
+//! between.
 //!
-//! Paths are those of up*/down* by one order of all switches, as for [`updn`](super::updn), which
-//! makes the order: links between switches of one rank have a direction too, and no mixture of
-//! tables that follow the order can deadlock.
+//! Paths are up*/down* paths by one order of all switches, which [`updn`](super::updn) makes. Links
+//! between switches of one rank have a direction too, and no mixture of tables that follow the
+//! order can deadlock.
 //!
-//! Where the known fabric is no regular tree, the engine moves single destinations, once (`even`).
-//! The known fabric and its results go with the ranking from plan to plan, so that a lost link
-//! costs only the columns and entries around it (`replan`). After a fault only destinations without
-//! their port move, at once; links beside the fault carry more than their share until rebalancing
+//! If the known fabric is no regular tree, the engine moves single destinations, once (`even`). The
+//! known fabric and its results stay with the ranking from plan to plan, so that a lost link costs
+//! only the columns and entries around it (`replan`). A fault moves only the destinations that lost
+//! their port, at once. Links beside the fault then carry more than their share until rebalancing
 //! (`rebalance`) moves entries off them, a few blocks at a time.
 
 mod apex;
@@ -59,7 +59,7 @@ use crate::tables::{Lft, Tables};
 use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The role of a destination. Each category is numbered, and so balanced, on its own.
+/// The category of a destination. Each category is numbered, and so balanced, on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
     /// Compute nodes: all channel adapters without another category.
@@ -78,8 +78,8 @@ impl Category {
     const COUNT: usize = 5;
 }
 
-/// The engine for up*/down* paths with closed-form balance and minimal changes; the module's
-/// documentation explains it.
+/// The engine for up*/down* paths with closed-form balance and minimal changes; see the
+/// documentation of the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FabricTree;
 
@@ -116,28 +116,27 @@ struct Plan<'a> {
     live: &'a Live,
     /// The order on which the costs are based.
     order: &'a Order,
-    /// The order of the costs while nothing is missing: usually equal to `order`.
+    /// The order of the costs while no part is missing: usually equal to `order`.
     usual_order: &'a Order,
-    /// The paths of pairs that have none under the order.
+    /// The paths of pairs that have no path under `order`.
     detours: &'a Detours,
     numbering: &'a Numbering,
     turns: &'a Turns,
     /// The exceptions to the closed form.
     own: &'a Own,
-    /// The LID at each position, or 0 where its port is missing now.
+    /// The LID at each position; 0 if its port is missing now.
     lids: &'a [u16],
-    /// LIDs of known ports that no present port has.
+    /// The LIDs of known ports that no present port has.
     gone: &'a [Lid],
-    /// For each switch, the round-robin list of the ports of all its uplinks, missing ones
-    /// included.
+    /// For each switch, the round-robin list of all its uplink ports, missing ones included.
     up_turns: &'a [Vec<u8>],
     tiles: &'a [Arc<Tile>],
-    /// The costs in the known fabric, if parts of it are missing.
+    /// The costs in the complete known fabric; `None` if no part is missing.
     intact_tiles: Option<&'a [Arc<Tile>]>,
 }
 
 impl Plan<'_> {
-    /// The tables of some switches.
+    /// Computes the tables of some switches.
     fn lfts(&self, switches: &[SwitchIdx]) -> Vec<Lft> {
         let alike = Alike::of(self);
         switches
@@ -148,8 +147,7 @@ impl Plan<'_> {
             .collect()
     }
 
-    /// Computes the tables of all present switches; they share memory with `previous` where both
-    /// are equal.
+    /// Computes the tables of all present switches. Equal tables share memory with `previous`.
     fn tables(&self, previous: Option<&Tables>) -> Tables {
         let is_live = |switch: &SwitchIdx| self.live.switches[switch.index()].is_some();
         let here: Vec<SwitchIdx> = self.known.indices().filter(is_live).collect();
@@ -163,8 +161,8 @@ impl Plan<'_> {
     }
 }
 
-/// The fabric including the parts that have gone since an engine first saw them, and the present
-/// parts.
+/// The fabric including the parts that have gone since an engine first saw them, and the subset of
+/// parts that are present.
 fn known(topology: &Topology, earlier: Option<&Ranking>) -> (Arc<Topology>, Live) {
     let earlier = earlier.and_then(|ranking| ranking.known.as_ref());
     if let Some(earlier) = earlier
@@ -236,7 +234,8 @@ pub(super) fn known_fabric(topology: &Topology, earlier: Option<&Ranking>) -> Ar
     known(topology, earlier).0
 }
 
-/// The routing, computed from the topology because of `why`.
+/// Computes the routing from the topology; `why` is the reason why it does not update an earlier
+/// one.
 fn route(
     topology: &Topology,
     options: &Options,
@@ -332,7 +331,7 @@ fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
         .collect()
 }
 
-/// LIDs of known ports that no present port has.
+/// The LIDs of known ports that no present port has.
 fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
     let gone = live.destinations.zeroes();
     let lids = gone.flat_map(|number| known.destinations()[number].own_lids());
@@ -356,7 +355,7 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
 /// Whether most links join switches of different ranks. Such a fabric is a tree, however irregular,
 /// and its ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
-    // Missing parts show the shape of the fabric as well as present ones do.
+    // Missing parts show the shape of the fabric as well as present parts do.
     let earlier = options.previous_ranking.as_ref();
     let fabric = earlier
         .and_then(|ranking| ranking.known.as_deref())
@@ -387,18 +386,18 @@ pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
     })
 }
 
-/// A fabric has ranks if at most one of its links in this many joins switches of one rank.
+/// A fabric has ranks if at most one in this many of its links joins switches of one rank.
 /// Dragonflies, whose groups are joined at the top, have more than one in three; trees have a few
-/// mistakes.
+/// by mistake.
 const PEERS_IN: usize = 4;
 
 /// Categories by port GUID, for ports whose category is not the default of their kind.
 pub type Categories = BTreeMap<Guid, Category>;
 
-/// Numbers within their categories, by the GUID of the port. Ports without a configured number come
-/// after the highest.
+/// The number of each port within its category, by port GUID. Ports without a configured number
+/// come after the highest one.
 ///
-/// A switch with `n` uplinks assigns them round-robin. Two ports take different uplinks there if
-/// their numbers differ modulo `n`; at the next switch of their path, if their numbers divided by
-/// `n` differ modulo that switch's uplinks.
+/// A switch with `n` uplinks assigns them round-robin. Two ports take different uplinks at this
+/// switch if their numbers differ modulo `n`, and at the next switch of their path if their numbers
+/// divided by `n` differ modulo that switch's number of uplinks.
 pub type Numbers = BTreeMap<Guid, u32>;

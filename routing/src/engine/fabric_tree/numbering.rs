@@ -1,13 +1,13 @@
 //! The destination numbers that the closed form divides, for the whole known fabric.
 //!
 //! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category
-//! separately, so that consecutive numbers taken modulo the number of ways up leave a switch on
-//! different ways. One level higher the same number is first divided by the number of ways below,
-//! so that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
-//! 2211.13101). The numbering does not depend on the parts present now, and little on the parts
-//! that were missing at first sight of the fabric: connected switches form a subtree, whichever
-//! single links are missing, and a leaf that lacks a few of the hosts that similar leaves have is
-//! numbered as if it had them. Ports that have a configured number keep it.
+//! separately. Consecutive numbers, taken modulo the number of ways up, thus leave a switch by
+//! different ways. One level higher, the number is first divided by the number of ways below, so
+//! that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
+//! 2211.13101). The numbering does not depend on the parts present now, and little on parts that
+//! were missing when the fabric was first seen: connected switches form a subtree, whichever single
+//! links are missing, and a leaf that lacks a few of the hosts that similar leaves have is numbered
+//! as if it had them. Ports with a configured number keep it.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use crate::topology::{Destination, EndpointKind, SwitchIdx, Topology};
 /// The positions of all known LIDs, in the order of their columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
-    /// Every switch once, as the destination switch of the column with that index.
+    /// The destination switch of each column; every switch has one column.
     pub(super) columns: Vec<SwitchIdx>,
     /// The column of each switch.
     pub(super) column_of: Vec<u32>,
@@ -30,23 +30,21 @@ pub(super) struct Numbering {
     pub(super) start: Vec<u32>,
     /// The LID, or gap, at each position.
     pub(super) places: Vec<Place>,
-    /// For each switch, the divider of numbers on the way up; at least 1.
+    /// For each switch, the divider of numbers for the choice among its ways up; at least 1.
     pub(super) dividers: Vec<u32>,
-    /// For each switch, the divider that a switch above it applies on the way down to it; at least
-    /// 1.
+    /// For each switch, the divider that a switch above applies on the way down to it; at least 1.
     pub(super) downward: Vec<Downward>,
 }
 
 /// The divider of numbers on the way down to a switch. It equals the divider on the way up from
-/// there, so that packets to a destination come by the way that its own packets leave by. One port
+/// there, so that packets to a destination come by the way by which its own packets leave. One port
 /// for each destination then serves packets from everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
-    /// Where there are several such switches: the divider by which switches below choose among
-    /// them.
+    /// The divider by which switches below choose among several switches like this one.
     pub(super) among: u32,
-    /// Where there is only one: the divider by which it chooses among the links to one switch
-    /// above.
+    /// The divider by which this switch, if it is the only one, chooses among the links to one
+    /// switch above.
     pub(super) links: u32,
 }
 
@@ -156,8 +154,8 @@ fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> 
     known.indices().map(of).collect()
 }
 
-/// The destinations of a switch in the order of its ports, with gaps where hosts seem to be
-/// missing.
+/// The destinations of a switch in the order of its ports; a gap stands for each host that seems to
+/// be missing.
 fn slots(known: &Topology, switch: SwitchIdx, usual: &[u8]) -> Vec<Option<u32>> {
     let range = known.destination_range(switch);
     let mut slots: Vec<(u8, Option<u32>)> = range
@@ -184,7 +182,7 @@ fn slots(known: &Topology, switch: SwitchIdx, usual: &[u8]) -> Vec<Option<u32>> 
     slots.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// The ports behind which most leaf switches have a host.
+/// The ports to which a host is attached on most leaf switches.
 fn usual_host_ports(known: &Topology) -> Vec<u8> {
     let mut leaves = 0u32;
     let mut hosts = [0u32; 256];
@@ -203,8 +201,8 @@ fn usual_host_ports(known: &Topology) -> Vec<u8> {
 }
 
 /// Every switch once, in the order in which destinations are numbered: switches with hosts subtree
-/// by subtree, then level by level, switches with the same parent together. Seen from afar,
-/// neighbours in this order usually share their ways.
+/// by subtree, then the others level by level, with switches of one parent together. From a distant
+/// switch, neighbours in this order usually share their ways.
 pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut columns = by_subtree(known, levels, |switch| switch.0);
@@ -219,8 +217,8 @@ pub(super) fn columns(known: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     columns
 }
 
-/// Every switch once, with the switches of one subtree adjacent and deeper switches first. Ties are
-/// broken by `rank`, which is distinct for every switch.
+/// Every switch once, with the switches of one subtree adjacent and deeper switches first. `rank`,
+/// which is distinct for every switch, breaks ties.
 pub(in super::super) fn by_subtree(
     known: &Topology,
     levels: &[u8],

@@ -1,11 +1,11 @@
 //! Rebalancing: takes load off the fullest links while parts of the fabric are missing.
 //!
-//! A repair moves the destinations that lost their path and no others, so that it is small and
-//! quick. It leaves uneven loads: where one of two parallel cables has failed, the other carries
-//! the load of both. When a fault stays, rebalancing moves single entries off such links, then to
-//! ways on which their packets meet fewer others. It moves a few blocks at a time, each entry to
-//! another of the ways that cost least: any mixture of the tables before and after follows the
-//! order, and every step is small. When all parts are back, all entries go back.
+//! A repair moves only the destinations that lost their path, so that it is small and quick. It
+//! leaves uneven loads: if one of two parallel cables has failed, the other carries the load of
+//! both. If the fault stays, rebalancing moves single entries off such links, then to paths on
+//! which their packets meet fewer others. It moves a few blocks at a time, each entry to another
+//! path of least cost: any mixture of the tables before and after follows the order, and every step
+//! is small. When all parts are back, all entries go back.
 
 use rsm_ids::Lid;
 
@@ -17,14 +17,14 @@ use crate::tables::{Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
-/// Links are too full when the fullest one has more than this many 64ths of the load that some link
-/// has under any tables: below that, the gain is not worth packets overtaking each other.
-const STRAINED_64THS: u64 = 72;
+/// Links are too full if the fullest one has more than this many 64ths of the load that some link
+/// has under any tables. Below that, the gain is not worth packets overtaking each other.
+const RELIEF_64THS: u64 = 72;
 
-/// The result of one step of rebalancing.
+/// The result of one rebalancing step.
 #[derive(Debug)]
 pub struct Rebalanced {
-    /// The routing, from which the next step can start.
+    /// The routing from which the next step can start.
     pub routing: Routing,
     /// The number of entries that changed.
     pub moved: usize,
@@ -37,41 +37,41 @@ pub fn misses_parts(ranking: &Ranking) -> bool {
     state.is_some_and(|state| !state.live.is_complete())
 }
 
-/// Why rebalancing moves no entry.
+/// The reason why rebalancing moves no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unmoved {
-    /// The ranking's tables are not those of `fabric-tree` for the fabric as it is.
+    /// The ranking's tables are not `fabric-tree` tables of the present fabric.
     #[error("the routes in force are not those of fabric-tree for the fabric as it is")]
     OtherRoutes,
-    /// All known parts are there.
+    /// All known parts are present.
     #[error("no part of the fabric is missing")]
     NothingMissing,
-    /// The fullest link has hardly more load than it must have.
+    /// The load of the fullest link is close to its lower bound.
     #[error(
         "the fullest link carries {percent} % of the load that some link has by any routes over these cables, and \
          rebalancing begins above {begins} %"
     )]
     Level {
-        /// The load of the fullest link.
+        /// The load of the fullest link, in percent of the lower bound.
         percent: u64,
-        /// The most that is left alone.
+        /// The load in percent of the lower bound above which rebalancing begins.
         begins: u64,
     },
-    /// No move wins more than it costs.
+    /// Every move costs more than it gains.
     #[error(
         "the fullest link carries {percent} % of the load that some link has by any routes over these cables, but no \
          move to another way of the same length takes load off it without more loss in shifts"
     )]
     NoGain {
-        /// The load of the fullest link.
+        /// The load of the fullest link, in percent of the lower bound.
         percent: u64,
     },
 }
 
-/// Moves entries off the fullest links, in at most so many blocks of tables.
+/// Moves entries off the fullest links, in at most the given number of table blocks.
 ///
 /// # Errors
-/// No move helps, or the ranking's tables are not for `topology`.
+/// No move helps, or the ranking's tables do not belong to `topology`.
 pub fn rebalance(
     topology: &Topology,
     options: &Options,
@@ -129,8 +129,10 @@ fn step(
     let mut unmoved = None;
     for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
         let strain = match tally {
-            Some(tally) if groups.len() == 1 => Strain::by_tally(topology, earlier, tally, targets),
-            _ => Strain::by_tables(earlier, targets),
+            Some(tally) if groups.len() == 1 => {
+                LinkLoads::by_tally(topology, earlier, tally, targets)
+            }
+            _ => LinkLoads::by_tables(earlier, targets),
         };
         match relieved(earlier, strain, targets, blocks) {
             Ok(relieved) => {
@@ -162,19 +164,19 @@ struct Relieved {
     moved: usize,
 }
 
-/// Moves entries for `targets` off the fullest links, in at most so many blocks of tables.
+/// Moves entries for `targets` off the fullest links, in at most the given number of table blocks.
 ///
 /// # Errors
 /// No move helps.
 fn relieved(
     earlier: &State,
-    mut strain: Strain<'_>,
+    mut strain: LinkLoads<'_>,
     targets: &[Target],
     blocks: usize,
 ) -> Result<Relieved, Unmoved> {
     let percent = strain.percent();
     if !strain.is_high(earlier) {
-        let begins = STRAINED_64THS * 100 / 64;
+        let begins = RELIEF_64THS * 100 / 64;
         return Err(Unmoved::Level { percent, begins });
     }
     let known = &earlier.fabric.known;
@@ -222,30 +224,30 @@ fn relieved(
     Ok(Relieved { state, moved })
 }
 
-/// The tables in force of the switches of the known fabric; empty ones of those that are missing.
+/// The tables in force of the switches of the known fabric; missing switches have empty tables.
 fn lfts_in_force(earlier: &State) -> Vec<Lft> {
     let live = earlier.live.switches.iter();
     live.map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
         .collect()
 }
 
-/// The loads of links, and the load that the fullest link should have.
-struct Strain<'a> {
+/// The loads of links, and the lower bound of the maximum link load.
+struct LinkLoads<'a> {
     leveller: Leveller<'a>,
-    /// The load that some link has under any tables.
+    /// The lower bound of the maximum link load under any tables.
     least: u64,
 }
 
-impl<'a> Strain<'a> {
-    /// The loads by the paths that a proof has counted: those to all LIDs of all hosts.
+impl<'a> LinkLoads<'a> {
+    /// The loads of the paths that a proof has counted: paths to all LIDs of all hosts.
     fn by_tally(
         topology: &Topology,
         state: &'a State,
         tally: &Tally,
         targets: &[Target],
-    ) -> Strain<'a> {
+    ) -> LinkLoads<'a> {
         let known = &*state.fabric.known;
-        let mut leveller = Leveller::new(Strain::ground(state));
+        let mut leveller = Leveller::new(LinkLoads::ground(state));
         for switch in known.indices() {
             let Some(here) = state.live.switches[switch.index()] else {
                 continue;
@@ -258,17 +260,17 @@ impl<'a> Strain<'a> {
                 }
             }
         }
-        Strain {
+        LinkLoads {
             least: leveller.least(targets),
             leveller,
         }
     }
 
     /// The loads of packets to `targets` alone.
-    fn by_tables(state: &'a State, targets: &[Target]) -> Strain<'a> {
-        let mut leveller = Leveller::new(Strain::ground(state));
+    fn by_tables(state: &'a State, targets: &[Target]) -> LinkLoads<'a> {
+        let mut leveller = Leveller::new(LinkLoads::ground(state));
         leveller.load_with(targets, &lfts_in_force(state));
-        Strain {
+        LinkLoads {
             least: leveller.least(targets),
             leveller,
         }
@@ -284,19 +286,19 @@ impl<'a> Strain<'a> {
         }
     }
 
-    /// The load of the fullest link, in parts of the least that it could be.
+    /// The load of the fullest link, in percent of its lower bound.
     fn percent(&self) -> u64 {
         self.leveller.fullest().saturating_mul(100) / self.least.max(1)
     }
 
-    /// Whether links need relief: rebalancing that has begun goes on to its end.
+    /// Whether links need relief; rebalancing that has begun continues to its end.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * STRAINED_64THS
+        state.relieved > 0 || self.leveller.fullest() > self.least / 64 * RELIEF_64THS
     }
 }
 
-/// The LIDs of hosts by their offset from the base LID; each such group is relieved alone, base
-/// LIDs first. Hosts whose virtual ports have LIDs are left to the repair.
+/// The LIDs of hosts, grouped by offset from the base LID. Each group is relieved alone, base LIDs
+/// first. Hosts whose virtual ports have LIDs are left to the repair.
 fn targets(topology: &Topology, state: &State) -> Vec<Vec<Target>> {
     let known = &state.fabric.known;
     let mut groups = vec![Vec::new()];

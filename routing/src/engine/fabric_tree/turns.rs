@@ -26,8 +26,8 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// Computes the slots for the most frequent pairs in `uses`, which names each pair as often as
-    /// it is used.
+    /// Computes the slots for the most frequent pairs in `uses`, which contains each pair once for
+    /// each use.
     pub(super) fn new(
         known: &Topology,
         numbering: &Numbering,

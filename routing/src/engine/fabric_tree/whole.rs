@@ -259,7 +259,7 @@ fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     (most.1 * 2 > all).then_some(most.0)
 }
 
-/// Those of the `usual` ports that a switch has free and does not use already for these cables.
+/// The `usual` ports that a switch has free and does not use already for these cables.
 fn free_ports(
     seen: &Topology,
     switch: SwitchIdx,

@@ -1,9 +1,9 @@
 //! Computes groups of ports for adaptive routing from a topology, its tables and their order.
 //!
-//! The planner runs after the engine, from topology, tables and order alone. Every choice within a
-//! group goes up, then down, by the order of the routes, and gets nearer to the leaf.
-//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group,
-//! whose number stays for good, so that a fault changes the ports of groups and not the numbers in
+//! The planner runs after the engine, and uses only topology, tables and order. Every choice within
+//! a group goes up, then down, by the order of the routes, and approaches the leaf.
+//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group
+//! with a permanent number, so that a fault changes the ports of groups, but not the numbers in
 //! entries.
 
 mod ids;
@@ -26,21 +26,21 @@ pub struct Request<'a> {
     pub topology: &'a Topology,
     /// The forwarding tables that will be in force with the groups.
     pub tables: &'a Tables,
-    /// All switches, the highest first, in the order under which the tables take shortest paths
+    /// All switches, highest first, in the order under which the tables take shortest paths
     /// ([`Ranking::shortest`](super::Ranking::shortest)).
     pub order: &'a [Guid],
-    /// The number of groups that each switch holds, the empty group included (ARInfo GroupCap); 0
-    /// without adaptive routing. Switches past the end have no groups.
+    /// The number of groups that each switch holds, including the empty group (ARInfo GroupCap); 0
+    /// without adaptive routing. Switches beyond the end have no groups.
     pub capacities: &'a [u16],
     /// The group numbers of the previous plan.
     pub ids: &'a GroupIds,
-    /// LIDs of hosts that only accept packets in order: they keep a single port everywhere.
+    /// LIDs of hosts that accept packets only in order: these LIDs keep a single port everywhere.
     pub in_order: &'a BTreeSet<Lid>,
-    /// The tables of the previous plan, with which equal entries share memory.
+    /// The tables of the previous plan; equal entries share memory with them.
     pub before: Option<&'a AdaptiveTables>,
 }
 
-/// Groups and entries for all switches.
+/// The groups and entries of all switches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptivePlan {
     /// The groups and entries.
@@ -49,12 +49,12 @@ pub struct AdaptivePlan {
     pub ids: GroupIds,
     /// The number of leaves with hosts, each of which needs a group.
     pub leaves: usize,
-    /// The number of groups; less than `leaves` where switches hold fewer groups.
+    /// The number of groups; less than `leaves` if switches hold fewer groups.
     pub groups: usize,
-    /// The number of entries for hosts' LIDs that have a group, over all switches.
+    /// The number of entries, over all switches, for hosts' LIDs that have a group.
     pub free_entries: usize,
-    /// The number of entries for hosts' LIDs without a group, at switches with adaptive routing,
-    /// except at the LIDs' own leaves.
+    /// The number of entries for hosts' LIDs that have no group, over switches with adaptive
+    /// routing other than the LIDs' own leaves.
     pub fixed_entries: usize,
 }
 
@@ -64,7 +64,7 @@ pub enum AdaptiveError {
     /// The order lacks a switch of the fabric.
     #[error("the order of the routes does not have switch {guid}")]
     Unordered {
-        /// The switch.
+        /// The GUID of the switch.
         guid: Guid,
     },
     /// The tables belong to another fabric.
@@ -77,15 +77,15 @@ pub enum AdaptiveError {
     },
 }
 
-/// A link may carry adaptive traffic beside faster links unless its rate is less than this fraction
-/// of theirs; forwarding tables use links by the same rule.
+/// A link may carry adaptive traffic beside faster links unless its rate is below one in this many
+/// of theirs. Forwarding tables use links by the same rule.
 const SLOWEST: u64 = 16;
 
 /// Computes groups for the hosts of a fabric, one for each leaf: at each switch, the ports of the
 /// shortest paths to the leaf under the order of the routes.
 ///
-/// An entry has a group where the order has a path to its leaf and the forwarding port belongs to
-/// the group. Everywhere else it keeps its forwarding port alone: at its own leaf, on detours and
+/// An entry has a group if the order has a path to its leaf and the forwarding port belongs to the
+/// group. Any other entry keeps its forwarding port alone: at the LID's own leaf, on detours, and
 /// where routes take a longer path. LIDs of switches and aggregation nodes have no groups.
 ///
 /// # Errors
@@ -194,7 +194,7 @@ fn host_lids(topology: &Topology, leaf: SwitchIdx) -> impl Iterator<Item = Lid> 
     hosts.flat_map(|end| end.lids())
 }
 
-/// `entries`, or the equal entries of the previous plan, to share memory.
+/// Returns `entries`, or equal entries of the previous plan, to share memory.
 fn shared_with(before: Option<&AdaptiveTables>, entries: Arc<[u16]>) -> Arc<[u16]> {
     let tables = before.into_iter().flat_map(|before| &before.switches);
     let mut known = tables.map(AdaptiveTable::common);
@@ -247,8 +247,7 @@ impl Planner<'_> {
         let own = host_lids(self.topology, switch)
             .filter(|lid| self.common[lid.index()] != NO_GROUP)
             .count();
-        // A switch has no ports to its own hosts in groups, so all of these hosts are among
-        // `fixed`.
+        // Groups have no ports to the switch's own hosts, so all of these hosts are among `fixed`.
         count.fixed = fixed.len() - own;
         table.fix(&fixed);
         for (group, ports) in by_group.iter().enumerate() {
@@ -274,11 +273,11 @@ impl Planner<'_> {
         lids
     }
 
-    /// For each group, the ports that lead towards all of its leaves that can be reached in the
-    /// order. Second, the leaves that cannot, if their group has ports.
+    /// For each group, the ports that lead towards all of its leaves that the order reaches, and
+    /// the unreached leaves whose group has ports.
     ///
-    /// Packets to such a leaf take a detour. Its port may be in the group because of another leaf
-    /// with the same group; then the other ports of the group lead packets off the detour, and
+    /// Packets to an unreached leaf take a detour. Its port may be in the group because of another
+    /// leaf with the same group; the other ports of the group then lead packets off the detour, and
     /// some back to this switch.
     fn ports_by_group(&self, switch: SwitchIdx) -> (Vec<PortMask>, Vec<SwitchIdx>) {
         let last = self.groups.iter().copied().max().unwrap_or(NO_GROUP);
@@ -323,7 +322,8 @@ impl Planner<'_> {
     }
 }
 
-/// The costs of the neighbour at the end of some links: going down only, and as taken.
+/// The costs of the neighbour at the end of some links: on the path down only, and on the path in
+/// use.
 fn tile_rows<'t>(tile: &'t Tile, way: &Way<'_>) -> (&'t Row, &'t Row) {
     (&tile.down[way.neighbour], &tile.taken[way.neighbour])
 }
@@ -339,7 +339,7 @@ struct Way<'a> {
 struct Links<'a> {
     below: Vec<Way<'a>>,
     above: Vec<Way<'a>>,
-    /// Whether some links are too slow to be used beside the fastest.
+    /// Whether some links are too slow to be used beside the fastest links.
     differ: bool,
 }
 
@@ -368,7 +368,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The ports to the neighbours that are one hop nearer than `cost`.
+    /// The ports to the neighbours one hop nearer than `cost`.
     fn nearest<'t>(
         &self,
         ways: &[(&Way<'_>, (&'t Row, &'t Row))],

@@ -1,16 +1,16 @@
 //! An order of the switches in which balanced paths find many legal turns.
 //!
-//! A packet may turn at a switch from one neighbour to another unless both lie above it: that would
-//! be a turn from down to up. The fewer neighbours of a switch lie above it, the fewer turns are
-//! illegal there, and their sum is least where each switch has as many above as below. An order by
-//! distance from a root is far from that: most switches are at the bottom, with all neighbours
-//! above. An order by depth-first search comes near to it (after Sancho, Robles and Duato, "A new
-//! methodology to compute deadlock-free routing tables for irregular networks", CANPC 2000). On a
-//! random graph of 200 switches with 8 neighbours each, 24 % of the turns are illegal in it, and
-//! 21 % is the least that any order has.
+//! A packet may turn at a switch from one neighbour to another unless both lie above it, which
+//! would be a turn from down to up. The fewer neighbours of a switch lie above it, the fewer turns
+//! are illegal there, and their sum is lowest if each switch has as many neighbours above as below.
+//! An order by distance from a root is far from that: most switches are at the bottom, with all
+//! neighbours above. An order by depth-first search comes near to it (after Sancho, Robles and
+//! Duato, "A new methodology to compute deadlock-free routing tables for irregular networks", CANPC
+//! 2000). On a random graph of 200 switches with 8 neighbours each, it makes 24 % of the turns
+//! illegal; no order makes fewer than 21 % illegal.
 //!
-//! The ranking carries the order through faults: a switch that loses all neighbours above it comes
-//! right behind the first of those below it.
+//! The ranking carries the order through faults: a switch that loses all neighbours above it moves
+//! to the place behind the first neighbour below it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

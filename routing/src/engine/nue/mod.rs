@@ -13,26 +13,26 @@ use crate::lanes::{Lanes, ServiceLevels};
 use crate::tables::Tables;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Paths that are found within a channel dependency graph that is kept acyclic, so that there is no
-/// credit loop on any graph, with any number of virtual lanes from one on (after Domke, Hoefler and
-/// Matsuoka, "Routing on the dependency graph", HPDC'16). Mostly shortest paths, some with detours.
+/// Finds paths within a channel dependency graph that stays acyclic, so that there is no credit
+/// loop on any graph, with one VL or more (after Domke, Hoefler and Matsuoka, "Routing on the
+/// dependency graph", HPDC'16). Most paths are shortest paths; some take detours.
 ///
-/// The dependency graph of a lane is an order of its channels, chosen before the paths: it contains
-/// the turns of a spanning tree, by which every switch is reached, and most turns of balanced
-/// shortest paths. A switch with several hosts has several paths from most places.
+/// The dependency graph of a VL is an order of its channels, chosen before the paths. It contains
+/// the turns of a spanning tree, which reaches every switch, and most turns of balanced shortest
+/// paths. A switch with several hosts has several paths from most places.
 ///
-/// Where such an order has no room for all balanced shortest paths, one lane may also follow an
-/// up*/down* order of the switches, found depth first. The engine takes it unless
-/// the other order's fullest channel is lighter by more than a tenth, because tables that follow an
-/// order of the switches can replace each other without dropping packets; it keeps that order
-/// through faults.
+/// If such an order has no room for all balanced shortest paths, one VL may instead follow an
+/// up*/down* order of the switches, found depth first. The engine takes that order unless the
+/// maximum channel load of the other one is lower by more than a tenth, because tables that follow
+/// an order of the switches replace each other without dropping packets. It keeps the order through
+/// faults.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.
-/// - *Needs*: one lane, as long as [`Nue::VLS`] says no other. With k lanes the destination
-///   switches are dealt out to k layers by their GUIDs, so that a fault changes no service level; a
-///   path's SL is that of its destination's layer. More lanes leave more freedom, and shorter
-///   paths; but an answer has the SL of its request rather than that of its own destination, and
-///   the proof does not cover it. Only one lane is safe with any programs.
+/// - *Needs*: one VL, unless [`Nue::VLS`] asks for more. With k VLs, the GUIDs of destination
+///   switches spread them over k layers, so that a fault changes no service level; a path has the
+///   SL of its destination's layer. More VLs leave more freedom, and shorter paths; but an answer
+///   has the SL of its request instead of its own destination's, and the proof does not cover it.
+///   Only a single VL is safe with all programs.
 /// - *Complexity*: for n switches with c columns each, e pairs of neighbours and t turns,
 ///   O(n · c · e) for the paths and O(t · log t) for the order of each lane. A column that reaches
 ///   switches by detours takes up to O(t) more.
@@ -94,10 +94,10 @@ impl Engine for Nue {
 }
 
 /// The factor by which the maximum channel load of routes that follow an order of the switches may
-/// exceed that of other routes: no repair of such routes drops packets, which is worth that much.
+/// exceed that of other routes: it is the price of repairs that drop no packets.
 const WORTH_AN_ORDER: f64 = 1.1;
 
-/// Routes on one VL: by an order of the switches, by an order of channels alone, or both.
+/// The routes on one VL: by an order of the switches, by an order of channels alone, or both.
 pub(super) struct OneLane {
     ordered: Option<Found>,
     free: Option<Found>,
@@ -110,12 +110,12 @@ struct Found {
 }
 
 impl OneLane {
-    /// The routes by an order of the switches, if there are any.
+    /// The routes by an order of the switches; `None` if there are none.
     pub(super) fn into_ordered(self) -> Option<Routing> {
         self.ordered.map(|found| found.routing)
     }
 
-    /// The routes that the engine takes.
+    /// The routes that the engine returns.
     pub(super) fn best(&self) -> &Routing {
         let is_worth = |ordered: &Found, free: &Found| {
             ordered.fullest as f64 <= free.fullest as f64 * WORTH_AN_ORDER
@@ -128,11 +128,10 @@ impl OneLane {
     }
 }
 
-/// Computes the routes on one VL. If there is an earlier order of the switches, it is kept and no
-/// other is tried.
+/// Computes the routes on one VL. An earlier order of the switches is kept, and no other is tried.
 ///
 /// # Errors
-/// As for [`Engine::route`].
+/// The errors of [`Engine::route`].
 pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneLane, EngineError> {
     prepare::capacities(topology)?;
     let earlier = options.previous_ranking.as_ref();
@@ -171,11 +170,11 @@ pub(super) fn on_one_lane(topology: &Topology, options: &Options) -> Result<OneL
     })
 }
 
-/// The routes on one lane by an order of the switches, the earlier one where there is one, with at
-/// most `most` paths to each switch.
+/// Computes the routes on one VL by an order of the switches (an earlier order, if there is one),
+/// with at most `most` paths to each switch.
 ///
 /// # Errors
-/// As for [`Engine::route`].
+/// The errors of [`Engine::route`].
 pub(super) fn in_order(
     topology: &Topology,
     options: &Options,
@@ -186,14 +185,14 @@ pub(super) fn in_order(
     prepare::in_pool(options, || ordered(topology, earlier, most))
 }
 
-/// Computes the routes in the thread pool at hand.
+/// Computes the routes by an order of the switches, in the current thread pool.
 pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>, most: usize) -> Routing {
     let order = depth_first::order(topology, earlier);
     by_switches(topology, &order, earlier, most).routing
 }
 
-/// The routes by an order of the switches, which follows the `earlier` one where it can. Hosts that
-/// are away count as present, so that those that go and return change no other path.
+/// The routes by an order of the switches, which follows the `earlier` order where it can. Absent
+/// hosts count as present, so that hosts that leave and return change no other path.
 fn by_switches(
     topology: &Topology,
     order: &Order,
@@ -259,7 +258,7 @@ fn route(topology: &Topology, vls: u8) -> Vec<Vec<Column>> {
     columns
 }
 
-/// Computes columns to some destinations such that they close no cycle among themselves.
+/// Computes columns to some destinations that close no cycle among themselves.
 pub(super) fn route_some(
     topology: &Topology,
     destinations: &[SwitchIdx],
@@ -268,7 +267,7 @@ pub(super) fn route_some(
     Router::new(topology, &channels).layer(destinations)
 }
 
-/// The number of unrestricted columns of a destination from which its wanted turns are taken.
+/// The number of unrestricted columns per destination from which the wanted turns are taken.
 const WANTED_COLUMNS: usize = 2;
 
 /// Finds the columns layer by layer.
@@ -276,7 +275,7 @@ struct Router<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     tree: Tree,
-    /// The load of the links, which all layers share.
+    /// The loads of the links, common to all layers.
     balance: Balance<'a>,
 }
 
@@ -301,8 +300,8 @@ impl<'a> Router<'a> {
         )
     }
 
-    /// Chooses the channel order for traffic to some destinations, in which most of their balanced
-    /// shortest paths are legal. Second, the amount of traffic on turns that are illegal.
+    /// Chooses a channel order for traffic to some destinations in which most of their balanced
+    /// shortest paths are legal. Also returns the amount of traffic on illegal turns.
     fn order(&self, destinations: &[SwitchIdx]) -> (ChannelOrder, u64) {
         let ways = balance::ways(self.channels, destinations, WANTED_COLUMNS);
         let mut free = Balance::new(self.topology, self.channels);
@@ -321,8 +320,8 @@ impl<'a> Router<'a> {
     }
 }
 
-/// The layer of a destination, from its GUID alone, so that it outlives every fault. The GUID is
-/// mixed as by SplitMix64, because GUIDs of one switch model differ in few bits.
+/// The layer of a destination, derived from its GUID alone, so that no fault changes it. The GUID
+/// is mixed as in SplitMix64, because GUIDs of one switch model differ in few bits.
 fn layer_of(topology: &Topology, switch: SwitchIdx, vls: u8) -> u8 {
     let mut mixed = topology.switch(switch).guid.0;
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -24,7 +24,7 @@ const MAX_NEIGHBOURS: usize = 12;
 /// looked up to find squares, at most a second of work. A HyperX of 12x12x12 stays below.
 const MAX_LOOKUPS: usize = 1 << 26;
 
-/// A row counts as full if fewer than one in this many pairs of its places are no neighbours.
+/// A row counts as full if fewer than one in this many pairs of its positions are not neighbours.
 const FULL_BUT_ONE_IN: usize = 4;
 
 /// The cables of the rows of a dimension.
@@ -57,7 +57,7 @@ pub enum NoGrid {
     /// A switch has more neighbours than a mesh or torus can have.
     #[error("switch {switch} has {neighbours} neighbours, where there can be {MAX_NEIGHBOURS}")]
     TooManyNeighbours {
-        /// The switch.
+        /// The GUID of the switch.
         switch: Guid,
         /// The number of its neighbours that are not neighbours of each other.
         neighbours: usize,
@@ -65,7 +65,7 @@ pub enum NoGrid {
     /// The search for squares would take too long.
     #[error("it has too many cables to look for the squares of a grid")]
     TooLarge,
-    /// Cables do not connect all switches, so that the parts have no relative positions.
+    /// Cables do not connect all switches, so the parts have no relative positions.
     #[error("switch {switch} has no connection with switch {first}")]
     Apart {
         /// A switch of one part.
@@ -84,9 +84,9 @@ pub enum NoGrid {
     /// Two switches would have equal coordinates.
     #[error("switches {one} and {other} come to be at one place")]
     OnePlace {
-        /// The first switch.
+        /// The GUID of the first switch.
         one: Guid,
-        /// The second switch.
+        /// The GUID of the second switch.
         other: Guid,
     },
     /// A link connects switches that are not neighbours in the grid.
@@ -105,7 +105,7 @@ impl Coordinates {
     /// position that its links fit.
     ///
     /// # Errors
-    /// The fabric is no mesh, torus or HyperX, or so much of it is missing that it does not show.
+    /// The fabric is no mesh, torus or HyperX, or too much is missing to recognise one.
     pub fn find(topology: &Topology, earlier: Option<&Coordinates>) -> Result<Coordinates, NoGrid> {
         if let Some(kept) = earlier.and_then(|earlier| earlier.keep(topology)) {
             return Ok(kept);
@@ -126,8 +126,8 @@ impl Coordinates {
             .collect()
     }
 
-    /// For each dimension, the bit of the service level which says that packets cross the dateline
-    /// of the dimension's rings; `None` for rows that are no rings.
+    /// The bit of the service level, by dimension, that marks packets across the dateline of the
+    /// dimension's rings; `None` for rows that are not rings.
     pub(crate) fn level_bits(&self) -> Vec<Option<u8>> {
         let mut rings = 0..;
         let bit = |&row: &RowCables| match row {
@@ -137,7 +137,7 @@ impl Coordinates {
         self.rows.iter().map(bit).collect()
     }
 
-    /// The hops between two positions, by the shorter way round in rings.
+    /// The number of hops between two positions, the shorter way round in rings.
     pub(crate) fn distance(&self, from: &[u16], to: &[u16]) -> u32 {
         let dimensions = (0..self.sizes.len()).map(|dimension| {
             let straight = from[dimension].abs_diff(to[dimension]);
@@ -151,9 +151,10 @@ impl Coordinates {
         dimensions.sum()
     }
 
-    /// How two positions are neighbours: the dimension, and whether the second one is next (true)
-    /// or previous; in a full row, whether it is further on. In a row of two with one connection,
-    /// position one is next to position zero. `None` if they are no neighbours.
+    /// The step between two neighbouring positions: the dimension, and whether the second position
+    /// is the next (true) or the previous one; in a full row, whether it is any later one. In a row
+    /// of two with one connection, position one is next to position zero. `None` if the positions
+    /// are not neighbours.
     pub(crate) fn step(&self, from: &[u16], to: &[u16]) -> Option<(usize, bool)> {
         let mut differ =
             (0..self.sizes.len()).filter(|&dimension| from[dimension] != to[dimension]);
@@ -204,13 +205,13 @@ impl Coordinates {
             kept.places.insert(topology.switch(switch).guid, place);
         }
         kept.check(topology).ok()?;
-        // A missing switch keeps its coordinates, and comes back to them unless a new switch has
-        // taken them.
+        // A missing switch keeps its coordinates, and returns to them unless a new switch has taken
+        // them.
         Some(kept)
     }
 
-    /// The one position that is next to all known neighbours of a switch and that no present switch
-    /// has; `None` if there is no single one.
+    /// The only position that is next to all known neighbours of a switch and that no present
+    /// switch has; `None` if there is no such position or more than one.
     fn free_place(&self, topology: &Topology, switch: SwitchIdx) -> Option<Vec<u16>> {
         let place = |switch: SwitchIdx| self.places.get(&topology.switch(switch).guid);
         let neighbours: Vec<&Vec<u16>> = topology
@@ -314,7 +315,7 @@ impl Edges {
         Some(edges[place].1)
     }
 
-    /// The number of neighbours of a switch that are not neighbours of another one of them.
+    /// The number of a switch's neighbours that are neighbours of no other neighbour.
     fn lonely(&self, switch: usize) -> usize {
         let own = &self.of[switch];
         let meets = |&&(one, _): &&(usize, usize)| {
@@ -407,7 +408,7 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
         votes.entry((a.min(b), a.max(b))).or_default()[usize::from(!is_square)] += 1;
     }
     let any_square = corners.iter().any(|&(_, _, is_square)| is_square);
-    // A missing switch takes the square from a single corner of two dimensions; two consecutive
+    // A missing switch can remove the square at a single corner of two dimensions; two consecutive
     // slices meet at more corners.
     let least = if any_square { 2 } else { 1 };
     let mut dimensions = Union::new(edges.count);
@@ -471,7 +472,7 @@ fn row(edges: &Edges, dimension_of: &[usize], dimension: usize) -> Result<Row, (
     })
 }
 
-/// The slices of a dimension in order, where `next` has the neighbours of each. Fails as [`row`].
+/// The slices of a dimension in order; `next` holds the neighbours of each. Fails as [`row`] does.
 fn order_of_slices(
     next: &BTreeMap<usize, BTreeSet<usize>>,
 ) -> Result<(Vec<usize>, RowCables), (usize, usize)> {

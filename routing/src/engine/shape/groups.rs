@@ -6,8 +6,8 @@ use rsm_ids::Guid;
 use crate::topology::levels;
 use crate::topology::{SwitchIdx, Topology};
 
-/// A switch whose hosts are fewer than one in this many of the fullest switch's hosts may be a
-/// spine with a storage or management node on it.
+/// A switch with fewer hosts than one in this many of the fullest switch's hosts may be a spine
+/// with a storage or management node attached.
 const FEW_HOSTS: usize = 4;
 
 /// The groups of a dragonfly+.
@@ -15,44 +15,44 @@ const FEW_HOSTS: usize = 4;
 pub struct Groups {
     /// The group of each switch. Groups are numbered in the order of their lowest leaf.
     pub group: Vec<u32>,
-    /// For each switch: whether it is a leaf rather than a spine.
+    /// For each switch, whether it is a leaf (true) or a spine.
     pub is_leaf: Vec<bool>,
     /// The number of groups.
     pub count: usize,
 }
 
-/// The reason why a fabric is no dragonfly+; follows "it is no dragonfly+: ".
+/// The reason why a fabric is no dragonfly+. The text follows "it is no dragonfly+: ".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGroups {
-    /// No switch has hosts, by which leaves are recognised.
+    /// No switch has hosts, so there are no leaves.
     #[error("it has no hosts")]
     NoHosts,
-    /// Two leaves are linked with each other.
+    /// Two leaves are linked to each other.
     #[error("switches {one} and {other} both have hosts, and a link between them")]
     LinkedLeaves {
-        /// The first leaf.
+        /// The GUID of the first leaf.
         one: Guid,
-        /// The second leaf.
+        /// The GUID of the second leaf.
         other: Guid,
     },
-    /// A switch without hosts is linked with no switch that has hosts.
+    /// A switch without hosts is linked to no switch with hosts.
     #[error("switch {switch} has no hosts, and no link to a switch with hosts")]
     NoLeaf {
-        /// The switch.
+        /// The GUID of the switch without hosts.
         switch: Guid,
     },
-    /// Two spines of one group are linked with each other.
+    /// Two spines of one group are linked to each other.
     #[error("spines {one} and {other} of one group have a link between them")]
     LinkedSpines {
-        /// The first spine.
+        /// The GUID of the first spine.
         one: Guid,
-        /// The second spine.
+        /// The GUID of the second spine.
         other: Guid,
     },
-    /// All switches form one group, which is a tree.
+    /// All switches form one group: the fabric is a tree.
     #[error("all leaves are in one group, which makes it a tree: updn routes it on one lane")]
     OneGroup,
-    /// Two groups have no link between them, neither intact nor broken.
+    /// Two groups have no link between them, not even a broken one.
     #[error("the groups of switches {one} and {other} have no link between them")]
     Unlinked {
         /// The lowest leaf of the first group.
@@ -66,7 +66,8 @@ impl Groups {
     /// Finds the groups of `topology`.
     ///
     /// # Errors
-    /// The fabric is no dragonfly+. Links may be missing, as long as each two groups have one.
+    /// The fabric is no dragonfly+. Links may be missing, as long as every two groups have one
+    /// left.
     pub fn find(topology: &Topology) -> Result<Groups, NoGroups> {
         let guid = |switch: SwitchIdx| topology.switch(switch).guid;
         let leaves = levels::edges(topology, FEW_HOSTS);
@@ -113,7 +114,7 @@ impl Groups {
     }
 }
 
-/// For each switch, its group: the switches connected by links between leaves and spines.
+/// For each switch, its group: the switches that links between leaves and spines connect.
 fn group_by_leaves(
     topology: &Topology,
     leaves: &[SwitchIdx],

@@ -1,15 +1,15 @@
 //! The operator's layout of a torus or mesh: the order of its dimensions, the direction that counts
 //! as up in each, and the switch before which its dateline lies.
 //!
-//! The graph alone leaves all of that open: a torus looks the same from each of its switches, along
+//! The graph alone leaves all three open: a torus looks the same from each of its switches, along
 //! each of its dimensions of one size, and both ways round. [`TorusLayout::apply`] transforms
-//! coordinates that were found on the graph into those of the layout.
+//! coordinates that were found on the graph into coordinates of the layout.
 
 use rsm_ids::Guid;
 
 use super::{Coordinates, RowCables};
 
-/// The size of a ring that is, as a graph, equal to two dimensions of two.
+/// The size of a ring that, as a graph, equals two dimensions of two.
 const SQUARE: u16 = 4;
 
 /// A dimension of a layout.
@@ -21,12 +21,12 @@ pub struct LayoutDimension {
     pub wraps: bool,
 }
 
-/// A cable from the switch of a [`LayoutSeed`], and its direction.
+/// A cable of the switch of a [`LayoutSeed`], with its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SeedLink {
     /// The dimension, an index into [`TorusLayout::dimensions`].
     pub dimension: usize,
-    /// Whether the other switch is the next one, rather than the previous one.
+    /// Whether the other switch is the next one (true) or the previous one.
     pub is_up: bool,
     /// The switch at the other end.
     pub to: Guid,
@@ -35,7 +35,7 @@ pub struct SeedLink {
 /// A switch with a known position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayoutSeed {
-    /// The switch.
+    /// The GUID of the switch.
     pub switch: Guid,
     /// Cables of the switch, at most two for each dimension.
     pub links: Vec<SeedLink>,
@@ -56,7 +56,7 @@ pub struct TorusLayout {
 /// The reason why a layout does not fit the coordinates of switches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutMisfit {
-    /// The cables form dimensions of other sizes.
+    /// The cables form dimensions of sizes that differ from the layout.
     #[error("it describes a {expected}, and the cables show a {found}")]
     Dimensions {
         /// The dimensions of the layout.
@@ -64,7 +64,7 @@ pub enum LayoutMisfit {
         /// The dimensions of the fabric.
         found: String,
     },
-    /// No seed has all of its switches in the fabric.
+    /// No seed has all of its switches in the fabric, so that no position is known.
     #[error("none of its seeds has all its switches in the fabric")]
     NoSeed,
     /// A switch that a seed names is no neighbour of the seed's switch.
@@ -75,7 +75,7 @@ pub enum LayoutMisfit {
         /// The switch that a link of the seed names.
         to: Guid,
     },
-    /// A cable of a seed points in another direction than the seed says.
+    /// A cable of a seed points in another direction than the seed states.
     #[error(
         "the cable from switch {from} to {to} points along another dimension, or the other way"
     )]
@@ -85,7 +85,7 @@ pub enum LayoutMisfit {
         /// The switch that a link of the seed names.
         to: Guid,
     },
-    /// A further seed places the dateline elsewhere than the first one does.
+    /// A further seed places the dateline elsewhere than the first seed does.
     #[error("the dateline that the seed at switch {switch} gives is not that of the seed before")]
     Dateline {
         /// The switch of the further seed.
@@ -103,12 +103,12 @@ struct Part {
 }
 
 impl LayoutDimension {
-    /// The dimensions of coordinates that correspond to this one, each with its size and the cables
-    /// of its rows.
+    /// The dimensions of found coordinates that correspond to this dimension, each with its size
+    /// and the cables of its rows.
     fn parts(self) -> Vec<(u16, RowCables)> {
         match (self.size, self.wraps) {
             (0 | 1, _) => Vec::new(),
-            // Two switches are neighbours once, however many cables connect them.
+            // Two switches count as neighbours once, however many cables connect them.
             (2, _) => vec![(2, RowCables::Line)],
             (SQUARE, true) => vec![(2, RowCables::Line); 2],
             (size, true) => vec![(size, RowCables::Ring)],
@@ -119,11 +119,11 @@ impl LayoutDimension {
 
 impl TorusLayout {
     /// Transforms `found` into the terms of this layout: neighbours stay neighbours, and
-    /// dimensions, directions and origins become those of the layout. A ring of four stays two
-    /// dimensions of two, which need no dateline.
+    /// dimensions, directions and origins become the layout's. A ring of four stays two dimensions
+    /// of two, which need no dateline.
     ///
     /// # Errors
-    /// The cables show another shape, no seed is in the fabric, or the first seed that is
+    /// The cables show another shape, no seed is in the fabric, or the first seed in the fabric
     /// contradicts its cables. [`TorusLayout::check`] checks the other seeds.
     pub fn apply(&self, found: &Coordinates) -> Result<Coordinates, LayoutMisfit> {
         self.check_dimensions(found)?;
@@ -132,11 +132,10 @@ impl TorusLayout {
         Ok(self.turned(found, seed, &parts))
     }
 
-    /// Checks that `places` are those of this layout.
+    /// Checks that `places` are coordinates of this layout.
     ///
     /// # Errors
-    /// The errors of [`TorusLayout::apply`], and any seed in the fabric that contradicts the
-    /// coordinates.
+    /// The errors of [`TorusLayout::apply`], or any seed in the fabric contradicts the coordinates.
     pub fn check(&self, places: &Coordinates) -> Result<(), LayoutMisfit> {
         self.check_dimensions(places)?;
         self.seed(places)?;
@@ -175,7 +174,8 @@ impl TorusLayout {
         )
     }
 
-    /// The first seed whose switches are all known; `None` if the layout has no seeds.
+    /// The first seed whose switches are all known; `None` if the layout has no seeds. Fails if it
+    /// has seeds but none is known.
     fn seed(&self, places: &Coordinates) -> Result<Option<&LayoutSeed>, LayoutMisfit> {
         if self.seeds.is_empty() {
             return Ok(None);
@@ -199,7 +199,7 @@ impl TorusLayout {
             let dimension = self.dimensions[link.dimension];
             let part = Part {
                 found: at,
-                // Both ways out of a ring of four lead upwards, each in its half.
+                // Both cables out of a ring of four lead upwards, each in its half.
                 is_turned: is_up != (link.is_up || dimension.parts().len() == 2),
             };
             let misfit = LayoutMisfit::Direction { from, to };
@@ -380,8 +380,8 @@ fn sizes(places: &Coordinates) -> impl Iterator<Item = (u16, RowCables)> {
     })
 }
 
-/// The dimension in which two switches are neighbours, and whether the second is the next one;
-/// `None` if they are no neighbours.
+/// The dimension in which two switches are neighbours, and whether the second switch is the next
+/// one; `None` if they are not neighbours.
 fn step(places: &Coordinates, from: Guid, to: Guid) -> Option<(usize, bool)> {
     let [from, to] = [from, to].map(|guid| places.places.get(&guid));
     places.step(from?, to?)

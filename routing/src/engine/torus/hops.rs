@@ -11,17 +11,18 @@ pub(super) struct Grid<'a> {
     topology: &'a Topology,
     coordinates: &'a Coordinates,
     places: Vec<Vec<u16>>,
-    /// For each dimension, the first of its directions among those of all dimensions, and at last
-    /// the number of all. A row has two directions, up and down; a full row has one to each place.
+    /// For each dimension, the index of its first direction among the directions of all dimensions,
+    /// and last the number of all directions. A row has two directions, up and down; a full row has
+    /// one direction to each place.
     starts: Vec<usize>,
     /// The port group for each switch, dimension and direction.
     groups: Vec<u8>,
-    /// For each switch, dimension and direction, the neighbour.
+    /// The neighbour for each switch, dimension and direction.
     neighbours: Vec<Option<SwitchIdx>>,
-    /// For each switch, dimension and direction, the number of hops until the row is broken; the
-    /// length of the ring if it is intact. In a full row 1 where there is a neighbour.
+    /// For each switch, dimension and direction, the number of hops until the row is broken, or the
+    /// length of an intact ring. In a full row, 1 if there is a neighbour.
     runs: Vec<u16>,
-    /// For each dimension, the bit of the service level which says that the dateline is crossed.
+    /// For each dimension, the bit of the service level that marks packets across the dateline.
     level_bits: Vec<Option<u8>>,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Found {
     pub(super) columns: Vec<Vec<Column>>,
     /// The number of entries that differ from those of the intact fabric.
     pub(super) around_faults: usize,
-    /// A pair without a path, if there is one.
+    /// Two switches without a path between them; `None` if every pair has one.
     pub(super) cut_off: Option<(SwitchIdx, SwitchIdx)>,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Grid<'a> {
         grid
     }
 
-    /// Finds how far each row leads in all directions.
+    /// Finds the number of hops to the break of each row, in all directions.
     fn find_runs(&mut self) {
         for switch in self.topology.indices() {
             for dimension in 0..self.dimensions() {
@@ -136,7 +137,7 @@ impl<'a> Grid<'a> {
         self.level_bits[dimension]
     }
 
-    /// The dimension in which two neighbours differ.
+    /// The dimension in which two neighbours differ; `None` if the switches are not neighbours.
     pub(super) fn dimension(&self, from: SwitchIdx, to: SwitchIdx) -> Option<usize> {
         self.step(from, to).map(|(dimension, _)| dimension)
     }
@@ -160,10 +161,10 @@ impl<'a> Grid<'a> {
         level
     }
 
-    /// The shorter direction in a dimension; in a full row that of the place itself. If both are
-    /// equally long, the lower of the two positions decides, so that both directions carry about
-    /// the same load. The way back is then the same path, because answers have the service level of
-    /// their request.
+    /// The shorter direction in a dimension; in a full row, the direction of the place itself. If
+    /// both directions are equally long, the lower of the two positions decides, so that both carry
+    /// about the same load. The way back is then the same path, because answers have the service
+    /// level of their request.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         if self.coordinates.rows[dimension] == RowCables::Full {
             return self.place(to, dimension);
@@ -183,7 +184,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The hops from one position to another in a dimension; [`u16::MAX`] if the row ends before.
+    /// The number of hops from one position to another in a dimension; [`u16::MAX`] if the row ends
+    /// before.
     fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
         let size = self.coordinates.sizes[dimension];
         if self.coordinates.rows[dimension] == RowCables::Full {
@@ -203,8 +205,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The group that leads from one switch towards another, and whether it differs from the intact
-    /// fabric; `None` if there is no path.
+    /// The port group that leads from one switch towards another, and whether it differs from that
+    /// of the intact fabric; `None` if there is no path.
     fn next(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(u8, bool)> {
         let [a, b] = [from, to].map(|end| &self.places[end.index()]);
         let mut dimensions =
@@ -229,9 +231,9 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// The direction in which a packet reaches its place in a row where the wanted one is broken:
-    /// the other way round, or, in a full row, by way of a third switch. That is the lowest one, so
-    /// that detours of several broken cables close no cycle in most rows.
+    /// The direction in which a packet reaches its place in a row whose wanted direction is broken:
+    /// the other way round or, in a full row, through a third switch. The lowest possible switch is
+    /// taken, so that detours of several broken cables close no cycle in most rows.
     fn other_direction(
         &self,
         from: SwitchIdx,
@@ -278,7 +280,7 @@ impl<'a> Grid<'a> {
         let mut column = vec![NO_GROUP; self.topology.switch_count()];
         let mut around_faults = 0;
         let mut cut_off = None;
-        // Switches that no cables connect are no fault.
+        // Pairs of switches without any connecting cables are no fault.
         let part = &self.topology.components()[self.topology.component_of(to)];
         for from in part.switches.iter().copied().filter(|&from| from != to) {
             match self.next(from, to) {

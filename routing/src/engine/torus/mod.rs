@@ -17,31 +17,30 @@ use hops::Grid;
 /// on.
 ///
 /// - *Guarantee*: shortest paths without a credit loop, on meshes, hypercubes (rings of four are
-///   hypercubes) and HyperX, where packets take one hop in each dimension. Other fabrics are
-///   refused, with the switch or link that shows it.
+///   hypercubes) and HyperX, where packets take one hop in each dimension. For other fabrics, the
+///   error has the switch or link that shows the reason.
 /// - *Needs*: one VL; packets may have any service level.
-/// - *Around faults*: in a full row a packet goes by way of a third switch of the row; a switch
+/// - *Around faults*: in a full row, a packet goes through a third switch of the row; a switch
 ///   whose path is cut off otherwise continues in a later dimension first. If that does not help,
 ///   or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and the reason says
 ///   so.
-/// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
+/// - *Complexity*: O(n²) for n switches, and a proof if some part is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dor;
 
 /// Dimension order on tori and meshes of any number of dimensions, with a dateline in each ring.
 ///
-/// - *Guarantee*: shortest paths without a credit loop on a torus that is whole; around any broken
-///   links of a ring and around a switch that has failed the paths keep their service levels.
-/// - *Needs*: two lanes for the datelines, one on a mesh; with several dimensions and where links
-///   have it, one more for turns around a failed switch. A service level by pair of switches, with
-///   one bit for each ring dimension that the path crosses the dateline of: at most four. Meshes
-///   need no service levels.
-/// - *Around faults*: in a ring that is cut, packets go round the other way; where a corner is
-///   missing, they turn one switch earlier, and take the third lane when they turn back to the
-///   dimension that they left. Where that does not serve (several faults that cut a place off in
-///   its row and its ring, or no lane for these turns), [`nue`](super::Nue) routes on one lane, and
-///   the reason says so.
-/// - *Complexity*: O(n²) for n switches, and a proof where something is broken.
+/// - *Guarantee*: shortest paths without a credit loop on an intact torus; around any broken links
+///   of a ring, and around a failed switch, paths keep their service levels.
+/// - *Needs*: two VLs for the datelines, or one on a mesh; with several dimensions, one more VL for
+///   turns around a failed switch, if links have it. A service level for each pair of switches,
+///   with one bit for each ring dimension whose dateline the path crosses: at most four bits.
+///   Meshes need no service levels.
+/// - *Around faults*: in a broken ring, packets go round the other way; at a missing corner, they
+///   turn one switch earlier, and take the third VL when they turn back to the dimension that they
+///   left. If that does not suffice (several faults cut a place off in its row and its ring, or
+///   there is no VL for these turns), [`nue`](super::Nue) routes on one VL, and the reason says so.
+/// - *Complexity*: O(n²) for n switches, and a proof if some part is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Torus;
 
@@ -221,8 +220,8 @@ fn route(
     })
 }
 
-/// Lanes by the dimension that a packet goes on in: kind 0 are ports to hosts, kind d + 1 those of
-/// dimension d. The last of `vls` lanes is that of turns back to a dimension that is done.
+/// The VLs by the dimension in which a packet goes on: kind 0 stands for ports to hosts, kind d + 1
+/// for ports of dimension d. The last of `vls` VLs is for turns back to a finished dimension.
 fn lanes(topology: &Topology, grid: &Grid<'_>, vls: u8) -> Lanes {
     let kinds = grid.dimensions() as u8 + 1;
     let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {

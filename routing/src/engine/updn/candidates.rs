@@ -18,7 +18,7 @@ const KEPT_LOAD: f64 = 1.2;
 pub(in super::super) enum Unreached {
     /// The engine ranks some switches above all others, which connects the roots.
     Joined,
-    /// The engine adds detours around an apex, where the ranking has one.
+    /// The engine adds detours around an apex, if the ranking has one.
     Mended,
 }
 
@@ -126,7 +126,7 @@ fn keep(
 pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) -> Ranked {
     let population = Population::new(topology);
     let columns = by_index(topology);
-    // A ranking that another engine made is no ranking by hosts.
+    // A ranking of another engine is no ranking by hosts.
     let kept = earlier
         .filter(|ranking| ranking.reason.starts_with(BY_HOSTS))
         .and_then(|ranking| {
@@ -233,7 +233,7 @@ fn best_of(
     best.expect("there is always a candidate: the search for a centre needs no switch")
 }
 
-/// Rankings worth scoring, the most promising first. The last one connects all pairs on any fabric.
+/// The rankings to score, the most promising first. The last one connects all pairs on any fabric.
 fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) -> Vec<Candidate> {
     if !roots.is_empty() {
         let levels = levels::from_roots(topology, roots);

@@ -1,11 +1,11 @@
 //! Connects the roots of a ranking that has several peaks.
 //!
-//! In a tree with many roots no up*/down* path joins two of them: both are at the top, and no
-//! switch lies above. That matters as soon as a port hangs off the roots, as aggregation nodes do.
-//! Lifting a few switches above all others repairs it at next to no cost: every root has one of
-//! them for a neighbour, and they have one peak among themselves. The best peak is a leaf switch.
-//! Its neighbours are roots, or lead to them; all other leaves stay below all roots, so that
-//! traffic between hosts has exactly the same paths as before.
+//! In a tree with many roots, no up*/down* path joins two of them: both are at the top, and no
+//! switch lies above. That matters as soon as a port is attached to the roots, such as that of an
+//! aggregation node. Lifting a few switches above all others repairs it at next to no cost: every
+//! root has one of them as a neighbour, and they have one peak among themselves. The best peak is a
+//! leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
+//! so that traffic between hosts has exactly the same paths as before.
 
 use crate::topology::levels::distances;
 use crate::topology::{Order, SwitchIdx, Topology};
@@ -39,7 +39,7 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
     })
 }
 
-/// The lowest switch with the most neighbours above it; of several, the one with the fewest hosts.
+/// The lowest switch with the most neighbours above it; on a tie, the one with the fewest hosts.
 pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) -> SwitchIdx {
     let key = |switch: &SwitchIdx| {
         let up = topology

@@ -1,4 +1,4 @@
-//! `dnup`: up*/down* on a ranking by the hosts alone.
+//! `dnup`: up*/down* with a ranking by the hosts, without roots.
 
 use super::super::{Engine, EngineError, Options, Routing};
 use super::candidates;
@@ -6,11 +6,11 @@ use crate::tables::Tables;
 use crate::topology::Topology;
 
 /// Up*/down* on the ranking by distance from the hosts, without regard to given roots: for fabrics
-/// in which hosts hang nearer to the roots than some switches do.
+/// in which hosts are attached nearer to the roots than some switches are.
 ///
-/// - *Guarantee*: that of [`UpDn`](super::UpDn). Where no such ranking reaches every connected
-///   pair, the ranking is one from a single switch, and the reason says so.
-/// - *Needs*: one lane; packets may have any service level.
+/// - *Guarantee*: that of [`UpDn`](super::UpDn). If no such ranking reaches every connected pair,
+///   the ranking starts from a single switch, and the reason says so.
+/// - *Needs*: one VL; packets may have any service level.
 /// - *Complexity*: O(n · e) for n switches and e pairs of neighbours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DnUp;

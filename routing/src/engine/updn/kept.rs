@@ -9,8 +9,8 @@ use super::super::{Prepared, Ranking};
 use crate::topology::levels::{self, ANY_HOST};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The maximum number of switches that a ranking remembers, missing ones included: as many as can
-/// have LIDs at once.
+/// The maximum number of switches that a ranking remembers, missing ones included: the number that
+/// can have LIDs at once.
 const MAX_REMEMBERED: usize = Lid::UNICAST_LAST.0 as usize;
 
 /// An earlier ranking, fitted to a topology.
@@ -72,7 +72,7 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
     })
 }
 
-/// For each guessed level, the level that most known switches with that guess have.
+/// For each guessed level, the actual level of most known switches with that guess.
 fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
     let mut votes: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
     for (level, &guess) in known.iter().zip(guessed) {
@@ -91,8 +91,8 @@ fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
         .collect()
 }
 
-/// Makes a ranking of the order, to be kept; `made` explains how it was made. Missing switches of
-/// the earlier ranking keep their places, so that a switch that reboots comes back to its place.
+/// Converts the order into a ranking to keep; `made` explains the order. Missing switches of the
+/// earlier ranking keep their places, so that a switch that reboots returns to its place.
 pub(in super::super) fn remember(
     topology: &Topology,
     (order, made): (&Order, &str),

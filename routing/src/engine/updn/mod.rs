@@ -1,7 +1,7 @@
 //! `updn`: up*/down* routing over any graph, without credit loops.
 //!
-//! All switches stand in one order ([`order`](super::order)), so that each link has a direction up.
-//! A packet goes up, then down, and never up again: no credit loop can exist. A switch that has a
+//! All switches have one order ([`order`](super::order)), so that each link has a direction up. A
+//! packet goes up, then down, and never up again: no credit loop can exist. A switch that has a
 //! path down to a destination takes it, whatever the path up costs, because the packet may have
 //! come from above. This folder chooses the order.
 
@@ -26,8 +26,8 @@ use crate::topology::{Order, SwitchIdx, Topology};
 
 /// Up*/down* over any graph: connects every pair and excludes credit loops.
 ///
-/// With several roots, the ranking that is best for hosts may leave pairs of switches that carry no
-/// traffic of their own without a path.
+/// With several roots, the ranking that is best for hosts may leave pairs of switches without a
+/// path, if these carry no traffic of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpDn;
 
@@ -144,8 +144,7 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
-    // An order that connects the roots by itself may have apexes as well, as it has when it is
-    // kept.
+    // An order that connects the roots itself may have apexes as well, as it has when it is kept.
     let mending = ranked.mending;
     let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {

@@ -1,4 +1,4 @@
-//! Scores a ranking: the pairs that it connects, over how many hops, and how evenly.
+//! Scores a ranking: the number of pairs that it connects, their hops, and the balance of the load.
 
 use rayon::prelude::*;
 
@@ -7,21 +7,21 @@ use super::super::paths::{Costs, Neighbours, TILE, Tile, UNREACHED, nearer};
 use super::super::slots;
 use crate::topology::{EndpointKind, SwitchIdx, Topology};
 
-/// The maximum work to score balance, in port groups examined. In a fabric so large that it would
-/// take more, scoring samples every n-th destination: rankings that differ in balance differ on
-/// every destination. 2^22 takes some 10 ms.
+/// The maximum work to score balance, in port groups examined; 2^22 takes about 10 ms. In a fabric
+/// that would take more, scoring samples every n-th destination: rankings that differ in balance
+/// differ on every destination.
 const BALANCE_WORK: usize = 1 << 22;
 
-/// The pairs that a ranking connects and leaves without a path.
+/// The numbers of pairs that a ranking leaves without a path, and the hops of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// Connected pairs that count and have no path (see [`crate::verify::Report`]).
+    /// The number of connected pairs that count and have no path (see [`crate::verify::Report`]).
     pub(super) unreached: u64,
-    /// Pairs of two switches that have no path.
+    /// The number of pairs of two switches without a path.
     pub(super) switches_unreached: u64,
-    /// Pairs of two hosts that have no path.
+    /// The number of pairs of two hosts without a path.
     pub(super) hosts_unreached: u64,
-    /// The hops of all pairs of hosts together.
+    /// The sum of the hops of all pairs of hosts.
     pub(super) hops: u64,
 }
 
@@ -36,10 +36,11 @@ pub(super) struct Score {
     /// The maximum link load, in paths over rate, if each switch shares traffic evenly over its
     /// choices.
     pub(super) peak_load: f64,
-    /// The root mean square of the load that two leaves put on a link when each host of one sends
-    /// to one of the other, in flows over rate; detours share one link.
+    /// The root mean square of the load that two leaves put on a link if each host of one leaf
+    /// sends to one host of the other, in flows over rate; detours share one link.
     pub(super) pair_load: f64,
-    /// The load of the fullest link under any routing: a leaf's own links are that few.
+    /// The lower bound of the maximum link load under any routing: a leaf's traffic shares the
+    /// leaf's own links.
     pub(super) least_load: f64,
 }
 
@@ -48,16 +49,16 @@ pub(super) struct Score {
 const GOOD_LOAD: f64 = 1.25;
 
 /// The factor by which the maximum link load of a ranking whose links all connect two levels may
-/// exceed that of another ranking: tables in closed form come close to the score, while links
-/// within a level leave them further behind.
+/// exceed that of another ranking. Tables in closed form come close to the score; links within a
+/// level leave them further behind.
 const TREE_LOAD: f64 = 1.2;
 
-/// Pairs of leaves are alike under two rankings whose loads differ by less than this.
+/// Loads of pairs of leaves that differ by less than this factor count as equal.
 const ALIKE_PAIRS: f64 = 1.25;
 
 impl Score {
-    /// Whether trying other rankings is pointless: this one connects all pairs, those of switches
-    /// included, and its maximum link load is close to the lower bound.
+    /// Whether trying other rankings is pointless: this ranking connects all pairs, pairs of
+    /// switches included, and its maximum link load is close to the lower bound.
     pub(super) fn is_good(&self) -> bool {
         self.unreached() == 0
             && self.switches_unreached() == 0
@@ -83,8 +84,8 @@ impl Score {
         }
     }
 
-    /// The loads by which two rankings compare: those of the fullest links. Where one of them puts
-    /// far more of the traffic of two leaves on a link, that counts as well: a ranking that evens
+    /// The loads by which two rankings compare: the maximum link loads. If one ranking puts far
+    /// more traffic of two leaves on one link, the pair loads count as well: a ranking that evens
     /// out all traffic at the price of such pairs is no better.
     fn loads(&self, other: &Score) -> (f64, f64) {
         let is_alike = self.pair_load <= other.pair_load * ALIKE_PAIRS
@@ -99,8 +100,8 @@ impl Score {
         }
     }
 
-    /// Whether this ranking is better than `other`, which comes earlier in the list and wins where
-    /// they are alike. Differences of balance below 2 % and of hops below 0.5 % do not count.
+    /// Whether this ranking is better than `other`, which comes earlier in the list and wins ties.
+    /// Differences of less than 2 % in balance and 0.5 % in hops do not count.
     pub(super) fn beats(&self, other: &Score) -> bool {
         if self.unreached() != other.unreached() {
             return self.unreached() < other.unreached();
@@ -167,7 +168,7 @@ impl Population {
     }
 }
 
-/// Counts the pairs that the ranking behind these costs reaches.
+/// Counts the pairs that a ranking with these costs reaches.
 pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population) -> Reach {
     let counts: Vec<Reach> = costs
         .tiles
@@ -184,7 +185,7 @@ pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population)
     reach
 }
 
-/// Scores the ranking that gave these costs, with detours around the apexes `mending`.
+/// Scores the ranking with these costs; detours around the apexes `mending` complete it.
 pub(super) fn score_of(
     topology: &Topology,
     costs: &Costs,
@@ -271,7 +272,7 @@ fn pairs(
     reach
 }
 
-/// The leaves on which balance is scored.
+/// The leaves for which balance is scored.
 fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
     let is_leaf = |switch: &usize| population.hosts[*switch] > 0;
     let leaves = (0..topology.switch_count()).filter(is_leaf).count();
@@ -282,7 +283,7 @@ fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
         .collect()
 }
 
-/// A lower bound of the maximum link load: the traffic of each leaf, shared evenly over the leaf's
+/// A lower bound of the maximum link load: the traffic of each leaf, shared evenly by the leaf's
 /// links.
 fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -> f64 {
     let mut from_all = vec![0; topology.components().len()];
@@ -310,11 +311,11 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// The number of leaves that one task examines. Their loads are summed in a fixed order, whichever
-/// thread took which leaf, so that the sum never varies.
+/// The number of leaves that one task examines. The loads are summed in a fixed order, independent
+/// of scheduling, so that the sum never varies.
 const LEAVES_TOGETHER: usize = 8;
 
-/// The load of the fullest link, and that of pairs of leaves; see [`Score`].
+/// The maximum link load, and the load of pairs of leaves; see [`Score`].
 fn loads(
     topology: &Topology,
     costs: &Costs,
@@ -351,15 +352,15 @@ fn loads(
     (peak, (squares / count.max(1) as f64).sqrt())
 }
 
-/// Pairs of leaves.
+/// The number of pairs of leaves and their loads.
 #[derive(Default)]
 struct Pairs {
     count: usize,
-    /// The sum of the squares of their loads.
+    /// The sum of the squares of the loads of the pairs.
     squares: f64,
 }
 
-/// For each port group: whether its load counts. Where both ends have far faster links, tables keep
+/// For each port group, whether its load counts. Where both ends have far faster links, tables keep
 /// traffic off the group, which the estimate cannot foresee; otherwise one slow cable would decide
 /// between rankings.
 fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
@@ -430,9 +431,9 @@ struct Flows<'a> {
     down: Vec<u8>,
     taken: Vec<u8>,
     by_cost: Vec<Vec<SwitchIdx>>,
-    /// The ways of the current switch: neighbours and their port groups.
+    /// The paths out of the current switch: pairs of neighbour and port group.
     choices: Vec<(u32, u32)>,
-    /// Switch → rate of its paths to the current leaf; 0 if it has no path.
+    /// For each switch, the rate of its paths to the current leaf; 0 if it has no path.
     first_rate: Vec<f64>,
     pairs: Pairs,
 }
@@ -480,7 +481,7 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Adds the pairs of the current leaf with all others.
+    /// Adds the pairs of the current leaf with all other leaves.
     fn add_pairs(&mut self, topology: &Topology, leaf: usize) {
         let all_hosts = &self.ways.population.hosts;
         // Switches are numbered by 32 bits.
@@ -499,7 +500,8 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Passes the flow of a switch to the leaf on to its choices, each by its rate.
+    /// Passes the flow of a switch towards the leaf on to its choices, in proportion to their
+    /// rates.
     fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {

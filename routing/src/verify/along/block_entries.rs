@@ -9,8 +9,8 @@ use crate::topology::SwitchIdx;
 /// The entries of the LIDs of one block in all switches.
 ///
 /// The copies of a block in any two tables are whole pages apart, at addresses that displace each
-/// other in a processor's cache. Where many switches change, the block is copied, and all of its
-/// LIDs are followed within the cache.
+/// other in a processor's cache. If many switches change, the block is copied, and all of its LIDs
+/// are followed within the cache.
 pub(super) struct BlockEntries<'a> {
     difference: &'a Difference<'a>,
     block: usize,

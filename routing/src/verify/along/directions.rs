@@ -22,8 +22,8 @@ pub(super) struct Directions<'a> {
     pub(super) topology: &'a Topology,
     /// Whether the first switch lies above the second.
     is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
-    /// The directions of `stride` ports of each switch; the last one is that of ports that the
-    /// switch does not have. If empty, each direction is found when it is needed.
+    /// The directions of `stride` ports of each switch; the last one stands for ports that the
+    /// switch does not have. If empty, each direction is found when needed.
     known: Vec<Direction>,
     stride: usize,
 }

@@ -1,30 +1,31 @@
-//! Computes stages from one set of tables to another, where both follow one up*/down* order of the
+//! Computes stages from one set of tables to another; both sets follow one up*/down* order of the
 //! switches.
 //!
-//! Under both sets packets go up, then down. Only a pair of entries can break this in a mixture:
-//! `x`, which sends down to `s`, and `s`, which sends up, one of them old and the other new. A
-//! mixture without such a pair has no illegal turn (up after going down), and so neither a loop nor
-//! a credit loop. The entries that change and the entries that lead to them contain every pair.
+//! Under each set, packets go up and then down. A mixture of both sets can break this only at a
+//! pair of entries, one old and one new: the entry of `x` sends down to `s`, and the entry of `s`
+//! sends up. A mixture without such a pair has no illegal turn (up after going down), and so
+//! neither a loop nor a credit loop. Every pair consists of changed entries and entries that lead
+//! to changed ones.
 //!
 //! # No entry has to discard packets between stages
 //!
 //! In each pair, one entry waits for the other. An entry that begins to send up waits for the
-//! entries above that still send down to its switch; these may wait for others above them. An entry
-//! that begins to send down waits for the one below that still sends up; as that one sent up, no
-//! entry above sent down to it, and it can only wait in the same way for one further below. Chains
-//! of waiting entries therefore go up the order, then down, and never in a cycle: a finite number
-//! of stages writes every entry once, from its old to its new content.
+//! entries above that still send down to its switch; these may wait for entries further above. An
+//! entry that begins to send down waits for the entry below that still sends up. No entry above
+//! sends down to that lower entry, because it sends up; it can only wait in the same way for an
+//! entry further below. Chains of waits therefore go up the order, then down, and never form a
+//! cycle: a finite number of stages writes every entry once, from its old to its new content.
 //!
 //! # Packets that arrive continue to arrive
 //!
-//! An entry whose packets arrive also waits until the packets that follow its new content arrive:
-//! for entries on the new path that lead nowhere yet, and for links that are not Active
-//! ([`IdleLinks`]). These waits follow the new paths. An entry that is removed, such as that of a
-//! detour, waits for the entries that lead to it. Together with the waits above, these could close
-//! a cycle only where packets of the old tables did not arrive; such a LID is changed without the
-//! waits of this section.
+//! An entry whose packets arrive also waits until packets that follow its new content arrive: it
+//! waits for entries on the new path that lead nowhere yet, and for links that are not Active
+//! ([`IdleLinks`]). These waits follow the new paths. An entry that is removed, such as the entry
+//! of a detour, waits for the entries that lead to it. Together with the waits above, these waits
+//! could close a cycle only where packets of the old tables did not arrive; such a LID changes
+//! without the waits of this section.
 //!
-//! LIDs are independent, so this module takes them block by block: the entries of one block in all
+//! LIDs are independent, so this module processes them block by block: one block's entries in all
 //! switches fit a processor's cache, in any order of the pairs.
 
 mod block_entries;
@@ -42,27 +43,28 @@ use crate::topology::{SwitchIdx, Topology};
 /// The sequence of tables that the switches hold one after the other.
 #[derive(Clone, Debug)]
 pub struct Stages {
-    /// The tables of each stage; the last ones are the target. All switches hold one stage before
+    /// The tables of each stage; the last stage is the target. All switches hold one stage before
     /// the next begins.
     pub tables: Vec<Tables>,
-    /// When idle links become Active: if true, all of them after the first stage, or after the
-    /// second if the first is a cut; otherwise each link when both of its ends hold the last stage.
+    /// When idle links become Active. If true, all of them do after the first stage, or after the
+    /// second if the first is a cut. Otherwise each link does when both of its ends hold the last
+    /// stage.
     pub links_first: bool,
     /// Whether the first stage is a cut: the tables in force without the entries by which packets
     /// turn up after going down. A cut removes no other entry and adds none.
     pub has_cut: bool,
-    /// Whether links of dark switches must not become Active before all switches hold the stage for
-    /// which idle links wait. Otherwise they may as soon as the dark switches at their ends hold
-    /// it.
+    /// Whether links of dark switches stay down until all switches hold the stage for which idle
+    /// links wait. If false, such a link may become Active as soon as the dark switches at its ends
+    /// hold that stage.
     pub dark_last: bool,
 }
 
-/// Computes stages as [`stages`](super::stages) does, for tables that follow one order: no packet
-/// turns up after going down. Takes time linear in the number of changed entries, and discards no
-/// packets between stages.
+/// Computes stages as [`stages`](super::stages) does, for tables that follow one order, so that no
+/// packet turns up after going down. Takes time linear in the number of changed entries, and
+/// discards no packets between stages.
 ///
 /// `old` is in force, by the switch numbers of `topology`; `new` follows the order, and `is_above`
-/// returns whether the first of two switches lies above the second. `None` when the tables in force
+/// returns whether the first of two switches lies above the second. `None` if the tables in force
 /// do not follow the order.
 pub fn stages_along(
     topology: &Topology,
@@ -82,9 +84,9 @@ pub fn stages_along(
     (!stages.has_cut).then_some(stages.tables)
 }
 
-/// As [`stages_along`], while some links of `topology` carry no packets yet: an entry that packets
-/// pass leads to such a link from the second stage on. `difference` is from the tables in force to
-/// those that follow the order.
+/// Computes stages as [`stages_along`] does while some links of `topology` carry no packets yet: an
+/// entry that packets pass leads to such a link only from the second stage on. `difference` runs
+/// from the tables in force to the tables that follow the order.
 ///
 /// A dark switch gets all of its entries in the first stage. Should that create an illegal turn
 /// with an entry that stays until a later stage, no link counts as idle, and none may become Active
@@ -92,10 +94,10 @@ pub fn stages_along(
 ///
 /// The tables in force may follow another order, in whole or in part. The first stage then removes
 /// the entries by which packets turn up after going down, and packets on these paths are lost until
-/// a later stage writes new ones. Switches of `fixed` keep their entries: the receiving switch
-/// loses the entry that sends up again instead. They may also hold entries that were sent to them
-/// for another order: entries in force that make an illegal turn with one of these are removed in
-/// the first stage, too. No stage helps if two such switches are neighbours.
+/// a later stage writes new entries. Switches of `fixed` keep their entries: the receiving switch
+/// loses the entry that sends up again instead. A fixed switch may also hold entries that were sent
+/// to it for another order: the first stage also removes entries in force that make an illegal turn
+/// with one of these. No stage removes an illegal turn between two fixed neighbours.
 ///
 /// `None` if the entries wait for each other in a cycle, which cannot happen if the new tables
 /// follow the order.
@@ -128,8 +130,8 @@ pub fn stages_along_opening(
         difference,
     };
     let waiting = way.waiting(&blocks);
-    // Only a conflict hides illegal turns: the search for waiting entries passes every turn of the
-    // old tables next to a changed entry, and reports one as a conflict.
+    // Illegal turns come with a conflict: the search for waiting entries passes every turn of the
+    // old tables next to a changed entry, and reports an illegal one as a conflict.
     let turns = match waiting {
         Ok(_) => Vec::new(),
         Err(_) => way.turns(&blocks),
@@ -164,7 +166,7 @@ pub fn stages_along_opening(
     Some(stages)
 }
 
-/// The blocks that change, each with the switches in which it does, in ascending order.
+/// The blocks that change, each with the switches whose block changes, in ascending order.
 fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
     let last = difference
         .blocks()
@@ -184,7 +186,7 @@ fn by_block(difference: &Difference<'_>) -> Vec<(usize, Vec<SwitchIdx>)> {
         .collect()
 }
 
-/// An entry that waits for a later stage than the first.
+/// An entry that waits for a stage after the first.
 struct Late {
     switch: SwitchIdx,
     lid: Lid,
@@ -192,11 +194,11 @@ struct Late {
     stage: u8,
 }
 
-/// The entries that wait for a later stage than the first.
+/// The entries that wait for a stage after the first.
 #[derive(Default)]
 struct Waiting {
     late: Vec<Late>,
-    /// The condition of [`Stages::dark_last`].
+    /// The value of [`Stages::dark_last`].
     dark_last: bool,
 }
 
@@ -237,7 +239,7 @@ impl Way<'_> {
         self.difference.after().lfts.len()
     }
 
-    /// The entries in force that send down to a switch which sends up again.
+    /// The entries in force that send down to a switch that sends up again.
     fn turns(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Vec<(SwitchIdx, Lid)> {
         let of_block = |entries: &mut BlockEntries<'_>,
                         (block, switches): &(usize, Vec<SwitchIdx>)| {
@@ -295,8 +297,8 @@ impl Way<'_> {
         }
     }
 
-    /// The stages from the tables in force, which follow the order where they change; `waiting`
-    /// holds the entries of `blocks` that wait. `None` if there is no safe sequence.
+    /// Computes the stages from the tables in force, which follow the order at the changed entries;
+    /// `waiting` holds the entries of `blocks` that wait. `None` if there is no safe sequence.
     fn stages(
         &self,
         waiting: Result<Waiting, Conflict>,
@@ -317,7 +319,7 @@ impl Way<'_> {
         }
     }
 
-    /// The tables of all stages, given the entries that wait.
+    /// Builds the tables of all stages from the waiting entries.
     fn tables(&self, waiting: Waiting, links_first: bool) -> Stages {
         let Waiting {
             mut late,
@@ -354,7 +356,7 @@ impl Way<'_> {
                 |column, (block, switches)| self.waiting_in(*block, switches, column),
             )
             .collect();
-        // The reported conflict does not depend on the order of the blocks.
+        // Report one conflict, independent of the order of the blocks.
         let conflicts = found.iter().filter_map(|found| found.as_ref().err());
         if conflicts
             .into_iter()
@@ -371,8 +373,8 @@ impl Way<'_> {
         Ok(all)
     }
 
-    /// The entries of a block that wait, sorted by LID and switch; `switches` are those in which
-    /// the block changes.
+    /// The waiting entries of a block, sorted by LID and switch; `switches` holds the switches
+    /// whose block changes.
     fn waiting_in(
         &self,
         block: usize,
@@ -393,7 +395,8 @@ impl Way<'_> {
         Ok(waiting)
     }
 
-    /// The LIDs that change in a block, lowest first; `switches` are those in which it changes.
+    /// The LIDs that change in a block, lowest first; `switches` holds the switches whose block
+    /// changes.
     ///
     /// A pair that closes an illegal turn contains a changed entry, because the new tables have no
     /// such turn. The upper switch of a pair is therefore a switch whose entry changes, or one
@@ -408,7 +411,7 @@ impl Way<'_> {
     }
 
     /// The switches that may send down to a switch that goes up, where one of the two entries
-    /// changes; `changed` are the switches in which the entry of `lid` does.
+    /// changes; `changed` holds the switches whose entry for `lid` changes.
     fn senders(
         &self,
         entries: &BlockEntries<'_>,
@@ -445,7 +448,7 @@ impl Way<'_> {
 /// The progress of one switch's entry.
 #[derive(Clone, Copy)]
 enum Mark {
-    /// The search is still at the entries for which it waits.
+    /// The search is still visiting the entries for which this entry waits.
     Open,
     Stage(u8),
 }
@@ -489,12 +492,12 @@ struct Column<'a> {
     /// Pairs of (receiver, sender), sorted, in which the sender's entry in force sends down to the
     /// receiver.
     feeders: Vec<(SwitchIdx, SwitchIdx)>,
-    /// Whether packets from a switch arrive under the tables in force.
+    /// Whether packets from each switch arrive under the tables in force.
     arrives: Memo<bool>,
     marks: Memo<Mark>,
     /// Whether packets that arrive must continue to arrive.
     keeps_delivering: bool,
-    /// The condition of [`Stages::dark_last`].
+    /// The value of [`Stages::dark_last`].
     dark_last: bool,
 }
 
@@ -535,7 +538,7 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
-    /// The entries of the LID that wait.
+    /// The waiting entries of the LID.
     fn stages(
         &mut self,
         changed: &[SwitchIdx],
@@ -577,14 +580,14 @@ impl<'a> Column<'a> {
             if self.way.idle.contains(switch, PortNum(after)) {
                 stage = stage.max(1);
             }
-            stage = stage.max(self.after_what_follows(switch, after)?);
+            stage = stage.max(self.after_new_path(switch, after)?);
         }
         self.marks.set(switch, Mark::Stage(stage));
         Ok(stage)
     }
 
     /// The stage after all entries that must not be in force together with the new entry of
-    /// `switch`.
+    /// `switch`, because the pair makes an illegal turn.
     fn after_pairs(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let directions = self.way.directions;
         let mut stage = 0;
@@ -603,7 +606,7 @@ impl<'a> Column<'a> {
             {
                 stage = self.after_one(switch, receiver)?;
             }
-            Direction::Nowhere => stage = self.after_what_leads_here(switch)?,
+            Direction::Nowhere => stage = self.after_predecessors(switch)?,
             Direction::Down(_) | Direction::End => {}
         }
         Ok(stage)
@@ -611,7 +614,7 @@ impl<'a> Column<'a> {
 
     /// The stage after all entries that lead to a switch whose entry is to be removed, if packets
     /// from there arrive.
-    fn after_what_leads_here(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
+    fn after_predecessors(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let mut stage = 0;
         if self.keeps_delivering && self.arrives(switch) {
             let way = self.way;
@@ -639,7 +642,7 @@ impl<'a> Column<'a> {
     }
 
     /// The stage after all entries and links on the path to which the new entry of `switch` leads.
-    fn after_what_follows(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
+    fn after_new_path(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);
         }
@@ -687,7 +690,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The stage after `stage`. Fails if a path has more switches than a packet may pass.
+/// The stage after `stage`; an error if the path has more switches than a packet may pass.
 fn later(stage: u8) -> Result<u8, Conflict> {
     stage.checked_add(1).ok_or(Conflict::Cycle)
 }

@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
                 if !matched.is_whole(switch, lid) {
                     self.starts.push(switch);
                 }
-                // Because the tables follow the order, no switch sends down to one that sends up.
+                // The tables follow the order, so no switch sends down to one that sends up.
                 let goes_up = after
                     .next(switch, lid)
                     .is_some_and(|next| after.is_above(next, switch));

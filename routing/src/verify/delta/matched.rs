@@ -1,4 +1,4 @@
-//! Matches the switches and LIDs of two fabrics, and finds what has changed.
+//! Matches the switches and LIDs of two fabrics, and finds the differences.
 
 use fixedbitset::FixedBitSet;
 use rsm_ids::{Guid, Lid};
@@ -10,20 +10,20 @@ use super::{Inconclusive, Point};
 use crate::topology::{Destination, PortUse, SwitchIdx};
 
 pub(super) struct Matched {
-    /// For each switch of the later fabric, its number in the earlier one.
+    /// The earlier number of each switch of the later fabric; `None` if the switch is new.
     then: Vec<Option<SwitchIdx>>,
-    /// For each switch of the earlier fabric, its number in the later one.
+    /// The later number of each switch of the earlier fabric; `None` if the switch has gone.
     now: Vec<Option<SwitchIdx>>,
-    /// Whether every switch that is in both has the same number in both.
+    /// Whether every switch of both fabrics has the same number in both.
     is_numbered_alike: bool,
-    /// For each switch of the later fabric: whether its cables or end ports may differ. `None` if
-    /// any may.
+    /// The switches of the later fabric whose cables or end ports may differ; `None` if those of
+    /// any switch may.
     changed: Option<FixedBitSet>,
-    /// LIDs that lead to another port than before, are new, or have gone.
+    /// The LIDs that lead to another port than before, are new, or have gone.
     pub(super) anew: Vec<Lid>,
-    is_anew: FixedBitSet,
-    /// For each switch of the later fabric: whether it is new, or other ports start packets at it.
-    starts_anew: FixedBitSet,
+    is_moved_lid: FixedBitSet,
+    /// The switches of the later fabric that are new, or at which other ports start packets.
+    changed_starts: FixedBitSet,
 }
 
 impl Matched {
@@ -34,13 +34,13 @@ impl Matched {
             is_numbered_alike: true,
             changed: None,
             anew: Vec::new(),
-            is_anew: FixedBitSet::with_capacity(1 << 16),
-            starts_anew: FixedBitSet::with_capacity(after.topology.switch_count()),
+            is_moved_lid: FixedBitSet::with_capacity(1 << 16),
+            changed_starts: FixedBitSet::with_capacity(after.topology.switch_count()),
         };
         for now in after.topology.indices() {
             let guid = after.topology.switch(now).guid;
             let is_same = |then: &SwitchIdx| before.topology.switch(*then).guid == guid;
-            // A switch nearly always keeps its number.
+            // Nearly every switch keeps its number: try that one first.
             let alike = (now.index() < matched.now.len()).then_some(now);
             let then = alike
                 .filter(is_same)
@@ -59,7 +59,8 @@ impl Matched {
         matched
     }
 
-    /// Finds the changes at switches with these GUIDs; all others are unchanged.
+    /// Finds the changes at switches with these GUIDs; the caller knows that all others are
+    /// unchanged.
     fn compare_at(&mut self, guids: &[Guid], before: &Side<'_>, after: &Side<'_>) {
         let mut changed = FixedBitSet::with_capacity(self.then.len());
         let mut lids: Vec<Lid> = Vec::new();
@@ -94,7 +95,7 @@ impl Matched {
     fn compare_starts(&mut self, now: SwitchIdx, before: &Side<'_>, after: &Side<'_>) {
         let then = self.then(now);
         if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
-            self.starts_anew.insert(now.index());
+            self.changed_starts.insert(now.index());
         }
     }
 
@@ -111,17 +112,17 @@ impl Matched {
         };
         if !is_same {
             self.anew.push(lid);
-            self.is_anew.insert(lid.index());
+            self.is_moved_lid.insert(lid.index());
         }
     }
 
-    /// A switch's number in the earlier fabric.
+    /// The number of a switch in the earlier fabric; `None` if it is new.
     pub(super) fn then(&self, now: SwitchIdx) -> Option<SwitchIdx> {
         self.then[now.index()]
     }
 
-    /// The switches at which unchanged entries can turn a legal turn into an illegal one: they have
-    /// two neighbours above them, one of which was below.
+    /// The switches at which unchanged entries can turn a legal turn into an illegal one: switches
+    /// with two neighbours above, one of which was below.
     pub(super) fn turned(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<SwitchIdx> {
         if self.keeps_order(before, after) {
             return Vec::new();
@@ -140,7 +141,7 @@ impl Matched {
         after.topology.indices().filter(is_turned).collect()
     }
 
-    /// Whether the switches that are in both fabrics have the same order.
+    /// Whether the switches of both fabrics have the same order in both.
     fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let then = before.orientation.highest_first().iter();
         let now = after.orientation.highest_first().iter();
@@ -148,7 +149,7 @@ impl Matched {
             .eq(now.copied().filter(|now| self.then(*now).is_some()))
     }
 
-    /// Whether the switches that are in both fabrics are connected with each other as before.
+    /// Whether the switches of both fabrics are connected with each other as before.
     pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let mut now_of = vec![None; before.topology.components().len()];
         let mut then_of = vec![None; after.topology.components().len()];
@@ -162,14 +163,14 @@ impl Matched {
         })
     }
 
-    /// The entries of a switch that differ, or whose port leads elsewhere.
+    /// The entries of a switch that differ or whose port leads elsewhere.
     pub(super) fn points_of(
         &self,
         switch: SwitchIdx,
         before: &Side<'_>,
         after: &Side<'_>,
     ) -> Vec<Point> {
-        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_anew(*lid);
+        let counts = |lid: &Lid| after.is_in_use(*lid) && !self.is_moved_lid(*lid);
         let Some(then) = self.then(switch) else {
             let lids = (0..=after.topology.top_lid().0).map(Lid).filter(counts);
             return lids.map(|lid| (lid, switch)).collect();
@@ -187,14 +188,14 @@ impl Matched {
         lids.into_iter().map(|lid| (lid, switch)).collect()
     }
 
-    /// Whether ports of a switch may lead elsewhere than before.
+    /// Whether a port of a switch may lead elsewhere than before.
     fn is_changed(&self, switch: SwitchIdx) -> bool {
         let changed = self.changed.as_ref();
         changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
-    /// For each port: whether it leads to another switch than before, or whether its use for a link
-    /// has begun or ended.
+    /// For each port, whether it leads to another switch than before, or has begun or ceased to
+    /// serve a link.
     fn moved_ports(
         &self,
         then: SwitchIdx,
@@ -221,54 +222,55 @@ impl Matched {
         moved
     }
 
-    /// Whether a pair is examined together with all pairs of its LID or of its switch.
+    /// Whether a pair is examined as part of all pairs of its LID or of its switch.
     pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
-        self.is_anew(lid) || self.starts_anew.contains(switch.index())
+        self.is_moved_lid(lid) || self.changed_starts.contains(switch.index())
     }
 
-    /// The LIDs whose pairs are examined regardless of points: those that are new, moved or gone;
-    /// all LIDs if there are switches whose sources have changed.
+    /// The LIDs whose pairs are examined regardless of points: new, moved and gone LIDs, or all
+    /// LIDs if the sources of some switch have changed.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
-        if self.starts_anew.is_clear() && self.now.iter().all(Option::is_some) {
+        if self.changed_starts.is_clear() && self.now.iter().all(Option::is_some) {
             return self.anew.clone();
         }
         let top = before.topology.top_lid().max(after.topology.top_lid());
         (1..=top.0).map(Lid).collect()
     }
 
-    /// The switches, by earlier numbers and by present numbers, whose packets to a LID of
-    /// [`Matched::whole_lids`] all need to be examined.
+    /// The switches, by earlier and by present numbers, from which all packets to a LID of
+    /// [`Matched::whole_lids`] need examination.
     pub(super) fn whole_pairs(&self, lid: Lid) -> (Vec<SwitchIdx>, Vec<SwitchIdx>) {
         // There are fewer switches than LIDs.
         let all = |count: usize| (0..count as u32).map(SwitchIdx);
-        if self.is_anew(lid) {
+        if self.is_moved_lid(lid) {
             return (
                 all(self.now.len()).collect(),
                 all(self.then.len()).collect(),
             );
         }
-        let is_whole =
-            |now: Option<SwitchIdx>| now.is_none_or(|now| self.starts_anew.contains(now.index()));
+        let is_whole = |now: Option<SwitchIdx>| {
+            now.is_none_or(|now| self.changed_starts.contains(now.index()))
+        };
         let then = all(self.now.len()).filter(|then| is_whole(self.now[then.index()]));
-        let now = self.starts_anew.ones().map(|now| SwitchIdx(now as u32));
+        let now = self.changed_starts.ones().map(|now| SwitchIdx(now as u32));
         (then.collect(), now.collect())
     }
 
-    /// The switches whose sources have changed; `None` unless that is the only change of switches:
-    /// all are present, and their channels have the same numbers as before.
+    /// The switches whose sources have changed; `None` unless this is the only change of switches:
+    /// all are present, and their channels keep their numbers.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
         let is_alike = self.is_numbered_alike
             && self.now.len() == self.then.len()
             && before.stride == after.stride;
         is_alike.then(|| {
-            let switches = self.starts_anew.ones();
+            let switches = self.changed_starts.ones();
             switches.map(|now| SwitchIdx(now as u32)).collect()
         })
     }
 
     /// Whether a LID leads to another port than before, is new, or has gone.
-    pub(super) fn is_anew(&self, lid: Lid) -> bool {
-        self.is_anew.contains(lid.index())
+    pub(super) fn is_moved_lid(&self, lid: Lid) -> bool {
+        self.is_moved_lid.contains(lid.index())
     }
 
     /// The load of every channel, by present numbers.
@@ -308,7 +310,7 @@ impl Matched {
             return Ok(loads);
         }
         let both = before.stride.min(after.stride);
-        // Channels that have gone must not carry any load: their packets take other paths.
+        // A channel that has gone must not carry load: its packets take other paths.
         let is_left = |(loads, now): (&[u32], &Option<SwitchIdx>)| {
             let gone = if now.is_some() { both } else { 0 };
             loads[gone..].iter().any(|&left| left > 0)

@@ -1,16 +1,16 @@
-//! Proves that sound tables stay sound, from the changes alone.
+//! Proves that sound tables stay sound, by examining only the changes.
 //!
-//! The proof is a sum over pairs of (a switch where packets start, a LID they go to), and a pair
-//! counts as before unless its path meets an entry that differs, or a port that leads elsewhere.
-//! This module therefore finds these pairs by going back from there, removes their old part from
-//! the sums, and adds their new part. The result equals that of the whole proof, number for number.
-//! The module finds the differences itself and trusts no engine for them.
+//! The proof is a sum over pairs of a switch where packets start and a LID to which they go. The
+//! contribution of a pair changes only if its path meets an entry that differs or a port that leads
+//! elsewhere. This module goes back from such entries and ports to find these pairs, subtracts
+//! their old part from the sums, and adds their new part. The result equals that of the whole
+//! proof, number for number. The module finds the differences itself and trusts no engine for them.
 //!
 //! An order of the switches proves that there is no credit loop, as in
-//! [`Dependencies::follows`](super::Dependencies::follows): where the tables followed it, only
-//! changed entries can make an illegal turn, up after going down. Where the order is another one,
-//! unchanged entries can do so only at switches that now have two neighbours above them, one of
-//! which was below before; the proof looks at all entries there.
+//! [`Dependencies::follows`](super::Dependencies::follows): if the tables followed it, only changed
+//! entries can make an illegal turn, up after going down. If the order has changed, unchanged
+//! entries can make one only at switches that now have two neighbours above them, one of which was
+//! below before; the proof examines all entries there.
 
 mod found;
 mod matched;
@@ -29,27 +29,27 @@ use super::tally::Tally;
 use crate::tables::Tables;
 use crate::topology::{Orientation, SwitchIdx, Topology};
 
-/// Tables that have been proved.
+/// Tables with a finished proof.
 #[derive(Clone, Copy)]
 pub struct ProvedTables<'a> {
-    /// The fabric on which they were proved.
+    /// The fabric on which the tables were proved.
     pub topology: &'a Topology,
     /// The tables.
     pub tables: &'a Tables,
-    /// The order of the switches that they follow.
+    /// The order of the switches that the tables follow.
     pub orientation: &'a Orientation,
     /// The sums of their proof.
     pub tally: &'a Tally,
 }
 
-/// Tables that are to be proved.
+/// Tables to prove by their differences.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The fabric for which they are made.
+    /// The fabric for which the tables are made.
     pub topology: &'a Topology,
     /// The tables.
     pub tables: &'a Tables,
-    /// The order of the switches that they should follow.
+    /// The order of the switches that the tables should follow.
     pub orientation: &'a Orientation,
 }
 
@@ -63,7 +63,7 @@ pub struct Changed {
 }
 
 /// The reason why the changes do not show whether tables are sound. The tables may be sound
-/// nevertheless.
+/// nevertheless: the whole proof decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconclusive {
     /// Too many switches have other neighbours above them than before.
@@ -72,19 +72,19 @@ pub enum Inconclusive {
     /// Connected parts have divided or merged.
     #[error("the fabric falls into other parts")]
     Parts,
-    /// So much has changed that the whole proof costs less.
+    /// So many entries have changed that the whole proof costs less.
     #[error("too much is different")]
     TooMuch,
     /// Some packets turn up after going down.
     #[error("packets to LID {lid} go up after they went down")]
     Turn {
-        /// The LID of these packets.
+        /// The LID of the packets.
         lid: Lid,
     },
     /// Some packets loop.
     #[error("packets to LID {lid} go round")]
     Loop {
-        /// The LID of these packets.
+        /// The LID of the packets.
         lid: Lid,
     },
     /// The sums do not belong to the proved tables.
@@ -92,12 +92,12 @@ pub enum Inconclusive {
     Tally,
 }
 
-/// The maximum number of different entries: even with ten times as many, the whole proof of the
-/// largest fabric takes no longer.
+/// The maximum number of differing entries: even ten times as many take no longer than the whole
+/// proof of the largest fabric.
 const MAX_POINTS: usize = 1 << 20;
 
 /// The maximum number of entries that the proof may examine at switches with other neighbours above
-/// them: some milliseconds of work.
+/// them: a few milliseconds of work.
 const MAX_TURNED: usize = 1 << 20;
 
 /// Proves `candidate` by its differences from `proved`, which is free of loops and follows its
@@ -105,7 +105,7 @@ const MAX_TURNED: usize = 1 << 20;
 ///
 /// # Errors
 /// The differences do not show that the candidate is free of loops and follows its order. Even on
-/// success, only the sums tell whether every pair is reached.
+/// success, only the sums show whether every pair is reached.
 pub fn verify_changes(
     proved: &ProvedTables<'_>,
     candidate: &Candidate<'_>,
@@ -139,8 +139,8 @@ pub fn verify_changes(
 /// An entry, by LID and present switch number, that may lead elsewhere than before.
 type Point = (Lid, SwitchIdx);
 
-/// All entries that differ, or whose port leads to another switch, for LIDs whose own port has not
-/// moved.
+/// All entries that differ or whose port leads to another switch, for LIDs that lead to the same
+/// port as before.
 fn points(
     before: &Side<'_>,
     after: &Side<'_>,
@@ -206,9 +206,10 @@ impl Work<'_> {
         if self.after.turns_below(switch, lid) {
             return true;
         }
-        // The check of every different entry covers the switches that send down by one to this
-        // switch. Those that send down by an unchanged entry did so before, when this switch did
-        // not send up; if they are above it only in the new order, it is among the `turned` ones.
+        // The check of every differing entry covers switches that send down to this switch by a
+        // differing entry. Any other switch sent down by its entry before, when this switch did not
+        // send up. If such a switch lies above this one only in the new order, this switch is one
+        // of `turned`.
         let sent_up = self.matched.then(switch).is_some_and(|then| {
             let was = self.before.next(then, lid);
             was.is_some_and(|was| self.before.is_above(was, then))
@@ -244,7 +245,7 @@ impl Work<'_> {
                 let mut found = Found::new(&self.before, &self.after);
                 for &lid in lids {
                     match &restarted {
-                        Some(restarted) if !self.matched.is_anew(lid) && !has_points(lid) => {
+                        Some(restarted) if !self.matched.is_moved_lid(lid) && !has_points(lid) => {
                             found.add_restarted(lid, restarted)?;
                         }
                         _ => found.add_whole(lid, &self.matched)?,

@@ -1,4 +1,4 @@
-//! The dependency graph over (link, VL), and the packets to one LID that add to it.
+//! The channel dependency graph over (link, VL), and the packets to one LID that add to it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,19 +17,19 @@ pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
 
-/// The maximum number of data VLs.
+/// The maximum number of data VLs of a link.
 const MOST_LANES: usize = DROP as usize;
 
-/// An SLtoVLMappingTable from one kind of ports to another: the service levels of each VL.
+/// An SLtoVLMappingTable from one kind of ports to another, inverted: the SLs of each VL.
 #[derive(Clone, Copy, Default)]
-struct LevelsOfLanes {
+struct SlsByVl {
     /// The service levels of each VL; empty for VLs that the routing does not use.
     of: [Set; MOST_LANES],
-    /// SLs mapped to a VL outside these lanes.
-    astray: Set,
+    /// The SLs mapped to a VL that the routing does not use.
+    outside_vls: Set,
 }
 
-/// A (channel, VL) that packets hold, and another for which they wait.
+/// A wait of packets: the (channel, VL) that they hold, and the (channel, VL) that they wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wait {
     pub(super) holds: usize,
@@ -51,7 +51,7 @@ pub(super) struct Graph<'a> {
     /// For each channel, the kind of the port at the other end.
     pub(super) entry_kinds: Vec<u8>,
     /// The mapping, by kind of input port and then by kind of output port.
-    mapping: Vec<LevelsOfLanes>,
+    mapping: Vec<SlsByVl>,
     kind_count: usize,
     /// For each channel and VL, the (channel, VL) pairs of the next switch for which packets wait.
     turns: Vec<AtomicU64>,
@@ -125,14 +125,14 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The index in the mapping for packets that come in by a port of one kind and leave by a
-    /// channel.
+    /// The index in the mapping for packets that come in by a port of kind
+    /// `input` and leave by `channel`.
     fn mapping_of(&self, input: u8, channel: usize) -> usize {
         usize::from(input) * self.kind_count + usize::from(self.kinds[channel])
     }
 
-    /// The VL of packets of a service level that come in by a port of one kind and leave by a
-    /// channel. It may be a VL that the routing does not use.
+    /// The VL of packets of SL `level` that come in by a port of kind `input` and leave by
+    /// `channel`. The routing may not use this VL.
     pub(super) fn lane(&self, input: u8, channel: usize, level: usize) -> u8 {
         let output = usize::from(self.kinds[channel]);
         let row = self.lanes.row_of_kinds(usize::from(input), output);
@@ -153,7 +153,7 @@ impl<'a> Graph<'a> {
         (node * self.words + turn / 64, 1 << (turn % 64))
     }
 
-    /// Makes one (channel, VL) wait for another, of the switch to which the first leads. Returns
+    /// Makes one (channel, VL) wait for another at the switch to which the first leads. Returns
     /// whether the wait is new.
     pub(super) fn add_wait(&mut self, wait: Wait) -> bool {
         let (at, bit) = self.turn_bit(wait.holds, self.turn_of(wait));
@@ -169,14 +169,14 @@ impl<'a> Graph<'a> {
         *self.turns[at].get_mut() &= !bit;
     }
 
-    /// A wait as a turn: a port of the next switch and its VL.
+    /// Converts a wait into a turn: a port of the next switch and its VL.
     fn turn_of(&self, wait: Wait) -> usize {
         wait.wants % (self.fabric.stride * self.vls)
     }
 
-    /// The place where some service level leaves the routing's VLs, from one port of a switch to
-    /// another; `None` if none does.
-    fn astray(
+    /// The place where an SL leaves the routing's VLs between two ports of a switch; `None` if no
+    /// SL does.
+    fn outside_vls(
         &self,
         switch: usize,
         input: PortNum,
@@ -238,17 +238,17 @@ fn starts(topology: &Topology, lanes: &Lanes, switch: SwitchIdx) -> Vec<(PortNum
 }
 
 /// The VLs by kind of input port, then by kind of output port.
-fn mapping(lanes: &Lanes, vls: usize) -> Vec<LevelsOfLanes> {
+fn mapping(lanes: &Lanes, vls: usize) -> Vec<SlsByVl> {
     let kinds = lanes.kinds();
     let pairs = (0..kinds).flat_map(|input| (0..kinds).map(move |output| (input, output)));
     let levels_of_lanes = |(input, output)| {
         let row = lanes.row_of_kinds(input, output);
-        let mut levels = LevelsOfLanes::default();
+        let mut levels = SlsByVl::default();
         for level in 0..SERVICE_LEVELS {
             // Where switches may map SLs freely, VLs are layers of the same graph.
             let vl = row.map_or(0, |row| usize::from(row[level]));
             let set = levels.of[..vls].get_mut(vl);
-            *set.unwrap_or(&mut levels.astray) |= 1 << level;
+            *set.unwrap_or(&mut levels.outside_vls) |= 1 << level;
         }
         levels
     };
@@ -282,7 +282,7 @@ impl Waits for Graph<'_> {
 pub(super) struct Packets {
     /// The channel into which a switch sends, by way and then by switch.
     channels: Vec<u32>,
-    /// The next switch, or nowhere, by way and then by switch.
+    /// The next switch, or the number for nowhere, by way and then by switch.
     next: Vec<u16>,
     /// For each switch, the SLs of packets that leave it.
     levels: Vec<Set>,
@@ -295,16 +295,17 @@ pub(super) struct Packets {
 /// Packets that go from one switch to the next, and onward from there. Switches are numbered with
 /// 16 bits, and there are few ways.
 struct Hop {
-    /// The index of (way, switch) from which they leave.
+    /// The index of the (way, switch) that the packets leave.
     place: u32,
-    /// The index of (way, next switch) from which they go on.
+    /// The index of the (way, next switch) by which the packets go on.
     onward: u32,
-    /// Their index in the mapping of the next switch.
+    /// The packets' index in the mapping of the next switch.
     mapping: u32,
 }
 
 impl Packets {
-    /// Adds packets to a graph, and returns the first place where one leaves the routing's VLs.
+    /// Adds these packets to a graph, and returns the first place where a packet leaves the
+    /// routing's VLs.
     /// `ways` holds the switches' table bytes, of which each switch may follow any; `own` holds the
     /// SLs of packets that start at each switch.
     pub(super) fn add_to(
@@ -318,12 +319,12 @@ impl Packets {
         self.find_hops(graph, ways.len());
         self.on_lane.clear();
         self.on_lane.resize(self.next.len() * graph.vls, 0);
-        let astray = self.start(graph, own) | self.arrive(graph);
+        let outside_vls = self.start(graph, own) | self.arrive(graph);
         self.wait(graph);
-        if astray == 0 {
+        if outside_vls == 0 {
             return None;
         }
-        self.first_astray(graph, own)
+        self.first_outside_vls(graph, own)
     }
 
     fn look_up(&mut self, graph: &Graph<'_>, ways: &[&[u8]]) {
@@ -382,10 +383,10 @@ impl Packets {
         }
     }
 
-    /// Puts packets that start at each switch on their VLs, and returns the SLs of those that leave
-    /// the routing's VLs.
+    /// Puts packets that start at each switch on their VLs, and returns the SLs of packets that
+    /// leave the routing's VLs.
     fn start(&mut self, graph: &Graph<'_>, own: &[Set]) -> Set {
-        let mut astray = 0;
+        let mut outside_vls = 0;
         let nowhere = graph.fabric.nowhere();
         let on_lane = self.on_lane.chunks_exact_mut(graph.vls);
         let sends = self.channels.iter().zip(&self.next).zip(on_lane);
@@ -396,29 +397,29 @@ impl Packets {
             let switch = place % own.len();
             for &(_, kind) in &graph.starts[switch] {
                 let lanes = &graph.mapping[graph.mapping_of(kind, channel as usize)];
-                astray |= own[switch] & lanes.astray;
+                outside_vls |= own[switch] & lanes.outside_vls;
                 put(on_lane, own[switch], lanes);
             }
         }
-        astray
+        outside_vls
     }
 
-    /// Puts packets that come from another switch on their VLs, and returns the SLs of those that
+    /// Puts packets that come from another switch on their VLs, and returns the SLs of packets that
     /// leave the routing's VLs.
     fn arrive(&mut self, graph: &Graph<'_>) -> Set {
-        let mut astray = 0;
+        let mut outside_vls = 0;
         let switches = self.levels.len();
         for hop in &self.hops {
             let levels = self.levels[hop.place as usize % switches];
             let lanes = &graph.mapping[hop.mapping as usize];
-            astray |= levels & lanes.astray;
+            outside_vls |= levels & lanes.outside_vls;
             let on_lane = &mut self.on_lane[hop.onward as usize * graph.vls..][..graph.vls];
             put(on_lane, levels, lanes);
         }
-        astray
+        outside_vls
     }
 
-    /// Makes each (channel, VL) wait for those to which its packets go on.
+    /// Makes each (channel, VL) wait for the (channel, VL) pairs to which its packets go on.
     fn wait(&self, graph: &Graph<'_>) {
         for hop in &self.hops {
             let lanes = &graph.mapping[hop.mapping as usize].of[..graph.vls];
@@ -437,19 +438,19 @@ impl Packets {
 
     /// The first place where a packet leaves the routing's VLs; places where packets start come
     /// first.
-    fn first_astray(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
+    fn first_outside_vls(&self, graph: &Graph<'_>, own: &[Set]) -> Option<LaneChannel> {
         let nowhere = graph.fabric.nowhere();
         let at_start = |place: usize| {
             let switch = place % own.len();
             let channel = self.channels[place] as usize;
             let mut inputs = graph.starts[switch].iter();
-            inputs.find_map(|&(input, _)| graph.astray(switch, input, channel, own[switch]))
+            inputs.find_map(|&(input, _)| graph.outside_vls(switch, input, channel, own[switch]))
         };
         let at_hop = |hop: &Hop| {
             let channel = self.channels[hop.place as usize] as usize;
             let onward = self.channels[hop.onward as usize] as usize;
             let levels = self.levels[hop.place as usize % own.len()];
-            graph.astray(
+            graph.outside_vls(
                 graph.fabric.next(channel),
                 graph.entries[channel],
                 onward,
@@ -463,7 +464,7 @@ impl Packets {
 }
 
 /// Puts packets of some SLs on their VLs.
-fn put(on_lane: &mut [Set], levels: Set, lanes: &LevelsOfLanes) {
+fn put(on_lane: &mut [Set], levels: Set, lanes: &SlsByVl) {
     for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
         *on_lane |= levels & of_lane;
     }

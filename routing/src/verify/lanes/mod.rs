@@ -1,8 +1,8 @@
 //! The channel dependency graph over (link, virtual lane).
 //!
-//! The graph resembles that over links alone, but a packet uses the VL to which the switch maps its
-//! service level, by input and output port. The source and destination of a packet determine its
-//! SL; where any SL is permitted, the proof follows all sixteen.
+//! The graph resembles the one over links alone, but a packet uses the VL to which the switch maps
+//! its service level, by input and output port. The source and destination of a packet determine
+//! its SL; if any SL is permitted, the proof follows all sixteen.
 
 mod graph;
 mod multicast;
@@ -36,37 +36,37 @@ pub struct LaneReport {
     pub cycle: Vec<LaneChannel>,
     /// A place where a switch maps a packet to a VL that the routing does not use, or drops it;
     /// `None` if there is none.
-    pub astray: Option<LaneChannel>,
+    pub outside_vls: Option<LaneChannel>,
 }
 
 impl LaneReport {
     /// Whether there is no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
-        self.cycle.is_empty() && self.astray.is_none()
+        self.cycle.is_empty() && self.outside_vls.is_none()
     }
 }
 
 /// Proves that `tables` with `lanes` close no credit loop.
 ///
 /// Every entry of every destination counts, with packets injected at every switch on each of its
-/// ports that is no link between switches.
+/// ports without a link to a switch.
 pub fn verify_lanes(topology: &Topology, tables: &Tables, lanes: &Lanes) -> LaneReport {
     let graph = Graph::new(topology, lanes);
-    let astray = ways::add_all(&graph, &[tables]);
+    let outside_vls = ways::add_all(&graph, &[tables]);
     let cycle = graph.cycle().into_iter();
     LaneReport {
         cycle: cycle.map(|node| graph.name(node)).collect(),
-        astray,
+        outside_vls,
     }
 }
 
 /// Whether switches may change from `old` to `new` in any order, one entry at a time, without a
 /// loop or a credit loop in between, if both sets of tables are made for `lanes`.
 ///
-/// Both sets use the switch numbers of `topology`, the fabric as it is now: entries of `old` that
-/// point to a link that has gone discard packets.
+/// Both sets use the switch numbers of `topology`, the current fabric: entries of `old` that point
+/// to a missing link discard packets.
 pub fn mixture_is_sound(topology: &Topology, old: &Tables, new: &Tables, lanes: &Lanes) -> bool {
     let graph = Graph::new(topology, lanes);
-    let astray = ways::add_all(&graph, &[old, new]);
-    astray.is_none() && graph.in_cycles().is_clear()
+    let outside_vls = ways::add_all(&graph, &[old, new]);
+    outside_vls.is_none() && graph.in_cycles().is_clear()
 }

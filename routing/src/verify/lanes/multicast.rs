@@ -21,24 +21,24 @@ use crate::verify::cycles::Waits;
 pub struct LaneDependencies<'a> {
     graph: Graph<'a>,
     /// A place where a multicast packet leaves the routing's VLs.
-    astray: Option<LaneChannel>,
+    outside_vls: Option<LaneChannel>,
 }
 
 /// A channel, named by the switch and the port that send.
 pub(crate) type Sender = (SwitchIdx, PortNum);
 
 impl<'a> LaneDependencies<'a> {
-    /// Creates the dependencies of unicast packets, where each switch may follow any of `tables`.
+    /// Creates the dependencies of unicast packets; each switch may follow any of `tables`.
     pub fn of(topology: &'a Topology, tables: &[&Tables], lanes: &'a Lanes) -> Self {
         let graph = Graph::new(topology, lanes);
-        let astray = ways::add_all(&graph, tables);
-        LaneDependencies { graph, astray }
+        let outside_vls = ways::add_all(&graph, tables);
+        LaneDependencies { graph, outside_vls }
     }
 
     /// Adds packets to one multicast LID, by the masks of its switches, with each of `levels` (a
-    /// bit for each SL), from any port that is no link between switches.
+    /// bit for each SL), from any port without a link to a switch.
     ///
-    /// `masks` are sorted by switch; a switch that is not listed forwards nothing.
+    /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)], levels: u16) {
         let mask_of = |switch: SwitchIdx| {
             let place = masks.binary_search_by_key(&switch, |&(at, _)| at);
@@ -48,8 +48,8 @@ impl<'a> LaneDependencies<'a> {
         for &(switch, mask) in masks {
             for port in mask.ports() {
                 let sender = (switch, port);
-                let astray = self.collect(sender, &mask_of, levels, &mut waits);
-                self.astray = self.astray.or(astray);
+                let outside_vls = self.collect(sender, &mask_of, levels, &mut waits);
+                self.outside_vls = self.outside_vls.or(outside_vls);
             }
         }
         for wait in waits {
@@ -82,7 +82,7 @@ impl<'a> LaneDependencies<'a> {
 
     /// Whether there is no credit loop, and no packet leaves the routing's VLs.
     pub fn is_sound(&self) -> bool {
-        self.astray.is_none() && self.graph.in_cycles().is_clear()
+        self.outside_vls.is_none() && self.graph.in_cycles().is_clear()
     }
 
     /// A credit loop: each (link, VL) can wait for the next, and the last for the first; empty if
@@ -94,8 +94,8 @@ impl<'a> LaneDependencies<'a> {
 
     /// A place where a packet is dropped or uses a VL that the routing does not use; `None` if
     /// there is none.
-    pub fn astray(&self) -> Option<LaneChannel> {
-        self.astray
+    pub fn outside_vls(&self) -> Option<LaneChannel> {
+        self.outside_vls
     }
 
     /// Collects the waits of packets in one channel, and returns a place where one leaves the
@@ -117,14 +117,14 @@ impl<'a> LaneDependencies<'a> {
             .filter(|&turn| turn != entry && graph.topology().peer(next, turn).is_some())
             .map(|turn| graph.fabric.channel(next.index(), turn.0))
             .collect();
-        let mut astray = None;
+        let mut outside_vls = None;
         let mut lane = |input: u8, channel: usize, level: usize| {
             let vl = graph.lane(input, channel, level);
             if usize::from(vl) < graph.vls {
                 return Some(channel * graph.vls + usize::from(vl));
             }
             let LaneChannel { switch, port, .. } = graph.name(channel * graph.vls);
-            astray = astray.or(Some(LaneChannel { switch, port, vl }));
+            outside_vls = outside_vls.or(Some(LaneChannel { switch, port, vl }));
             None
         };
         for level in members(levels) {
@@ -138,7 +138,7 @@ impl<'a> LaneDependencies<'a> {
                 }
             }
         }
-        astray
+        outside_vls
     }
 
     /// The kinds of ports by which packets come into a channel: ports at which packets start, and

@@ -17,7 +17,7 @@ const TOGETHER: usize = 32;
 const SPACE: usize = 96;
 
 /// Adds the packets to all LIDs, where each switch may follow any of some tables, and returns the
-/// first place where one leaves the routing's VLs.
+/// first place where a packet leaves the routing's VLs.
 pub(super) fn add_all(graph: &Graph<'_>, tables: &[&Tables]) -> Option<LaneChannel> {
     let switches: Vec<SwitchIdx> = graph.topology().indices().collect();
     let parts: Vec<Option<LaneChannel>> = switches
@@ -92,7 +92,7 @@ impl Batch {
     fn add_to(&self, graph: &Graph<'_>, packets: &mut Packets) -> Option<LaneChannel> {
         let row = self.switches + SPACE;
         let of_lid = |place: usize| &self.bytes[place * self.tables * row..][..self.tables * row];
-        let mut astray = None;
+        let mut outside_vls = None;
         for (place, &(_, number)) in self.lids.iter().enumerate() {
             // LIDs of one switch usually share their paths.
             let is_known =
@@ -105,8 +105,8 @@ impl Batch {
             ways.dedup();
             let own = &self.levels[number * row..][..self.switches];
             let here = packets.add_to(graph, &ways, own);
-            astray = astray.or(here);
+            outside_vls = outside_vls.or(here);
         }
-        astray
+        outside_vls
     }
 }

@@ -1,5 +1,4 @@
-//! The proof over sets of ports: a switch takes any port of a set, and chooses anew for each
-//! packet.
+//! The proof over sets of ports: a switch chooses any port of a set, anew for each packet.
 //!
 //! Where a switch routes adaptively, packets to a LID leave by any port of the entry's group, or by
 //! the port of the forwarding table. A pair is reached here if its packets arrive by *every*
@@ -27,8 +26,8 @@ use crate::tables::{AdaptiveTable, AdaptiveTables, Lft, NO_GROUP, PortMask, Tabl
 use crate::topology::{Destination, SwitchIdx, Topology};
 use walk::SetWalker;
 
-/// The state of all switches, by the switch numbers of a topology: forwarding tables, groups and
-/// entries.
+/// The state of all switches, by the switch numbers of a topology: forwarding tables, groups, and
+/// the entries that name groups.
 #[derive(Clone, Copy, Debug)]
 pub struct Held<'a> {
     /// The forwarding tables.
@@ -38,15 +37,14 @@ pub struct Held<'a> {
 }
 
 /// The result of a proof over sets. Pairs are defined as for [`Report`](super::Report); a pair is
-/// reached if its packets arrive whatever the switches choose.
+/// reached if its packets arrive by every choice of the switches.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SetReport {
     /// The counts of pairs that start or end at an end port.
     pub pairs: PairCounts,
     /// The counts of pairs of two switches.
     pub switch_pairs: PairCounts,
-    /// The number of entries, over all switches and LIDs, that name a group which the switch does
-    /// not hold.
+    /// The number of entries, over all switches and LIDs, whose group the switch does not hold.
     pub absent_groups: u64,
     /// Whether no sequence of choices leads a packet back to a switch.
     pub loop_free: bool,
@@ -60,8 +58,8 @@ pub struct SetReport {
 
 impl SetReport {
     /// Whether the groups may be written to the switches: every pair with an end port that cables
-    /// connect is reached, without a loop or a credit loop, and every group that an entry names
-    /// exists.
+    /// connect is reached, there is no loop and no credit loop, and the switches hold every group
+    /// that an entry names.
     pub fn is_sound(&self) -> bool {
         self.keeps_moving() && self.pairs.unreachable == 0
     }
@@ -78,9 +76,10 @@ pub fn verify_sets(topology: &Topology, held: Held<'_>) -> SetReport {
     verify_states(topology, &[held])
 }
 
-/// Checks as [`verify_sets`] does. Second, whether no choice turns up after going down by an order
-/// of the switches, in which `is_above` returns whether the first lies above the second: other
-/// packets that follow the order then close no credit loop with these.
+/// Checks as [`verify_sets`] does, and whether any choice turns up after going down by an order of
+/// the switches; `is_above` returns whether the first of two switches lies above the second.
+/// Without such a turn, other packets that follow the order close no credit loop with these
+/// packets.
 pub fn verify_sets_by(
     topology: &Topology,
     held: Held<'_>,
@@ -90,13 +89,12 @@ pub fn verify_sets_by(
     (report, dependencies.follows(is_above))
 }
 
-/// Checks every mixture of two states: each entry, each group and each forwarding table entry is,
-/// independently, that of one state or of the other, at any switch, in any order, and may change
-/// repeatedly.
+/// Checks every mixture of two states: each entry, each group and each forwarding table entry comes
+/// independently from either state, at any switch, in any order, and may change repeatedly.
 ///
 /// An entry counts with both contents of its group, so that a push that passes this check may write
-/// blocks in any order. Pairs that the mixture does not reach by every choice count as unreachable;
-/// where links of the older state have gone, the push is not to blame.
+/// blocks in any order. Pairs that the mixture does not reach by every choice count as unreachable,
+/// even if the cause is a lost link of the older state and not the push.
 pub fn verify_mixture_of_sets(topology: &Topology, old: Held<'_>, new: Held<'_>) -> SetReport {
     verify_states(topology, &[old, new])
 }
@@ -232,9 +230,9 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether each of some LIDs of a switch has, at all other switches, the ports of the LID
-    /// followed last, is delivered at its own switch, and names no absent group. The loop goes
-    /// switch by switch, because what one switch holds is adjacent in memory.
+    /// Whether some LIDs of a switch are like the LID followed last: each LID has that one's ports
+    /// at all other switches, is delivered at its own switch, and names no absent group. The loop
+    /// goes switch by switch, because the data of one switch is adjacent in memory.
     fn alike(&self, own: SwitchIdx, lids: &[(&Destination, Lid)]) -> Vec<bool> {
         let delivered = |&(destination, lid): &(&Destination, Lid)| {
             self.delivers_at_leaf(destination, lid) && absent_group(self.states, own, lid).is_none()
@@ -353,7 +351,7 @@ fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
 }
 
 /// The group that an entry of one state names and that the switch may not hold; `None` if there is
-/// no such group.
+/// none.
 fn absent_group(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> Option<u16> {
     let groups = states.iter().filter_map(|held| held.adaptive.table(switch));
     let groups = groups.map(|table| table.group_of(lid));

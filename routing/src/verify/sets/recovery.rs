@@ -57,10 +57,11 @@ pub fn recovery(topology: &Topology, held: Held<'_>) -> Recovery {
 }
 
 /// The sets by which switches forward after links have gone and before the manager writes anything:
-/// the sets without the ports that lead nowhere in `topology`, the fabric as it is then.
+/// the sets without the ports that lead nowhere in `topology`, the fabric at that time.
 ///
-/// Every choice was a choice before. What [`verify_sets`](super::verify_sets) has proved free of
-/// loops and credit loops therefore stays so after any number of failures; pairs may be lost.
+/// Every remaining choice was a choice before. Sets that [`verify_sets`](super::verify_sets) has
+/// proved free of loops and credit loops therefore stay so after any number of failures; pairs may
+/// be lost.
 pub fn recovered(topology: &Topology, held: Held<'_>) -> (Tables, AdaptiveTables) {
     let (mut tables, mut adaptive) = (held.tables.clone(), held.adaptive.clone());
     for switch in topology.indices() {

@@ -34,9 +34,9 @@ pub(super) struct Outcome {
 pub(super) struct SetWalker<'a, 'f> {
     fabric: &'f Fabric<'a>,
     fates: Vec<Fate>,
-    /// For each switch: whether some choice tried so far does not arrive.
+    /// For each switch, whether some choice tried so far does not arrive.
     fails: Vec<bool>,
-    /// For each switch, the hops of its longest sequence that arrives.
+    /// For each switch, the number of hops of its longest sequence that arrives.
     hops: Vec<u32>,
     /// The sequence that is being followed: a switch, the port taken, and the ports not yet tried.
     under: Vec<(usize, PortNum, PortMask)>,

@@ -1,12 +1,13 @@
 //! Fields of comma-separated values (RFC 4180), with their places in the file.
 
-/// Separators of fields; the one that is most frequent in the first line with [`LEAST`] counts.
+/// Separators of fields. The one that is most frequent in the first line with at least [`LEAST`]
+/// counts.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
-/// Separators in a line of four columns.
+/// Number of separators in a line of four columns.
 const LEAST: usize = 3;
 
-/// Sign that programs for tables put before UTF-8 text.
+/// Byte order mark that spreadsheet programs put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A field, without the spaces around it.
@@ -17,9 +18,9 @@ pub(super) struct Field {
     pub(super) at: usize,
 }
 
-/// A line of fields, at least one; quoted fields may go on over several lines of text.
+/// A line of fields, at least one. Quoted fields may extend over several lines of text.
 pub(super) struct Record {
-    /// The fields, in their order.
+    /// The fields in order.
     pub(super) fields: Vec<Field>,
 }
 
@@ -54,7 +55,7 @@ impl Record {
 /// Reads the lines of a text.
 pub(super) struct Records<'a> {
     text: &'a str,
-    /// Byte offset of what is not read yet.
+    /// Byte offset of the text that is not read yet.
     at: usize,
     separator: char,
 }
@@ -73,7 +74,7 @@ impl<'a> Records<'a> {
         };
         let named = lines.find(is_table);
         let count = |sign: char| named.map_or(0, |line| line.matches(sign).count());
-        // Of equal counts the last one is the greatest.
+        // `max_by_key` returns the last of several equal maxima.
         let separators = SEPARATORS.into_iter().rev();
         Records {
             text,
@@ -86,7 +87,7 @@ impl<'a> Records<'a> {
     fn field(&mut self) -> Result<(Field, bool), Mistake> {
         let rest = &self.text[self.at..];
         let spaces = rest.len() - rest.trim_start_matches([' ', '\t'].as_slice()).len();
-        // A tab that separates fields is no space.
+        // A tab that separates fields is not a space.
         let spaces = match rest[..spaces].find(self.separator) {
             Some(before) => before,
             None => spaces,
@@ -129,8 +130,8 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Lines in their order; an error is a quote that is not closed, or text behind a closed one. The
-/// rest of such a line is skipped.
+/// Yields lines in order. An error is an unclosed quote, or text after a closed quote; the
+/// remaining text of the line is skipped.
 impl Iterator for Records<'_> {
     type Item = Result<Record, Mistake>;
 
@@ -156,8 +157,8 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// The text of a quoted field whose quote opens at `start`, and the offset behind the closing one.
-/// `quoted` begins behind the opening quote; two quotes stand for one.
+/// The text of a quoted field whose quote opens at `start`, and the offset after the closing quote.
+/// `quoted` begins after the opening quote; two quotes in it stand for one.
 fn unquoted(quoted: &str, start: usize) -> Result<(String, usize), Mistake> {
     let mut text = String::new();
     let mut rest = quoted;

@@ -1,8 +1,9 @@
-//! Parser of the design file: who should be cabled to whom, as comma-separated values.
+//! Parser of the design file: the intended cabling, as comma-separated values.
 //!
-//! The first line names the columns. Four are needed, in any order, by the names that cabling files
-//! of UFM's NDT plug-in, of the cable validation tool and UFM's list of links have; the others are
-//! ignored. Capitals, spaces and signs in column names do not matter.
+//! The first line names the columns. Four columns are required, in any order, under the names that
+//! the cabling files of UFM's NDT plug-in and of the cable validation tool use, and UFM's list of
+//! links. All other columns are ignored. Case, spaces and punctuation in column names do not
+//! matter.
 //!
 //! | column | names |
 //! |---|---|
@@ -11,8 +12,8 @@
 //! | node at the other end | `EndDevice`, `Z-Node Name`, `DST_NAME`, `Destination Node` |
 //! | its port | `EndPort`, `Z-Port`, `DST_PORT`, `Destination Port` |
 //!
-//! Lines whose `LinkType` is not `Data` or whose `Protocol` is not `ib`, and ports without another
-//! end are left out. Fields are separated by comma, semicolon or tab.
+//! Lines whose `LinkType` is not `Data` or whose `Protocol` is not `ib` are skipped, and so are
+//! ports without another end. Commas, semicolons or tabs separate the fields.
 
 mod csv;
 
@@ -26,8 +27,8 @@ use self::csv::{Mistake, Record, Records, shown};
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::text_file::{ConfigError, read_text};
 
-/// Names of the needed columns, without capitals, spaces and signs: node and port of the one end,
-/// then of the other.
+/// Names of the required columns, in lower case without spaces and punctuation: node and port of
+/// one end, then of the other end.
 const COLUMNS: [&[&str]; 4] = [
     &[
         "startdevice",
@@ -57,13 +58,13 @@ const COLUMNS: [&[&str]; 4] = [
     ],
 ];
 
-/// Columns that say which kind of link a line is, with the values of data links.
+/// Columns with the kind of a link, each with its values for data links.
 const KINDS: [(&str, &[&str]); 2] = [
     ("linktype", &["", "data"]),
     ("protocol", &["", "ib", "infiniband"]),
 ];
 
-/// Last number of a port (IBA 14.2.5.3).
+/// Highest number of a port (IBA 14.2.5.3).
 const LAST_PORT: u8 = 254;
 
 const HEADER: &str = "expected a line of column names with node and port of both ends, such as \
@@ -74,11 +75,11 @@ const NODE: &str = "expected the name of a node, or its GUID with 0x";
 const ONE_CHOICE: &str = "expected the number of a port at one end at least";
 const SAME: &str = "expected two different ports";
 
-/// Places of the columns in a line.
+/// Indices of the columns in a line.
 struct Columns {
-    /// Places of [`COLUMNS`].
+    /// Indices of [`COLUMNS`].
     needed: [usize; 4],
-    /// Places of the [`KINDS`] that are there, with their values of data links.
+    /// Indices of the [`KINDS`] present in the file, each with its values for data links.
     kinds: Vec<(usize, &'static [&'static str])>,
 }
 
@@ -86,14 +87,15 @@ struct Columns {
 #[derive(Default)]
 struct Reader {
     design: Design,
-    /// The cable of each designed port: its line, the other port, and whether that comes second.
+    /// The cable of each designed port: its line, the other port, and whether the other port is the
+    /// second end.
     cabled: BTreeMap<DesignedEnd, (usize, DesignedEnd, bool)>,
-    /// Number of lines that are no data links, and the place of the first.
+    /// Number of lines that are not data links, and the place of the first such line.
     left_out: Option<(usize, u64)>,
 }
 
-/// Parses the file; returns the design and the findings. The design may be used only if no finding
-/// is an error.
+/// Parses the file. Returns the design and the findings. The design is usable only if no finding is
+/// an error.
 pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
     let mut findings = Findings::new(file, text);
     let mut say = |severity, mistake: Mistake| {
@@ -168,10 +170,11 @@ pub fn load_design(file: &Path) -> Result<Design, ConfigError> {
 }
 
 impl Columns {
-    /// The places of the columns that a line names.
+    /// The indices of the columns that a line names.
     ///
     /// # Errors
-    /// A needed column is missing, or there twice.
+    ///
+    /// A required column is missing, or appears twice.
     fn of(record: &Record) -> Result<Columns, Mistake> {
         let names = record.fields.iter().map(|field| plain(&field.text));
         let names: Vec<String> = names.collect();
@@ -221,7 +224,8 @@ impl Reader {
     /// Adds the cable of a line, if it is a data link.
     ///
     /// # Errors
-    /// The line in error, or a warning about it.
+    ///
+    /// The mistake in the line, or a warning about it.
     fn take(
         &mut self,
         record: &Record,
@@ -269,7 +273,7 @@ impl Reader {
         let both_ways = [(&ends[0], &ends[1], true), (&ends[1], &ends[0], false)];
         for (own, other, is_first) in both_ways {
             match self.cabled.get(own) {
-                // Lists of links have each from both ends.
+                // Lists of links contain each link from both ends.
                 Some((_, known, was_first)) if known == other && *was_first != is_first => {
                     return Ok(());
                 }
@@ -302,7 +306,8 @@ impl Reader {
 /// Parses the end in two columns of a line.
 ///
 /// # Errors
-/// A field is missing, or not as expected.
+///
+/// A field is missing, or has another form than expected.
 fn end(record: &Record, node: usize, port: usize) -> Result<DesignedEnd, Mistake> {
     let field = |column: usize, expected: &str| {
         record.fields.get(column).ok_or_else(|| Mistake {
@@ -330,8 +335,8 @@ fn end(record: &Record, node: usize, port: usize) -> Result<DesignedEnd, Mistake
     })
 }
 
-/// The number of a port as files write it, with the adapter that is named before it; no number for
-/// any port. `None` for other texts.
+/// The port number in the form of such files, with the adapter named before it; no number stands
+/// for any port. `None` for any other text.
 fn port_of(text: &str) -> Option<(Option<&str>, Option<PortNum>)> {
     if text == "*" {
         return Some((None, None));
@@ -355,7 +360,7 @@ fn port_number(text: &str) -> Option<PortNum> {
     (1..=LAST_PORT).contains(&number).then_some(PortNum(number))
 }
 
-/// A column name without capitals, spaces and signs.
+/// A column name in lower case, without spaces and punctuation.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|sign| sign.is_alphanumeric());
     let plain = letters.collect::<String>().to_lowercase();

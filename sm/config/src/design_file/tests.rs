@@ -123,7 +123,7 @@ fn every_mistake_is_reported_with_its_line_and_what_was_expected() {
             "{rows:?}: {findings:?}"
         );
     }
-    // A line in error costs no other its place.
+    // A line in error does not change the places of other lines.
     let (cables, findings) = read(&format!("{HEAD}a,x,b,2\nc,1,d,2\n"));
     assert_eq!((cables, findings.len()), (vec!["3 c:1 d:2".to_owned()], 1));
 }

@@ -7,13 +7,13 @@ use super::keys::Missing;
 /// rsm's engine for an engine of another manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// An engine that rsm has, too.
+    /// An engine that rsm has as well.
     Same(EngineKind),
     /// The nearest engine whose routes rsm can prove.
     Like(EngineKind),
     /// The nearest engine, without adaptive routing.
     Adaptive(EngineKind),
-    /// Several engines for parts of the fabric; rsm chooses one for all of it.
+    /// Several engines for parts of the fabric. rsm chooses one engine for the whole fabric.
     Chain,
 }
 
@@ -41,7 +41,7 @@ pub(super) const UNKNOWN: Missing = Missing {
     instead: "`rsmctl status` names it",
 };
 
-/// The effect of `minhop` without another engine after it.
+/// The effect of `minhop` if no other engine follows it.
 pub(in super::super) const LONE_MINHOP: &str = "rsm takes shortest paths only where it proves that they close no credit \
      loop, which those of most trees with several roots do not stand; on a subnet without routes `auto` then takes \
      their place (finding engine-replaced): delete the key, or name another engine, such as `updn`, after it";
@@ -63,9 +63,9 @@ const OTHERS: &[(&str, Choice)] = &[
     ("chain", Choice::Chain),
 ];
 
-/// The first engine of a list for which rsm has one, and its name in the list. A later engine
-/// precedes `minhop`: rsm refuses the routes of `minhop` if they can deadlock, and routes of the
-/// others cannot.
+/// The first engine of a list for which rsm has one, with its name in the list. A later engine
+/// precedes `minhop`: rsm refuses the routes of `minhop` if they can deadlock, and routes of all
+/// other engines cannot.
 pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
     let known = known(list);
     let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
@@ -85,8 +85,8 @@ fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
     })
 }
 
-/// rsm's engines for those after `chosen` in a list, without duplicates and without that of
-/// `chosen`.
+/// rsm's engines for the engines after `chosen` in a list, without duplicates and without the
+/// engine for `chosen`.
 pub(super) fn after(list: &str, chosen: &str) -> Vec<EngineKind> {
     let mut rest = known(list).skip_while(|(name, _)| *name != chosen);
     let first = rest.next().map(|(_, choice)| choice.engine());

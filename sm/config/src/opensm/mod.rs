@@ -1,6 +1,7 @@
-//! Parser of an operator's existing `opensm.conf`: a key and a value on each line; `#` begins a
-//! comment, `(null)` means not set. Keys with a counterpart in rsm are converted; each other key is
-//! reported with why rsm does not need it, or what is lost without it.
+//! Parser of an operator's existing `opensm.conf`: each line has a key and a value; `#` begins a
+//! comment, `(null)` means not set. Keys with a counterpart in rsm are converted. For every other
+//! key, a report states the reason for which rsm does not need the key, or the function that is
+//! lost without it.
 
 mod engine;
 mod keys;
@@ -38,10 +39,10 @@ pub const PARTITIONS: &str = "partitions.conf";
 /// Name of the file of the QoS policy.
 pub const QOS_POLICY: &str = "qos-policy.conf";
 
-/// Stands for the origin of a file that no key names.
+/// Origin of a file that no key names.
 pub const DEFAULT_PLACE: &str = "where OpenSM looks for it";
 
-/// A deprecated key of OpenSM; if it is TRUE, `part_enforce` is ignored.
+/// A deprecated key of OpenSM. If it is TRUE, `part_enforce` is ignored.
 const NO_ENFORCEMENT: &str = "no_partition_enforcement";
 
 /// A parsed `opensm.conf`.
@@ -56,14 +57,14 @@ pub struct OpensmConf {
     pub origins: KeyOrigins,
 }
 
-/// Parses `text`. The configuration may be used only if no finding is an error.
+/// Parses `text`. The configuration is usable only if no finding is an error.
 pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
     let read = read(file, text, &Path::exists);
     (read.config, read.findings)
 }
 
-/// Parses `text`, with the outcome of each key. `is_there` says whether a file exists that OpenSM
-/// names in every configuration.
+/// Parses `text`, with the outcome of each key. `is_there` says whether a file exists, for files
+/// that OpenSM names in every configuration.
 pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> OpensmConf {
     let mut reader = Reader {
         text,
@@ -90,7 +91,7 @@ pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> Opensm
     reader.finish()
 }
 
-/// The key on a line of an `opensm.conf`, if it is one of OpenSM's with a value after it.
+/// The key on a line of an `opensm.conf`; `None` unless it is a key of OpenSM with a value.
 pub(super) fn key_of(line: &str) -> Option<&str> {
     let Entry { key, value, .. } = Entry::of(line, 0)?;
     let is_ours = || {
@@ -129,7 +130,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The value; `None` if it is not set or secret.
+    /// The value; `None` if the value is not set, or secret.
     fn told(&self) -> Option<String> {
         let value = unquoted(self.value);
         let is_told = value != UNSET && !value.is_empty() && !is_secret(self.key);
@@ -150,7 +151,7 @@ fn is_secret(key: &str) -> bool {
     key.ends_with("_key") || key == "key_mgr_seed"
 }
 
-/// Removes quotes around a value, which OpenSM accepts as well.
+/// Removes the quotes around a value, which OpenSM accepts as well.
 fn unquoted(value: &str) -> &str {
     value
         .strip_prefix('"')
@@ -170,7 +171,7 @@ struct Reader<'a> {
     is_there: IsThere<'a>,
     /// Number of the line being parsed, from 1.
     line: usize,
-    /// Place of the key that turns enforcement off.
+    /// Place of the key that turns enforcement off; `None` if there is none.
     unenforced: Option<String>,
     /// The keys that have an effect only with `qos TRUE`, each as (index in `outcomes`, offset,
     /// text).
@@ -237,7 +238,7 @@ impl Reader<'_> {
     }
 
     /// Whether a converted key has no effect while quality of service is off. The default name of
-    /// the policy's file does not count: OpenSM writes it into every configuration.
+    /// the policy file does not count, because OpenSM writes it into every configuration.
     fn needs_qos(&self, field: &ConfigKey, taken: &Taken) -> bool {
         let is_set = matches!(taken, Taken::Set { .. } | Taken::Odd { .. });
         let policy = self.config.qos.policy_file.as_deref();
@@ -287,8 +288,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the files that OpenSM reads by default. A file of another name must exist; a default
-    /// one need not, because OpenSM writes its name into every configuration.
+    /// Takes the files that OpenSM reads by default. A file of another name must exist; a file of
+    /// the default name may be missing, because OpenSM writes the default name into every
+    /// configuration.
     fn default_files(&mut self) {
         let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
         if let Some(file) = &partitions.file {
@@ -307,7 +309,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns about keys that have no effect without `qos TRUE`, with any manager.
+    /// Warns about keys that have no effect without `qos TRUE`, whichever manager reads them.
     fn without_qos(&mut self) {
         for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
             let group = KeyGroup::NotNeeded;
@@ -374,7 +376,7 @@ impl Reader<'_> {
         }
         self.default_files();
         if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
-            // The key of the managers may come on a later line.
+            // The key of the managers may follow on a later line.
             self.config.sm.sa_key = None;
             let expected = OPENS_NOTHING.to_owned();
             self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);
@@ -403,7 +405,7 @@ pub fn is_default(file: &Path, name: &str) -> bool {
     folders.any(|folder| file.ends_with(Path::new(folder).join(name)))
 }
 
-/// The first existing file among OpenSM's default files of that name.
+/// The first existing file of that name in OpenSM's default folders.
 fn default_file(name: &str, is_there: IsThere<'_>) -> Option<PathBuf> {
     let folders = DEFAULT_FOLDERS.iter();
     let mut defaults = folders.map(|folder| Path::new("/etc").join(folder).join(name));

@@ -5,11 +5,11 @@ use super::super::finding::ConfigFinding;
 /// The outcome of a key of an `opensm.conf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyGroup {
-    /// rsm takes its value.
+    /// rsm uses the value of the key.
     Obeyed,
-    /// rsm needs no such key, or this value asks for nothing that rsm does not do.
+    /// rsm needs no such key, or the value requests nothing that rsm lacks.
     NotNeeded,
-    /// rsm does not do what the key asks for, and a warning says so.
+    /// rsm lacks the function that the key requests, and a warning says so.
     NotAvailable,
     /// Neither OpenSM nor NVIDIA's manager has such a key, and a warning says so.
     Unknown,
@@ -36,18 +36,17 @@ impl fmt::Display for KeyGroup {
     }
 }
 
-/// A key of an `opensm.conf` and what rsm did with it. A key with a refused value is not among
-/// them.
+/// A key of an `opensm.conf`, and its treatment by rsm. A key with a refused value has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyOutcome {
     /// The key.
     pub key: String,
     /// Line of the key in the file, from 1.
     pub line: usize,
-    /// Value of the key; `None` if it is not set, or secret.
+    /// Value of the key; `None` if the value is not set, or secret.
     pub value: Option<String>,
     /// Group of the key.
     pub group: KeyGroup,
-    /// A note with the key of rsm that got the value; `None` for keys that were not obeyed.
+    /// A note about the key of rsm that got the value; `None` for keys that were not obeyed.
     pub taken: Option<ConfigFinding>,
 }

@@ -77,10 +77,10 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
     text
 }
 
-/// The keys of OpenSM, and those of NVIDIA's manager alone. A key with a counterpart is OpenSM's,
-/// unless it is listed here as NVIDIA's.
+/// The keys of OpenSM, and the keys that only NVIDIA's manager has. A key with a counterpart is
+/// OpenSM's, unless the list below has it.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
-    /// Keys of NVIDIA's manager that rsm takes.
+    /// Keys of NVIDIA's manager that rsm obeys.
     const NVIDIA: [&str; 11] = [
         "allowed_sm_guids",
         "enable_virt_rec_ext",
@@ -126,7 +126,7 @@ fn the_page_has_every_key_with_its_group() {
     );
 }
 
-/// The words of a key, without those that only name a manager.
+/// The words of a key, without words that only name a manager.
 fn words(key: &str) -> BTreeSet<&str> {
     let words = key.split('_');
     words
@@ -143,7 +143,7 @@ fn a_key_whose_function_is_a_key_of_rsm_names_that_key() {
         let same = fields()
             .iter()
             .filter(|field| words(field.key) == words(key));
-        // `health.reports` limits reports of devices; OpenSM's key is about reports to hosts.
+        // `health.reports` limits reports of devices; OpenSM's key concerns reports to hosts.
         let same = same.filter(|field| (field.section, field.key) != ("health", "reports"));
         for field in same {
             let ours = format!("{}.{}", field.section, field.key);

@@ -386,7 +386,7 @@ fn tables_of_quality_of_service_without_qos_are_warned_of_each() {
     let groups: BTreeSet<_> = without.outcomes.iter().map(|key| key.group).collect();
     assert_eq!(groups, BTreeSet::from([KeyGroup::NotNeeded]));
 
-    // The order of lines does not matter, and defaults are nobody's decision.
+    // The order of lines does not matter, and defaults are no decision of the operator.
     let (_, findings) = read(&format!("{}qos TRUE\n", keys.replace("0,1\n", "0\n")));
     let warned = findings
         .iter()

@@ -14,31 +14,31 @@ use super::UNSET;
 use super::engine::{self, Choice};
 use super::keys::Missing;
 
-/// Tells whether a file exists on the machine that the configuration is for.
+/// Returns whether a file exists on the machine that the configuration is for.
 pub(super) type IsThere<'a> = &'a dyn Fn(&Path) -> bool;
 
-/// Effect of a value.
+/// Effect of a converted value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// The value is in force.
     Set {
-        /// How it differs from OpenSM's; `None` if it does not.
+        /// Difference from OpenSM's effect; `None` if there is none.
         note: Option<String>,
     },
-    /// The value is in force in a way that the file's author may not have meant.
+    /// The value is in force in a way that the author of the file may not have intended.
     Odd {
         /// Effect of the value.
         effect: String,
     },
     /// The key keeps its default.
     Default,
-    /// rsm does not do what the value asks for, and does what it can.
+    /// rsm lacks the function that the value requests, and does the closest thing that it supports.
     Lost(Missing),
-    /// The value is in error; the text says what was expected.
+    /// The value is in error. The text states the expected form.
     Refused(String),
 }
 
-/// Sets `field` to the converted value; `is_there` tells whether a file exists.
+/// Sets `field` to the converted value; `is_there` returns whether a file exists.
 pub(super) fn take(
     config: &mut Config,
     field: &ConfigKey,
@@ -95,7 +95,8 @@ pub(super) fn take(
 /// Converts the value; `None` if the key keeps its default.
 ///
 /// # Errors
-/// Fails with the expected form, or with `None` if that is the form of rsm's key.
+///
+/// The expected form, or `None` if that is the form of rsm's key.
 fn given<'a>(
     convert: Convert,
     value: &'a str,

@@ -1,4 +1,4 @@
-//! Changes of the overlay, each of which is made as a whole or not at all.
+//! Changes of the overlay. Each change is made as a whole or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -8,9 +8,10 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::PKey;
 
 use super::{
-    MAX_MEMBERSHIPS, MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings,
+    MAX_MEMBERSHIPS, MAX_NAME_BYTES, MAX_OWNED, Member, Overlay, OverlayPartition,
+    PartitionSettings,
 };
-use crate::{Membership, PartitionLoss, PartitionOrigin, Partitions};
+use crate::{Membership, Owned, PartitionLoss, PartitionOrigin, Partitions, Protection};
 
 /// P_Key of the default partition, without the membership bit.
 const DEFAULT: u16 = PKey::DEFAULT_LIMITED.0;
@@ -21,23 +22,23 @@ pub struct Change {
     /// P_Key of the partition without the membership bit, 0x0001 to 0x7fff; 0x7fff for
     /// [`Action::LimitDefault`].
     pub p_key: u16,
-    /// The change.
+    /// The action on the partition.
     pub action: Action,
     /// Identity of the caller.
     pub by: String,
     /// Time of the change, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// P_Keys that the caller may change. A claim to index 0 ends another partition's claim to
-    /// index 0 of the same port, if that partition is among them.
+    /// P_Keys that the caller may change. A claim to index 0 of a port ends another partition's
+    /// claim to it, if the caller may change that partition.
     pub may_change: Vec<RangeInclusive<u16>>,
-    /// Whether ports may lose partners by the change.
+    /// Whether ports may lose communication partners by the change.
     pub when_cut_off: WhenCutOff,
 }
 
 /// Treatment of a request that cuts ports off from others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WhenCutOff {
-    /// Refuse the change: the caller shall first see which ports are concerned.
+    /// Refuse the change: the caller must first see the ports that are concerned.
     Refuse,
     /// Make the change: the caller has seen the ports, or cannot answer a question.
     Accept,
@@ -59,14 +60,17 @@ pub enum Action {
     Add(BTreeMap<Guid, Member>),
     /// Replaces all members by these.
     Replace(BTreeMap<Guid, Member>, WhenEmpty),
-    /// Removes members; ignores ports that are not members.
+    /// Removes members. Ports that are not members are ignored.
     Remove(BTreeSet<Guid>, WhenEmpty),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
+    /// Replaces the names that belong to the partition, and the treatment of requests against its
+    /// members.
+    Protect(Protection),
     /// Removes the partition with all members.
     Delete,
-    /// Makes all ports limited members of the default partition (`true`), or leaves them as the
-    /// file says.
+    /// Makes all ports limited members of the default partition (`true`), or applies the
+    /// memberships of the file (`false`).
     LimitDefault(bool),
 }
 
@@ -75,7 +79,7 @@ pub enum Action {
 pub enum Existing {
     /// Refuse the change.
     Refuse,
-    /// Add the members if the settings are the same; else refuse the change.
+    /// Add the members if the settings are equal; otherwise refuse the change.
     Same,
     /// Add the members and keep the settings.
     Extend,
@@ -90,12 +94,12 @@ pub enum WhenEmpty {
     Delete,
 }
 
-/// Why a change was refused. The overlay is unchanged.
+/// Reason why a change was refused. The overlay is unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ChangeError {
     /// No partition has the P_Key.
     #[error("no partition has the P_Key {}", PKey(*.p_key))]
-    NotThere {
+    NotFound {
         /// The P_Key.
         p_key: u16,
     },
@@ -141,7 +145,7 @@ pub enum ChangeError {
         /// The name, shortened.
         name: String,
     },
-    /// A GUID that no port has.
+    /// A port GUID that no port can have.
     #[error("{guid} is no port GUID: expected 1 to 16 hexadecimal digits that are not all 0 or f")]
     Guid {
         /// The GUID.
@@ -156,7 +160,7 @@ pub enum ChangeError {
         /// The port.
         guid: Guid,
     },
-    /// Another partition claims index 0 of the port, and the caller may not change that one.
+    /// Another partition claims index 0 of the port, and the caller may not change that partition.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -176,6 +180,22 @@ pub enum ChangeError {
         /// Number of memberships after the change.
         wanted: usize,
     },
+    /// The partition would own too many prefixes.
+    #[error("{wanted} prefixes of MGIDs and GUIDs for one partition: expected at most {MAX_OWNED}")]
+    TooManyOwned {
+        /// Number of prefixes in the request.
+        wanted: usize,
+    },
+    /// A prefix of names overlaps with one that belongs to a partition.
+    #[error("{owned}: {other} belongs to the partition {} already, and each name has one owner", PKey(*.p_key))]
+    Owned {
+        /// The prefix in the request.
+        owned: Owned,
+        /// The prefix that is there.
+        other: Owned,
+        /// P_Key of the partition that has it, which may be the same one.
+        p_key: u16,
+    },
     /// The P_Key table of a port is full.
     #[error(
         "{guid} ({place}) would be in {wanted} partitions, and its P_Key table holds {capacity} keys: remove it from another \
@@ -191,7 +211,7 @@ pub enum ChangeError {
         /// Number of keys that its table holds.
         capacity: usize,
     },
-    /// Ports would be cut off, which the caller has not accepted.
+    /// Ports would be cut off, and the caller has not accepted that.
     #[error(
         "partition {}: {loss}; they lose their connections there. Nothing is changed: ask again with `accept_cut_off` to \
          do it all the same", PKey(*.p_key)
@@ -202,7 +222,7 @@ pub enum ChangeError {
         /// The ports that would be cut off.
         loss: PartitionLoss,
     },
-    /// The plan was refused. Changes that were made together share the refusal.
+    /// The plan was refused. Changes made together share the refusal.
     #[error("the plan with this change was refused: {reason}")]
     Plan {
         /// Reason of the refusal.
@@ -224,9 +244,10 @@ fn others(settings: &[&str]) -> String {
 }
 
 impl Overlay {
-    /// Returns the overlay after a change, given the partitions `file` of the file.
+    /// Returns the overlay after a change, given the partitions `file` of the partition file.
     ///
     /// # Errors
+    ///
     /// The first reason why the change cannot be made.
     pub fn apply(&self, change: &Change, file: &Partitions) -> Result<Overlay, ChangeError> {
         let mut next = self.clone();
@@ -250,11 +271,12 @@ impl Overlay {
                 let before = match next.partitions.get(&p_key) {
                     Some(one) => one.members.keys(),
                     None if p_key == DEFAULT => Default::default(),
-                    None => return Err(ChangeError::NotThere { p_key }),
+                    None => return Err(ChangeError::NotFound { p_key }),
                 };
                 let gone = before.filter(|guid| !members.contains_key(guid));
                 let gone: BTreeSet<Guid> = gone.copied().collect();
-                // Members are added first, so that a partition which keeps some is never empty.
+                // Members are added first, so that a partition that keeps some members is never
+                // empty.
                 next.add(change, members, file)?;
                 next.remove(p_key, &gone, *when_empty)?;
             }
@@ -266,6 +288,11 @@ impl Overlay {
                 if let Some(one) = next.partitions.get_mut(&p_key) {
                     Arc::make_mut(one).settings = settings.clone();
                 }
+            }
+            Action::Protect(protection) => {
+                not_default(p_key)?;
+                next.known(p_key)?;
+                next.protect(p_key, protection, file)?;
             }
             Action::Delete => {
                 not_default(p_key)?;
@@ -298,7 +325,7 @@ impl Overlay {
 
     fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
         let found = self.partitions.get(&p_key).map(|one| &**one);
-        found.ok_or(ChangeError::NotThere { p_key })
+        found.ok_or(ChangeError::NotFound { p_key })
     }
 
     fn create(
@@ -339,6 +366,7 @@ impl Overlay {
             settings,
             by: change.by.clone(),
             since_unix_ms: change.at_unix_ms,
+            protection: Protection::default(),
             members: BTreeMap::new(),
         };
         self.partitions
@@ -401,7 +429,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// Ends other partitions' claims to index 0 for those of these members that claim it.
+    /// Ends other partitions' claims to index 0 of those members that now claim it.
     fn take_index0(
         &mut self,
         change: &Change,
@@ -440,7 +468,7 @@ impl Overlay {
         let Some(one) = self.partitions.get_mut(&p_key) else {
             return match p_key {
                 DEFAULT => Ok(()),
-                _ => Err(ChangeError::NotThere { p_key }),
+                _ => Err(ChangeError::NotFound { p_key }),
             };
         };
         let gone = guids.iter().filter(|guid| one.members.contains_key(guid));
@@ -461,7 +489,7 @@ impl Overlay {
 }
 
 impl OverlayPartition {
-    /// The members among `guids` that claim index 0. Iterates over the smaller of the two sets.
+    /// The members in `guids` that claim index 0. Iterates over the smaller of the two sets.
     fn claims_among(&self, guids: &BTreeSet<Guid>) -> Vec<Guid> {
         let claims = |guid: &Guid| self.members.get(guid).is_some_and(|member| member.index0);
         if guids.len() <= self.members.len() {

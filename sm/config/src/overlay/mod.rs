@@ -1,19 +1,20 @@
-//! The partition overlay: partitions and members that operators and tenants create while rsm runs,
-//! in addition to those of `partitions.conf`.
+//! The partition overlay: partitions and members that operators and tenants create at run time, in
+//! addition to the partitions of `partitions.conf`.
 //!
 //! [`Overlay`] is a value without I/O. [`Overlay::apply`] checks a [`Change`] and makes all of it
-//! or none; [`Overlay::over`] combines the overlay with the partitions of the file, and the result
+//! or nothing; [`Overlay::over`] combines the overlay with the partitions of the file. The result
 //! is part of the policy of every plan.
 //!
-//! The file has precedence: a P_Key that it defines cannot be changed here, and once it defines one
-//! that the overlay has, only the file's definition counts. The default partition always exists:
-//! the overlay can add members to it, and make all ports limited members.
+//! The file has precedence: a P_Key that it defines cannot be changed here, and if the file later
+//! defines a P_Key of the overlay, only the file's definition counts. The default partition always
+//! exists: the overlay can add members to it, and make all ports limited members.
 //!
-//! Planning, the SA and the incremental steps do not know the overlay: they see the combined
+//! Planning, the SA and the incremental steps do not know the overlay; they read the combined
 //! partitions in the policy.
 
 mod change;
 mod over;
+mod protect;
 #[cfg(test)]
 mod tests;
 
@@ -26,23 +27,27 @@ use rsm_mad::wire::sa::Rate;
 
 pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEmpty};
 pub use self::over::Laid;
-use crate::Membership;
+use crate::{Membership, Protection};
 
-/// Bound of memberships in all partitions together: every host of the largest fabrics in 23 of
-/// them. In memory each takes some 40 bytes, and as much again in the policy of a plan.
+/// Maximum number of memberships in all partitions together, enough for every host of the largest
+/// fabrics in 23 partitions. A membership takes some 40 bytes, and as much again in the policy of a
+/// plan.
 pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
+
+/// Bound of the prefixes of names that belong to one partition: each costs a search a few steps.
+pub(crate) const MAX_OWNED: usize = 64;
 
 /// Bound of a partition's name, and of the identity that created it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
-/// The partitions that were created while rsm ran.
+/// The partitions that were created at run time.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Overlay {
     /// Partitions by P_Key without the membership bit. Successive overlays share them; a change
-    /// copies one.
+    /// copies one partition.
     partitions: BTreeMap<u16, Arc<OverlayPartition>>,
-    /// Whether ports that a rule for all ports of a kind makes members of the default partition are
-    /// limited members.
+    /// Whether ports are only limited members of the default partition if a rule for all ports of a
+    /// kind makes them members.
     limits_default: bool,
     /// Number of memberships in all partitions.
     memberships: usize,
@@ -57,6 +62,8 @@ pub struct OverlayPartition {
     pub by: String,
     /// Time of creation, in milliseconds since the Unix epoch.
     pub since_unix_ms: u64,
+    /// Names that belong to the partition, and the treatment of requests against its members.
+    pub protection: Protection,
     /// Members by port GUID. The ports need not exist.
     pub members: BTreeMap<Guid, Member>,
 }
@@ -95,12 +102,12 @@ impl PartitionSettings {
 pub struct Member {
     /// Membership of the port.
     pub membership: Membership,
-    /// Whether the key shall be at index 0 of the port's table; in one partition at most.
+    /// Whether the key must be at index 0 of the port's table; true in at most one partition.
     pub index0: bool,
 }
 
 impl Overlay {
-    /// Creates the overlay that the store has. If two partitions claim index 0 of one port, the one
+    /// Creates the overlay from the store. If two partitions claim index 0 of one port, the one
     /// with the lower P_Key keeps it.
     pub fn restore(partitions: BTreeMap<u16, OverlayPartition>, limits_default: bool) -> Overlay {
         let memberships = partitions.values().map(|one| one.members.len()).sum();
@@ -134,7 +141,7 @@ impl Overlay {
         self.partitions.get(&PKey(p_key).base())
     }
 
-    /// Whether all ports of a kind are limited members of the default partition.
+    /// Whether all ports are limited members of the default partition unless a rule names them.
     pub fn limits_default(&self) -> bool {
         self.limits_default
     }

@@ -7,9 +7,10 @@ use rsm_mad::wire::attr::PKey;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Overlay;
+use super::protect::lay;
 use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
-/// Conflicts with findings of their own; the others share one.
+/// Number of conflicts with separate findings; one more finding counts all others.
 const FINDINGS: usize = 32;
 
 /// The combined partitions of file and overlay.
@@ -22,9 +23,9 @@ pub struct Laid {
 }
 
 impl Overlay {
-    /// Combines the overlay with the partitions `file`. If the file defines a P_Key, only its
-    /// definition counts. If it gives a name to another P_Key, the partition of the overlay loses
-    /// the name.
+    /// Combines the overlay with the partitions of `file`. If the file defines a P_Key of the
+    /// overlay, only the file's definition counts. If the file gives a name of the overlay to
+    /// another P_Key, the partition of the overlay loses the name.
     pub fn over(&self, file: &Arc<Partitions>) -> Laid {
         if self.is_empty() {
             return Laid {
@@ -69,6 +70,14 @@ impl Overlay {
                 let partition =
                     Partition::made(key, name, ipoib, (sl, settings.mtu, settings.rate));
                 added.push(partition);
+                let lost = lay(&mut partitions.protections, p_key, &one.protection);
+                if !lost.is_empty() {
+                    conflicts.push(format!(
+                        "names of the partition {key} belong by partitions.conf to others: {}; the file counts alone; take \
+                         them out of one of the two",
+                        lost.join(", ")
+                    ));
+                }
             }
             partitions
                 .rules
@@ -91,7 +100,7 @@ impl Overlay {
 }
 
 /// Makes limited members of all ports that a rule for all ports of a kind makes members of the
-/// default partition. Switches keep their membership, and so do ports that a rule names.
+/// default partition. Switches, and ports that a rule names, keep their membership.
 fn limit_default(rules: &mut Vec<Rule>) {
     let of_hosts = |members: PartitionMembers| match members {
         PartitionMembers::All

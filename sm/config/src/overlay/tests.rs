@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use rsm_ids::Guid;
+use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 
 use super::*;
-use crate::{PartitionMembers, PartitionOrigin, Partitions, parse_partitions};
+use crate::{
+    Owned, PartitionMembers, PartitionOrigin, Partitions, Protection, TrustMode, parse_partitions,
+};
 
 fn file(text: &str) -> Arc<Partitions> {
     let (partitions, findings) = parse_partitions(Path::new("partitions.conf"), text, false);
@@ -159,7 +162,7 @@ fn partitions_of_the_file_and_unknown_ones_are_not_changed() {
         let error = overlay.apply(&change(0x8020, action), &file);
         assert!(matches!(error, Err(ChangeError::InFile { .. })));
     }
-    let unknown = Err(ChangeError::NotThere { p_key: 0x21 });
+    let unknown = Err(ChangeError::NotFound { p_key: 0x21 });
     assert_eq!(overlay.apply(&add(0x21), &file), unknown);
     assert_eq!(overlay.apply(&change(0x21, Action::Delete), &file), unknown);
 }
@@ -233,7 +236,7 @@ fn index_0_belongs_to_one_partition_and_is_not_taken_from_others_of_other_tenant
         .apply(&first(0x11, true), &none())
         .expect("all is his");
     assert!(index0(&moved, 0x11) && !index0(&moved, 0x10));
-    // Restored from a store where both claim it, one keeps it.
+    // In a store, both partitions claim index 0; one of them keeps it.
     let both = [0x10, 0x11].map(|p_key| {
         let mut one = OverlayPartition::clone(moved.find(p_key).expect("it is there"));
         one.members.insert(Guid(1), member(Membership::Full, true));
@@ -255,7 +258,7 @@ fn empty_partitions_stay_or_go_as_asked() {
     assert_eq!(held(&kept, 0x10), [0; 0]);
     assert!(after(remove(&[1, 2], WhenEmpty::Delete)).is_empty());
     assert_eq!(held(&after(remove(&[1, 9], WhenEmpty::Delete)), 0x10), [2]);
-    // One that was made without members does not go for a port that is none.
+    // A partition created without members is not deleted when a port that is no member is removed.
     let again = kept.apply(&remove(&[5], WhenEmpty::Delete), &none());
     assert_eq!(again.as_ref(), Ok(&kept));
     let set = change(0x10, Action::Replace(members(&[2, 4]), WhenEmpty::Delete));
@@ -300,7 +303,7 @@ fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limi
     ] {
         assert_eq!(rule(full), Some(Membership::Full), "{full:?}");
     }
-    // A set of members of it needs none there before.
+    // Replacing the members requires no former members.
     let set = change(0x7fff, Action::Replace(members(&[4]), WhenEmpty::Keep));
     assert_eq!(held(&with(&[set], &file), 0x7fff), [4]);
     let guids = BTreeSet::from([Guid(1)]);
@@ -339,7 +342,7 @@ fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
     let group = list[0].groups.first().expect("its broadcast group");
     assert_eq!(group.mgid.to_string(), "ff12:401b:8010::ffff:ffff");
     assert_eq!((group.sl, group.q_key), (3, 0x0b1b));
-    // Without changes the file's partitions are those of before, as the same value.
+    // Without changes, the result is the file's partitions, as the same value.
     assert!(Arc::ptr_eq(
         &Overlay::default().over(&file).partitions,
         &file
@@ -381,6 +384,7 @@ fn thousands_of_partitions_are_laid_over_the_file() {
             settings: PartitionSettings::plain(p_key),
             by: String::new(),
             since_unix_ms: 0,
+            protection: Protection::default(),
             members: members(&[u64::from(p_key), 0x9_9999]),
         };
         (p_key, partition)
@@ -418,5 +422,125 @@ proptest! {
             let counted: usize = overlay.partitions().map(|(_, one)| one.members.len()).sum();
             prop_assert_eq!(overlay.memberships(), counted);
         }
+    }
+}
+
+fn protect(p_key: u16, mgids: &[&str]) -> Change {
+    let owned = mgids
+        .iter()
+        .map(|text| Owned::mgids(text).expect("a prefix"));
+    let action = Action::Protect(Protection {
+        trust: Some(TrustMode::Enforce),
+        owned: owned.collect(),
+    });
+    change(p_key, action)
+}
+
+#[test]
+fn names_belong_to_one_partition_of_file_and_overlay() {
+    let file = file("Default=0x7fff : ALL=full ;\nred=0x20 : 0x5=full, mgids=ff12:a01d:20::/48 ;");
+    let empty = |p_key| create(p_key, &[], Existing::Same);
+    let overlay = with(
+        &[
+            empty(0x10),
+            empty(0x11),
+            protect(0x10, &["ff12:a01d:10::/48"]),
+        ],
+        &file,
+    );
+    let laid = overlay.over(&file);
+    assert_eq!(laid.findings, []);
+    let protections = &laid.partitions.protections;
+    let owner = |low: u128| protections.owner_of_group(Gid(0xff12_a01d << 96 | low << 80));
+    assert_eq!(
+        [0x10, 0x20, 0x11].map(owner),
+        [Some(PKey(0x10)), Some(PKey(0x20)), None]
+    );
+    assert_eq!(protections.trust(PKey(0x8010)), Some(TrustMode::Enforce));
+    assert_eq!(protections.trust(PKey(0x20)), None);
+    // No table of a port depends on them.
+    let changed = laid.partitions.changed_members(
+        &with(&[empty(0x10), empty(0x11)], &file)
+            .over(&file)
+            .partitions,
+    );
+    assert_eq!(changed, Some(BTreeSet::new()));
+
+    for (p_key, prefix, of) in [
+        (0x11, "ff12:a01d:10::1/128", 0x10),
+        (0x11, "ff12:a01d::/32", 0x10),
+        (0x11, "ff12:a01d:20:1::/64", 0x20),
+    ] {
+        let refused = overlay.apply(&protect(p_key, &[prefix]), &file);
+        let Err(ChangeError::Owned { p_key: owner, .. }) = refused else {
+            panic!("{prefix}: {refused:?}");
+        };
+        assert_eq!(owner, of, "{prefix}");
+    }
+    // A request replaces what was there, and is repeatable.
+    let again = overlay.apply(&protect(0x10, &["ff12:a01d:10::/48"]), &file);
+    assert_eq!(again.as_ref(), Ok(&overlay));
+    let other = overlay.apply(&protect(0x10, &["ff12:a01d:12::/48"]), &file);
+    let other = other.expect("it is free").over(&file);
+    assert_eq!(
+        other.partitions.protections.by_partition()[&0x10]
+            .owned
+            .len(),
+        1
+    );
+    // The partition's end frees its names, and other changes keep them.
+    let kept = overlay.apply(
+        &change(0x10, Action::Configure(PartitionSettings::plain(0x10))),
+        &file,
+    );
+    assert_eq!(kept.as_ref(), Ok(&overlay));
+    let gone = overlay
+        .apply(&change(0x10, Action::Delete), &file)
+        .expect("it is there");
+    gone.apply(&protect(0x11, &["ff12:a01d:10::/48"]), &file)
+        .expect("it is free");
+}
+
+#[test]
+fn prefixes_that_the_file_takes_back_and_too_many_prefixes_are_named() {
+    let changes = [
+        create(0x10, &[], Existing::Same),
+        protect(0x10, &["ff12:a01d:10::/48"]),
+    ];
+    let overlay = with(&changes, &none());
+    let file = file("Default=0x7fff : ALL=full ;\nred=0x20 : 0x5=full, mgids=ff12:a01d::/32 ;");
+    let laid = overlay.over(&file);
+    let [finding] = &laid.findings[..] else {
+        panic!("{:?}", laid.findings);
+    };
+    assert!(
+        finding
+            .text
+            .contains("ff12:a01d:10::/48 (ff12:a01d::/32 of 0x0020)"),
+        "{}",
+        finding.text
+    );
+    let owner = laid
+        .partitions
+        .protections
+        .owner_of_group(Gid(0xff12_a01d_0010 << 80));
+    assert_eq!(owner, Some(PKey(0x20)));
+
+    let many: Vec<String> = (0..=MAX_OWNED)
+        .map(|number| format!("ff12:a01d:{number:x}::/48"))
+        .collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let refused = overlay.apply(&protect(0x10, &many), &none());
+    assert_eq!(
+        refused,
+        Err(ChangeError::TooManyOwned {
+            wanted: MAX_OWNED + 1
+        })
+    );
+    overlay
+        .apply(&protect(0x10, &many[1..]), &none())
+        .expect("the bound");
+    for p_key in [0x7fff, 0x12] {
+        assert!(overlay.apply(&protect(p_key, &[]), &none()).is_err());
     }
 }

@@ -10,20 +10,21 @@ use rsm_mad::wire::attr::PKey;
 use super::super::c_number::number;
 use super::super::suggest::nearest;
 use super::flags::{Flags, GroupFlags, definition_flags, flag_name, group_flag, known, membership};
-use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes, is_ip};
+use super::group::{ANY_BROADCAST, BROADCAST, IPOIB_Q_KEY, P_KEY_SHIFT, full, in_scopes};
 use super::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };
+use super::protection::{Owned, OwnedKind, Protections, is_ip};
 use super::report::{Report, quoted};
 use super::syntax::{Definition, GroupLine, Item, Word};
 use super::value;
 
-/// Bound of a partition's name in characters.
+/// Maximum length of a partition's name in characters.
 const NAME_MAX: usize = 128;
 
 const DEFAULT_NAME: &str = "Default";
 
-/// The partitions without a file: all ports can talk to each other, also over IP.
+/// The partitions without a file: all ports can communicate with each other, also over IP.
 pub(super) fn without_file() -> Partitions {
     let mut builder = Builder::new(Membership::Full, false);
     let flags = Flags {
@@ -34,7 +35,7 @@ pub(super) fn without_file() -> Partitions {
     builder.finish(None)
 }
 
-/// Builds the partitions of `definitions`; faulty definitions are reported and skipped.
+/// Builds the partitions of `definitions`. Faulty definitions are reported and skipped.
 pub(super) fn build(
     file: &Path,
     definitions: &[Definition<'_>],
@@ -54,7 +55,7 @@ pub(super) fn build(
     let mut spots = BTreeMap::new();
     for (definition, head) in definitions.iter().zip(heads) {
         let flags = definition_flags(&definition.flags, allow_both, report);
-        // Members are parsed even if the head is wrong, to report their errors.
+        // Members are parsed even if the head is wrong, to report their errors as well.
         let p_key = head.and_then(|(name, p_key)| {
             builder.define(name, p_key, &flags, &taken, definition.head.name, report)
         });
@@ -73,20 +74,27 @@ pub(super) fn build(
         for line in &definition.groups {
             builder.group(line, p_key, &flags, report);
         }
+        if let Some(mode) = flags.trust {
+            builder.protections.set_trust(p_key, mode);
+        }
+        for &(kind, word) in &definition.owned {
+            builder.own(kind, word, p_key, report);
+        }
     }
     limited_alone(&builder.rules, &spots, report);
     builder.finish(Some(file))
 }
 
-/// Warns about each partition whose members are all limited: they can talk only to full members, of
-/// which there are none. Partitions with a rule for all ports do not count, because full members
-/// are added to these. Errors of the file come first, because with an error it defines nothing.
+/// Warns about each partition whose members are all limited: limited members can communicate only
+/// with full members, and there are none. Partitions with a rule for all ports do not count,
+/// because full members may be added to them. Errors of the file take precedence, because a file
+/// with an error defines nothing.
 fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut Report<'_>) {
     if report.has_errors() {
         return;
     }
     let mut are_limited: BTreeMap<u16, bool> = BTreeMap::new();
-    // A limited port of the subnet manager does not count: it offers hosts nothing.
+    // The subnet manager's own limited port does not count, because it offers nothing to hosts.
     let is_counted = |rule: &&Rule| {
         rule.membership != Membership::Limited || rule.members != PartitionMembers::Own
     };
@@ -134,7 +142,7 @@ fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<
     }
 }
 
-/// The rule of an entry in a list of members; `None` if it makes none.
+/// The rule of an entry in a list of members; `None` if the entry makes none.
 fn rule(
     item: Item<'_>,
     p_key: PKey,
@@ -155,7 +163,7 @@ fn rule(
     })
 }
 
-/// Words that stand for members, and the beginning of a line about a group.
+/// Words that stand for members, and the first word of a line about a group.
 const MEMBERS: [&str; 8] = [
     "ALL",
     "ALL_CAS",
@@ -167,7 +175,8 @@ const MEMBERS: [&str; 8] = [
     "mgid",
 ];
 
-/// Whether a member is the name of a host, or a range or pattern of names, and not a misspelt word.
+/// Whether a member is the name of a host, or a range or pattern of names, rather than a misspelt
+/// word.
 fn is_host_name(text: &str) -> bool {
     let is_of_names = |c: char| c.is_lowercase() || "-.[]*?".contains(c);
     let looks_like_one = !text.contains(' ') && text.contains(is_of_names);
@@ -215,6 +224,7 @@ struct Builder {
     rules: Vec<Rule>,
     groups: BTreeMap<Gid, PartitionGroup>,
     allow_both: bool,
+    protections: Protections,
     /// The last P_Key that was chosen for a definition without one.
     chosen: u16,
 }
@@ -246,12 +256,12 @@ impl Builder {
             ],
             groups: BTreeMap::new(),
             allow_both,
+            protections: Protections::default(),
             chosen: 0,
         }
     }
 
-    /// Adds a partition, or extends one that was defined before. Returns its P_Key; `None` after an
-    /// error.
+    /// Adds a partition, or extends one defined before. Returns its P_Key; `None` after an error.
     fn define(
         &mut self,
         name: &str,
@@ -303,7 +313,8 @@ impl Builder {
         }
         partition.origin = PartitionOrigin::File;
         if flags.group.sl != 0 {
-            // A definition without a service level keeps that of an earlier definition.
+            // A definition without a service level keeps the service level of an earlier
+            // definition.
             partition.sl = flags.group.sl;
         }
         partition.ipoib |= flags.ipoib;
@@ -377,6 +388,26 @@ impl Builder {
         }
     }
 
+    /// Gives names to a partition.
+    fn own(&mut self, kind: OwnedKind, word: Word<'_>, p_key: PKey, report: &mut Report<'_>) {
+        let (name, parsed) = match kind {
+            OwnedKind::Mgids => ("mgids", Owned::mgids(word.text)),
+            OwnedKind::Guids => ("guids", Owned::guids(word.text)),
+        };
+        let found = || format!("{name} {}", quoted(word.text));
+        match parsed {
+            Err(expected) => report.error(word.offset, found(), expected),
+            Ok(owned) => {
+                if let Err((other, of)) = self.protections.own(owned, p_key) {
+                    let expected = format!(
+                        "{other} belongs to the partition {of} already: each name has one owner"
+                    );
+                    report.error(word.offset, found(), expected);
+                }
+            }
+        }
+    }
+
     fn finish(mut self, file: Option<&Path>) -> Partitions {
         for group in self.groups.into_values() {
             if let Some(partition) = self.list.get_mut(&group.p_key.base()) {
@@ -388,6 +419,7 @@ impl Builder {
             list: self.list.into_values().collect(),
             rules: self.rules,
             allow_both: self.allow_both,
+            protections: self.protections,
         }
     }
 }

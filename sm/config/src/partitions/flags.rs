@@ -3,20 +3,22 @@
 use rsm_mad::wire::attr::Mtu;
 
 use super::super::suggest::one_of;
+use super::super::words::TrustMode;
 use super::model::Membership;
 use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
 use super::value;
 
-/// Characters of a word above which no suggestion is made.
+/// Maximum length, in characters, of a word for which a suggestion is made.
 const SUGGEST_MAX: usize = 32;
 
-/// Flags of a definition: about its partition and its groups.
+/// Flags of a definition, which concern its partition and its groups.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flags {
     pub(super) ipoib: bool,
     pub(super) index0: bool,
     pub(super) membership: Membership,
+    pub(super) trust: Option<TrustMode>,
     pub(super) group: GroupFlags,
 }
 
@@ -39,6 +41,7 @@ impl Default for Flags {
             ipoib: false,
             index0: false,
             membership: Membership::Limited,
+            trust: None,
             group: GroupFlags {
                 mtu: Mtu::Bytes2048,
                 // Code of 10 Gb/s.
@@ -64,7 +67,7 @@ pub(super) fn definition_flags(
             report.warning(item.name.offset, "nothing between two commas", "left out");
             continue;
         }
-        let names = ["indx0", "ipoib", "defmember"];
+        let names = ["indx0", "ipoib", "defmember", "trust"];
         let Some(name) = flag_name(item.name, &names, report) else {
             continue;
         };
@@ -88,6 +91,13 @@ pub(super) fn definition_flags(
                     flags.membership = given;
                 }
             }
+            ("trust", value) => {
+                let value = value.unwrap_or(Word {
+                    text: "",
+                    ..item.name
+                });
+                flags.trust = trust(value, report).or(flags.trust);
+            }
             _ => group_flag(name, item, &mut flags.group, report),
         }
     }
@@ -97,8 +107,8 @@ pub(super) fn definition_flags(
 /// The flags of a group.
 const GROUP_FLAGS: [&str; 7] = ["mtu", "rate", "scope", "Q_Key", "TClass", "sl", "FlowLabel"];
 
-/// The flag named `word`: one of `more`, or one of a group. `None`, and an error, if there is no
-/// such flag.
+/// The flag named `word`: one of `more`, or a flag of a group. `None`, after an error was reported,
+/// if there is no such flag.
 pub(super) fn flag_name(
     word: Word<'_>,
     more: &[&'static str],
@@ -108,7 +118,8 @@ pub(super) fn flag_name(
     known(word, "flag", &names, report)
 }
 
-/// The name in `names` that `word` means. `None`, and an error about `what`, if there is none.
+/// The name in `names` that `word` stands for. `None`, after an error about `what` was reported, if
+/// there is none.
 pub(super) fn known(
     word: Word<'_>,
     what: &str,
@@ -205,6 +216,12 @@ pub(super) fn group_flag(
         format!("{name} is {}", quoted(text)),
         expected,
     );
+}
+
+/// The treatment of requests that `word` means. `None`, and an error, if there is none.
+fn trust(word: Word<'_>, report: &mut Report<'_>) -> Option<TrustMode> {
+    let name = known(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
+    TrustMode::ALL.into_iter().find(|mode| mode.name() == name)
 }
 
 pub(super) fn membership(

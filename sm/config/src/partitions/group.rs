@@ -6,8 +6,9 @@ use rsm_mad::wire::sa::Rate;
 
 use super::flags::{Flags, GroupFlags};
 use super::model::{Partition, PartitionGroup, PartitionOrigin};
+use super::protection::is_ip;
 
-/// Q_Key of IP groups unless the file names one (RFC 4391, 5).
+/// Q_Key of IP groups, unless the file gives one (RFC 4391, 5).
 pub(super) const IPOIB_Q_KEY: u32 = 0x0b1b;
 
 /// The IPoIB broadcast group, without P_Key.
@@ -19,16 +20,11 @@ pub(super) const P_KEY_SHIFT: u32 = 80;
 /// Bit offset of the scope in an MGID (IBA 4.1.1).
 const SCOPE_SHIFT: u32 = 112;
 
-/// Matches the broadcast group of whichever partition names it.
+/// Stands for the broadcast group of the partition that names it.
 pub(super) const ANY_BROADCAST: Gid = Gid(BROADCAST.0 | 0xffff << P_KEY_SHIFT);
 
 pub(super) fn full(p_key: PKey) -> PKey {
     PKey(p_key.0 | 0x8000)
-}
-
-/// Whether the group is an IPv4 or IPv6 group, by its signature (RFC 4391, 4).
-pub(super) fn is_ip(gid: Gid) -> bool {
-    matches!((gid.0 >> 96) as u16, 0x401b | 0x601b)
 }
 
 /// The group in each scope of `flags`; link-local if `flags` names no scope, even if `gid` has
@@ -64,8 +60,8 @@ pub(super) fn in_scopes(
 }
 
 impl Partition {
-    /// Creates a partition of the overlay, with its broadcast group if `ipoib` is set. `(sl, mtu,
-    /// rate)` apply to the group, and `sl` to the partition.
+    /// Creates a partition of the overlay, with its broadcast group if `ipoib` is true. `(sl, mtu,
+    /// rate)` apply to the group; `sl` also applies to the partition.
     pub fn made(
         p_key: PKey,
         name: String,

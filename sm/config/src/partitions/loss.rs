@@ -1,29 +1,29 @@
-//! The partners that ports lose by a change of a partition, for operators.
+//! The partners that ports lose by a change of a partition, as text for operators.
 
 use std::fmt;
 
 use rsm_model::text::count;
 
-/// The effect of a change of one partition on the ports of a fabric. Two ports can talk in a
+/// The effect of a change of one partition on the ports of a fabric. Two ports can communicate in a
 /// partition if both are members and at least one is a full member (IBA 10.9.3).
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PartitionLoss {
     /// Number of ports and virtual ports whose membership differs, including those of switches.
     pub changed: usize,
-    /// Number of ports and virtual ports of hosts and routers that can no longer talk in the
-    /// partition to another such port.
+    /// Number of ports and virtual ports of hosts and routers that lose communication in the
+    /// partition with another such port.
     pub ports: usize,
-    /// Number of those `ports` that can now talk only to the subnet manager's own port, in any
-    /// partition.
+    /// Number of those `ports` that can afterwards communicate only with the subnet manager's own
+    /// port, in any partition.
     pub isolated: usize,
-    /// Number of pairs that can no longer talk in the partition.
+    /// Number of pairs that lose communication in the partition.
     pub pairs: u64,
-    /// Names of the first [`PartitionLoss::NAMES_MAX`] of these ports, such as `host-01 port 1`.
+    /// Names of the first [`PartitionLoss::NAMES_MAX`] of the `ports`, such as `host-01 port 1`.
     pub names: Vec<String>,
 }
 
 impl PartitionLoss {
-    /// Bound of [`PartitionLoss::names`].
+    /// Maximum number of [`PartitionLoss::names`].
     pub const NAMES_MAX: usize = 8;
 
     /// Whether no port loses a partner.

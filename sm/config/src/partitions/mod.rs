@@ -9,12 +9,16 @@
 //! guesses: where OpenSM assumes a value, omits a word, or drops the rest of the file and opens
 //! every partition, there is an error here, and with one error nothing of the file is used. Rates
 //! and MTUs can also be written in units: `rate=400G`, `mtu=4096`.
+//!
+//! Three words are rsm's own: the flag `trust=off|report|enforce` before the colon, and among the
+//! members `mgids=MGID/BITS` and `guids=GUID/BITS`, names that belong to the partition.
 
 mod build;
 mod flags;
 mod group;
 mod loss;
 mod model;
+mod protection;
 pub(super) mod report;
 mod syntax;
 #[cfg(test)]
@@ -27,12 +31,13 @@ pub use self::loss::PartitionLoss;
 pub use self::model::{
     Membership, Partition, PartitionGroup, PartitionMembers, PartitionOrigin, Partitions, Rule,
 };
+pub use self::protection::{Owned, OwnedKind, Protection, Protections};
 use self::report::Report;
 use super::PartitionConfig;
 use super::finding::{ConfigFinding, any_error};
 use super::text_file::{ConfigError, is_missing, read_text};
 
-/// Parses `text`, the content of `file`. The partitions may be used only if no finding is an error.
+/// Parses `text`, the content of `file`. The partitions are usable only if no finding is an error.
 pub fn parse_partitions(
     file: &Path,
     text: &str,
@@ -52,7 +57,7 @@ pub fn parse_partitions(
     (partitions, report.finish())
 }
 
-/// Reads the file that `config` names; without a file, every port is a full member of the default
+/// Reads the file that `config` names. Without a file, every port is a full member of the default
 /// partition.
 ///
 /// # Errors

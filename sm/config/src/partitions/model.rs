@@ -6,22 +6,27 @@ use rsm_ids::Guid;
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 
+use super::protection::Protections;
+
 /// Partitions and their members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Partitions {
-    /// The file that defines the partitions; `None` if there is none, and every port is a full
+    /// The file that defines the partitions. `None` if there is none, so that every port is a full
     /// member of the default partition, and of no other.
     pub file: Option<PathBuf>,
     /// Partitions by ascending P_Key, always including the default partition.
     pub list: Vec<Partition>,
-    /// Memberships in the order of the file: if two rules apply to one port, the later one counts.
+    /// Memberships in the order of the file: if two rules apply to one port, the later rule counts.
     ///
-    /// Whatever the rules say, the port of the subnet manager is a full member of the default
-    /// partition: limited members could not reach the SA otherwise.
+    /// Regardless of the rules, the port of the subnet manager is a full member of the default
+    /// partition, because limited members could not reach the SA otherwise.
     pub rules: Vec<Rule>,
     /// Whether a port can hold both keys of a partition. If not, [`Membership::Both`] counts as
-    /// full.
+    /// full membership.
     pub allow_both: bool,
+    /// Names that belong to partitions, and the treatment of requests against their members. No
+    /// table of a port depends on them.
+    pub protections: Protections,
 }
 
 /// Rules that name a port, by its GUID, each with the number of preceding rules for all ports of a
@@ -43,8 +48,8 @@ impl Partitions {
         })
     }
 
-    /// The rules for all ports of a kind, and those that name a port. The order matters: if two
-    /// rules apply to one port, the later one counts.
+    /// The rules for all ports of a kind, and the rules that name a port. The order matters: if two
+    /// rules apply to one port, the later rule counts.
     fn by_members(&self) -> (Vec<Rule>, NamedRules) {
         let (mut common, mut named) = (Vec::new(), NamedRules::new());
         for &rule in &self.rules {
@@ -64,27 +69,27 @@ impl Partitions {
 pub struct Partition {
     /// P_Key without the membership bit: 0x0001 to 0x7fff.
     pub p_key: PKey,
-    /// Name in the first definition; the P_Key as text if that has none.
+    /// Name in the first definition; the P_Key as text if that definition has no name.
     pub name: String,
     /// Service level of the partition's packets, 0 to 15.
     pub sl: u8,
-    /// Whether IP over InfiniBand is to run in the partition, so that its broadcast group is in
-    /// [`Partition::groups`].
+    /// Whether IP over InfiniBand runs in the partition, so that [`Partition::groups`] contains its
+    /// broadcast group.
     pub ipoib: bool,
     /// Multicast groups that exist even without members.
     pub groups: Vec<PartitionGroup>,
-    /// Where it is defined.
+    /// Source of the definition.
     pub origin: PartitionOrigin,
 }
 
-/// Where a partition is defined.
+/// Source of the definition of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PartitionOrigin {
     /// Built in: the default partition always exists.
     BuiltIn,
     /// The partition file.
     File,
-    /// The [overlay](crate::overlay): a request while rsm ran.
+    /// The [overlay](crate::overlay): a request to the API at run time.
     Api,
 }
 
@@ -97,8 +102,8 @@ pub struct Rule {
     pub members: PartitionMembers,
     /// Membership of the ports.
     pub membership: Membership,
-    /// Whether the key shall be at index 0 of the ports' tables. Without such a rule, the default
-    /// partition's key is there.
+    /// Whether the key must be at index 0 of the ports' tables. Without such a rule, the default
+    /// partition's key is at index 0.
     pub index0: bool,
 }
 
@@ -124,18 +129,18 @@ pub enum PartitionMembers {
 /// Kind of membership in a partition (IBA 10.9.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Membership {
-    /// May talk to all members of the partition.
+    /// The port may communicate with all members of the partition.
     Full,
-    /// May talk only to full members.
+    /// The port may communicate only with full members.
     Limited,
-    /// Holds both the full and the limited key.
+    /// The port holds both the full and the limited key.
     Both,
 }
 
 /// A multicast group of a partition (MCMemberRecord, IBA 15.2.5.17).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PartitionGroup {
-    /// MGID, with scope and, for IP groups, P_Key filled in.
+    /// MGID, in which scope and, for IP groups, P_Key are filled in.
     pub mgid: Gid,
     /// P_Key, with the bit of full membership.
     pub p_key: PKey,
@@ -156,7 +161,7 @@ pub struct PartitionGroup {
 }
 
 impl PartitionGroup {
-    /// Scope of groups that do not leave the subnet.
+    /// Scope of groups that are confined to the subnet.
     pub const LINK_LOCAL: u8 = 2;
 
     /// HopLimit of packets to the group: the number of routers that they may pass.
@@ -177,13 +182,13 @@ impl Partitions {
         self.list.get(at)
     }
 
-    /// All multicast groups of all partitions.
+    /// The multicast groups of all partitions.
     pub fn groups(&self) -> impl Iterator<Item = &PartitionGroup> {
         self.list.iter().flat_map(|partition| &partition.groups)
     }
 }
 
-/// The partitions without a file.
+/// The partitions if there is no partition file.
 impl Default for Partitions {
     fn default() -> Partitions {
         super::build::without_file()

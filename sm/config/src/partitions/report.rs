@@ -2,10 +2,10 @@ use std::path::Path;
 
 use super::super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Bound of the findings about one file: a file of another kind has an error on every line.
+/// Maximum number of findings about one file: a file of another kind has an error on every line.
 pub(crate) const FINDINGS_MAX: usize = 100;
 
-/// Characters of the file that a finding quotes at most.
+/// Maximum number of characters of the file that a finding quotes.
 const QUOTED_MAX: usize = 60;
 
 /// Collects the findings about one file, up to a bound.
@@ -14,7 +14,7 @@ pub(crate) struct Report<'a> {
     findings: Findings,
     said: usize,
     has_errors: bool,
-    /// Number of errors beyond the bound, and the place of the first one.
+    /// Number of errors beyond the bound, and the place of the first of them.
     beyond: Option<(usize, usize)>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Report<'a> {
         self.say(offset, ConfigSeverity::Error, found.into(), expected.into());
     }
 
-    /// Reports text at the byte `offset` that may not mean what its author wanted.
+    /// Reports text at the byte `offset` that may mean something else than its author intended.
     pub(crate) fn warning(
         &mut self,
         offset: usize,

@@ -1,5 +1,6 @@
 //! Splits the text of a partition file into definitions of words.
 
+use super::protection::OwnedKind;
 use super::report::{Report, quoted};
 
 /// A piece of the text.
@@ -25,6 +26,8 @@ pub(super) struct Definition<'a> {
     pub(super) flags: Vec<Item<'a>>,
     pub(super) members: Vec<Item<'a>>,
     pub(super) groups: Vec<GroupLine<'a>>,
+    /// Names that belong to the partition: `mgids=MGID/BITS`, `guids=GUID/BITS`.
+    pub(super) owned: Vec<(OwnedKind, Word<'a>)>,
 }
 
 /// `mgid=GID, FLAGS`
@@ -50,7 +53,8 @@ pub(super) fn without_comments(text: &str) -> String {
     clean
 }
 
-/// Parses the definitions in `clean`, a text without comments. Other text is skipped with an error.
+/// Parses the definitions in `clean`, a text without comments. Any other text is reported as an
+/// error and skipped.
 pub(super) fn definitions<'a>(clean: &'a str, report: &mut Report<'_>) -> Vec<Definition<'a>> {
     let mut definitions = Vec::new();
     let mut offset = 0;
@@ -95,6 +99,7 @@ fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<
         flags,
         members: Vec::new(),
         groups: Vec::new(),
+        owned: Vec::new(),
     };
     for line in part.from(colon + 1).split('\n') {
         properties(line, &mut definition, report);
@@ -102,7 +107,7 @@ fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<
     Some(definition)
 }
 
-/// Parses a line of members, the last of which may be a group.
+/// Parses a line of members. The last member may be a group.
 fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut Report<'_>) {
     let mut words = line.split(',');
     while let Some(word) = words.next() {
@@ -110,10 +115,21 @@ fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut 
         match (item.name.text, item.value) {
             ("", None) => {}
             ("mgid", Some(mgid)) => {
-                // The rest of the line is flags of the group.
+                // The rest of the line consists of flags of the group.
                 let flags = words.by_ref().map(self::item);
                 let flags = flags.filter(|flag| !flag.is_empty()).collect();
                 definition.groups.push(GroupLine { mgid, flags });
+            }
+            (name @ ("mgids" | "guids"), names) => {
+                let kind = match name {
+                    "mgids" => OwnedKind::Mgids,
+                    _ => OwnedKind::Guids,
+                };
+                let none = Word {
+                    text: "",
+                    ..item.name
+                };
+                definition.owned.push((kind, names.unwrap_or(none)));
             }
             _ => match word.text.find(':') {
                 Some(at) => {
@@ -144,7 +160,7 @@ fn item(word: Word<'_>) -> Item<'_> {
 }
 
 impl Item<'_> {
-    /// Whether nothing is between two commas.
+    /// Whether there is no text between two commas.
     pub(super) fn is_empty(&self) -> bool {
         self.name.text.is_empty() && self.value.is_none()
     }

@@ -6,7 +6,7 @@ use rsm_mad::wire::attr::PKey;
 
 use super::report::FINDINGS_MAX;
 use super::*;
-use crate::{Config, ConfigSeverity, FileKind, check};
+use crate::{Config, ConfigSeverity, FileKind, TrustMode, check};
 
 fn read(text: &str) -> (Partitions, Vec<ConfigFinding>) {
     parse_partitions(Path::new("p.conf"), text, false)
@@ -16,7 +16,7 @@ fn said(text: &str) -> Vec<String> {
     read(text).1.iter().map(ConfigFinding::to_string).collect()
 }
 
-/// All definitions of a file, a line each.
+/// All definitions of a file, one per line.
 fn dump(partitions: &Partitions) -> String {
     let mut out = String::new();
     for Partition {
@@ -150,7 +150,7 @@ just words ;
         "p.conf:2:8: error: `:` within a list of members: expected `;` before the next definition",
         "p.conf:3:3: error: P_Key `0x0`: expected 0x0001 to 0x7fff, with or without the bit 0x8000",
         "p.conf:4:3: error: P_Key `0x10000`: expected 0x0001 to 0x7fff, with or without the bit 0x8000",
-        "p.conf:4:12: error: flag `indx1`: did you mean `indx0`? There are indx0, ipoib, defmember, mtu, rate, scope, Q_Key, TClass, sl, FlowLabel",
+        "p.conf:4:12: error: flag `indx1`: did you mean `indx0`? There are indx0, ipoib, defmember, trust, mtu, rate, scope, Q_Key, TClass, sl, FlowLabel",
         "p.conf:5:21: error: rate is `400`: expected a rate such as 100G or 400G, or its code, 2 to 24",
         "p.conf:5:30: error: mtu is `1500`: expected 256, 512, 1024, 2048 or 4096, or its code, 1 to 5",
         "p.conf:5:39: error: sl is `16`: expected a service level, 0 to 15",
@@ -370,5 +370,63 @@ proptest! {
         for finding in findings {
             prop_assert!(finding.line <= text.split('\n').count());
         }
+    }
+}
+
+#[test]
+fn names_and_trust_of_partitions_are_read() {
+    let text = "\
+Default=0x7fff : ALL=full ;
+red=0x10, ipoib, trust=enforce : 0x1=full, mgids=ff12:a01d:10::/48, mgids=ff15:a01d:10::/48
+ guids=0x0252000000100000/44, 0x2=full ;
+blue=0x11, trust=off : 0x3=full
+ guids=0x0252000000200000 ;
+red=0x10 : 0x4=full, mgids=ff12:1234::/32 ;
+";
+    let (partitions, findings) = read(text);
+    assert_eq!(findings, []);
+    let of = |p_key| {
+        let mut all = partitions.protections.by_partition();
+        let protection = all.remove(&p_key).unwrap_or_default();
+        let owned: Vec<String> = protection.owned.iter().map(Owned::to_string).collect();
+        (protection.trust, owned.join(" "))
+    };
+    let red = "ff12:1234::/32 ff12:a01d:10::/48 ff15:a01d:10::/48 0x0252000000100000/44";
+    assert_eq!(of(0x10), (Some(TrustMode::Enforce), red.to_owned()));
+    assert_eq!(
+        of(0x11),
+        (Some(TrustMode::Off), "0x0252000000200000/64".to_owned())
+    );
+    assert_eq!(of(0x7fff), (None, String::new()));
+    let ports = |p_key| {
+        partitions
+            .rules
+            .iter()
+            .filter(|rule| rule.p_key == PKey(p_key))
+            .count()
+    };
+    assert_eq!((ports(0x10), ports(0x11)), (3, 1));
+}
+
+#[test]
+fn wrong_names_and_trust_of_partitions_are_errors_with_their_place() {
+    let text = "\
+Default=0x7fff : ALL=full ;
+red=0x10, trust=enfroce : 0x1=full, mgids=ff12:401b:8010::/48 ;
+blue=0x11, trust : 0x2=full, mgids=ff12:a01d::/32, guids=0x1/65 ;
+green=0x12 : 0x3=full, mgids=ff12:a01d:5::/48, mgids ;
+";
+    let expected = [
+        "p.conf:2:17: error: trust `enfroce`: did you mean `enforce`? There are off, report, enforce",
+        "p.conf:2:43: error: mgids `ff12:401b:8010::/48`: MGIDs of IP over InfiniBand (401b, 601b) belong to the partition",
+        "p.conf:3:12: error: trust ``: expected one of off, report, enforce",
+        "p.conf:3:58: error: guids `0x1/65`: expected a GUID with 1 to 64 bits that count, such as 0x0252000000100000/44",
+        "p.conf:4:30: error: mgids `ff12:a01d:5::/48`: ff12:a01d::/32 belongs to the partition 0x0011 already: each name has one owner",
+        "p.conf:4:48: error: mgids ``: expected an MGID with 32 to 128 bits that count, such as ff12:a01d:10::/48",
+    ];
+    let said = said(text);
+    assert_eq!(said.len(), expected.len(), "{said:#?}");
+    for (said, expected) in said.iter().zip(expected) {
+        assert!(said.starts_with(expected), "{said}\n{expected}");
     }
 }

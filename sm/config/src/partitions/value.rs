@@ -6,12 +6,12 @@ use rsm_mad::wire::sa::Rate;
 
 use super::super::c_number::number;
 
-/// Parses a number in C's syntax; `None` unless it is in the range.
+/// Parses a number in C's syntax; `None` unless it is from `min` to `max`.
 pub(crate) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
     number(text).filter(|value| (min..=max).contains(value))
 }
 
-/// Parses an MTU: its code (1 to 5), or its bytes.
+/// Parses an MTU: its code (1 to 5), or its number of bytes.
 pub(crate) fn mtu(text: &str) -> Option<Mtu> {
     let value = number(text)?;
     let mut codes = (1..=5).map(Mtu::from_code);
@@ -21,7 +21,7 @@ pub(crate) fn mtu(text: &str) -> Option<Mtu> {
     })
 }
 
-/// Parses a rate: its code (2 to 24), or its Gb/s with a `G`.
+/// Parses a rate: its code (2 to 24), or its Gb/s followed by `G`.
 pub(crate) fn rate(text: &str) -> Option<u8> {
     if let Some(gbps) = text.strip_suffix(['G', 'g']) {
         let (whole, tenths) = gbps.split_once('.').unwrap_or((gbps, "0"));
@@ -49,8 +49,8 @@ pub(super) fn mgid(text: &str) -> Option<Gid> {
     gid.is_multicast().then_some(gid)
 }
 
-/// The name in `names` that `word` is, or that it uniquely abbreviates. OpenSM accepts
-/// abbreviations, too.
+/// The name in `names` that `word` equals or uniquely abbreviates. OpenSM accepts abbreviations as
+/// well.
 pub(super) fn keyword(word: &str, names: &[&'static str]) -> Option<&'static str> {
     if let Some(name) = names.iter().find(|name| **name == word) {
         return Some(name);

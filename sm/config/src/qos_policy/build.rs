@@ -17,7 +17,7 @@ use super::ulp;
 /// Name of the level for queries that match no rule.
 const DEFAULT_LEVEL: &str = "DEFAULT";
 
-/// Bound of the rules, and of the groups and levels: a query is compared with all rules.
+/// Maximum number of rules, of groups and of levels: a query is compared with all rules.
 pub(super) const MOST: usize = 1024;
 
 /// Highest P_Key without the membership bit.
@@ -28,11 +28,11 @@ pub(super) struct Builder<'a, 'b> {
     pub(super) report: &'a mut Report<'b>,
     text: &'a str,
     pub(super) policy: QosPolicy,
-    /// SL of the level for queries that match no rule, set by a rule for services.
+    /// SL of the level for queries that match no rule, if a rule for services sets it.
     pub(super) simple_default: Option<u8>,
-    /// Rules for services, which follow all others.
+    /// Rules for services, which follow all other rules.
     pub(super) services: Vec<MatchRule>,
-    /// Index of the level that rules for services use for an SL.
+    /// Index of the level for an SL that rules for services use.
     simple_levels: BTreeMap<u8, usize>,
 }
 
@@ -116,7 +116,7 @@ impl Builder<'_, '_> {
         self.policy
     }
 
-    /// Index of the level that rules for services use for an SL; it has OpenSM's name for it.
+    /// Index of the level for an SL that rules for services use. The level has OpenSM's name.
     pub(super) fn simple_level(&mut self, sl: u8) -> usize {
         let levels = &mut self.policy.levels;
         *self.simple_levels.entry(sl).or_insert_with(|| {
@@ -135,7 +135,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// Number of the line with a byte offset, from 1.
+    /// Number, from 1, of the line that contains a byte offset.
     pub(super) fn line(&self, offset: usize) -> usize {
         self.text.as_bytes()[..offset]
             .iter()
@@ -192,7 +192,7 @@ impl Builder<'_, '_> {
         self.policy.groups.push(group);
     }
 
-    /// Parses a port, given by the description of its node and its number: `host-1 HCA-1/P1`.
+    /// Parses a port in the form `host-1 HCA-1/P1`: the description of its node, and its number.
     fn port_name(&mut self, item: Part<'_>) -> Option<(String, PortNum)> {
         let plain = item.plain();
         let named = plain.rsplit_once('/').and_then(|(node, port)| {
@@ -389,7 +389,7 @@ impl Builder<'_, '_> {
         text
     }
 
-    /// Returns `read`, the parsed value of `part`; reports an error if it is `None`.
+    /// Returns `read`, the parsed value of `part`. Reports an error if it is `None`.
     fn value<T>(&mut self, part: Part<'_>, read: Option<T>, expected: &str) -> Option<T> {
         if read.is_none() {
             self.report.error(part.offset, quoted(part.text), expected);
@@ -431,7 +431,7 @@ impl Builder<'_, '_> {
         pairs
     }
 
-    /// Reports an error if a block has no entry of this key.
+    /// Reports an error if a block has no entry with this key.
     fn needs(&mut self, block: &Block<'_>, once: &Once<'_>, key: &str) {
         if !once.seen.iter().any(|&(seen, _)| seen == key) {
             let found = format!("`{}` without `{key}`", block.keyword.text);
@@ -447,7 +447,7 @@ pub(super) const SERVICE_IDS: &str =
 const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
 const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
 
-/// The keys that a block may have only once, as far as it has them.
+/// Keys that a block may have only once, as far as they were read.
 #[derive(Default)]
 struct Once<'a> {
     /// Each key seen, with its byte offset.
@@ -455,7 +455,7 @@ struct Once<'a> {
 }
 
 impl<'a> Once<'a> {
-    /// Whether the block has the key of `entry` for the first time; reports an error the second
+    /// Whether the block has the key of `entry` for the first time. Reports an error the second
     /// time.
     fn first(&mut self, builder: &mut Builder<'_, '_>, entry: &Entry<'a>) -> bool {
         let key = entry.key;

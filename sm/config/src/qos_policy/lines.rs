@@ -18,7 +18,7 @@ pub(super) struct Entry<'a> {
     pub(super) value: Part<'a>,
 }
 
-/// A section: its keyword, and everything before the keyword that ends it.
+/// A section: its keyword, and its entries up to the keyword that ends it.
 #[derive(Debug)]
 pub(super) struct Block<'a> {
     pub(super) keyword: Part<'a>,
@@ -29,7 +29,7 @@ pub(super) struct Block<'a> {
 /// A kind of section.
 struct Section {
     keyword: &'static str,
-    /// The enclosing section; `""` for none.
+    /// The enclosing section; `""` if there is none.
     parent: &'static str,
     /// Keys of the entries of this section.
     keys: Keys,
@@ -127,7 +127,7 @@ const fn section(keyword: &'static str, parent: &'static str, keys: Keys) -> Sec
 /// Prefix of a keyword that ends a section.
 const END: &str = "end-";
 
-/// Parses the sections of `text`. Other text is skipped with an error.
+/// Parses the sections of `text`. Any other text is reported as an error and skipped.
 pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a>> {
     let mut reader = Reader {
         open: Vec::new(),
@@ -156,7 +156,7 @@ pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a
 }
 
 struct Reader<'a> {
-    /// Sections that have not ended, outermost first; three at most.
+    /// Sections that have not ended, outermost first; at most three.
     open: Vec<Block<'a>>,
     done: Vec<Block<'a>>,
 }
@@ -251,8 +251,8 @@ fn children(parent: &str) -> String {
     all.join(", ")
 }
 
-/// The characters outside of quotes, with their offsets. A quote without a second one is an
-/// ordinary character.
+/// The characters outside quotes, with their offsets. A quote without a partner is an ordinary
+/// character.
 fn unquoted(text: &str) -> impl Iterator<Item = (usize, char)> + '_ {
     let mut until = 0;
     text.char_indices().filter(move |&(at, c)| {

@@ -3,9 +3,9 @@
 //!
 //! The full policy has the sections `port-groups`, `qos-levels` and `qos-match-rules`; `qos-setup`
 //! is parsed and has no effect, as with OpenSM. The rules of the simplified policy (`qos-ulps`)
-//! follow all others. A line is a keyword that begins or ends a section, or `KEY : VALUE`; `#`
-//! begins a comment. Where OpenSM uses the first or the last of two definitions with one name,
-//! there is an error here; with one error, nothing of the file is used.
+//! follow all other rules. A line is a keyword that begins or ends a section, or `KEY : VALUE`; `#`
+//! begins a comment. Where OpenSM uses the first or the last of two definitions with one name, rsm
+//! reports an error; a file with an error has no effect at all.
 
 mod build;
 mod lines;
@@ -24,7 +24,7 @@ use super::partitions::report::{Report, quoted};
 use super::text_file::{ConfigError, is_missing, read_text};
 use super::{Partitions, QosConfig};
 
-/// Parses `text`, the content of `file`. The policy may be used only if no finding is an error.
+/// Parses `text`, the content of `file`. The policy is usable only if no finding is an error.
 pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFinding>) {
     let mut report = Report::new(file, text);
     let blocks = lines::blocks(text, &mut report);
@@ -38,7 +38,7 @@ pub fn parse_qos_policy(file: &Path, text: &str) -> (QosPolicy, Vec<ConfigFindin
 
 impl QosPolicy {
     /// Warns about each P_Key and partition that the policy names and `partitions` does not define:
-    /// nothing matches it until one does.
+    /// no query matches such a P_Key or partition until a definition exists.
     pub fn strangers(&self, partitions: &Partitions) -> Vec<ConfigFinding> {
         let finding = |line: usize, found: String| ConfigFinding {
             file: self.file.clone(),

@@ -1,4 +1,4 @@
-//! A QoS policy, as it is matched against queries.
+//! A QoS policy, in the form in which queries are matched.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -94,13 +94,13 @@ pub struct QosLevel {
     pub rate: Option<Rate>,
     /// PacketLifeTime, 0 to 63: 4.096 us * 2^n; `None` for the default.
     pub packet_life: Option<u8>,
-    /// Path bits of LIDs. They are parsed and, as with OpenSM, select no path.
+    /// Path bits of LIDs. As with OpenSM, they are parsed but select no path.
     pub path_bits: Ranges,
     /// P_Keys without the membership bit; empty for any.
     pub p_keys: Ranges,
 }
 
-/// Criteria for queries, and the level of those that meet all of them.
+/// Criteria for queries, and the level of queries that meet all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MatchRule {
     /// Line of the definition, from 1.
@@ -150,7 +150,7 @@ impl QosPolicy {
         &self.levels[rule.level]
     }
 
-    /// The SLs that the policy gives to paths, ascending.
+    /// The SLs that the policy assigns to paths, ascending.
     pub fn service_levels(&self) -> BTreeSet<u8> {
         let of_rules = self.rules.iter().map(|rule| self.level_of(rule).sl);
         of_rules.chain([self.default_level().sl]).collect()

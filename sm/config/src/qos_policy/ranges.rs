@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A set of numbers as ascending ranges with both ends included, none adjacent to another.
+/// A set of numbers as ascending ranges that include both ends and are not adjacent.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Ranges(Vec<(u64, u64)>);
 

@@ -9,7 +9,7 @@ use crate::{FileKind, check};
 /// The example of OpenSM's documentation, with every keyword.
 const FULL: &str = include_str!("samples/full.conf");
 
-/// That of its simplified policy.
+/// The example of the simplified policy.
 const SIMPLE: &str = include_str!("samples/simple.conf");
 
 fn read(text: &str) -> (QosPolicy, Vec<String>) {
@@ -404,7 +404,7 @@ fn a_missing_file_is_an_error_unless_opensms_default_names_it() {
     assert_eq!(load_qos_policy(&off).unwrap(), (None, Vec::new()));
 }
 
-/// Lines that come from a policy, whole or damaged, and any other text.
+/// Lines of a policy, whole or damaged, and any other text.
 fn line() -> impl Strategy<Value = String> {
     let lines: Vec<String> = FULL
         .lines()

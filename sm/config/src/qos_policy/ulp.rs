@@ -6,16 +6,16 @@ use super::lines::{Entry, Part};
 use super::model::{MatchRule, PortGroup};
 use super::ranges::Ranges;
 
-/// ServiceIDs of SDP; the TCP port is added.
+/// First ServiceID of SDP, to which the TCP port is added.
 const SDP: u64 = 0x1_0000;
-/// ServiceIDs of RDS and iSER; the TCP port is added (IBA annex A11).
+/// First ServiceID of RDS and iSER, to which the TCP port is added (IBA annex A11).
 const RDMA_IP_CM: u64 = 0x106_0000;
 const RDS_PORT: u64 = 0x48ca;
 const ISER_PORT: u64 = 0x0cbc;
 /// P_Key of the default partition, without the membership bit.
 const DEFAULT_P_KEY: u64 = 0x7fff;
 
-/// Expected forms: a service, and the criterion that a list after it adds.
+/// Expected forms of a service, and the criterion that a list after it adds.
 const FORMS: &str = "expected `default`, `sdp`, `rds`, `iser` or `ipoib`; \
                      `sdp`, `rds` or `iser` with `port-num`; `ipoib` with `pkey`; `srp` with \
                      `target-port-guid`; or `any` with `service-id`, `pkey`, `target-port-guid`, \
@@ -66,7 +66,7 @@ pub(super) fn rule(builder: &mut Builder<'_, '_>, entry: &Entry<'_>) {
     push(builder, entry, criterion, sl);
 }
 
-/// The criterion of a rule; `None` if there is no such form.
+/// The criterion of a rule; `None` if the rule has no valid form.
 fn criterion(
     builder: &mut Builder<'_, '_>,
     service: &str,

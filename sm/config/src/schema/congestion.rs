@@ -1,4 +1,4 @@
-//! The keys of section `congestion`, but for the one that turns it on.
+//! The keys of section `congestion`, except the key that turns congestion control on.
 
 use rsm_mad::wire::congestion::{CaCongestionSetting, SwitchCongestionSetting, SwitchControlMap};
 
@@ -22,7 +22,7 @@ pub struct CongestionKeys {
     pub(crate) cc_key_lease_period_s: u16,
     /// Bound of the requests in flight.
     pub window: u32,
-    /// Mask of the fields of SwitchCongestionSetting that count.
+    /// Mask of the fields of SwitchCongestionSetting that rsm sets.
     pub(crate) switch_control_map: u32,
     /// Victim_Mask.
     pub(crate) switch_victim_mask: PortMaskValue,
@@ -40,7 +40,7 @@ pub struct CongestionKeys {
     pub(crate) switch_marking_rate: u16,
     /// Port_Control of CACongestionSetting.
     pub(crate) ca_port_control: u16,
-    /// Mask of the service levels of CACongestionSetting that count.
+    /// Mask of the service levels of CACongestionSetting that rsm sets.
     pub(crate) ca_control_map: u16,
     /// CCTI_Timer.
     pub(crate) ca_ccti_timer: PerLevel<65535>,
@@ -135,8 +135,8 @@ const fn hexadecimal(max: u64) -> Kind {
     Kind::Hexadecimal { min: 0, max }
 }
 
-/// Declares the keys: name, kind, example for a key that is not set by default, OpenSM's name with
-/// the conversion of its values, and text.
+/// Declares the keys: name, kind, example for a key without a default, OpenSM's name with the
+/// conversion of its values, and text.
 macro_rules! congestion_keys {
     ($($key:ident, $kind:expr, $example:literal, $opensm:expr, $($doc:literal),+;)+) => {
         pub(super) const CONGESTION_KEYS: &[ConfigKey] = &[$(ConfigKey {

@@ -6,15 +6,15 @@ use super::Config;
 use crate::convert::Convert;
 use crate::value::{Given, HeldValue, InvalidValue, Kind, Value};
 
-/// A key, with all that is needed to read, write and explain it.
+/// A key, with everything that is required to read, write and explain it.
 #[derive(Clone)]
 pub(crate) struct ConfigKey {
     pub(crate) section: &'static str,
     pub(crate) key: &'static str,
-    /// Effect of the key, one text for each line; blanks at the ends do not count.
+    /// Effect of the key, one text for each line, without regard to blanks at the ends.
     pub(crate) doc: &'static [&'static str],
     pub(crate) kind: Kind,
-    /// Example that is shown, commented out, for a key that is not set by default.
+    /// Example shown, commented out, for a key that is not set by default.
     pub(crate) example: &'static str,
     /// OpenSM's name of the key, and the conversion of OpenSM's value.
     pub(crate) opensm: Option<(&'static str, Convert)>,
@@ -22,16 +22,16 @@ pub(crate) struct ConfigKey {
     pub(crate) place: Place,
 }
 
-/// When a change of a key takes effect.
+/// Time at which a change of a key takes effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Applies {
-    /// As soon as rsm reads the configuration again.
+    /// The change takes effect when rsm reads the configuration again.
     OnReload,
-    /// At the next start of rsm.
+    /// The change takes effect at the next start of rsm.
     AtStart,
 }
 
-/// Where a configuration keeps the value of a key.
+/// Place of a key's value in a configuration.
 #[derive(Clone)]
 pub(crate) enum Place {
     Key(fn(&mut Config) -> &mut dyn Value),
@@ -48,7 +48,7 @@ impl Place {
 }
 
 impl ConfigKey {
-    /// Sets the field. If the value is refused, the configuration is unchanged.
+    /// Sets the field. A refused value leaves the configuration unchanged.
     pub(crate) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
         self.place.of(config).set(self.kind.read(given)?)
     }

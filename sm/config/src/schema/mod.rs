@@ -1,8 +1,7 @@
-//! Every key there is: [`Config`], reading, the sample and the messages are all made from this
-//! table.
+//! The table of all keys, from which [`Config`], the parser, the sample and the messages are made.
 //!
-//! Keys marked `at start` take effect only at the start. A reload compares the configuration with
-//! that of the start, so that taking a change back also ends its finding.
+//! A change of a key marked `at start` takes effect only at the next start. A reload compares the
+//! configuration with that of the start, so that reverting a change also ends its finding.
 #![allow(
     rustdoc::broken_intra_doc_links,
     reason = "the texts are also for operators, and name sections as the file does"
@@ -12,7 +11,7 @@ mod congestion;
 mod key;
 mod qos;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -31,14 +30,14 @@ pub use self::qos::QosKeys;
 use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HttpUrl, Isolate, MKeyMode,
-    MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress, SyslogFacility, Takeover,
-    TrustMode, Virtualization, VlWeights,
+    AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HostileHosts, HttpUrl,
+    Isolate, MKeyMode, MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress,
+    SyslogFacility, Takeover, TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
 const HOUR_MS: u64 = 3_600_000;
-/// One minute in milliseconds: a longer wait for one answer would delay a sweep for ever.
+/// One minute in milliseconds: a longer wait for one answer would stall a sweep.
 const MINUTE_MS: u64 = 60_000;
 
 pub(super) const fn number(min: u64, max: u64) -> Kind {
@@ -519,6 +518,14 @@ sections! {
         /// again. Never the link of this host, nor a cable between switches.
         disable_babbling: bool = false, opensm "babbling_port_policy" as Flag;
 
+        /// The treatment of a host that forges notices and traps, sends Sets with wrong M_Keys to
+        /// switches again and again, orders this manager to stop, runs a manager that is not
+        /// allowed, or sends traps without an end. `report`: findings name it. `isolate`: rsm also
+        /// disables the port of the switch at its cable, until an operator enables it (`rsmctl port
+        /// enable`); never that of a switch, of a router or of this host. `isolate` needs M_Keys of
+        /// each port, without which a host can take the LID of another.
+        hostile_hosts: HostileHosts = HostileHosts::Report;
+
         /// Limit of SymbolErrorCounter.
         symbol_errors: u32 = Symptom::SymbolErrors.usual_limit(), takes number(0, 1_000_000_000);
 
@@ -578,6 +585,10 @@ sections! {
         /// The CAs of client certificates, in PEM. Not set: rsm asks for no client certificate.
         tls_client_ca: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crt\"", at start;
 
+        /// The lists of revoked client certificates (CRL), in PEM, one of each CA of `tls_client_ca`: a
+        /// certificate of a CA without a list is refused. Not set: no certificate is revoked.
+        tls_client_crl: Option<PathBuf> = None, example "\"/etc/rsm/client-ca.crl\"", at start;
+
         /// The public keys of bearer tokens (JWT), a JSON Web Key Set. Not set: rsm takes no token.
         jwks_file: Option<PathBuf> = None, example "\"/etc/rsm/jwks.json\"";
 
@@ -613,6 +624,12 @@ sections! {
         /// Whether rsm serves TLS at that address, and nothing else, by the files `tls_certificate`,
         /// `tls_key` and `tls_client_ca` of section [api].
         tls: bool = false, at start;
+
+        /// The addresses, separated by commas, of proxies that ask for users and state them in
+        /// X-Forwarded-User and X-Forwarded-Groups: then the page, its data and metrics are shown to
+        /// identities with the role read alone. `user` and `group` lines of roles_file in section
+        /// [api] give roles. Not set: to any client that reaches the address `listen`.
+        proxies: Vec<IpAddr> = Vec::new(), example "\"10.0.0.5\"", at start;
 
         /// Whether rsm serves the paths /ufmRest, /ufmRestV2 and /ufmRestV3 as UFM does, to clients
         /// with an identity: a token, or a client certificate over TLS.
@@ -808,11 +825,11 @@ sections! {
 }
 
 impl Config {
-    /// Limits of `sweep.window`: Linux queues no more datagrams of a port.
+    /// Limits of `sweep.window`: Linux queues at most this number of datagrams of a port.
     pub(super) const WINDOW: RangeInclusive<u32> = 4..=ClientConfig::UMAD_WINDOW;
 }
 
-/// The section that includes the options of the routing engines.
+/// The section that contains the options of the routing engines.
 const ROUTING: &str = "routing";
 
 static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
@@ -835,7 +852,7 @@ static FIELDS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
     keys.chain(options).collect()
 });
 
-/// Every key; those of the engines follow those of all sections.
+/// Every key; the keys of the engines follow those of all sections.
 pub(super) fn fields() -> &'static [ConfigKey] {
     &FIELDS
 }

@@ -1,4 +1,4 @@
-//! The keys of section `qos` that classes of ports have of their own.
+//! The keys of section `qos` that each class of ports has for itself.
 
 use super::key::{Applies, ConfigKey, Place};
 use super::number;
@@ -6,7 +6,7 @@ use crate::convert::Convert;
 use crate::value::Takes;
 use crate::{SlToVl, VlWeights};
 
-/// The keys of section `qos` for one class of ports; where one is not set, the key for every port
+/// The keys of section `qos` for one class of ports. If a key is not set, the key for every port
 /// applies.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct QosKeys {
@@ -23,7 +23,7 @@ pub struct QosKeys {
 }
 
 impl QosKeys {
-    /// These keys, completed by those of `others`.
+    /// These keys, with keys that are not set taken from `others`.
     pub fn or(self, others: &QosKeys) -> QosKeys {
         let weights = |own: Option<VlWeights>, other: &Option<VlWeights>| own.or(other.clone());
         QosKeys {
@@ -36,8 +36,8 @@ impl QosKeys {
     }
 }
 
-/// Declares the keys of each class of ports in section `qos`: the field, the beginnings of the keys
-/// here and with OpenSM, and the ports in words.
+/// Declares the keys of each class of ports in section `qos`: the field, the prefixes of the keys
+/// in rsm and in OpenSM, and the ports in words.
 macro_rules! qos_keys {
     ($($class:ident, $prefix:literal, $theirs:literal, $ports:literal;)+) => {
         pub(super) const QOS_KEYS: &[ConfigKey] = &[$(

@@ -91,6 +91,15 @@ impl Assigned {
         true
     }
 
+    /// Uses the LIDs that another manager, the holder of the epoch, has stored.
+    pub(crate) fn take_stored(&mut self, claims: Arc<Claims>, is_master: bool) {
+        match is_master {
+            true => self.add_claims(&claims),
+            // The standby's own claims may be older than those of the master.
+            false => self.claims = claims,
+        }
+    }
+
     /// Adds claims of the shared store that a running master does not have, because their ports
     /// have been absent since. Own claims to the same LIDs that the store does not have are newer,
     /// and end.
@@ -104,8 +113,8 @@ impl Assigned {
             return;
         }
         let collides = |claim: Claim| {
-            let below = missing.range(..=last_lid(claim)).next_back();
-            below.is_some_and(|(_, &other)| last_lid(other) >= u32::from(claim.base.0))
+            let below = missing.range(..=claim.last_lid()).next_back();
+            below.is_some_and(|(_, &other)| other.last_lid() >= u32::from(claim.base.0))
         };
         let claims = Arc::make_mut(&mut self.claims);
         claims.retain(|port: &Guid, claim| stored.contains_key(port) || !collides(*claim));
@@ -113,9 +122,4 @@ impl Assigned {
             claims.entry(port).or_insert(claim);
         }
     }
-}
-
-/// The last LID of a claim.
-pub(crate) fn last_lid(claim: Claim) -> u32 {
-    u32::from(claim.base.0) + u32::from(claim.lmc.lids()) - 1
 }

@@ -1,9 +1,10 @@
-//! The difference between the planned groups and entries of adaptive routing and those that a
+//! Compares the planned groups and entries of adaptive routing with the groups and entries that a
 //! switch holds.
 //!
 //! A switch whose tables change first returns to its forwarding table, then gets groups and entries
-//! while these have no effect, and at the end forwards by them again. So a packet never meets a
-//! half-written table, whichever of its tables the switch changes by a Set of its forwarding table.
+//! while these have no effect, and finally forwards by them again. A packet therefore never meets a
+//! half-written table, even if a Set of the forwarding table changes other tables of the switch as
+//! well.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +24,17 @@ use crate::sweep::inventory::Inventory;
 /// The adaptive routing Sets of one switch, in the order in which they are sent.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct AdaptiveChange {
-    /// ARInfo with groups out of force, if the switch holds another one.
+    /// ARInfo with groups out of force; `None` if the switch holds it already.
     pub prepare: Option<ArInfo>,
-    /// Whether `prepare` takes groups out of force that are in force now.
+    /// Whether `prepare` takes groups out of force that are in force at present.
     pub leaves: bool,
-    /// Blocks of groups that differ.
+    /// Blocks of groups whose content differs.
     pub groups: Vec<u16>,
-    /// Blocks of entries that differ.
+    /// Blocks of entries whose content differs.
     pub entries: Vec<u16>,
     /// Blocks with groups that become empty, because no entry names them any longer.
     pub emptied: Vec<u16>,
-    /// ARInfo with groups in force.
+    /// ARInfo with groups in force; `None` if the switch holds it already.
     pub enable: Option<ArInfo>,
 }
 
@@ -53,7 +54,7 @@ impl AdaptiveChange {
         self.groups.len() + self.entries.len() + self.emptied.len()
     }
 
-    /// Drops everything but the Set that takes groups out of force.
+    /// Drops every Set except the one that takes groups out of force.
     fn only_leave(&mut self) {
         *self = match self.leaves {
             true => AdaptiveChange {
@@ -75,8 +76,8 @@ impl AdaptiveChange {
     }
 }
 
-/// The planned content of a block of groups. With `keeps`, groups that become empty keep the ports
-/// that the switch holds.
+/// The planned content of a block of groups. If `keeps` is true, groups that become empty keep the
+/// ports that the switch holds.
 pub(crate) fn planned_groups(
     table: &AdaptiveTable,
     switch: &InventorySwitch,
@@ -91,8 +92,8 @@ pub(crate) fn planned_groups(
         let ports: PortMask = match (keeps && own.is_empty() && !is_no_group, is_known) {
             (false, _) => own,
             (true, true) => held,
-            // An entry from an earlier run may name this group: it gets the ports of the other one
-            // until the entries are written.
+            // An entry from an earlier run may name this group, which therefore gets the ports of
+            // the block's other group until the entries are written.
             (true, false) => wanted[1 - index],
         };
         content.set_ports(index, ports.ports());
@@ -100,8 +101,8 @@ pub(crate) fn planned_groups(
     content
 }
 
-/// The changes of a switch. `tables_change` says whether blocks of its forwarding table are written
-/// as well.
+/// The changes of a switch. `tables_change` says whether a push also writes blocks of its
+/// forwarding table.
 pub(super) fn of_switch(
     plan: &Plan,
     inventory: &Inventory,
@@ -118,7 +119,7 @@ pub(super) fn of_switch(
     };
     let is_on = info.uses_groups();
     if is_on && !switch.adaptive.is_own() {
-        // Groups of another manager are handled at a takeover.
+        // A takeover handles the groups of another manager.
         return none;
     }
     let adaptive = plan.adaptive.as_deref();
@@ -139,7 +140,7 @@ pub(super) fn of_switch(
     }
 }
 
-/// The changes of a switch that shall forward by groups; `None` if there are none.
+/// The changes of a switch that is planned to forward by groups; `None` if there are none.
 fn of_adaptive(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -205,11 +206,11 @@ fn differing_tables(
 }
 
 impl Changes {
-    /// Adapts the adaptive routing Sets to the other ones, so that groups are in force only with
-    /// the forwarding tables that they were proved with. Returns whether some Sets must wait for a
-    /// later push.
+    /// Adapts the Sets of adaptive routing to the other Sets, so that groups are in force only
+    /// together with the forwarding tables that they were proved with. Returns whether some Sets
+    /// must wait for a later push.
     ///
-    /// While forwarding tables change, switches only take groups out of force: all groups except
+    /// While forwarding tables change, a push only takes groups out of force: all groups except
     /// those that the plan proved to be safe meanwhile. Groups come into force once all switches
     /// hold their forwarding tables.
     pub fn fit_adaptive(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
@@ -229,8 +230,8 @@ impl Changes {
             change.is_some_and(|change| change.ar_info.is_some())
         };
         let foreign: Vec<Guid> = inventory.adaptive().filter(is_foreign).collect();
-        // A switch that does not answer, or keeps groups of another manager, may send packets
-        // anywhere.
+        // A switch that does not answer, or keeps groups of another manager, may send packets to
+        // any port.
         let waits = !mute.is_empty() || !foreign.iter().all(ends);
         let writes_tables = writes_tables || !foreign.is_empty();
         let opening: BTreeSet<Guid> = self
@@ -254,8 +255,8 @@ impl Changes {
         put_off
     }
 
-    /// Takes the groups of switches out of force that may not stay while forwarding tables change.
-    /// Returns whether there are any.
+    /// Takes groups out of force that may not stay while forwarding tables change. Returns whether
+    /// there are any.
     fn leave_groups(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let adaptive = plan.adaptive.as_deref();
         let stays = |guid: &Guid| adaptive.is_some_and(|adaptive| adaptive.kept.contains(guid));

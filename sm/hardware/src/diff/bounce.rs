@@ -1,4 +1,4 @@
-//! Links to set to Down for a moment, because MTU and VLs do not change while a link carries data.
+//! Selects links to set to Down for a moment: MTU and VLs do not change while a link carries data.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use rsm_model::port_info::LinkMismatch;
 
 use crate::sweep::inventory::Inventory;
 
-/// The near end of a link, which a push sets to Down, and the far end. The near end is closer to
-/// the subnet manager, so that its answer gets through. `None` for the link of the subnet manager
-/// itself, and for a link that was bounced in vain.
+/// The near end of a link, which a push sets to Down, and its far end. The near end is closer to
+/// the subnet manager, so its answer arrives. `None` for the link of the subnet manager itself, and
+/// for a link that was bounced before without effect.
 fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     let peer = inventory.port(key)?.peer?;
     if inventory.local.is_some_and(|own| own == key || own == peer) {
@@ -24,8 +24,8 @@ fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     (inventory.bounced.get(&near) != Some(&far)).then_some((near, far))
 }
 
-/// The link to bounce next, as (near end, far end). `None` while a bounced link is not Active
-/// again.
+/// The next link to bounce, as (near end, far end). `None` until both ends of every bounced link
+/// are Active again.
 pub fn next(
     inventory: &Inventory,
     mismatches: &BTreeMap<PortKey, LinkMismatch>,

@@ -1,10 +1,10 @@
-//! Fields that a kind of device accepts in a Set and does not keep.
+//! Fields that a kind of device accepts in a Set but does not keep.
 //!
-//! Unless they are remembered, such a field would differ for ever, and every sweep would set it.
+//! An unkept field that is not remembered would differ for ever, and every sweep would set it.
 //!
 //! A Get after the Set shows which kind of device (vendor, device, revision, role of the port) does
-//! not keep which field. Essential fields do not count: a port without them is faulty. A reload of
-//! the configuration forgets the fields, and each is tried once more.
+//! not keep which field. Essential fields are never learned: a port without them is faulty. A
+//! reload of the configuration forgets the fields, so that each is tried once more.
 
 use std::collections::BTreeMap;
 
@@ -15,20 +15,20 @@ use rsm_model::port_info::FieldMask;
 
 use crate::sweep::inventory::Inventory;
 
-/// Fields that are not kept, by kind of device.
+/// Fields that devices do not keep, by kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct NotKept {
     kinds: BTreeMap<DeviceKind, FieldMask>,
 }
 
 impl NotKept {
-    /// The fields to ignore in comparisons with devices of `kind`.
+    /// The fields to ignore in comparisons with a device of `kind`.
     pub fn of(&self, kind: DeviceKind) -> FieldMask {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
     /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether any
-    /// field is new.
+    /// of these fields is new.
     pub fn learn(&mut self, kind: DeviceKind, fields: FieldMask) -> bool {
         let fields = fields.without(FieldMask::ESSENTIAL);
         if fields.is_empty() {

@@ -1,4 +1,4 @@
-//! Limits the next comparison to what may have changed since the last one.
+//! Limits the next comparison to the parts that may have changed since the last one.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use rsm_plan::Plan;
 use super::{Changes, Comparison, NotKept};
 use crate::sweep::inventory::Inventory;
 
-/// The last comparison of all ports and tables, and the changes that it found. A port or table that
-/// has not changed since, in the hardware and in the plan, needs no second comparison.
+/// The last comparison of all ports and tables, and the differences that it found. A port or table
+/// needs a second comparison only if it has changed since, in the hardware or in the plan.
 #[derive(Clone, Debug)]
 pub struct LastComparison {
     plan: Arc<Plan>,
@@ -50,7 +50,7 @@ impl ComparisonScope {
 }
 
 impl LastComparison {
-    /// Remembers that the comparison `compared` found `changes`.
+    /// Records that the comparison `compared` found `changes`.
     pub fn new(changes: &Changes, compared: &Comparison<'_>) -> LastComparison {
         let changed = changes.ports.keys().chain(changes.mismatches.keys());
         let changed = changed.chain(changes.managed.keys());
@@ -70,7 +70,7 @@ impl LastComparison {
     /// Ports and switches at which the plan of `now` may differ from the hardware.
     ///
     /// # Errors
-    /// Everything may differ; the error says why.
+    /// The reason why every port and switch may differ.
     pub fn scope(&self, now: &Comparison<'_>) -> Result<ComparisonScope, &'static str> {
         Ok(ComparisonScope {
             ports: self.ports(now)?,
@@ -78,7 +78,7 @@ impl LastComparison {
         })
     }
 
-    /// The ports that may differ now; fails if all may.
+    /// The ports that may differ now; fails if all of them may.
     fn ports(&self, now: &Comparison<'_>) -> Result<BTreeSet<PortKey>, &'static str> {
         let (fabric, plan) = (now.fabric, now.plan);
         let (policy, before) = (&plan.policy, &self.plan.policy);
@@ -117,7 +117,7 @@ impl LastComparison {
         }
         ports.extend(plan.lids.differing(&self.plan.lids));
         ports.extend(plan.partitions.differing(&self.plan.partitions));
-        // The plan of a port depends on the port at the other end of its cable.
+        // The planned settings of a port depend on the port at the other end of its cable.
         let peers: Vec<PortKey> = ports
             .iter()
             .flat_map(|&port| [&self.fabric, fabric].map(|fabric| peer(fabric, port)))
@@ -127,7 +127,7 @@ impl LastComparison {
         Ok(ports)
     }
 
-    /// The switches whose tables or SwitchInfo may differ now; fails if all may.
+    /// The switches whose tables or SwitchInfo may differ now; fails if all of them may.
     fn switches(&self, now: &Comparison<'_>) -> Result<BTreeSet<Guid>, &'static str> {
         let (inventory, plan, interim) = (now.inventory, now.plan, now.interim);
         if self.plan.top() != plan.top() {
@@ -155,7 +155,7 @@ impl LastComparison {
     }
 }
 
-/// Whether both plans have the same groups and entries for a switch.
+/// Whether a switch has the same groups and entries in both plans.
 fn is_adaptive_as_before(before: &Plan, plan: &Plan, guid: Guid) -> bool {
     let (before_tables, tables) = match (&before.adaptive, &plan.adaptive) {
         (None, None) => return true,

@@ -1,4 +1,4 @@
-//! Links to take down or up at once: ports that are to be disabled, and orders of operators.
+//! Selects links to take down or up at once: ports to be disabled, and orders of operators.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use rsm_mad::wire::attr::PortState;
 use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
-/// The Sets that are due. A port whose link is down is neither disabled nor bounced, and one whose
-/// link is up is not enabled; whether a link that is down is disabled may have changed since the port
-/// was read. An order comes before a port that is to be disabled: the operator may just have ended
-/// that, and the next push disables a port that is still to be disabled.
+/// The Sets that are due. Only a port whose link is up is disabled or bounced, and only a port
+/// whose link is down is enabled; a port that is down may have been disabled since it was read. An
+/// operator's order replaces a pending disablement of the same port: the operator may just have
+/// revoked it, and the next push disables a port that must still be disabled.
 pub(super) fn due(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
     let orders = inventory.link_orders.iter();
     let orders = orders.map(|(&port, &step)| (port, step));

@@ -1,4 +1,4 @@
-//! The difference in the managed attributes of ports.
+//! Compares the managed attributes of ports with the plan.
 
 use rsm_ids::PortKey;
 use rsm_model::managed::{BlockKey, Content, Origin};
@@ -6,7 +6,7 @@ use rsm_plan::managed::Source;
 
 use super::{Changes, Comparison, ComparisonScope};
 
-/// A block to write, with its content.
+/// A block to write, and its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockChange {
     /// The block.
@@ -15,7 +15,7 @@ pub struct BlockChange {
     pub content: Content,
 }
 
-/// The blocks with this origin at a port whose content differs from the plan.
+/// The blocks of `origin` at a port whose content differs from the plan.
 pub fn differing(source: &Source<'_>, key: PortKey, origin: Origin) -> Vec<BlockChange> {
     let Some(port) = source.hardware.port(key) else {
         return Vec::new();
@@ -36,8 +36,8 @@ impl Comparison<'_> {
         Source::of_plan(self.inventory, &self.inventory.alias_guids, self.plan)
     }
 
-    /// Adds the alias GUIDs that differ, at ports with a LID. All ports are compared, because few
-    /// have aliases.
+    /// Adds the alias GUIDs that differ, at ports with a LID. The comparison covers all ports,
+    /// because few have alias GUIDs.
     pub(super) fn compare_alias_guids(&self, changes: &mut Changes) {
         if !self.inventory.named {
             return;
@@ -74,7 +74,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the rate limits that differ at the ports of `scope`, as far as they were read.
+    /// Adds the rate limits that differ at the ports of `scope`, if they were read.
     pub(super) fn compare_rate_limits(&self, scope: &ComparisonScope, changes: &mut Changes) {
         if self.plan.policy.rate_limits.is_none() {
             return;

@@ -1,6 +1,6 @@
-//! The difference between the plan and the hardware.
+//! Compares the plan with the hardware.
 //!
-//! Only this module decides which Sets are necessary, and only [`crate::push`] sends them.
+//! Only this module decides which Sets are needed, and only [`crate::push`] sends them.
 
 pub mod adaptive;
 mod bounce;
@@ -42,15 +42,15 @@ use crate::sweep::inventory::Inventory;
 pub struct SwitchChange {
     /// SwitchInfo, if it differs.
     pub info: Option<SwitchInfo>,
-    /// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
+    /// ARInfo with adaptive routing off, if the switch has it on and its tables are not valid.
     pub ar_info: Option<ArInfo>,
-    /// Sets of adaptive routing by this manager.
+    /// Sets of this manager's own adaptive routing.
     pub adaptive: AdaptiveChange,
     /// Blocks to write for each of the plan's interim tables, lowest first. All switches hold the
-    /// tables of one stage before any block of the next is written.
+    /// tables of one stage before a push writes any block of the next stage.
     pub interim: Vec<Vec<u16>>,
-    /// SLtoVLMappingTables that differ. A push writes them once all switches hold the first interim
-    /// tables, and before the next stage.
+    /// SLtoVLMappingTables that differ. A push writes them after all switches hold the first
+    /// interim tables, and before the next stage.
     pub sl2vl: Vec<SlToVlRow>,
     /// Blocks in which the planned table differs after the interim tables, lowest first.
     pub blocks: Vec<u16>,
@@ -77,22 +77,22 @@ impl SwitchChange {
     }
 }
 
-/// The changes of one port.
+/// The changes of one port's PortInfo and P_KeyTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortChange {
     /// Planned values of PortInfo.
     pub settings: PortSettings,
     /// Fields that this kind of device does not keep, which the comparison ignores.
     pub ignored: FieldMask,
-    /// Whether to bring the link to Active: both its ends belong to managed nodes.
+    /// Whether to bring the link to Active: rsm manages the nodes at both its ends.
     pub(crate) activate: bool,
     /// Other end of the cable.
     pub peer: Option<PortKey>,
     /// Whether to write PortInfo.
     pub info: bool,
-    /// GUID of the port, if its host must register again with the SA; else `None`.
+    /// GUID of the port, if its host must register again with the SA; `None` otherwise.
     pub reregister: Option<Guid>,
-    /// Whether hosts register again when their port gets another manager.
+    /// Whether hosts register again when their port changes to this manager.
     pub reregisters: bool,
     /// Blocks of the P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
@@ -101,13 +101,13 @@ pub struct PortChange {
 }
 
 impl PortChange {
-    /// Whether the change brings an end port to Active, whose host may then send requests to the
+    /// Whether the change brings an end port to Active, so that its host may send requests to the
     /// SA.
     pub fn activates_end_port(&self) -> bool {
         self.info && self.activate && !self.external_of_switch
     }
 
-    /// PortInfo after the push, if it is `held` now.
+    /// PortInfo after the push, if the port holds `held` now.
     pub fn expected(&self, held: &PortInfo) -> PortInfo {
         let mut info = self.settings.expected(held, self.ignored);
         if self.activate {
@@ -127,7 +127,7 @@ pub struct PKeyBlock {
 }
 
 impl PKeyBlock {
-    /// The block as the attribute to send.
+    /// The block as a P_KeyTable attribute to send.
     pub fn table(&self) -> PKeyTable {
         let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
         for (slot, &key) in all.iter_mut().zip(&self.keys) {
@@ -139,25 +139,25 @@ impl PKeyBlock {
     }
 }
 
-/// Everything to write.
+/// All changes that a push makes.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Changes {
     /// Changes by switch.
     pub switches: BTreeMap<Guid, SwitchChange>,
-    /// Changes by port. They are boxed and passed on to the push as they are, because a bring-up
-    /// has changes of every port.
+    /// Changes by port. A bring-up changes every port, so that the changes are boxed and passed on
+    /// to the push without a copy.
     pub ports: BTreeMap<PortKey, Box<PortChange>>,
     /// Changes of multicast tables, by switch.
     pub multicast: BTreeMap<Guid, MulticastChange>,
     /// Blocks of managed attributes that differ, by port, lowest first.
     pub managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Changes of virtual ports, by their port.
+    /// Changes of virtual ports, by the physical port.
     pub vports: BTreeMap<PortKey, VPortChanges>,
-    /// Active ports whose MTU or VLs differ from the plan, for which there are no Sets.
+    /// Active ports whose MTU or VLs differ from the plan, and cannot be set.
     pub mismatches: BTreeMap<PortKey, LinkMismatch>,
-    /// The link to bounce: the end to set to Down, and the other end.
+    /// The link to bounce: the end to set to Down, and the far end.
     pub bounce: Option<(PortKey, PortKey)>,
-    /// Links to take down or up, by the port that the Set goes to.
+    /// Links to take down or up, by the port whose PortInfo is set.
     pub links: BTreeMap<PortKey, LinkStep>,
 }
 
@@ -173,8 +173,8 @@ impl Changes {
             && self.links.is_empty()
     }
 
-    /// Approximate number of Sets: adaptive routing and devices with habits need more, and a push
-    /// that is stopped sends fewer.
+    /// Approximate number of Sets: adaptive routing and devices with habits need more, and a
+    /// stopped push sends fewer.
     pub fn sets(&self) -> usize {
         let switches = self.switches.values().map(|change| {
             usize::from(change.info.is_some())
@@ -205,7 +205,7 @@ impl Changes {
     }
 }
 
-/// The hardware and a plan that are compared.
+/// The hardware and the plan to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Comparison<'a> {
     /// The state of the hardware, as far as it is known.
@@ -214,18 +214,18 @@ pub struct Comparison<'a> {
     pub fabric: &'a Arc<Fabric>,
     /// The plan.
     pub plan: &'a Arc<Plan>,
-    /// The interim tables by stage, in the order of the plan's topology.
+    /// The interim tables by stage, each in the order of the plan's topology.
     pub interim: &'a [Tables],
-    /// Fields to ignore, by kind of device.
+    /// Fields to ignore in PortInfo, by kind of device.
     pub not_kept: &'a NotKept,
-    /// Hosts that must register again.
+    /// Hosts that must register again with the SA.
     pub reregister: &'a Reregister,
 }
 
 impl Comparison<'_> {
-    /// Finds the changes that make the hardware equal the plan, except multicast tables, which
-    /// [`LastMulticastComparison::diff`] adds. If `scope` is given, compares only that; alias GUIDs
-    /// are compared everywhere.
+    /// Finds the changes that make the hardware equal the plan, except those of multicast tables,
+    /// which [`LastMulticastComparison::diff`] adds. `scope` limits the comparison; alias GUIDs are
+    /// compared everywhere.
     pub fn changes(&self, scope: Option<&ComparisonScope>) -> Changes {
         let mut changes = match scope {
             Some(scope) => self.changes_in(scope),
@@ -271,7 +271,7 @@ impl Comparison<'_> {
         changes
     }
 
-    /// The fields of a port that were as planned in `before`, and differ now.
+    /// The fields of a port that agreed with the plan in `before`, and differ now.
     pub fn diverged(&self, node: Guid, port: PortNum, before: &PortInfo) -> FieldMask {
         let at = self.fabric.find_port(PortKey::new(node, port));
         let wanted = at.and_then(|at| Some((at, wanted(self.fabric, self.plan, at)?)));
@@ -284,7 +284,7 @@ impl Comparison<'_> {
         now.without(wanted.settings.differing(before, ignored))
     }
 
-    /// The changes of the tables and SwitchInfo of a switch; `None` if the plan leaves it out.
+    /// The changes of the tables and SwitchInfo of a switch; `None` if the plan omits the switch.
     fn of_switch(&self, guid: Guid) -> Option<SwitchChange> {
         let plan = self.plan;
         let node = self.inventory.node(guid)?;
@@ -321,7 +321,7 @@ impl Comparison<'_> {
     }
 }
 
-/// ARInfo with adaptive routing off, if the switch has it on and its tables do not count.
+/// ARInfo with adaptive routing off, if the switch has it on and its tables are not valid.
 fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     let is_foreign = switch.lft.is_distrusted() && !switch.adaptive.is_own();
     let ends = is_foreign && !switch.keeps_adaptive_routing;
@@ -329,29 +329,29 @@ fn without_adaptive_routing(switch: &InventorySwitch) -> Option<ArInfo> {
     Some(*info.disable())
 }
 
-/// Whether LifeTimeValue or LinearFDBTop differ, or a PortStateChange must be cleared.
+/// Whether LifeTimeValue or LinearFDBTop differs, or PortStateChange must be cleared.
 fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
     current.linear_fdb_top() != wanted.linear_fdb_top()
         || current.life_time_value() != wanted.life_time_value()
         || current.port_state_change()
 }
 
-/// A port with its present state and its plan.
+/// The present state of a port, and its plan.
 struct Wanted<'a> {
     info: &'a PortInfo,
     settings: PortSettings,
     is_end_port: bool,
 }
 
-/// The plan of a port; `None` if rsm leaves it alone.
+/// The present state and plan of a port; `None` if rsm does not set the port.
 fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
     let info = port.info.as_ref()?;
     let switch = node.kind() == NodeType::Switch;
     let external = at.port.0 != 0;
-    // A channel adapter has no port 0. Ports without a cable, and those of nodes that are not
-    // managed, stay as they are.
+    // A channel adapter has no port 0. Ports without a cable, and ports of unmanageable nodes, keep
+    // their settings.
     if (!switch && !external)
         || node.unmanageable
         || node.locked
@@ -401,8 +401,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // The keys that were read before the port is armed may be gone by then: a reset in between
-        // would not show.
+        // The keys that were read may be gone before the port is armed: a reset in between would
+        // not show.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(fabric.key(at)) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -425,16 +425,16 @@ impl Comparison<'_> {
     }
 }
 
-/// The blocks in which the P_KeyTable of a port differs from `wanted`, or would differ after a
-/// reset if the push arms the port (`armed`).
+/// The blocks in which the P_KeyTable of a port differs from `wanted`. If the push arms the port
+/// (`armed`), also the blocks that would differ after a reset.
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
     let held = fabric.port(at).p_keys.as_deref();
     differing_p_keys(held, wanted, fabric.p_key_capacity(at), again)
 }
 
-/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; with `again`, also
-/// those that already hold wanted keys.
+/// The blocks in which a P_KeyTable of `capacity` keys differs from `wanted`; if `again` is true,
+/// also blocks that already hold wanted keys.
 fn differing_p_keys(
     held: Option<&p_keys::PKeyImage>,
     wanted: &[PKey],

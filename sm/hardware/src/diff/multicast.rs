@@ -1,4 +1,4 @@
-//! The difference in multicast forwarding tables and MulticastFDBTop.
+//! Compares multicast forwarding tables and MulticastFDBTop with the plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch's multicast forwarding table.
 ///
-/// No mixture of masks may close a cycle. So every switch first removes the ports that it shall
-/// lose, and unknown ones, and only then any switch adds a port. Packets always follow a part of
-/// the old tree or of the new one.
+/// No mixture of masks may close a cycle. Therefore every switch first removes the ports that it
+/// must lose, and unknown ones, before any switch adds a port. Packets always follow a part of the
+/// old tree, or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
-    /// Blocks that lose ports, in order; see [`kept`].
+    /// Blocks that lose ports, in order, with the masks of [`kept`].
     pub first: Vec<MftBlock>,
     /// Blocks that gain ports afterwards, in order.
     pub blocks: Vec<MftBlock>,
-    /// MulticastFDBTop, if it differs; written after all blocks.
+    /// MulticastFDBTop, written after all blocks; `None` if it does not differ.
     pub top: Option<Lid>,
 }
 
@@ -40,7 +40,7 @@ impl MulticastChange {
     }
 }
 
-/// The masks that a block keeps until it gets `wanted`: the known ports that `wanted` also has.
+/// The masks that a block keeps until it gets `wanted`: the known ports that are also in `wanted`.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     if !image.is_known(at) {
         return [0; BLOCK_MLIDS];
@@ -49,8 +49,8 @@ pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16
     std::array::from_fn(|index| held[index] & wanted[index])
 }
 
-/// The last comparison of multicast tables, and the switches that differed. A switch that has not
-/// changed since, in the hardware and in the plan, needs no second comparison.
+/// The last comparison of multicast tables, and the switches that differed. A switch needs a second
+/// comparison only if it has changed since, in the hardware or in the plan.
 #[derive(Clone, Default, Debug)]
 pub struct LastMulticastComparison {
     /// The compared plan; `None` before the first comparison.
@@ -59,16 +59,16 @@ pub struct LastMulticastComparison {
     mark: Mark,
     /// Switches that differed from the plan.
     open: BTreeSet<Guid>,
-    /// Switches that forward by their whole table. The highest multicast LID of the plan limits the
-    /// blocks to write on them.
+    /// Switches that forward by their whole table. The plan's highest multicast LID limits the
+    /// blocks that a push writes to them.
     unlimited: BTreeSet<Guid>,
 }
 
 impl LastMulticastComparison {
-    /// Adds to `changes` the difference between the multicast tables in `inventory` and those of
-    /// `plan`. Returns why it compared all switches, or `None` if it did not.
+    /// Adds to `changes` the differences between the multicast tables in `inventory` and in `plan`.
+    /// Returns the reason for which all switches were compared, or `None` if they were not.
     ///
-    /// If a push writes SwitchInfo anyway, the same Set also limits MulticastFDBTop.
+    /// If a push writes SwitchInfo anyway, that Set also limits MulticastFDBTop.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
@@ -92,7 +92,7 @@ impl LastMulticastComparison {
         whole
     }
 
-    /// The switches that may differ now; `None` if all may.
+    /// The switches that may differ now; `None` if all of them may.
     fn switches(&self, inventory: &Inventory, multicast: &Multicast) -> Option<BTreeSet<Guid>> {
         let before = self.wanted.as_ref()?;
         let mut switches: BTreeSet<Guid> = inventory.written_since(self.mark).collect();
@@ -134,7 +134,7 @@ impl LastMulticastComparison {
             self.open.insert(guid);
             let merged = change.top.is_some() && is_unlimited;
             if merged && let Some(info) = pending_info(changes, guid) {
-                // Limiting the table is safe at any time.
+                // A lower MulticastFDBTop is safe at any time.
                 change.top.take().inspect(|&top| {
                     info.set_multicast_fdb_top(top);
                 });
@@ -146,8 +146,8 @@ impl LastMulticastComparison {
     }
 }
 
-/// The switches whose planned table differs between `before` and `after`, both in the order of
-/// GUIDs.
+/// The switches whose planned table differs between `before` and `after`, which are both in the
+/// order of GUIDs.
 fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     fn tables(of: &Multicast) -> impl Iterator<Item = (Guid, &Arc<Mft>)> {
         let switches = of.topology.switches().iter();
@@ -176,7 +176,7 @@ fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
         })
 }
 
-/// The entries by which a switch forwards multicast packets now.
+/// The part of its table by which a switch forwards multicast packets now.
 fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
     match mft_image::extent(&record.info) {
         _ if !knows_top(node, record) => Extent::Everything,
@@ -200,7 +200,7 @@ fn diff_switch(
         .min(LAST_MULTICAST.0));
     let needed = table.top().map_or(mft_image::NOTHING, end_of_block);
     let (in_effect, top) = match extent(node, record) {
-        // A subnet that no port has joined needs no limit, however often a manager starts.
+        // A subnet without multicast members needs no limit, however often a manager starts.
         Extent::Everything if plan_top.is_none() && record.mft.touched().next().is_none() => {
             return change;
         }
@@ -246,12 +246,12 @@ const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
 
 /// The first multicast LID of a block.
 fn first_of(at: MftBlock) -> Lid {
-    // A block number has nine bits, so that the sum does not overflow.
+    // A block number has nine bits, so that the sum cannot overflow.
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 
-/// The last multicast LID of the block with `mlid`. MulticastFDBTop is rounded up to whole blocks,
-/// so that not every new group changes it.
+/// The last multicast LID of the block that contains `mlid`. MulticastFDBTop is rounded up to whole
+/// blocks, so that a new group seldom changes it.
 fn end_of_block(mlid: Lid) -> Lid {
     Lid(mlid.0 | (BLOCK_MLIDS as u16 - 1)).min(LAST_MULTICAST)
 }

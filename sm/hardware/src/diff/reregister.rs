@@ -1,7 +1,7 @@
 //! Hosts that must register again with the SA (ClientReregister, IBA 14.4.11).
 //!
-//! A host is due once: when its port gets another manager, when earlier registrations are unknown,
-//! or when its registrations ended while its port was cut off.
+//! A host is due once: after its port changed to this manager, after earlier registrations became
+//! unknown, or after its registrations ended while its port was cut off.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,17 @@ use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
 
-/// The ports whose hosts get ClientReregister. The bit always reads as 0: it cannot be compared,
-/// and stays due until a Set with it was acknowledged.
+/// The ports whose hosts must get ClientReregister. A comparison cannot decide this, because the
+/// bit always reads as 0. A port stays due until a Set with the bit was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
     due: BTreeSet<Guid>,
-    /// If every host is due once, the ports that already got the bit; `None` otherwise.
+    /// The ports that already got the bit, if every host is due once; `None` otherwise.
     told: Option<BTreeSet<Guid>>,
 }
 
 impl Reregister {
-    /// Makes every host due once.
+    /// Makes every host due.
     pub fn everybody() -> Reregister {
         Reregister {
             due: BTreeSet::new(),
@@ -39,7 +39,7 @@ impl Reregister {
     }
 
     /// Limits the due ports to those of `changes`. A host that is absent, or ignores
-    /// ClientReregister, does not get it later either: it registers again after its own reset.
+    /// ClientReregister, does not get the bit later: it registers again after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
         let told = changes.ports.values();
         self.due = told.filter_map(|change| change.reregister).collect();

@@ -1,4 +1,4 @@
-//! The difference between the SLtoVLMappingTables that routes need and those that switches hold.
+//! Compares the SLtoVLMappingTables that routes need with the tables that switches hold.
 
 use rsm_ids::PortNum;
 use rsm_model::InventoryNode;
@@ -18,7 +18,7 @@ pub struct SlToVlRow {
     pub row: Row,
 }
 
-/// The tables of a switch that differ from `plan`; empty if the routes need only one lane.
+/// The tables of a switch that differ from `plan`; empty if the routes need only one VL.
 pub(super) fn diff(plan: &Plan, node: &InventoryNode) -> Vec<SlToVlRow> {
     let sl2vl = &plan.routing.lanes;
     let Some(record) = node.switch.as_ref().filter(|_| !sl2vl.is_single()) else {

@@ -1,4 +1,4 @@
-//! The difference in the virtual ports of hosts' ports.
+//! Compares the virtual ports of hosts' ports with the plan.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,18 @@ use rsm_model::vports::{PortVPorts, VPort, VPortKey};
 
 use super::{Comparison, PKeyBlock, differing_p_keys};
 
-/// The changes of the virtual ports of a port.
+/// The changes of the virtual ports of one port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct VPortChanges {
-    /// VirtualizationInfo, if virtual ports must be enabled or VPortStateChange must be cleared.
+    /// VirtualizationInfo, if virtual ports must be enabled or VPortStateChange cleared; else
+    /// `None`.
     pub virtualization: Option<VirtualizationInfo>,
     /// Changes of virtual ports, by index.
     pub vports: BTreeMap<u16, VPortChange>,
 }
 
 impl VPortChanges {
-    /// Whether a virtual port may become Active, whose host may then send requests to the SA.
+    /// Whether a virtual port may become Active, so that its host may send requests to the SA.
     pub fn activates(&self) -> bool {
         self.vports.values().any(|change| change.info.is_some())
     }
@@ -34,7 +35,7 @@ impl VPortChanges {
 /// The changes of a virtual port.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct VPortChange {
-    /// VPortInfo with the planned LID and state, if one of them differs.
+    /// VPortInfo with the planned LID and state; `None` if the virtual port has both.
     pub info: Option<VPortInfo>,
     /// Blocks of the P_KeyTable that differ, lowest first.
     pub p_keys: Vec<PKeyBlock>,
@@ -80,8 +81,8 @@ impl Comparison<'_> {
     }
 }
 
-/// VirtualizationInfo with virtual ports enabled and VPortStateChange cleared; `None` if `held` is
-/// so already.
+/// VirtualizationInfo with virtual ports enabled and VPortStateChange cleared; `None` if `held` has
+/// that content.
 fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
     if held.enabled() && !held.vport_state_change() {
         return None;
@@ -95,8 +96,8 @@ fn enabled(held: &VirtualizationInfo) -> Option<VirtualizationInfo> {
     Some(wanted)
 }
 
-/// VPortInfo with this LID and Active; `None` if `held` is so already. A virtual port that becomes
-/// Active is told to register again.
+/// VPortInfo with this LID and state Active; `None` if `held` has both. A virtual port that becomes
+/// Active gets ClientReregister.
 fn wanted_info(held: &VPortInfo, lid: Lid) -> Option<VPortInfo> {
     let is_active = held.state() == PortState::Active;
     if is_active && held.lid() == lid {

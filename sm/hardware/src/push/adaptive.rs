@@ -1,8 +1,9 @@
-//! Sets of adaptive routing: groups go out of force before forwarding tables change, and come into
-//! force once all switches hold theirs.
+//! Sends the Sets of adaptive routing: groups go out of force before forwarding tables change, and
+//! come into force once all switches hold their forwarding tables.
 //!
 //! Each switch takes the steps of [`AdaptiveStep`] in order; the Sets of one step are sent
-//! together. A switch that fails a step takes no further one, and forwards by its forwarding table.
+//! together. A switch that fails a step takes no further step, and forwards by its forwarding
+//! table.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::diff::adaptive::planned_groups;
 use crate::sweep::adaptive;
 use crate::sweep::inventory::Inventory;
 
-/// A Set of adaptive routing of one switch. The variants are in the order of sending.
+/// A step of adaptive routing on one switch. The variants are in the order of sending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum AdaptiveStep {
     /// ARInfo, with groups out of force.
@@ -68,17 +69,17 @@ impl AdaptiveStep {
 /// Number of positions of [`AdaptiveStep::place`].
 const PLACES: usize = 5;
 
-/// Sets of one switch under way at once, so that a switch that leaves them unanswered does not
-/// delay a push for long.
+/// Maximum number of Sets of one switch under way, so that a switch that leaves them unanswered
+/// delays a push only shortly.
 const WINDOW: usize = 4;
 
 /// The Sets of one switch, and their progress.
 #[derive(Debug)]
 struct Chain {
     change: AdaptiveChange,
-    /// Position whose Sets are under way, or are sent next.
+    /// Position of the Sets that are under way, or are sent next.
     place: usize,
-    /// Number of Sets of this position that were queued.
+    /// Number of Sets of the present position that were queued.
     queued: usize,
     open: usize,
     failed: bool,
@@ -97,7 +98,7 @@ impl Chain {
         chain
     }
 
-    /// The Set at an index among those of the present position.
+    /// The Set at `index` among the Sets of the present position.
     fn step(&self, index: usize) -> Option<AdaptiveStep> {
         let change = &self.change;
         let block =
@@ -118,7 +119,7 @@ impl Chain {
         }
     }
 
-    /// Moves to the next position with Sets, once those of the present one are settled.
+    /// Moves to the next position with Sets, once the Sets of the present one are settled.
     fn skip(&mut self) {
         while self.place < PLACES && self.open == 0 && self.step(self.queued).is_none() {
             self.place += 1;
@@ -132,7 +133,7 @@ impl Chain {
 pub(super) struct AdaptivePush {
     chains: BTreeMap<Guid, Chain>,
     queue: VecDeque<Task>,
-    /// Number of switches whose groups must go out of force and have not yet.
+    /// Number of switches with groups that must still go out of force.
     leaving: usize,
     /// Whether a switch may still forward by groups of an earlier plan.
     keeps_old: bool,
@@ -151,12 +152,12 @@ impl AdaptivePush {
         }
     }
 
-    /// Number of switches with groups to take out of force.
+    /// Number of switches with groups that must still go out of force.
     pub(super) fn leaving(&self) -> usize {
         self.leaving
     }
 
-    /// Whether all groups that must go out of force are.
+    /// Whether all groups that must go out of force are out of force.
     pub(super) fn has_left(&self) -> bool {
         self.leaving == 0 && !self.keeps_old
     }
@@ -237,7 +238,7 @@ impl Push {
         })
     }
 
-    /// The content of a Set.
+    /// The content of an adaptive routing Set.
     fn wanted_adaptive(
         &self,
         inventory: &Inventory,
@@ -268,7 +269,7 @@ impl Push {
         })
     }
 
-    /// Takes the answer to a Set.
+    /// Handles the answer to an adaptive routing Set.
     pub(super) fn adaptive_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -337,7 +338,7 @@ impl Push {
             match step {
                 AdaptiveStep::Prepare => switch.adaptive.info_unverified = true,
                 AdaptiveStep::Enable => {
-                    // The switch may have the groups in force.
+                    // The switch may have put the groups in force.
                     switch.adaptive.info_unverified = true;
                     switch.adaptive.own();
                 }
@@ -385,8 +386,8 @@ impl Push {
         if left && self.phases.current() == Phase::Adaptive {
             self.phases.unmet = self.phases.unmet.saturating_sub(1);
             match failure {
-                // The switch may be gone: the push ends, and the next plan, after a sweep, is for
-                // the remaining ones.
+                // The switch may be gone: the push ends, and the next plan, after a sweep, is made
+                // for the switches that remain.
                 Some(Cause::Silence | Cause::NotSent) => self.stop(),
                 _ if self.phases.unmet == 0 => self.advance(inventory),
                 _ => {}

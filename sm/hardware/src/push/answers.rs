@@ -1,4 +1,4 @@
-//! Handles answers: records them in the inventory, and notes failures.
+//! Handles answers to Sets: records them in the inventory, and notes failures.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -91,9 +91,9 @@ impl Push {
         }
     }
 
-    /// Handles the answer to a Set of ARInfo, `None` if it was refused. The push continues in any
-    /// case. If the switch keeps adaptive routing on, a finding says so, and the Set is not
-    /// repeated.
+    /// Handles the answer to a Set of ARInfo; `None` if the Set was refused. The push continues in
+    /// either case. If the switch keeps adaptive routing on, a finding reports it, and the Set is
+    /// not repeated.
     pub(super) fn ar_info_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -110,7 +110,7 @@ impl Push {
         self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }
 
-    /// The ports that must be read again because SwitchInfo of `guid` was set.
+    /// The ports that must be read again because a Set of SwitchInfo reached `guid`.
     fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         let (Some(node), Some(set)) = (
             inventory.node(guid),
@@ -119,8 +119,8 @@ impl Push {
             return Vec::new();
         };
         let zero = PortKey::new(guid, PortNum::ZERO);
-        // A reset of the switch between its reading and this Set would be hidden; the lost LID of
-        // port 0 shows it.
+        // This Set would hide a reset of the switch since its last reading; the lost LID of port 0
+        // shows it.
         let mut unread = vec![zero];
         // This Set also cleared reports of changes since the ports were read. Some switches send no
         // trap while PortStateChange is set.
@@ -159,7 +159,7 @@ impl Push {
             .as_ref()
             .is_some_and(|before| before.port_state() != PortState::Init);
         if kind.role == PortRole::End && fell_back && info.port_state() == PortState::Init {
-            // The port was reset in between, or its link trained again.
+            // The port was reset since the Set before, or its link trained again.
             record.forget_tables();
         }
         self.lid_settled(inventory, key);
@@ -248,21 +248,21 @@ impl Push {
         }
     }
 
-    /// Stops waiting for the answer to the Set of `task`, which the device may have executed.
+    /// Stops waiting for the answer to the Set of `task`. The device may have executed the Set.
     pub fn abandon(&mut self, inventory: &mut Inventory, task: Task) {
         self.outstanding = self.outstanding.saturating_sub(1);
         self.has_unverified = true;
         let before = self.failures.len();
         self.failed(inventory, task, Cause::Silence);
-        // Stopping is no failure of the device.
+        // To stop waiting is no failure of the device.
         self.failures.truncate(before);
         if let Task::Port(key, _) = task {
             self.unread.insert(key);
         }
     }
 
-    /// Marks a port that must be read to know whether it took the Set. Nothing counts as failed;
-    /// until it is read, the port gets no more Sets.
+    /// Marks a port that must be read to know whether it executed the Set. No failure is recorded,
+    /// and the port gets no Sets until it is read.
     pub(super) fn await_reading(&mut self, inventory: &Inventory, key: PortKey) {
         self.has_unverified = true;
         if let Some(port) = self.ports.get_mut(&key) {

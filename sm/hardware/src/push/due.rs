@@ -1,4 +1,4 @@
-//! Queues the Sets that become possible when another one is settled.
+//! Queues Sets that become possible when another Set is settled.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
@@ -8,14 +8,15 @@ use super::{Push, Task};
 use crate::sweep::inventory::Inventory;
 
 impl Push {
-    /// Lays out the phases.
+    /// Determines the phases of the push.
     pub(super) fn start_phases(&mut self) {
         let (interim, cuts) = (
             self.plan.transition.interim.len(),
             self.plan.transition.cuts,
         );
         // Multicast tables lose ports in the first phases, because the last unicast tables must not
-        // meet these masks. That holds even if the hardware is at the interim tables already.
+        // be in force together with these masks. That holds even if the hardware already holds the
+        // interim tables.
         let lets_go = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
         let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
@@ -28,7 +29,7 @@ impl Push {
         self.phases.unmet = self.counted(self.phases.current());
     }
 
-    /// Number of Sets that must be settled in a phase that begins.
+    /// Number of Sets that must be settled in `phase`, at its beginning.
     fn counted(&self, phase: Phase) -> usize {
         let mute = &self.plan.transition.mute;
         let switches = self.switches.iter();
@@ -44,7 +45,7 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Moves to the first phase with work, and queues the Sets that waited for it.
+    /// Moves to the first phase with work, and queues the Sets that waited for that phase.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         if self.stopped {
             return;
@@ -87,7 +88,7 @@ impl Push {
         !switch.in_turn && self.due_table(inventory, guid, switch).is_some()
     }
 
-    /// Queues a switch that has a Set to send now.
+    /// Queues a switch if one of its Sets may be sent now.
     pub(super) fn give_turn(&mut self, inventory: &Inventory, guid: Guid) {
         let switch = self.switches.get(&guid);
         if switch.is_some_and(|switch| self.is_turn_due(inventory, guid, switch)) {
@@ -102,7 +103,7 @@ impl Push {
         }
     }
 
-    /// Handles a settled Set of PortInfo: tables may have waited for that of port 0.
+    /// Handles a settled Set of PortInfo: tables may have waited for the LID of port 0.
     pub(super) fn lid_settled(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO || self.stopped {
             return;
@@ -114,7 +115,7 @@ impl Push {
         self.multicast.give_turn(key.node);
     }
 
-    /// Handles the settled PortInfo of port 0, for which the switch's other ports may have waited.
+    /// Handles settled PortInfo of port 0: other ports of the switch may have waited for it.
     pub(super) fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO {
             return;
@@ -126,7 +127,7 @@ impl Push {
         }
     }
 
-    /// Handles a settled Set of a switch's tables: queues the Sets that it permits.
+    /// Handles a settled Set of a switch's tables: queues the Sets that waited for it.
     pub(super) fn table_settled(
         &mut self,
         inventory: &mut Inventory,
@@ -139,7 +140,7 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
-        // The plan and the image of the switch share the table's memory.
+        // The plan and the image of the switch share the memory of the table.
         let before = inventory.mark();
         if is_programmed
             && let Some(table) = self.plan.last_table(guid)
@@ -172,7 +173,7 @@ impl Push {
                 self.release_vports(inventory, key);
             }
         }
-        // Most pushes write no port.
+        // Most pushes write no ports.
         if is_programmed && !self.ports.is_empty() {
             let ports: Vec<PortKey> = inventory
                 .node(guid)
@@ -189,9 +190,9 @@ impl Push {
         }
     }
 
-    /// Handles a switch that does not hold its interim tables, and could close a loop with the next
-    /// tables. The push goes on only if no packet passes the switch (it is dark): its links stay as
-    /// they are.
+    /// Handles a switch that failed to get its interim tables, and could close a loop with the next
+    /// tables. The push goes on only if no packet passes the switch (it is dark): its links keep
+    /// their state.
     fn not_held(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
@@ -213,7 +214,7 @@ impl Push {
         let Some(info) = inventory.port(key).and_then(|record| record.info.as_ref()) else {
             return;
         };
-        // All blocks have the same needs.
+        // All blocks of a P_KeyTable have the same needs.
         let sends_p_keys = !port.p_keys.is_sent() && self.may(inventory, Task::PKeys(key, 0));
         let mut steps = port.steps(info).into_iter().flatten();
         let step = steps.find(|&step| self.may(inventory, Task::Port(key, step)));

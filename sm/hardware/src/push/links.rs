@@ -1,4 +1,4 @@
-//! Links that must become Active before a table leads to them.
+//! Brings links to Active before a table leads to them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use super::phases::Phase;
 use super::ports::PortPush;
 use crate::sweep::inventory::Inventory;
 
-/// The links that `plan` makes Active first and that are not Active yet, as (one end, other end).
+/// The links that `plan` brings to Active first and that are not yet Active, as (one end, other
+/// end).
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
     let ports = plan.transition.awaited.iter();
     let links = ports.filter_map(|&port| Some((port, inventory.port(port)?.peer?)));
@@ -26,7 +27,7 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// Handles a port that was read: its link may now be Active at both ends.
+    /// Handles a port that was read: both ends of its link may be Active now.
     pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
         let peer = self.ports.get(&key).and_then(PortPush::peer);
         let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
@@ -38,9 +39,9 @@ impl Push {
         }
     }
 
-    /// Ends a push that is stuck: no Set is under way, none can be sent, and a phase is not settled
-    /// because a Set that it needs failed. Records the links that cannot become Active for that
-    /// reason.
+    /// Ends a stuck push: no Set is under way, none may be sent, and the present phase cannot be
+    /// settled because one of its Sets failed. In the phase of links, records the links that are
+    /// not Active.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

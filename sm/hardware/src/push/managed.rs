@@ -11,39 +11,93 @@ use super::{Cause, Push, Task};
 use crate::diff::{BlockChange, differing_blocks};
 use crate::sweep::inventory::Inventory;
 
-/// Number of QoS blocks of each port among `changes`.
-pub(super) fn qos_blocks(
-    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
-) -> BTreeMap<PortKey, usize> {
-    let count =
-        |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
-    let counts = changes.iter().map(|(&port, blocks)| (port, count(blocks)));
-    counts.filter(|&(_, count)| count > 0).collect()
+/// Blocks of managed attributes that a push writes.
+#[derive(Debug)]
+pub(super) struct ManagedPush {
+    /// Blocks to write, by port.
+    blocks: BTreeMap<PortKey, Vec<BlockChange>>,
+    /// Number of QoS blocks that are not settled, by port; a port without any is not in the map.
+    qos_unsettled: BTreeMap<PortKey, usize>,
+    /// Virtual ports whose rate limits are not settled, each as (port of the host, index).
+    vport_limits: BTreeSet<(PortKey, u16)>,
+    /// Tasks that were queued.
+    queued: BTreeSet<Task>,
 }
 
-/// The virtual ports whose rate limits are among `changes`, and which wait for them.
-pub(super) fn vport_limits(
-    changes: &BTreeMap<PortKey, Vec<BlockChange>>,
-) -> BTreeSet<(PortKey, u16)> {
-    let blocks = changes.values().flatten().map(|change| change.key);
-    blocks
-        .filter_map(|key| Some((key.port, key.vport()?)))
-        .collect()
+impl ManagedPush {
+    pub(super) fn new(blocks: BTreeMap<PortKey, Vec<BlockChange>>) -> ManagedPush {
+        let count =
+            |blocks: &Vec<BlockChange>| blocks.iter().filter(|block| block.key.is_qos()).count();
+        let counts = blocks.iter().map(|(&port, blocks)| (port, count(blocks)));
+        let keys = blocks.values().flatten().map(|change| change.key);
+        ManagedPush {
+            qos_unsettled: counts.filter(|&(_, count)| count > 0).collect(),
+            vport_limits: keys
+                .filter_map(|key| Some((key.port, key.vport()?)))
+                .collect(),
+            queued: BTreeSet::new(),
+            blocks,
+        }
+    }
+
+    /// The ports with blocks to write.
+    pub(super) fn ports(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.blocks.keys().copied()
+    }
+
+    /// Whether all QoS blocks of a port are settled.
+    pub(super) fn qos_is_settled(&self, port: PortKey) -> bool {
+        !self.qos_unsettled.contains_key(&port)
+    }
+
+    /// Whether the rate limits of a virtual port are settled.
+    pub(super) fn limits_are_settled(&self, port: PortKey, index: u16) -> bool {
+        !self.vport_limits.contains(&(port, index))
+    }
+
+    /// The planned content of a block; `None` if the push does not write it.
+    fn wanted(&self, key: BlockKey) -> Option<Content> {
+        let changes = self.blocks.get(&key.port)?;
+        let change = changes.iter().find(|change| change.key == key)?;
+        Some(change.content)
+    }
+
+    /// Adds QoS blocks of a port that the push does not write yet.
+    fn add_qos(&mut self, port: PortKey, blocks: Vec<BlockChange>) {
+        let changes = self.blocks.entry(port).or_default();
+        let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);
+        let new: Vec<BlockChange> = blocks.into_iter().filter(is_new).collect();
+        *self.qos_unsettled.entry(port).or_default() += new.len();
+        changes.extend(new);
+    }
+
+    /// Settles a QoS block of a port. Returns whether it was the last one.
+    fn settle_qos(&mut self, port: PortKey) -> bool {
+        let Some(left) = self.qos_unsettled.get_mut(&port) else {
+            return false;
+        };
+        *left = left.saturating_sub(1);
+        let is_last = *left == 0;
+        if is_last {
+            self.qos_unsettled.remove(&port);
+        }
+        is_last
+    }
 }
 
 impl Push {
-    /// Queues the blocks of a port, if they may be sent now.
+    /// Queues the managed blocks of a port that may be sent now.
     pub(super) fn release_managed(&mut self, inventory: &Inventory, port: PortKey) {
         if self.stopped {
             return;
         }
-        let changes = self.managed.get(&port).into_iter().flatten();
+        let changes = self.managed.blocks.get(&port).into_iter().flatten();
         let due: Vec<Task> = changes
             .map(|change| Task::Managed(change.key))
             .filter(|&task| self.may(inventory, task))
             .collect();
         for task in due {
-            if self.managed_queued.insert(task) {
+            if self.managed.queued.insert(task) {
                 self.ready.push_back(task);
             }
         }
@@ -51,9 +105,7 @@ impl Push {
 
     /// The planned content of a block.
     pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
-        let changes = self.managed.get(&key.port)?;
-        let change = changes.iter().find(|change| change.key == key)?;
-        Some(change.content)
+        self.managed.wanted(key)
     }
 
     pub(super) fn managed_answered(
@@ -99,7 +151,7 @@ impl Push {
             _ => false,
         };
         if is_habit && inventory.learn_refused_block(key) {
-            // A habit is no failure.
+            // A habit is not a failure.
             self.failures
                 .retain(|failure| failure.task != Task::Managed(key));
             if key.is_qos() {
@@ -110,36 +162,27 @@ impl Push {
         self.vport_limits_settled(inventory, key);
     }
 
-    /// Handles the settled limits of a virtual port, which may now become Active.
+    /// Handles settled rate limits of a virtual port, which may now become Active.
     fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         if let Some(index) = key.vport()
-            && self.vport_limits.remove(&(key.port, index))
+            && self.managed.vport_limits.remove(&(key.port, index))
         {
             self.release_vports(inventory, key.port);
         }
     }
 
-    /// Adds the blocks of a port that replace a block that its kind of device refused.
+    /// Adds the blocks of a port that replace a block refused by its kind of device.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_plan(inventory, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
-        let changes = self.managed.entry(port).or_default();
-        let is_new = |block: &BlockChange| !changes.iter().any(|change| change.key == block.key);
-        let new: Vec<BlockChange> = blocks.into_iter().filter(is_new).collect();
-        *self.qos_unsettled.entry(port).or_default() += new.len();
-        changes.extend(new);
+        self.managed.add_qos(port, blocks);
         self.release_managed(inventory, port);
     }
 
     /// Handles a settled QoS block: the link may now become Active.
     fn qos_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         let port = key.port;
-        let Some(left) = self.qos_unsettled.get_mut(&port).filter(|_| key.is_qos()) else {
-            return;
-        };
-        *left = left.saturating_sub(1);
-        if *left == 0 {
-            self.qos_unsettled.remove(&port);
+        if key.is_qos() && self.managed.settle_qos(port) {
             self.consider(inventory, port);
             if let Some(peer) = self.ports.get(&port).and_then(|port| port.peer()) {
                 self.consider(inventory, peer);

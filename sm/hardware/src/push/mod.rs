@@ -1,18 +1,17 @@
-//! The push: turns the difference into Sets. The only code that sends Sets.
+//! The push: turns differences into Sets. No other code sends them.
 //!
 //! All switches get their tables in parallel. A port gets its settings and Armed in one Set, as
 //! soon as it is discovered. [`Task::needs`] lists what each Set waits for. The barriers of the
 //! whole fabric are those of `phases`: interim tables, and the links that later tables lead to.
 //! Multicast tables have two steps of their own; see [`crate::diff::MulticastChange`].
 //!
-//! The push records every acknowledged Set in the [`Inventory`], and marks every lost one there, so
-//! that the next difference starts from the true state.
+//! The push records every acknowledged Set in the [`Inventory`], and marks every lost Set there, so
+//! that the next comparison starts from the true state.
 //!
-//! A port gets LID, MTU, VLs and Armed in one Set. It gets Active in a second one, as soon as both
-//! ends of its link are armed and the switches there forward as planned. After a push that clears
-//! PortStateChange, the core reads the ports again ([`Push::unread`]): the clear also covers
-//! changes since the first reading, and some switches send trap 128 only when the bit goes from 0
-//! to 1.
+//! A port gets LID, MTU, VLs and Armed in one Set. A second Set makes it Active, once both ends of
+//! its link are armed and the switches there forward as planned. After a push that clears
+//! PortStateChange, the core reads the ports again ([`Push::unread`]): the bit also covered changes
+//! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
 
 mod adaptive;
 mod answers;
@@ -43,6 +42,7 @@ use rsm_plan::Plan;
 
 use self::adaptive::AdaptivePush;
 pub use self::adaptive::AdaptiveStep;
+use self::managed::ManagedPush;
 use self::multicast::MulticastPush;
 pub use self::needs::{AWAITED_LINK, Need, OTHER_LINK};
 pub use self::phases::Phase;
@@ -53,7 +53,7 @@ pub use self::rehearse::{Foreseen, rehearse};
 use self::tables::SwitchPush;
 pub use self::task::{Cause, FailedSet, Order, PortStep, PushProgress, Task};
 use self::vports::VPortPush;
-use crate::diff::{BlockChange, Changes, NotKept};
+use crate::diff::{Changes, NotKept};
 use crate::link_step::LinkStep;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
@@ -63,24 +63,17 @@ use crate::sweep::reach::KnownWays;
 #[derive(Debug)]
 pub struct Push {
     plan: Arc<Plan>,
-    /// Whether the subnet manager's own port gets another LID, so that answers to either LID may be
-    /// lost meanwhile.
+    /// Whether the subnet manager's own port gets another LID; answers to the old and the new LID
+    /// may be lost meanwhile.
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
-    /// The M_Keys of switches that get another one than they hold. Each block of a table asks for
-    /// them, and a bring-up has a hundred times as many ports as switches.
+    /// The planned M_Keys of switches that hold other keys. Each block of a table needs the key,
+    /// and a bring-up has a hundred times as many ports as switches.
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
-    /// Blocks of managed attributes to write, by port.
-    managed: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Number of QoS blocks that are not settled, by port.
-    qos_unsettled: BTreeMap<PortKey, usize>,
-    /// Virtual ports whose rate limits are not settled.
-    vport_limits: BTreeSet<(PortKey, u16)>,
-    /// Tasks of `managed` that were queued.
-    managed_queued: BTreeSet<Task>,
+    managed: ManagedPush,
     /// Sets of virtual ports, by the port of their host.
     vports: BTreeMap<PortKey, VPortPush>,
     /// Switches with Sets to send, in the order of their turns.
@@ -94,8 +87,8 @@ pub struct Push {
     unopened: BTreeSet<PortKey>,
     outstanding: usize,
     stopped: bool,
-    /// Whether a port's Set is sent next: ports and tables alternate, so that neither waits for all
-    /// of the other.
+    /// Whether a port's Set is sent next: Sets of ports and of tables alternate, so that neither
+    /// kind waits for the whole other kind.
     ports_next: bool,
     failures: Vec<FailedSet>,
     progress: PushProgress,
@@ -153,7 +146,7 @@ impl Push {
                     (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
-            // The map is collected at once: it takes half the memory of one that grows.
+            // The map is built at once, which takes half the memory of a growing one.
             ports: changes
                 .ports
                 .into_iter()
@@ -165,10 +158,7 @@ impl Push {
                 .collect(),
             multicast: MulticastPush::new(changes.multicast, &mute),
             adaptive,
-            qos_unsettled: managed::qos_blocks(&changes.managed),
-            vport_limits: managed::vport_limits(&changes.managed),
-            managed: changes.managed,
-            managed_queued: BTreeSet::new(),
+            managed: ManagedPush::new(changes.managed),
             switch_keys: BTreeMap::new(),
             vports: changes
                 .vports
@@ -200,7 +190,7 @@ impl Push {
         push
     }
 
-    /// Starts the phases, and queues the Sets that need not wait.
+    /// Starts the phases, and queues the Sets that wait for nothing.
     fn begin(&mut self, inventory: &Inventory) {
         self.switch_keys = self.changing_keys(inventory);
         self.awaited = links::awaited(&self.plan, inventory);
@@ -210,14 +200,14 @@ impl Push {
         for key in keys {
             self.consider(inventory, key);
         }
-        let managed: Vec<PortKey> = self.managed.keys().copied().collect();
+        let managed: Vec<PortKey> = self.managed.ports().collect();
         for key in managed {
             self.release_managed(inventory, key);
         }
         self.release_all_vports(inventory);
     }
 
-    /// The planned M_Keys of the switches that hold other ones.
+    /// The planned M_Keys of the switches that hold other keys.
     fn changing_keys(&self, inventory: &Inventory) -> BTreeMap<Guid, u64> {
         let zeros = self.ports.iter();
         let zeros = zeros.filter(|(key, _)| key.port == PortNum::ZERO);
@@ -229,7 +219,7 @@ impl Push {
         changing.collect()
     }
 
-    /// Sends no more Sets. [`Push::is_done`] is true once those under way are answered.
+    /// Stops sending Sets. [`Push::is_done`] is true once the Sets under way are answered.
     pub fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
@@ -238,12 +228,12 @@ impl Push {
         self.adaptive.stop();
     }
 
-    /// Whether the push was stopped before its end.
+    /// Whether the push was stopped before it was done.
     pub fn was_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// Whether no Set is left to send and none is under way.
+    /// Whether no Set is left to send, and none is under way.
     pub fn is_done(&self) -> bool {
         self.outstanding == 0
             && (self.stopped || self.phases.is_last())
@@ -258,7 +248,7 @@ impl Push {
         !self.silent.is_empty()
     }
 
-    /// Takes back `count` Sets that [`Push::poll_order`] returned and that were never sent.
+    /// Takes back `count` Sets that [`Push::poll_order`] returned and the caller never sent.
     pub fn taken_back(&mut self, count: usize) {
         self.outstanding = self.outstanding.saturating_sub(count);
     }
@@ -271,9 +261,9 @@ impl Push {
     /// Ports that may have changed unnoticed, and have not answered since.
     ///
     /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
-    /// switch that had no LID, or another manager, could send no trap about those, and some
-    /// switches send none while the bit is set. Setting LinearFDBTop hides a reset of the switch. A
-    /// port whose answers were lost may or may not hold the values of the Set.
+    /// switch without a LID, or with another manager, could send no trap about these changes, and
+    /// some switches send none while the bit is set. A Set of LinearFDBTop hides a reset of the
+    /// switch. A port whose answers were lost may or may not hold the values of the Set.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
@@ -283,13 +273,13 @@ impl Push {
         self.failures.is_empty() && !self.stopped && !self.has_unverified
     }
 
-    /// One end of each link that tables wait for, and that could not become Active in this push,
-    /// which ended before these tables.
+    /// One end of each link that tables wait for and that this push could not bring to Active; the
+    /// push ended before these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }
 
-    /// GUIDs of the ports that were due for ClientReregister and got it.
+    /// GUIDs of the ports that got ClientReregister when due.
     pub fn reregistered(&self) -> &BTreeSet<Guid> {
         &self.reregistered
     }
@@ -299,7 +289,7 @@ impl Push {
         &self.failures
     }
 
-    /// The switches with a table that a Set of this push failed to write.
+    /// The switches with a table that this push failed to write.
     pub fn without_tables(&self) -> BTreeSet<Guid> {
         let of_tables = self
             .failures
@@ -308,17 +298,17 @@ impl Push {
         of_tables.map(FailedSet::node).collect()
     }
 
-    /// The Sets acknowledged so far.
+    /// The progress so far.
     pub fn progress(&self) -> PushProgress {
         self.progress
     }
 
-    /// The plan that the push leads to.
+    /// The plan that the push puts in force.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Sends no more Sets to `node`, because it does not answer.
+    /// Stops sending Sets to `node`, which does not answer.
     pub fn give_up_on(&mut self, node: Guid) {
         self.silent.insert(node);
     }
@@ -391,7 +381,7 @@ impl Push {
             }
             (AgentAnswer::Silence, _) => {
                 if task.is_of_vports() {
-                    // Virtual ports there get no more Sets.
+                    // Virtual ports of this port get no more Sets.
                     self.vports.remove(&task.port());
                 } else {
                     self.give_up_on(task.node());

@@ -1,6 +1,6 @@
 //! Sets of multicast tables, and their progress.
 //!
-//! Meanwhile, packets follow a part of the old tree or of the new one, never a mixture with a
+//! During the push, packets follow a part of the old tree or of the new one, never a mixture with a
 //! cycle.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,9 +23,9 @@ pub(super) struct MulticastPush {
     switches: BTreeMap<Guid, MulticastSwitchPush>,
     /// Switches that may have a Set to send, in the order of their turns.
     turn: VecDeque<Guid>,
-    /// Number of blocks that must lose ports and are not acknowledged.
+    /// Number of blocks that must lose ports and whose Sets are not acknowledged.
     unmet: usize,
-    /// Blocks from which some switch did not remove its ports.
+    /// Blocks from which some switch failed to remove its ports.
     withheld: BTreeSet<u16>,
     stopped: bool,
 }
@@ -42,8 +42,8 @@ struct MulticastSwitchPush {
 }
 
 impl MulticastPush {
-    /// Prepares the Sets. `mute` switches do not answer: no other switch adds ports to blocks from
-    /// which they must remove ports.
+    /// Prepares the Sets. `mute` are the switches that do not answer: no other switch adds ports to
+    /// blocks from which a mute switch must remove ports.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,
@@ -80,18 +80,18 @@ impl MulticastPush {
         self.unmet
     }
 
-    /// Whether no switch waits for its turn.
+    /// Whether no switch is queued for its turn.
     pub(super) fn is_idle(&self) -> bool {
         self.turn.is_empty()
     }
 
-    /// Sends no more Sets.
+    /// Stops sending Sets.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.turn.clear();
     }
 
-    /// Queues every switch, after an event that any may have waited for.
+    /// Queues every switch, after an event that any switch may have waited for.
     pub(super) fn give_turns(&mut self) {
         if self.stopped {
             return;
@@ -104,7 +104,7 @@ impl MulticastPush {
         }
     }
 
-    /// Queues a switch, after an event that it may have waited for.
+    /// Queues a switch, after an event that the switch may have waited for.
     pub(super) fn give_turn(&mut self, guid: Guid) {
         if !self.stopped
             && let Some(switch) = self.switches.get_mut(&guid)
@@ -116,8 +116,8 @@ impl MulticastPush {
         }
     }
 
-    /// Records that the Set of `task` is sent. Returns whether it is: a withheld block is left for
-    /// another push.
+    /// Records that the Set of `task` is sent. Returns `false` for a withheld block, which is left
+    /// for another push.
     fn take(&mut self, guid: Guid, task: Task) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
             return false;
@@ -137,7 +137,7 @@ impl MulticastPush {
         true
     }
 
-    /// Ends the turn of a switch; with `again` it gets another one.
+    /// Ends the turn of a switch; if `again` is true, the switch gets another turn.
     fn end_turn(&mut self, guid: Guid, again: bool) {
         if let Some(switch) = self.switches.get_mut(&guid) {
             switch.in_turn = again;
@@ -153,8 +153,8 @@ impl MulticastPush {
         switch.is_none_or(|switch| !switch.failed && switch.unsettled == 0)
     }
 
-    /// Settles the Set of `task`, which was answered or given up. Returns whether it was one that
-    /// removes ports.
+    /// Settles the Set of `task`, which was answered or given up. Returns whether the Set removes
+    /// ports.
     pub(super) fn settle(&mut self, guid: Guid, task: Task, failed: bool) -> bool {
         let Some(switch) = self.switches.get_mut(&guid) else {
             return false;
@@ -178,7 +178,7 @@ impl MulticastPush {
         first
     }
 
-    /// The planned MulticastFDBTop of a switch; `None` if it is not written.
+    /// The planned MulticastFDBTop of a switch; `None` if the push does not write it.
     pub(super) fn top(&self, guid: Guid) -> Option<Lid> {
         self.switches.get(&guid)?.change.top
     }
@@ -199,8 +199,8 @@ impl MulticastSwitchPush {
 }
 
 impl Push {
-    /// Whether multicast tables differ from the plan after failures that no answer of the switches
-    /// may ever show.
+    /// Whether multicast tables differ from the plan after failures that no later answer of a
+    /// switch may show.
     pub fn owes_multicast(&self) -> bool {
         let failures = self.failures.iter();
         failures
@@ -219,13 +219,13 @@ impl Push {
                     break task;
                 }
             };
-            // The next turn of the switch shows whether it has more Sets.
+            // The next turn of the switch shows whether more of its Sets may be sent.
             self.multicast.end_turn(guid, task.is_some());
             let Some(task) = task else { continue };
             if let Some(order) = self.write_table(inventory, task) {
                 return Some(order);
             }
-            // A Set that is not sent gets no answer.
+            // A withheld Set gets no answer.
             self.failures.push(FailedSet {
                 task,
                 cause: Cause::Silence,
@@ -235,7 +235,8 @@ impl Push {
         None
     }
 
-    /// The content of a block of a multicast table, for its first or its last Set.
+    /// The content of a block of a multicast table: of the Set that removes ports, or of the final
+    /// one.
     pub(super) fn wanted_masks(
         &self,
         inventory: &Inventory,
@@ -263,8 +264,8 @@ impl Push {
             return;
         };
         self.progress.multicast_blocks += 1;
-        // The kept masks depend on the held ones, which the answer overwrites: they are computed
-        // first.
+        // The kept masks depend on the held ones, which the answer overwrites; they are therefore
+        // computed first.
         let wanted = self.wanted_masks(inventory, switch, at, first);
         if let Some(record) = inventory.switch_mut(switch) {
             record.mft.store(at, masks);
@@ -287,7 +288,7 @@ impl Push {
         self.multicast_settled(inventory, task, true);
     }
 
-    /// Takes the answer to the Set of MulticastFDBTop.
+    /// Handles the answer to the Set of MulticastFDBTop.
     pub(super) fn top_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -295,7 +296,7 @@ impl Push {
         info: &SwitchInfo,
     ) {
         let task = Task::MulticastTop(guid);
-        // As after any Set of SwitchInfo, a reset before it would not show.
+        // This Set of SwitchInfo would hide an earlier reset.
         self.unread.insert(PortKey::new(guid, PortNum::ZERO));
         let held = info.multicast_fdb_top();
         // A switch that does not know the field answers 0.

@@ -1,7 +1,7 @@
 //! The order of Sets, as a table of the conditions that each Set waits for.
 //!
-//! [`Task::needs`] is the table. Before a Set is sent, [`Push::may`] checks its row, and nothing
-//! else. The [phases](super::phases) of a push are one of the conditions.
+//! [`Task::needs`] is the table. [`Push::may`] checks the row of a Set before the Set is sent, and
+//! no other condition. The [phases](super::phases) of a push are one of the conditions.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -12,52 +12,52 @@ use super::tables::SwitchPush;
 use super::{AdaptiveStep, PortStep, Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// A condition that a Set waits for. Conditions of Sets that change the state of a link must hold
-/// at both of its ends.
+/// A condition that a Set waits for. A Set that changes the state of a link requires its conditions
+/// at both ends of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// The phase of the table has begun; tables without a phase of their own belong to the last
-    /// one.
+    /// The phase of the table has begun. Tables without a phase of their own belong to the last
+    /// phase.
     Phase,
-    /// The switch answers requests; otherwise its tables are written in the last phase.
+    /// The switch answers requests; tables of other switches are written in the last phase.
     Answers,
     /// ARInfo of the switch was sent, or need not be.
     AdaptiveRouting,
-    /// No switch still forwards by groups of adaptive routing that must go out of force.
+    /// Every group of adaptive routing that must go out of force is out of force.
     GroupsLeft,
     /// The switch holds everything that precedes the Set in [`AdaptiveStep`](super::AdaptiveStep).
     AdaptiveStep,
-    /// The Set is acknowledged whose content shows a later reset of the switch: SwitchInfo, by its
-    /// LinearFDBTop; or PortInfo of port 0, by its LID, if SwitchInfo raises LinearFDBTop and is
-    /// sent last.
+    /// A Set whose content shows a later reset of the switch is acknowledged: SwitchInfo by its
+    /// LinearFDBTop, or PortInfo of port 0 by its LID if SwitchInfo raises LinearFDBTop and is sent
+    /// last.
     ResetShows,
     /// The switch holds all of its tables, if SwitchInfo raises LinearFDBTop: no entry above the
-    /// old top takes effect before it is written.
+    /// old top may take effect before the whole table is written.
     TablesBelowTop,
-    /// The switch has answered the PortInfo of port 0 that gives it another M_Key. The Set is sent
-    /// with the key that the switch holds then.
+    /// The switch has answered the PortInfo of port 0 that changes its M_Key. The Set is sent with
+    /// the key that the switch holds after that.
     KeyChange,
     /// SwitchInfo of the switch is as planned.
     SwitchInfo,
     /// SwitchInfo and all tables of the switch are as planned.
     Programmed,
-    /// No switch forwards multicast packets to a port that it shall lose.
+    /// Every switch has removed the ports that it must lose from its multicast table.
     MulticastLosses,
     /// The blocks of the switch's multicast table are as planned.
     MulticastBlocks,
     /// PortInfo of port 0 of the switch is settled; its LID shows a later reset of the switch.
     PortZero,
     /// The end port has answered the PortInfo that arms or changes it. That answer is the last
-    /// reading of the port, and its LID and state show a reset; if keys were sent first, a reset
-    /// after them would not show.
+    /// reading of the port, and its LID and state show a reset; a reset after keys that were sent
+    /// first would not show.
     PortInfoAnswered,
-    /// The Set of PortInfo that arms the port or changes its settings is settled: it gives the port
-    /// the number of VLs that the block is for.
+    /// The Set of PortInfo that arms the port or changes its settings is settled: it determines the
+    /// number of VLs that the block is for.
     PortSettings,
     /// The QoS blocks are settled, because packets on an Active link use them. A device that
-    /// refuses them carries data without.
+    /// refuses them carries data without them.
     Qos,
-    /// PortInfo is settled: its answer shows a reset, after which the block would be lost.
+    /// PortInfo is settled: its answer shows a reset after which the block would be lost.
     PortInfoSettled,
     /// The P_KeyTable of the port is as planned.
     PKeys,
@@ -65,7 +65,7 @@ pub enum Need {
     PKeysIfEnforcing,
     /// The P_Keys of the port at the other end are settled, if that port enforces partitions.
     PKeysOfEnforcingPeer,
-    /// The port is Active, so that its virtual ports can become Active.
+    /// The port is Active: its virtual ports can become Active only then.
     PortActive,
     /// The P_KeyTable of the virtual port is as planned.
     VPortPKeys,
@@ -84,8 +84,8 @@ pub enum Need {
     Removals,
     /// All switches hold their SLtoVLMappingTables.
     SlToVlEverywhere,
-    /// The dark switch, which no packet passes yet, is programmed. If links of such switches come
-    /// last, the interim tables that other links wait for are held as well.
+    /// The dark switch, which no packet passes yet, is programmed. If links of dark switches come
+    /// last, all switches also hold the interim tables that other links wait for.
     DarkProgrammed,
 }
 
@@ -97,7 +97,7 @@ pub const AWAITED_LINK: &[Need] = &[
     Need::DarkProgrammed,
 ];
 
-/// The conditions of any other link, such as those of hosts.
+/// The conditions of any other link, such as a link to a host.
 pub const OTHER_LINK: &[Need] = &[Need::Programmed];
 
 impl Task {
@@ -123,7 +123,7 @@ impl Task {
             ],
             Task::Link(..) => &[],
             Task::Multicast { first: true, .. } => &[Need::KeyChange],
-            // Unicast tables that are not written yet could close a cycle with the trees.
+            // Unicast tables that are not yet written could close a cycle with the trees.
             Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],
             Task::MulticastTop(_) => &[
                 Need::KeyChange,
@@ -155,7 +155,7 @@ impl Task {
     }
 }
 
-/// A Set, the port at which its needs are checked, and the Sets of that port's switch, if any.
+/// A Set, the port at which its needs are checked, and the push of that port's switch, if any.
 type At<'a> = (Task, PortKey, Option<&'a SwitchPush>);
 
 impl Push {
@@ -210,7 +210,7 @@ impl Push {
                 shown().is_none_or(|(port, info)| !port.info_goes_first(info))
             }
             Need::PortSettings => shown().is_none_or(|(port, info)| !port.awaits_settings(info)),
-            Need::Qos => !self.qos_unsettled.contains_key(&at),
+            Need::Qos => self.managed.qos_is_settled(at),
             Need::PortInfoSettled => !awaits_info(at),
             Need::PKeys => port().is_none_or(|port| port.p_keys.is_held()),
             Need::PKeysIfEnforcing => shown().is_none_or(|(port, info)| port.may_enforce(info)),
@@ -228,7 +228,7 @@ impl Push {
                 _ => true,
             },
             Need::VPortLimits => match task {
-                Task::VPort(_, index) => !self.vport_limits.contains(&(at, index)),
+                Task::VPort(_, index) => self.managed.limits_are_settled(at, index),
                 _ => true,
             },
             Need::NeighbourProgrammed => {
@@ -265,7 +265,7 @@ impl Push {
         }
     }
 
-    /// Whether a switch accepts Sets both with the M_Key that it holds and with its planned one.
+    /// Whether a switch accepts Sets with the M_Key that it holds as well as with the planned key.
     fn accepts_key(&self, inventory: &Inventory, switch: Guid) -> bool {
         let Some(&planned) = self.switch_keys.get(&switch) else {
             return true;
@@ -273,7 +273,7 @@ impl Push {
         let zero = inventory.port(PortKey::new(switch, PortNum::ZERO));
         let held = zero.and_then(|port| port.info.as_ref());
         let held = held.map_or(0, PortInfo::m_key);
-        // A switch without a key accepts any, before the change and after it.
+        // A switch without a key accepts any key, before the change and after it.
         held == 0 || planned == held
     }
 }

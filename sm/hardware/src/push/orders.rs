@@ -100,11 +100,11 @@ impl Push {
         })
     }
 
-    /// A LID by which a Set reaches a switch and its answer gets back, whatever Sets take effect
+    /// A LID by which a Set reaches a switch and its answer returns, whatever Sets take effect
     /// meanwhile; `None` if there is none.
     ///
     /// If interim tables discard packets, the route in both directions must consist of entries that
-    /// stay: the Set itself could remove an entry that its answer needs.
+    /// stay: otherwise the Set itself could remove an entry that its answer needs.
     fn lid_of(&mut self, inventory: &Inventory, guid: Guid) -> Option<Lid> {
         if self.moves_own_lid {
             return None;

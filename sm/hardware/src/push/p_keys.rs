@@ -1,8 +1,8 @@
-//! Sets of one port's P_KeyTable.
+//! Sends the P_KeyTable of one port.
 //!
 //! Tables that the sweep has read are compared block by block. Switch ports that begin to enforce
-//! partitions get their tables without being read. Keys keep their index, and a link becomes Active
-//! once both its ends hold theirs.
+//! partitions get their tables without a reading. Keys keep their index, and a link becomes Active
+//! once both its ends hold their keys.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl PKeyPush {
         }
     }
 
-    /// The blocks to queue now: all of them at the first call, then none.
+    /// The blocks to queue now: all blocks at the first call, none later.
     pub(super) fn take_due(&mut self) -> Vec<u16> {
         if self.sent {
             return Vec::new();
@@ -58,7 +58,7 @@ impl PKeyPush {
         self.failed |= failed;
     }
 
-    /// Whether no answer is outstanding.
+    /// Whether every queued Set is settled.
     pub(super) fn is_settled(&self) -> bool {
         self.sent && self.unsettled == 0
     }
@@ -108,8 +108,8 @@ impl Push {
         self.p_keys_settled(inventory, key, true);
     }
 
-    /// Handles a settled Set of a P_KeyTable: queues the Sets that it permits at both ends of the
-    /// link.
+    /// Handles a settled Set of a P_KeyTable: queues the Sets at both ends of the link that waited
+    /// for it.
     fn p_keys_settled(&mut self, inventory: &Inventory, key: PortKey, failed: bool) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;

@@ -1,4 +1,5 @@
-//! The phases of a push: tables that must be settled on all switches before the next are written.
+//! The phases of a push: tables that must be settled on all switches before the next ones are
+//! written.
 //!
 //! ```text
 //! Adaptive    groups of adaptive routing go out of force where tables change
@@ -10,10 +11,10 @@
 //! Last        the planned tables; multicast tables gain ports
 //! ```
 //!
-//! Most pushes have only the last phase. [`Task::needs`](super::Task::needs) lists what else a Set
-//! waits for.
+//! Most pushes have only the last phase. [`Task::needs`](super::Task::needs) lists the other
+//! conditions of each Set.
 
-/// A part of a push that must be settled before the next one begins.
+/// A part of a push that must be settled before the next part begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Groups of adaptive routing go out of force.
@@ -22,7 +23,7 @@ pub enum Phase {
     Interim(usize),
     /// SLtoVLMappingTables are written.
     SlToVl,
-    /// Links become Active that later tables lead to.
+    /// Links that later tables lead to become Active.
     Links,
     /// The planned tables are written.
     Last,
@@ -50,9 +51,10 @@ impl Phases {
         }
     }
 
-    /// A push with this many interim tables, and the SLtoVL and link phases if these have work.
+    /// A push with this many interim tables, with an SLtoVL phase if `sl2vl`, and with a phase of
+    /// links if `links`.
     ///
-    /// The first `cuts` interim tables only remove entries; links wait for the one after them.
+    /// The first `cuts` interim tables only remove entries; links wait for the table after them.
     pub(super) fn new(interim: usize, cuts: usize, sl2vl: bool, links: bool) -> Phases {
         let mut list: Vec<Phase> = (0..=cuts).map(Phase::Interim).collect();
         list.extend(sl2vl.then_some(Phase::SlToVl));
@@ -82,13 +84,13 @@ impl Phases {
         self.current() == Phase::Last
     }
 
-    /// Whether Sets of tables that are settled now count for the present phase. In the first phase
-    /// they belong to the next one: see [`Phase::Adaptive`].
+    /// Whether a Set of tables that is settled now counts for the present phase. During the first
+    /// phase such Sets belong to the next one: see [`Phase::Adaptive`].
     pub(super) fn counts(&self) -> bool {
         !matches!(self.current(), Phase::Adaptive | Phase::Last)
     }
 
-    /// Whether SLtoVLMappingTables are written, or none is to be written.
+    /// Whether the SLtoVLMappingTables are written, or there are none to write.
     pub(super) fn is_sl2vl_held(&self) -> bool {
         let sl2vl = self.list.iter().position(|&phase| phase == Phase::SlToVl);
         sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
@@ -99,8 +101,8 @@ impl Phases {
         self.at >= count + self.before || self.is_last()
     }
 
-    /// Moves to the next phase, if the present one is settled and not the last one. Returns the new
-    /// phase.
+    /// Moves to the next phase, if the present phase is settled and not the last one. Returns the
+    /// new phase.
     pub(super) fn next(&mut self) -> Option<Phase> {
         if self.unmet > 0 || self.is_last() {
             return None;

@@ -1,4 +1,4 @@
-//! Sets of one port: its settings, and its link to Active.
+//! Sends the Sets of one port, from its settings to an Active link.
 
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -16,7 +16,7 @@ pub(super) struct PortPush {
     on_its_way: bool,
     configured: bool,
     given_up: bool,
-    /// Whether the port's settings are sent in a Set of their own, before its state.
+    /// Whether the port's settings are sent in a Set of their own, before the state.
     settings_first: bool,
 }
 
@@ -32,8 +32,8 @@ impl PortPush {
         }
     }
 
-    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
-    /// alone from now on, which is worth one attempt.
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the port gets the
+    /// settings alone from now on; that is tried once.
     pub(super) fn separate_settings(&mut self, info: &PortInfo) -> bool {
         let combined = !self.settings_first && self.has_settings(info);
         if combined {
@@ -57,7 +57,7 @@ impl PortPush {
         !self.configured && (self.differs(info) || self.change.reregister.is_some())
     }
 
-    /// The planned M_Key; `None` if the port shall hold none.
+    /// The planned M_Key; `None` if the plan has none for the port.
     pub(super) fn m_key(&self) -> Option<u64> {
         self.change.settings.value(FieldIndex::MKey)
     }
@@ -67,26 +67,26 @@ impl PortPush {
         self.change.peer
     }
 
-    /// Whether the port can drop packets of partitions that its table lacks. If so, the port at the
-    /// other end gets its keys later.
+    /// Whether the port can drop packets of partitions that its table lacks. If it can, the port at
+    /// the other end gets its keys later.
     pub(super) fn is_enforcing(&self) -> bool {
         self.change.external_of_switch
     }
 
     /// Whether the keys are sent after PortInfo. The answer to PortInfo is the last reading of the
-    /// port, and its LID and state show a reset. If the keys were sent first, a reset between keys
-    /// and settings would not show.
+    /// port, and its LID and state show a reset. A reset after keys that were sent first would not
+    /// show.
     pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
         let arms = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() && !self.configured && (arms || self.differs(info))
     }
 
-    /// Whether a Set of PortInfo is still to come.
+    /// Whether a Set of PortInfo must still be sent.
     pub(super) fn awaits_info(&self) -> bool {
         self.change.info && !self.configured && !self.given_up
     }
 
-    /// Whether a Set that arms the port or changes its settings is still to come.
+    /// Whether a Set that arms the port or changes its settings must still be sent.
     pub(super) fn awaits_settings(&self, info: &PortInfo) -> bool {
         let is_armed = info.port_state() == PortState::Armed && self.change.activate;
         self.awaits_info() && (!is_armed || self.has_settings(info))
@@ -104,8 +104,8 @@ impl PortPush {
         !self.is_enforcing() || is_idle || self.p_keys.is_held()
     }
 
-    /// The next possible steps according to the port's last answer; the first one that may be sent
-    /// is taken.
+    /// The next possible steps according to the port's last answer. The push takes the first one
+    /// that may be sent.
     pub(super) fn steps(&self, info: &PortInfo) -> [Option<PortStep>; 2] {
         if self.on_its_way || self.given_up {
             return [None, None];
@@ -127,16 +127,16 @@ impl PortPush {
         self.on_its_way = true;
     }
 
-    /// Sends no more Sets in this push.
+    /// Stops sending Sets to the port in this push.
     pub(super) fn give_up(&mut self) {
         self.on_its_way = false;
         self.given_up = true;
     }
 
-    /// The content of the Set for `step`, based on the port's last answer.
+    /// The content of the Set for `step`, derived from the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // Where the settings have a Set of their own, the Set of the state must leave out fields
-        // that the device does not keep.
+        // If the settings have a separate Set, the Set of the state must omit fields that the
+        // device does not keep.
         let left_out = match step {
             PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),
@@ -150,7 +150,7 @@ impl PortPush {
         let ended = self.change.reregisters
             && settings.ends_registrations(current, self.change.ignored)
             && heeds(current);
-        // The bit is sent only with the first Set, which has all settings.
+        // Only the first Set, which contains all settings, carries the bit.
         info.set_client_reregister(!self.configured && (ended || self.change.reregister.is_some()));
         info.set_port_state(match step {
             PortStep::Configure => PortState::NoChange,
@@ -160,7 +160,7 @@ impl PortPush {
         info
     }
 
-    /// GUID of the port, if it was due for ClientReregister and got it.
+    /// GUID of the port, if it got ClientReregister when due; `None` otherwise.
     pub(super) fn reregistered(&self) -> Option<Guid> {
         self.change.reregister.filter(|_| self.configured)
     }
@@ -173,7 +173,7 @@ impl PortPush {
         self.change.settings.not_kept(asked, info)
     }
 
-    /// Whether the port is in the state of `step`, or beyond.
+    /// Whether the port has reached the state of `step`, or a higher one.
     pub(super) fn reached(&self, info: &PortInfo, step: PortStep) -> bool {
         match step {
             PortStep::Configure => true,

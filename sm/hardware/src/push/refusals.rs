@@ -1,4 +1,4 @@
-//! Sets that some devices refuse although the specification allows them, and what is sent instead.
+//! Handles refusals of Sets that the specification allows: sends other Sets instead.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
@@ -6,7 +6,7 @@ use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use super::{Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// Whether a port's kind of device is known for this refusal.
+/// Whether a port's kind of device is known to refuse this.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.habits.has(kind, habit))
 }
@@ -17,8 +17,8 @@ fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
 }
 
 impl Push {
-    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
-    /// in a Set of their own now, before the state.
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are now
+    /// sent in a Set of their own, before the state.
     pub(super) fn separates_settings(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let info = inventory.port(key).and_then(|record| record.info.as_ref());
         let port = self.ports.get_mut(&key);
@@ -31,9 +31,9 @@ impl Push {
         settings_first
     }
 
-    /// Learns from `port`, which refused settings and Armed in one Set and took them in two: other
-    /// ports of its kind of device get two Sets, too. One port is no proof: a port whose link was
-    /// down for a moment behaves alike.
+    /// Handles a port that refused settings and Armed in one Set, and accepted them in two. Other
+    /// ports of its kind of device get two Sets as well once a second port shows the same: a single
+    /// port proves nothing, because a link that was down for a moment has the same effect.
     pub(super) fn armed_after_settings(
         &mut self,
         inventory: &mut Inventory,
@@ -55,8 +55,8 @@ impl Push {
         }
     }
 
-    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop, and is sent
-    /// again once LinearFDBTop was raised.
+    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop, so that it
+    /// is sent again after LinearFDBTop was raised.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,
@@ -74,7 +74,7 @@ impl Push {
             return false;
         };
         if raised && is_before_last {
-            // The next phase now waits for SwitchInfo, too.
+            // The next phase now also waits for SwitchInfo.
             self.phases.unmet += 1;
         }
         if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {

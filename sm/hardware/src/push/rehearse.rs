@@ -1,6 +1,6 @@
-//! A rehearsal of a push: lists its Sets in their order, and sends none.
+//! Rehearses a push: lists its Sets in their order, and sends none.
 //!
-//! The push runs against a copy of the inventory that answers as devices would. A dry run ends
+//! The push runs against a copy of the inventory, which answers as devices would. A dry run ends
 //! here: the core enters no stage that sends Sets.
 
 use std::sync::Arc;
@@ -16,16 +16,18 @@ use crate::diff::{Changes, NotKept};
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
 
-/// One Set that would be sent.
+/// One Set that a push would send.
 #[derive(Clone, Copy, Debug)]
 pub struct Foreseen {
     /// The Set.
     pub order: Order,
-    /// Phase of the push in which it would be sent.
+    /// Phase of the push in which the Set would be sent.
     pub phase: Phase,
-    /// Content of the device before it, after all Sets listed earlier; `None` if it is not known.
+    /// Content of the device before the Set, after all Sets listed earlier; `None` if it is not
+    /// known.
     pub before: Option<[u8; 64]>,
-    /// Content of the device after it; fields that the Set marks "no change" keep their value.
+    /// Content of the device after the Set; fields that the Set marks "no change" keep their
+    /// values.
     pub after: [u8; 64],
 }
 
@@ -56,7 +58,7 @@ pub fn rehearse(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Vec
     sets
 }
 
-/// The device's content that the Set of `task` overwrites; `None` if it was not read.
+/// The device's content that the Set of `task` overwrites; `None` if the content was not read.
 fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
     let switch = |guid| inventory.node(guid)?.switch.as_ref();
     match task {

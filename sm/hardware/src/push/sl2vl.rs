@@ -1,4 +1,4 @@
-//! Sets of SLtoVLMappingTables, between the first interim tables and the next phase.
+//! Sends SLtoVLMappingTables, between the first interim tables and the next phase.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
@@ -10,7 +10,7 @@ use crate::sweep::inventory::Inventory;
 type Place = (Guid, PortNum, PortNum);
 
 impl Push {
-    /// The content of a Set.
+    /// The planned content of a table; `None` if the push does not write it.
     pub(super) fn wanted_sl2vl(&self, (switch, input, output): Place) -> Option<[u8; 64]> {
         let row = self.switches.get(&switch)?.sl2vl_row(input, output)?.row;
         let mut mapping = SlToVlMapping::default();

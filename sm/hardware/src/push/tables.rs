@@ -1,4 +1,4 @@
-//! Sets of one switch's tables, and their progress.
+//! The Sets of one switch's tables, and their progress.
 
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::{ArInfo, SwitchInfo};
@@ -10,11 +10,11 @@ use crate::diff::{SlToVlRow, SwitchChange};
 
 /// The Sets of one switch's tables.
 ///
-/// SwitchInfo is sent first, and nothing else until it is acknowledged: LinearFDBTop then shows a
-/// reset of the switch after later Sets. A SwitchInfo that raises LinearFDBTop is sent last
-/// instead, so that no entry above the old top takes effect before it is written; then the LID of
-/// port 0 is sent first and shows a reset. If a switch refuses blocks above LinearFDBTop,
-/// SwitchInfo is always sent first.
+/// SwitchInfo is sent first, and no other Set until it is acknowledged: after that, LinearFDBTop
+/// shows a reset of the switch. A SwitchInfo that raises LinearFDBTop is sent last instead, so that
+/// no entry above the old top takes effect before it is written; in that case the LID of port 0 is
+/// sent first and shows a reset. For a switch that refuses blocks above LinearFDBTop, SwitchInfo is
+/// always sent first.
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
@@ -22,7 +22,7 @@ pub(super) struct SwitchPush {
     info_sent: bool,
     info_held: bool,
     ar_info_sent: bool,
-    /// Whether port 0 must get its LID first.
+    /// Whether the LID of port 0 must be sent first.
     waits_for_lid: bool,
     /// Whether the switch is queued for its turn.
     pub(super) in_turn: bool,
@@ -32,13 +32,13 @@ pub(super) struct SwitchPush {
     blocks_sent: usize,
     unsettled: usize,
     failed: bool,
-    /// Refused blocks, which are sent again once LinearFDBTop was raised.
+    /// Refused blocks, to be sent again after LinearFDBTop was raised.
     again: Vec<Task>,
 }
 
 impl SwitchPush {
     /// Prepares the Sets of `change`; `held` is the switch's last SwitchInfo. `sets_lid` says
-    /// whether port 0 is written, too; `top_first`, whether the switch refuses blocks above
+    /// whether the push also writes port 0, `top_first` whether the switch refuses blocks above
     /// LinearFDBTop.
     pub(super) fn new(
         change: SwitchChange,
@@ -69,9 +69,9 @@ impl SwitchPush {
         }
     }
 
-    /// Handles a refused block. If it is above `top`, the LinearFDBTop in force, it is sent again
-    /// after a raise; the result then says whether SwitchInfo moves from last to first. `None` if
-    /// it is not above `top`.
+    /// Handles a refused block. A block above `top`, the LinearFDBTop in force, is sent again after
+    /// LinearFDBTop was raised; the result then says whether SwitchInfo moves from last to first.
+    /// `None` if the block is not above `top`.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
@@ -88,12 +88,12 @@ impl SwitchPush {
         Some(std::mem::take(&mut self.info_last))
     }
 
-    /// The SwitchInfo to write; `None` if there is none.
+    /// The SwitchInfo to write; `None` if the push writes none.
     pub(super) fn info(&self) -> Option<&SwitchInfo> {
         self.change.info.as_ref()
     }
 
-    /// The ARInfo to write; `None` if there is none.
+    /// The ARInfo to write; `None` if the push writes none.
     pub(super) fn ar_info(&self) -> Option<&ArInfo> {
         self.change.ar_info.as_ref()
     }
@@ -108,16 +108,17 @@ impl SwitchPush {
         self.change.sl2vl.len()
     }
 
-    /// The planned VL of each service level from one port to another; `None` if it is not written.
+    /// The planned VL of each service level from one port to another; `None` if the push does not
+    /// write that table.
     pub(super) fn sl2vl_row(&self, input: PortNum, output: PortNum) -> Option<&SlToVlRow> {
         let mut rows = self.change.sl2vl.iter();
         rows.find(|row| (row.input, row.output) == (input, output))
     }
 
     /// Number of Sets that must be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables. The first phase also includes a SwitchInfo that is not sent last, which
-    /// may take entries above a lowered LinearFDBTop out of use, and ARInfo, which takes the tables
-    /// of another manager out of use.
+    /// SLtoVLMappingTables. The first phase also counts ARInfo, which takes the tables of another
+    /// manager out of use, and a SwitchInfo that is not sent last, which may lower LinearFDBTop and
+    /// so take entries above it out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             Phase::Interim(stage) => {
@@ -150,7 +151,7 @@ impl SwitchPush {
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    /// The next Set of each kind that is left, in the order of sending.
+    /// The next Set of each kind that is left to send, in the order of sending.
     pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
         let block = |block: u16, interim: Option<usize>| Task::Block {
             switch,
@@ -195,8 +196,8 @@ impl SwitchPush {
         }
     }
 
-    /// Gives up the remaining Sets. Returns the number of Sets, among those that
-    /// [`SwitchPush::counted`] counts in `phase`, that will not be sent.
+    /// Gives up the remaining Sets. Returns how many of the Sets that [`SwitchPush::counted`]
+    /// counts in `phase` will not be sent.
     pub(super) fn forgo(&mut self, phase: Phase) -> usize {
         let left = match phase {
             Phase::Interim(stage) => {
@@ -228,13 +229,12 @@ impl SwitchPush {
         self.info_held |= !failed && matches!(task, Task::Switch(_));
     }
 
-    /// Whether ARInfo was sent, or need not be.
+    /// Whether ARInfo was sent, or the push writes none.
     pub(super) fn is_ar_info_sent(&self) -> bool {
         self.ar_info_sent
     }
 
-    /// Whether a reset of the switch from now on would show, in LinearFDBTop or in the LID of port
-    /// 0.
+    /// Whether a later reset of the switch would show, in LinearFDBTop or in the LID of port 0.
     pub(super) fn shows_reset(&self) -> bool {
         !self.waits_for_lid && (self.info_last || self.info_held)
     }
@@ -244,7 +244,7 @@ impl SwitchPush {
         self.info_held
     }
 
-    /// Whether all tables are held, if SwitchInfo raises LinearFDBTop.
+    /// Whether the switch holds all tables, if SwitchInfo raises LinearFDBTop.
     pub(super) fn holds_tables_below_top(&self) -> bool {
         !self.info_last || (!self.waits_for_lid && self.holds_tables())
     }

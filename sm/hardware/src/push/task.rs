@@ -1,4 +1,4 @@
-//! A single Set, how it can fail, and the progress of a push.
+//! A single Set, its possible failures, and the progress of a push.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
@@ -45,14 +45,14 @@ pub enum Task {
         switch: Guid,
         /// The block.
         at: MftBlock,
-        /// Whether the Set writes the kept masks, which removes ports, or the final ones.
+        /// Whether the Set writes the kept masks, which removes ports, rather than the final ones.
         first: bool,
     },
     /// SwitchInfo of a switch, with another MulticastFDBTop.
     MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, PortStep),
-    /// PortInfo of a port, which takes its link down or up.
+    /// PortInfo of a port, to take its link down or up.
     Link(PortKey, LinkStep),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
@@ -84,8 +84,8 @@ impl Task {
         )
     }
 
-    /// Whether the Set concerns virtual ports. An agent that leaves it unanswered may answer other
-    /// Sets.
+    /// Whether the Set concerns virtual ports. An agent that leaves such a Set unanswered may
+    /// answer others.
     pub fn is_of_vports(&self) -> bool {
         matches!(
             self,
@@ -124,10 +124,10 @@ impl Task {
     }
 }
 
-/// A Set of PortInfo: which settings and which state it writes.
+/// The step of a Set of PortInfo: the settings and the state that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PortStep {
-    /// Writes the port's settings, and keeps the state.
+    /// Writes the port's settings, and keeps its state.
     Configure,
     /// Writes the port's settings, and Armed.
     Arm,
@@ -150,7 +150,7 @@ pub struct Order {
     pub target: Guid,
     /// M_Keys to try; the agent accepts one of them.
     pub m_keys: MKeys,
-    /// LID to try first; `None` if no LID is known to get through.
+    /// LID to try first; `None` if no LID is known to reach the target.
     pub lid: Option<Lid>,
     /// Directed path.
     pub path: DirectedPath,
@@ -158,19 +158,19 @@ pub struct Order {
     pub alternate: Option<DirectedPath>,
 }
 
-/// Why a Set had no effect.
+/// Reason for which a Set had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// No answer came.
+    /// The device sent no answer.
     Silence,
-    /// The push did not send the Set, because the node left another one unanswered.
+    /// The push did not send the Set, because the node left another Set unanswered.
     NotSent,
     /// The device refused the Set with this status.
     Refused(Status),
     /// The device accepted the Set and answered with other content.
     NotHeld,
-    /// The device accepted the Set, but these fields of PortInfo kept their values, both in the
-    /// answer and in a Get.
+    /// The device accepted the Set, but these fields of PortInfo kept their values, in the answer
+    /// and in a later Get.
     NotKept(FieldMask),
 }
 
@@ -184,7 +184,7 @@ pub struct FailedSet {
 }
 
 impl FailedSet {
-    /// The node that the Set was for.
+    /// The node that the Set was sent to.
     pub fn node(&self) -> Guid {
         self.task.node()
     }
@@ -195,11 +195,11 @@ impl FailedSet {
 pub struct PushProgress {
     /// Sets acknowledged.
     pub done: usize,
-    /// Approximate number of all Sets, see [`Changes::sets`](crate::diff::Changes::sets).
+    /// Approximate number of all Sets; see [`Changes::sets`](crate::diff::Changes::sets).
     pub expected: usize,
     /// Acknowledged blocks of forwarding tables, including interim tables.
     pub blocks: usize,
-    /// Acknowledged blocks of multicast forwarding tables; both steps count.
+    /// Acknowledged blocks of multicast forwarding tables, counting both steps.
     pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
     pub switches: usize,

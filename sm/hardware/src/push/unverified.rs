@@ -1,4 +1,4 @@
-//! Handles answers to Sets of PortInfo that do not show whether the port holds the values.
+//! Handles answers to Sets of PortInfo that leave open whether the port holds the values.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortInfo};
@@ -11,7 +11,7 @@ use crate::diff::NotKept;
 use crate::sweep::inventory::Inventory;
 
 impl Push {
-    /// Handles an answer with other values of `fields` than the Set. If the port was read after an
+    /// Handles an answer in which `fields` differ from the Set. If the port was read after an
     /// earlier Set (`read`), the Set has failed, or this kind of device never keeps the fields.
     /// Otherwise a sweep reads the port after this push.
     pub(super) fn fields_open(
@@ -38,7 +38,7 @@ impl Push {
 
     /// Handles a refused state, which the port may have reached by itself: from Armed to Active
     /// with the first packet (IBA 7.2.7), or by an attempt whose answer was lost. A sweep reads the
-    /// port, unless one did so after an earlier refusal.
+    /// port, unless a sweep did so after an earlier refusal.
     pub(super) fn state_refused(
         &mut self,
         inventory: &mut Inventory,
@@ -51,8 +51,8 @@ impl Push {
         self.state_open(inventory, key, step, asked, Cause::Refused(status));
     }
 
-    /// Handles an answer without the state that was set. A sweep reads the port; if one has done so
-    /// before, the Set failed with `cause`.
+    /// Handles an answer that does not show the state of the Set. A sweep reads the port; if a
+    /// sweep did so before, the Set has failed with `cause`.
     pub(super) fn state_open(
         &mut self,
         inventory: &mut Inventory,

@@ -1,8 +1,8 @@
-//! Sets of virtual ports.
+//! Sends the Sets of virtual ports.
 //!
-//! Virtual ports are enabled as soon as their port has its settings; the next sweep then discovers
-//! them. A virtual port gets its P_Keys, and becomes Active once it holds them, its port is Active,
-//! and the switches forward to its LID.
+//! Virtual ports are enabled as soon as their port has its settings; the next sweep discovers them.
+//! A virtual port gets its P_Keys. It becomes Active once it holds them, its port is Active, and
+//! the switches forward to its LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl VPortPush {
         }
     }
 
-    /// All Sets, in the order in which they are considered.
+    /// All Sets, in the order in which the push considers them.
     fn tasks(&self, key: PortKey) -> Vec<Task> {
         let first = self.changes.virtualization.as_ref();
         let mut tasks: Vec<Task> = first
@@ -86,7 +86,7 @@ impl Push {
         self.ready.extend(due);
     }
 
-    /// Queues the Sets of all virtual ports that may be sent now: they may have waited for tables.
+    /// Queues the Sets of all virtual ports that may be sent now: some may have waited for tables.
     pub(super) fn release_all_vports(&mut self, inventory: &Inventory) {
         let keys: Vec<PortKey> = self.vports.keys().copied().collect();
         for key in keys {
@@ -94,7 +94,7 @@ impl Push {
         }
     }
 
-    /// Attribute, modifier and content of a Set.
+    /// Port, attribute, modifier and content of a Set.
     pub(super) fn write_vport(&self, task: Task) -> Option<(PortKey, AttrId, u32, [u8; 64])> {
         let change = |key, index| self.vports.get(key)?.change(index);
         Some(match task {
@@ -120,7 +120,7 @@ impl Push {
         })
     }
 
-    /// Takes the answer to a Set of a virtual port.
+    /// Handles the answer to a Set of a virtual port.
     pub(super) fn vport_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -182,7 +182,7 @@ impl Push {
         }
     }
 
-    /// Handles a Set of a virtual port that was refused, lost, or not kept.
+    /// Handles a Set of a virtual port that was refused, lost or not kept.
     pub(super) fn vport_failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         let key = task.port();
         if let Task::VPortPKeys(_, index, block) = task {
@@ -194,7 +194,7 @@ impl Push {
             }
             self.vport_keys_settled(inventory, key, index, true);
         }
-        // A lost Set may have been executed; a refused one may concern a virtual port that is gone.
+        // A lost Set may have been executed; a refused Set may concern a virtual port that is gone.
         if cause != Cause::NotSent && inventory.mark_vports_stale(key) {
             self.unread.insert(key);
         }

@@ -1,6 +1,6 @@
-//! Reads adaptive routing. ARInfo shows whether the former manager let a switch forward by other
-//! tables than those that it reads back. If this manager routes adaptively, it also reads the
-//! groups and entries of switches that have it on.
+//! Reads adaptive routing. ARInfo shows whether the former manager let a switch forward by tables
+//! other than those that it reads back. If this manager routes adaptively, the sweep also reads the
+//! groups and entries of switches that have adaptive routing on.
 
 use std::collections::BTreeSet;
 
@@ -15,16 +15,16 @@ use super::adaptive_trials::TrialFault;
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-/// Blocks of groups, and of entries, that are read back from a switch before its type forwards by
-/// them.
+/// Number of blocks of groups, and of entries, that are read back from a switch before its type
+/// forwards by them.
 const READ_BACK: usize = 16;
 
 /// VendorID of the switches with ARInfo.
 const NVIDIA: u32 = 0x02_C9;
 
 /// DeviceIDs of the switches with ARInfo: SwitchX, Switch-IB, Switch-IB 2, Quantum, Quantum-2,
-/// Quantum-3. Older agents may leave an unknown attribute unanswered, and other devices do not have
-/// it.
+/// Quantum-3. Other devices lack the attribute, and older agents may leave an unknown attribute
+/// unanswered.
 const DEVICES: [u16; 9] = [
     0xC738, 0xC739, 0xC73A, 0xC73B, 0xCB20, 0xCF08, 0xD2F0, 0xD2F2, 0xD2F4,
 ];
@@ -35,7 +35,8 @@ fn has_ar_info(info: &NodeInfo) -> bool {
 }
 
 impl Sweep {
-    /// Asks a switch for ARInfo, if it has the attribute and may hold tables of another manager.
+    /// Asks a switch for ARInfo, if its type has the attribute and it may hold tables of another
+    /// manager.
     pub(super) fn ask_ar_info(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -47,8 +48,8 @@ impl Sweep {
         }
     }
 
-    /// Asks a switch that can route adaptively for ARInfo, if that is unverified or `again` is set,
-    /// and for tables that must be read back.
+    /// Asks a switch that can route adaptively for ARInfo, if ARInfo is unverified or `again` is
+    /// true, and for tables that must be read back.
     pub(super) fn see_adaptive(&mut self, inventory: &Inventory, guid: Guid, again: bool) {
         let node = inventory.node(guid);
         let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
@@ -85,7 +86,7 @@ impl Sweep {
             return;
         };
         if was_lost {
-            // The tables of the switch may be gone as well.
+            // The tables of the switch may be lost as well.
             switch.adaptive.forget();
         }
         switch.adaptive.info_unverified = false;
@@ -99,8 +100,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing.
-    /// After silence, the switch is asked again.
+    /// Handles missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing. A
+    /// silent switch is asked again.
     pub(super) fn on_no_ar_info(&mut self, inventory: &mut Inventory, guid: Guid, is_silent: bool) {
         let keeps = is_silent && self.policy.routes_adaptively;
         let node = inventory.node(guid);
@@ -114,8 +115,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a block of groups: of a switch on which another manager or an earlier run left
-    /// adaptive routing on, or of one whose tables are read back.
+    /// Handles a block of groups, from a switch on which another manager or an earlier run left
+    /// adaptive routing on, or whose tables are read back.
     pub(super) fn on_ar_groups(
         &mut self,
         inventory: &mut Inventory,
@@ -162,8 +163,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a refused or unanswered table. While tables are read back, either counts against the
-    /// type; at a takeover, the block stays unknown.
+    /// Handles a refused or unanswered table. A failure counts against the device type while tables
+    /// are read back; at a takeover, the block stays unknown.
     pub(super) fn on_no_adaptive_table(
         &mut self,
         inventory: &mut Inventory,
@@ -171,7 +172,7 @@ impl Sweep {
         is_silent: bool,
     ) {
         if inventory.adaptive_trials.is_open(guid) {
-            // The core counts silence, once for all queries.
+            // The core counts silence, once for all queries together.
             self.changed = true;
             if !is_silent {
                 inventory.adaptive_trials.end(guid);
@@ -181,12 +182,12 @@ impl Sweep {
     }
 
     /// Handles an answer while tables are read back that were written with adaptive routing off.
-    /// `is_held` says whether it is as written.
+    /// `is_held` says whether the answer equals the written content.
     fn on_read_back(&mut self, inventory: &mut Inventory, guid: Guid, query: Query, is_held: bool) {
         heard(inventory, guid);
         if !is_held {
             self.changed = true;
-            // The next push writes the block again: another manager may have written it, or the
+            // The next push writes the block again: another manager may have overwritten it, or the
             // switch was reset.
             inventory.adaptive_trials.end(guid);
             fail(inventory, guid, TrialFault::Refused);
@@ -197,14 +198,14 @@ impl Sweep {
     }
 }
 
-/// Whether a switch with this NodeInfo has adaptive routing of revision 1.
+/// Whether a switch with this NodeInfo supports adaptive routing of revision 1.
 pub fn can_route_adaptively(inventory: &Inventory, info: &NodeInfo) -> bool {
     inventory
         .capabilities
         .has(info, Capability::AdaptiveRouting)
 }
 
-/// Queries for the blocks of groups and entries of a switch that are not known.
+/// Queries for the unknown blocks of groups and entries of a switch.
 fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
     let image = &switch.adaptive;
     let groups = (0..=group_top / 2).filter(|&block| !image.knows_groups(block));
@@ -216,8 +217,8 @@ fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
         .collect()
 }
 
-/// Queries for the blocks to read back from a switch with its planned tables, spread over all
-/// blocks.
+/// Queries for the blocks to read back from a switch with its planned tables, spread evenly over
+/// the blocks.
 pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
     let spread = |last: u16| {
         let count = usize::from(last) + 1;
@@ -236,7 +237,7 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
         .collect()
 }
 
-/// Records that the tables of a switch read back as written, so that its type may forward by them.
+/// Records that a switch's tables read back as written, so that its type may forward by them.
 pub fn pass(inventory: &mut Inventory, guid: Guid) {
     let Some(device) = inventory.node(guid).map(|node| DeviceType::of(&node.info)) else {
         return;
@@ -246,7 +247,7 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
         return;
     }
     inventory.adaptive_trials.pass(device);
-    // All switches of the type are compared with their plan again.
+    // A comparison looks again at all switches of the type.
     let alike = inventory
         .switches()
         .filter(|(_, node, _)| DeviceType::of(&node.info) == device);
@@ -256,8 +257,8 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// Records that a switch accepted or showed a table: its type does not leave requests about these
-/// unanswered.
+/// Records that a switch accepted or showed a table: requests about tables are not left unanswered
+/// by its type.
 pub fn heard(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.node(guid) {
         let device = DeviceType::of(&node.info);

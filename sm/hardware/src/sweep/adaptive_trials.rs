@@ -1,5 +1,5 @@
-//! Trials of adaptive routing, by type of switch. Encodings that are not public are tried on one
-//! switch of each type, with adaptive routing off, and read back before any switch of the type
+//! Trials of adaptive routing, by type of switch. The encodings are not public: they are tried on
+//! one switch of each type, with adaptive routing off, and read back before any switch of the type
 //! forwards by them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -9,24 +9,25 @@ use rsm_model::capabilities::DeviceType;
 
 use crate::sweep::Query;
 
-/// Successive pushes or readings with a refusal after which a type counts as without adaptive
-/// routing. A switch that is reset in between refuses what others of its type accept.
+/// Number of successive pushes or readings with a refusal after which a type counts as without
+/// adaptive routing. A switch that is reset meanwhile refuses requests that others of its type
+/// accept.
 const REFUSED_MAX: u8 = 3;
 
-/// Successive pushes or readings without an answer after which a type counts as without adaptive
-/// routing. Lost packets and dead switches look alike.
+/// Number of successive pushes or readings without an answer after which a type counts as without
+/// adaptive routing. Lost packets and dead switches look alike.
 const SILENT_MAX: u8 = 6;
 
-/// How an attempt failed.
+/// Failure of an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TrialFault {
     /// The switch did not answer.
     Silent,
-    /// The switch refused, or did not keep what was set.
+    /// The switch refused the Set, or did not keep its content.
     Refused,
 }
 
-/// Numbers of successive failed attempts.
+/// Counts of successive failed attempts.
 #[derive(Clone, Copy, Default, Debug)]
 struct Failures {
     silent: u8,
@@ -55,7 +56,7 @@ impl AdaptiveTrials {
         self.failures.remove(&device);
     }
 
-    /// Records that a switch of the type answers requests about these tables.
+    /// Records that a switch of the type answers requests about tables of adaptive routing.
     pub fn heard(&mut self, device: DeviceType) {
         if let Some(failures) = self.failures.get_mut(&device) {
             failures.silent = 0;
@@ -103,7 +104,7 @@ impl AdaptiveTrials {
         self.open.get(&switch).into_iter().flatten().copied()
     }
 
-    /// Records that an answer was as written. Returns whether it was the last one.
+    /// Records that an answer equals the written content. Returns whether it was the last answer.
     pub fn confirm(&mut self, switch: Guid, query: Query) -> bool {
         let Some(open) = self.open.get_mut(&switch) else {
             return false;
@@ -116,7 +117,7 @@ impl AdaptiveTrials {
         is_last
     }
 
-    /// Ends the reading of a switch's tables without a result.
+    /// Stops reading back a switch's tables, without a result.
     pub fn end(&mut self, switch: Guid) {
         self.open.remove(&switch);
     }
@@ -126,8 +127,8 @@ impl AdaptiveTrials {
         self.news = true;
     }
 
-    /// Whether, since the last call, a type was given up or a capable switch found, which the plan
-    /// in force does not know.
+    /// Whether, since the last call, a type was given up or a capable switch was found, so that the
+    /// plan in force is outdated.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }

@@ -1,4 +1,4 @@
-//! Gets of a sweep, and how they end.
+//! The Gets of a sweep, and their results.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ pub struct Ask {
     pub attribute: AttrId,
     /// AttributeModifier.
     pub modifier: u32,
-    /// Identifies the agent, to bound its load.
+    /// Key of the agent, which bounds the requests to it.
     pub target: u64,
-    /// The response time of the agent; zero where it is not known yet.
+    /// The response time of the agent; zero if it is not known yet.
     pub response_time: Duration,
     /// M_Keys to try; the agent accepts one of them.
     pub m_keys: MKeys,
-    /// LID to try first; `None` if no LID is known to get through.
+    /// LID to try first; `None` if no LID is known to reach the target.
     pub lid: Option<Lid>,
     /// Directed path.
     pub path: DirectedPath,
@@ -32,16 +32,16 @@ pub struct Ask {
     pub alternate: Option<DirectedPath>,
 }
 
-/// How a query ended.
+/// Result of a query.
 #[derive(Clone, Copy, Debug)]
 pub enum AgentAnswer<'a> {
     /// The agent answered with the attribute.
     Data(&'a [u8; 64]),
     /// The agent answered with a status other than zero.
     Refused(Status),
-    /// The agent answered a repetition with a status other than zero. An earlier attempt, whose
-    /// answer was lost, may have been executed, and may be the reason of the refusal.
+    /// The agent answered a repetition with a status other than zero. It may have executed an
+    /// earlier attempt whose answer was lost, which may be the reason for the refusal.
     RefusedRepetition(Status),
-    /// The agent did not answer, in spite of retries.
+    /// The agent did not answer any attempt.
     Silence,
 }

@@ -1,4 +1,4 @@
-//! Handles the answers to all Gets but NodeInfo.
+//! Handles the answers to all Gets except NodeInfo.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -37,7 +37,7 @@ impl Sweep {
             return;
         }
         if status.is_some() {
-            // A refusal ends the silence before it; what is unanswered all the same is recorded
+            // A refusal ends the silence before it; queries that are still unanswered are recorded
             // anew.
             inventory.faults.pay(query);
         }
@@ -69,11 +69,11 @@ impl Sweep {
         self.ask_around(inventory, query, guid, status);
     }
 
-    /// Handles silence or refusal of a manager that was asked for SMInfo.
+    /// Handles the silence or refusal of a manager that was asked for SMInfo.
     fn on_no_manager(&mut self, inventory: &mut Inventory, key: PortKey, status: Option<Status>) {
         if status.is_none() {
             inventory.get_ignored(key);
-            // PortInfo shows whether there still is a manager, and whether its host is there.
+            // PortInfo shows whether the manager and its host are still there.
             self.ask(Query::Port(key));
         }
         if inventory.manager(key).is_some() {
@@ -83,10 +83,10 @@ impl Sweep {
     }
 
     /// Handles a refusal of PortInfo: asks once more without the modifier's bit for extended
-    /// speeds, which some devices refuse. Returns whether it did.
+    /// speeds, which some devices refuse. Returns whether it asked.
     ///
-    /// The recorded habit of the device does not tell how this Get was sent: it may have been sent
-    /// before the habit was learned.
+    /// The recorded habit of the device does not tell how this Get was sent, because the sweep may
+    /// have sent it before the habit was learned.
     fn asks_without_extended_speeds(&mut self, key: PortKey) -> bool {
         match self.without_extended_speeds.get(&key) {
             None => {
@@ -100,8 +100,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a missing answer about an optional feature. Returns `false` if the query concerns no
-    /// such feature.
+    /// Handles a missing answer about an optional feature. Returns `false` if the query is about no
+    /// optional feature.
     fn on_feature_missing(
         &mut self,
         inventory: &mut Inventory,
@@ -126,8 +126,8 @@ impl Sweep {
         true
     }
 
-    /// Handles a missing answer of the node `guid`: a silent switch may be gone, and its neighbours
-    /// are asked for their links.
+    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so the sweep asks
+    /// its neighbours for their links.
     fn ask_around(
         &mut self,
         inventory: &Inventory,
@@ -137,7 +137,7 @@ impl Sweep {
     ) {
         if matches!(query, Query::Switch(_)) && self.is_outward() {
             if status.is_some() {
-                // A switch that refuses SwitchInfo is alive, and there may be nodes behind it.
+                // A switch that refuses SwitchInfo is alive, and may have nodes behind it.
                 self.ask_reported_ports(inventory, guid);
             }
         } else if matches!((query, self.scope), (Query::Switch(_), SweepScope::Light)) {
@@ -279,7 +279,7 @@ impl Sweep {
         }
     }
 
-    /// Records that a node was found or answered.
+    /// Records that the sweep found a node, or got an answer of it.
     fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
         inventory.met(guid);
         let missed = inventory.node(guid).map_or(0, |node| node.missed);
@@ -301,7 +301,7 @@ impl Sweep {
         let was_reset = known.is_some_and(|known| reset::forgot_tables(&known, info));
         self.stale |= known.is_some_and(|known| succession::differs(&known, info));
         if let Some(reported) = &mut self.ahead {
-            // A standby keeps the path to the master that it knows, until it takes over.
+            // A standby keeps its known path to the master until it takes over.
             reported.extend(port_state_change.then_some(guid));
             return;
         }
@@ -336,7 +336,7 @@ impl Sweep {
             None => Vec::new(),
         };
         let multicast = match &node.switch {
-            // No manager has yet configured a switch that forwards nothing.
+            // A switch that forwards nothing has not been configured by a manager yet.
             Some(switch) if top.0 != 0 => multicast_blocks(inventory, node, switch, audit),
             _ => Vec::new(),
         };
@@ -358,7 +358,7 @@ impl Sweep {
         self.search_on(inventory, guid, port_state_change);
     }
 
-    /// Handles a reset of the switch: it holds no tables, and its other settings may be gone.
+    /// Handles the reset of a switch: its tables are lost, and its other settings may be lost.
     fn on_reset(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.changed = true;
         if let Some(switch) = inventory.switch_mut(guid) {
@@ -379,7 +379,7 @@ impl Sweep {
             return;
         };
         let (before, known) = (record.state(), record.info);
-        // An answer that shows nothing new is no change of the node.
+        // An answer without news is no change of the node.
         if known != Some(InventoryPort::shown(key.port, info))
             && let Some(record) = inventory.port_mut(key)
         {
@@ -397,7 +397,7 @@ impl Sweep {
             return;
         };
         self.changed |= match (&record.info, &known) {
-            // Devices count errors by themselves, which is no change that needs a comparison.
+            // Devices count errors by themselves; such a difference needs no comparison.
             (Some(now), Some(known)) if self.is_sample(Query::Port(key)) => {
                 without_counts(now) != without_counts(known)
             }
@@ -436,7 +436,7 @@ impl Sweep {
     }
 
     /// Handles an answered port with a cable, whose state was `before`: asks for the node behind
-    /// it, if the link may be another one.
+    /// the port if the link may be a new one.
     fn see_link(
         &mut self,
         inventory: &mut Inventory,
@@ -457,10 +457,10 @@ impl Sweep {
             return;
         };
         let confirmed = record.peer.is_some() && record.peer_epoch == inventory.epoch;
-        // The cable may have been moved in between.
+        // The cable may have been moved since the last answer.
         let retrained = record.is_retrained(before);
-        // A link falls to Init at both ends. If the other end is known to be in a higher state, it
-        // was read before the fall, maybe in this sweep.
+        // Both ends of a link fall to Init together. If the other end is known in a higher state,
+        // that state was read before the fall, perhaps in this sweep.
         let is_init = record.state() == Some(PortState::Init);
         let ahead = record.peer.filter(|&peer| {
             let state = inventory.port(peer).and_then(InventoryPort::state);
@@ -468,14 +468,14 @@ impl Sweep {
         });
         if retrained {
             // Earlier Gets of this sweep concerned the former link.
-            self.asked.remove(&Query::Node(Some(key)));
+            self.queries.forget(Query::Node(Some(key)));
             if let Some(peer) = record.peer {
-                self.asked.remove(&Query::Port(peer));
+                self.queries.forget(Query::Port(peer));
             }
         }
         let wanted = match self.scope {
             SweepScope::Full { .. } => !confirmed || retrained,
-            // An audited port may have another neighbour, as the master knows.
+            // An audited port may have a new neighbour that the master knows.
             _ => {
                 let is_moved = !confirmed && self.audited.contains(&key);
                 record.peer.is_none() || retrained || is_moved
@@ -498,7 +498,7 @@ impl Sweep {
     }
 }
 
-/// PortInfo without the fields that a device counts and measures by itself.
+/// PortInfo without the fields that a device counts or measures by itself.
 fn without_counts(info: &PortInfo) -> PortInfo {
     let mut info = *info;
     info.set_m_key_violations(0)
@@ -510,8 +510,8 @@ fn without_counts(info: &PortInfo) -> PortInfo {
     info
 }
 
-/// Learns that a kind of device refuses PortInfo with the bit for extended speeds: a port refused
-/// it, and then answered without the bit.
+/// Learns that a kind of device refuses PortInfo with the bit for extended speeds, after a port
+/// refused it and then answered without the bit.
 fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     if let Some(node) = inventory.node(key.node) {
         let kind = DeviceKind::of(&node.info, key.port);
@@ -521,8 +521,8 @@ fn learn_refusal(inventory: &mut Inventory, key: PortKey) {
     }
 }
 
-/// The blocks of a switch's multicast table to read: those in use that are not known, or with
-/// `audit` all in use.
+/// The blocks of a switch's multicast table to read: the used blocks that are unknown, or all used
+/// blocks if `audit` is true.
 fn multicast_blocks(
     inventory: &Inventory,
     node: &InventoryNode,

@@ -1,4 +1,4 @@
-//! Reads GeneralInfo: one device of each type is asked for its capabilities.
+//! Reads GeneralInfo: one device of each type shows the capabilities of the type.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Asks a node for its capabilities, unless those of its type are known or were asked for in
-    /// this sweep.
+    /// Asks a node for its capabilities, unless those of its type are known, or this sweep has
+    /// asked for them.
     pub(super) fn ask_capabilities(&mut self, inventory: &Inventory, guid: Guid, info: &NodeInfo) {
         let wanted = self.policy.asks_capabilities
             || inventory.manages_vports()
@@ -43,7 +43,7 @@ impl Sweep {
         self.learn_capabilities(inventory, guid, capabilities);
     }
 
-    /// Handles refusal or silence of a node that was asked for its capabilities. Neither is a
+    /// Handles the refusal or silence of a node that was asked for its capabilities. Neither is a
     /// fault, because firmware may not know the attribute.
     pub(super) fn on_no_capabilities(
         &mut self,
@@ -71,8 +71,8 @@ impl Sweep {
         if !Arc::make_mut(&mut inventory.capabilities).learn(device, capabilities) {
             return;
         }
-        // Ports that answered before are now asked for the attributes that their type turns out to
-        // know.
+        // Ports of the type that answered before are now asked for the attributes that the type
+        // supports.
         let nodes = inventory
             .nodes()
             .filter(|(_, node)| DeviceType::of(&node.info) == device);

@@ -1,16 +1,16 @@
-//! Duplicate GUIDs: the nodes behind two ports answer with the same GUID.
+//! Duplicate GUIDs: nodes behind two ports answer with the same GUID.
 //!
-//! The place that had the GUID first keeps it, wherever the other one is. If a known node seems to
-//! be elsewhere, the sweep first asks behind the port where the node was: a host that was moved no
-//! longer answers there, a host with a duplicate does. The port of the second node is left out
-//! ([`Fault::DuplicateGuid`]). It is asked again once the first place has lost the GUID, by each
-//! light sweep, and after each report of its switch.
+//! A *place* is the port behind which a node is found. The place that had the GUID first keeps it,
+//! wherever the second node is. If a known node seems to be elsewhere, the sweep first asks behind
+//! its known place: a host that was moved no longer answers there, a host with a duplicate does.
+//! The port of the second node is left out ([`Fault::DuplicateGuid`]). It is asked again once the
+//! first place has lost the GUID, by each light sweep, and after each report of its switch.
 //!
-//! A place that loses its host while the GUID is elsewhere keeps the right to it for
-//! [`RIGHT_LASTS`]: a rebooting host is still the first one, even if a duplicate was served
-//! meanwhile. If no sweep has found either place before, the first one is that of the former run,
-//! according to the stored cabling; else the one whose link a manager has brought to a higher
-//! state.
+//! A place that loses its host while the GUID is elsewhere keeps its right to the GUID for
+//! [`RIGHT_LASTS`]: a rebooting host is still the first one, even if its duplicate was served
+//! meanwhile. If no sweep has found either place before, the first place is that of the former run,
+//! according to the stored cabling; otherwise the place whose link a manager has brought to a
+//! higher state.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -25,34 +25,34 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// Repeated queries behind one port in one sweep because of duplicates. Nodes that answer with
-/// another GUID each time must not keep the sweep from ending.
+/// Maximum number of repeated queries behind one port in one sweep because of duplicates. A node
+/// that answers with another GUID each time must not keep the sweep from ending.
 const PROBES_MAX: u8 = 16;
 
-/// Time for which a place has the right to the GUID of a host that was found elsewhere since:
+/// Time for which a place has the right to the GUID of a host that was later found elsewhere:
 /// longer than a reboot or a repair, and shorter than a moved host usually stays.
 pub const RIGHT_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The open contests of one sweep for GUIDs.
+/// The undecided contests for GUIDs in one sweep.
 #[derive(Default, Debug)]
 pub(super) struct Contests {
-    /// For each port behind which a GUID is known, and which is asked again: the other ports behind
-    /// which it was found, with the answers from there.
+    /// The other ports behind which a GUID was found, with the answers from there, by the port
+    /// behind which the GUID is known and which is asked again.
     open: BTreeMap<PortKey, BTreeMap<PortKey, NodeInfo>>,
     /// Number of queries of this sweep behind each port because of duplicates.
     probes: BTreeMap<PortKey, u8>,
-    /// Missing end ports by GUID, computed by the first lookup.
+    /// Missing end ports by GUID; computed at the first lookup.
     missing: OnceCell<HashMap<Guid, PortKey>>,
 }
 
 impl Contests {
-    /// Ends the contests about the GUIDs behind `place`; returns the other places with their
+    /// Ends the contests about the GUIDs behind `place`. Returns the other places with their
     /// answers.
     pub(super) fn close(&mut self, place: PortKey) -> BTreeMap<PortKey, NodeInfo> {
         self.open.remove(&place).unwrap_or_default()
     }
 
-    /// Whether the sweep may ask behind `place` once more.
+    /// Whether the sweep may ask behind `place` once more. Counts the query.
     fn admits(&mut self, place: PortKey) -> bool {
         let probes = self.probes.entry(place).or_default();
         *probes += u8::from(*probes <= PROBES_MAX);
@@ -66,7 +66,7 @@ pub struct Rights {
     by_place: BTreeMap<PortKey, Right>,
 }
 
-/// Right of a place to the GUIDs of the host that was there.
+/// The right of a place to the GUIDs of its former host.
 #[derive(Clone, Copy, Debug)]
 struct Right {
     /// Port of the host.
@@ -78,7 +78,7 @@ struct Right {
 }
 
 impl Rights {
-    /// Sets the time `now` for the rights of the sweep that has just ended, and drops expired ones.
+    /// Sets the time `now` for rights of the sweep that has just ended, and drops expired rights.
     pub fn date(&mut self, now: Time) {
         self.by_place.retain(|_, right| {
             let at = *right.at.get_or_insert(now);
@@ -93,8 +93,9 @@ impl Rights {
 }
 
 impl Sweep {
-    /// The first place of a node that answers `info` behind `from` and cannot be at both. `None` if
-    /// no such place is known, or it is known to have lost its link.
+    /// The first place of a node that answers `info` behind `from` although it cannot be at both
+    /// places. `None` if no such place is known, or the link of the first place is known to be
+    /// down.
     pub(super) fn first_place(
         &self,
         inventory: &Inventory,
@@ -106,7 +107,7 @@ impl Sweep {
             let state = inventory.port(other).and_then(InventoryPort::state);
             other != from && inventory.passes_on(other) && state != Some(PortState::Down)
         };
-        // A full sweep asks behind the other ports later.
+        // A full sweep asks behind the remaining ports later.
         let is_met = |other: &PortKey| !is_full || self.entered.contains(&other.node);
         let stands_and_met = |other: &PortKey| stands(other) && is_met(other);
         let here = here(info);
@@ -133,9 +134,9 @@ impl Sweep {
         other_device.or_else(same_port).or_else(same_port_guid)
     }
 
-    /// The port that shows that the node behind `from` is another device with the GUID of a node
-    /// that need not be asked: of the node that forwarded the Get, or of the manager's own. `None`
-    /// if there is no such conflict.
+    /// The port of the node that has the GUID of the device behind `from` and is certainly present:
+    /// the node that forwarded the Get, or the manager's own node. `None` if there is no such
+    /// conflict.
     pub(super) fn impersonated(
         &self,
         inventory: &Inventory,
@@ -161,7 +162,7 @@ impl Sweep {
         info: &NodeInfo,
     ) {
         if inventory.port(from).is_some_and(|port| port.peer.is_some()) {
-            // The former neighbour of this port is no longer there.
+            // The former neighbour of this port is gone.
             self.note_displaced(inventory, from);
             inventory.part(from);
         }
@@ -172,12 +173,12 @@ impl Sweep {
         }
         let contenders = self.contests.open.entry(first).or_default();
         contenders.insert(from, *info);
-        // If the port is down, that answer comes sooner than the time-out behind it.
+        // If the port is down, its PortInfo arrives before the query behind it times out.
         self.again(Query::Port(first));
         self.again(Query::Node(Some(first)));
     }
 
-    /// Decides the contests about the GUIDs behind `place`, where a node has answered `info`.
+    /// Decides the contests about the GUIDs behind `place`, where a node answered `info`.
     pub(super) fn decide(
         &mut self,
         inventory: &mut Inventory,
@@ -226,7 +227,7 @@ impl Sweep {
         }
     }
 
-    /// Whether `from` has a better right than `place` to the GUIDs that both show.
+    /// Whether `from` has a better right than `place` to the GUIDs that both of them show.
     fn precedes(
         &self,
         inventory: &Inventory,
@@ -242,7 +243,7 @@ impl Sweep {
     }
 
     /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
-    /// behind those with an open contest. Returns whether there are any.
+    /// behind ports with an undecided contest. Returns whether there are any.
     pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
         let open = std::mem::take(&mut self.contests.open);
         let undecided = open.into_values().flat_map(BTreeMap::into_keys);
@@ -256,7 +257,7 @@ impl Sweep {
         !ports.is_empty()
     }
 
-    /// Records the contests that the sweep could not decide: the first place keeps the GUID.
+    /// Records the contests that the sweep could not decide: their first places keep the GUIDs.
     pub(super) fn end_contests(&mut self, inventory: &mut Inventory) {
         for (first, contenders) in std::mem::take(&mut self.contests.open) {
             for (from, claim) in contenders {
@@ -266,8 +267,8 @@ impl Sweep {
         }
     }
 
-    /// Records that a host answers `info` behind `from`: its former places at which no node is
-    /// found now have a right to its GUIDs.
+    /// Records that a host answers `info` behind `from`: each of its former places without a node
+    /// gets a right to its GUIDs.
     pub(super) fn note_rights(
         &mut self,
         inventory: &mut Inventory,
@@ -309,14 +310,14 @@ impl Sweep {
     }
 }
 
-/// Leaves the node behind `from` out, because the node behind `first` also has `guid`.
+/// Leaves out the node behind `from`, because the node behind `first` also has `guid`.
 pub(super) fn leave_out(inventory: &mut Inventory, from: PortKey, first: PortKey, guid: Guid) {
     let fault = Fault::DuplicateGuid { guid, first };
     inventory.faults.at_port(from, fault);
 }
 
-/// The GUID of `claim` that the node known behind `first` has, too: its node GUID or that of its
-/// port.
+/// The GUID of `claim` that the node known behind `first` also has: its node GUID, or the GUID of
+/// its port.
 fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> Guid {
     let holder = inventory.port(first).and_then(|port| port.peer);
     match holder.is_none_or(|holder| holder.node == claim.node_guid()) {
@@ -325,7 +326,7 @@ fn guid_in_conflict(inventory: &Inventory, first: PortKey, claim: &NodeInfo) -> 
     }
 }
 
-/// The port that answered.
+/// The port from which a node answered.
 fn here(info: &NodeInfo) -> PortKey {
     PortKey::new(info.node_guid(), info.local_port_num())
 }
@@ -334,13 +335,13 @@ fn is_switch(info: &NodeInfo) -> bool {
     info.node_type() == NodeType::Switch
 }
 
-/// Whether two answers come from different devices, even with one node GUID.
+/// Whether two answers come from different devices, even if they show one node GUID.
 fn are_different(a: &NodeInfo, b: &NodeInfo) -> bool {
     let device = |info: &NodeInfo| (info.node_type(), info.num_ports(), info.system_image_guid());
     device(a) != device(b)
 }
 
-/// Whether two answers from behind different ports show one GUID that only one node may have.
+/// Whether two answers from behind different ports show a GUID that only one node may have.
 fn are_in_conflict(a: &NodeInfo, b: &NodeInfo) -> bool {
     let has_same_port_guid = a.port_guid() == b.port_guid();
     if a.node_guid() != b.node_guid() {
@@ -355,7 +356,7 @@ fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }
 
-/// How far a manager has brought a link up: a higher number for a higher state.
+/// Rank of the state to which a manager has brought the link at `place`; higher for a higher state.
 fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     match inventory.port(place).and_then(InventoryPort::state) {
         Some(PortState::Active) => 2,
@@ -364,7 +365,7 @@ fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     }
 }
 
-/// Whether the node at `place` or the one behind it has this GUID, or a port with it.
+/// Whether the node at `place`, or the node behind it, has this GUID as its own or as a port's.
 fn has_guid(inventory: &Inventory, place: PortKey, guid: Guid) -> bool {
     if place.node == guid {
         return true;

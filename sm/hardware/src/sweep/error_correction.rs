@@ -1,5 +1,5 @@
 //! Reads the error correction of links: PortInfoExtended of the ports that support it
-//! (`sweep.error_correction`). It is only shown, and decides nothing.
+//! (`sweep.error_correction`). The value is only shown, and decides nothing.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
@@ -9,7 +9,7 @@ use super::{Query, Sweep};
 
 impl Sweep {
     /// Asks for the error correction of a port whose link came up; `before` is the former state.
-    /// Forgets the answer of a link that went down.
+    /// Drops the answer if the link is down.
     pub(super) fn see_error_correction(
         &mut self,
         inventory: &mut Inventory,
@@ -34,7 +34,7 @@ impl Sweep {
     }
 
     /// Records the error correction of a port; `None` if the port does not state it, which is no
-    /// fault. The port is not asked again while the link stays up.
+    /// fault. The sweep does not ask the port again while its link stays up.
     pub(super) fn on_error_correction(
         &mut self,
         inventory: &mut Inventory,

@@ -1,6 +1,6 @@
-//! Reads ExtendedPortInfo of the ports where it shows more than PortInfo: links that may be FDR10,
+//! Reads ExtendedPortInfo of ports for which it shows more than PortInfo: links that may be FDR10,
 //! which PortInfo shows as QDR; ports that may lead to an aggregation node; and, with adaptive
-//! routing, adapters that accept packets out of order.
+//! routing, adapters that may accept packets out of order.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{Capability, ExtendedPortInfo, LinkSpeed, NodeType, PortInfo, PortState};
@@ -9,8 +9,8 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more; `before` is the
-    /// former state. Forgets the answer of a link that went down.
+    /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
+    /// `before` is the former state. Drops the answer if the link is down.
     pub(super) fn see_extended_port(
         &mut self,
         inventory: &mut Inventory,
@@ -44,7 +44,7 @@ impl Sweep {
         }
     }
 
-    /// Records ExtendedPortInfo; `None` if the port did not answer it, which is no fault.
+    /// Records ExtendedPortInfo; `None` if the port did not answer with it, which is no fault.
     pub(super) fn on_extended_port(
         &mut self,
         inventory: &mut Inventory,
@@ -54,7 +54,7 @@ impl Sweep {
         let Some(port) = inventory.port(key) else {
             return;
         };
-        // Firmware without the attribute is not asked again while the link stays up.
+        // A port whose firmware lacks the attribute is not asked again while its link stays up.
         let info = info.unwrap_or_default();
         if port.extended.as_deref() != Some(&info)
             && let Some(port) = inventory.port_mut(key)
@@ -66,13 +66,13 @@ impl Sweep {
     }
 }
 
-/// Whether PortInfo shows QDR, which may be FDR10.
+/// Whether PortInfo shows QDR, so that the link may be FDR10.
 fn may_be_fdr10(info: &PortInfo) -> bool {
     info.effective_speed() == Some(LinkSpeed::Qdr)
 }
 
-/// Whether a port is the last one of a switch that marks ports to aggregation nodes: such a node is
-/// behind the port after the last cage.
+/// Whether a port is the last one of a switch that marks ports to aggregation nodes: the
+/// aggregation node is behind the port after the last cage.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
     inventory.node(key.node).is_some_and(|node| {
         node.kind() == NodeType::Switch

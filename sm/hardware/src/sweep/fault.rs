@@ -1,4 +1,4 @@
-//! Faults that a sweep found. They are kept until an answer ends them.
+//! Faults that a sweep found, kept until an answer ends them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::inventory::Inventory;
 use super::{Query, m_key};
 
-/// A fault of one port or node, as shown by answers.
+/// A fault of one port or node, as its answers show it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// The link is up and no node answered behind it.
     Unanswering {
-        /// Node that was there before; `None` if there was none.
+        /// Node that was behind the port before; `None` if there was none.
         known: Option<Guid>,
     },
     /// The node behind the port answered with GUID zero.
     ZeroGuid,
-    /// The port reached itself.
+    /// The port is cabled to itself.
     SelfCabled,
     /// The port is cabled to another port of its own node.
     Loopback(PortKey),
@@ -30,7 +30,7 @@ pub enum Fault {
         /// Port behind which the GUID was found first.
         first: PortKey,
     },
-    /// The path would be longer than an SMP allows.
+    /// The directed path would have more hops than an SMP allows.
     TooFar,
 }
 
@@ -38,7 +38,7 @@ pub enum Fault {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Faults {
     ports: BTreeMap<PortKey, Fault>,
-    /// Queries without an answer (`None`), or with an error status.
+    /// Queries without an answer (`None`), or answered with an error status.
     owed: BTreeMap<Query, Option<Status>>,
 }
 
@@ -54,13 +54,13 @@ impl Faults {
         self.ports.insert(port, fault);
     }
 
-    /// Ends a fault behind `port`, including a missing answer from there.
+    /// Ends the fault behind `port`, and the missing answers from there.
     pub(crate) fn heal_port(&mut self, port: PortKey) {
         self.pay(Query::Node(Some(port)));
         self.ports.remove(&port);
     }
 
-    /// Whether a fault or missing answer of `before` has ended.
+    /// Whether a fault or missing answer in `before` has ended.
     pub(crate) fn has_healed(&self, before: &Faults) -> bool {
         before
             .ports
@@ -73,7 +73,7 @@ impl Faults {
     }
 
     /// The ports behind which a node was left out because of its GUID, each with that GUID and the
-    /// port behind which it was found first.
+    /// port behind which the GUID was found first.
     pub fn duplicates(&self) -> impl Iterator<Item = (PortKey, Guid, PortKey)> + '_ {
         self.ports.iter().filter_map(|(&port, fault)| match *fault {
             Fault::DuplicateGuid { guid, first } => Some((port, guid, first)),
@@ -86,7 +86,7 @@ impl Faults {
         self.ports.get(&port)
     }
 
-    /// Records that `query` got no answer (`status` is `None`), or an error.
+    /// Records that `query` got no answer (`status` is `None`), or an error status.
     pub(crate) fn owe(&mut self, query: Query, status: Option<Status>) {
         self.owed.insert(query, status);
     }
@@ -96,18 +96,18 @@ impl Faults {
         self.owed.remove(&query);
     }
 
-    /// Forgets the faults of a node that is gone.
+    /// Forgets the faults of a node that vanished.
     pub(crate) fn forget_node(&mut self, node: Guid) {
         self.ports.retain(|port, _| port.node != node);
         self.forget_owed(|query| query.node() == Some(node));
     }
 
-    /// Forgets the unanswered queries for which `no_longer` is true.
+    /// Forgets the unanswered queries for which `no_longer` returns true.
     pub(crate) fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
         self.owed.retain(|&query, _| !no_longer(query));
     }
 
-    /// Ports behind which NodeInfo should be asked again.
+    /// Ports behind which NodeInfo must be asked again.
     pub fn to_ask_again(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.ports
             .iter()
@@ -127,7 +127,7 @@ impl Faults {
         self.owed.contains_key(&query)
     }
 
-    /// Queries without an answer, except refused ones.
+    /// Queries without an answer, excluding refused ones.
     pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
         self.owed
             .iter()
@@ -136,7 +136,7 @@ impl Faults {
     }
 }
 
-/// Attributes named in a finding, which counts the others.
+/// Number of attributes that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
 /// The subject that is silent if `query` gets no answer; `None` for the manager's own port.
@@ -157,8 +157,8 @@ pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     behind.chain(owed).chain(suspects).collect()
 }
 
-/// Findings about the faults of `inventory`. `severity` gives the severity of a subject's silence;
-/// `None` omits it.
+/// Findings about the faults of `inventory`. `severity` returns the severity of a subject's
+/// silence, or `None` to omit its finding.
 pub fn findings(
     inventory: &Inventory,
     severity: impl Fn(Subject) -> Option<Severity>,
@@ -201,7 +201,7 @@ pub fn findings(
     ports.chain(nodes).chain(suspects).chain(keys).collect()
 }
 
-/// The finding about a fault at a port; `None` for a silence that is not shown yet.
+/// The finding about a fault at a port; `None` for a silence that is too short for a finding.
 fn of_port(
     inventory: &Inventory,
     port: PortKey,
@@ -278,7 +278,7 @@ fn of_port(
     Some(Finding::new(kind, Subject::Port(port), severity, text))
 }
 
-/// The unanswered query as a finding words it; `status` if it was refused.
+/// The unanswered query as a finding words it; `status` is its error status if it was refused.
 fn question(query: &Query, status: &Option<Status>) -> String {
     let what = match query {
         Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
@@ -307,8 +307,8 @@ fn question(query: &Query, status: &Option<Status>) -> String {
     }
 }
 
-/// The finding about a node that leaves the queries of `list` unanswered. `severity` is that of its
-/// silence; `None` if that is not shown yet.
+/// The finding about a node that leaves the queries of `list` unanswered. `severity` is the
+/// severity of its silence; `None` if the silence is too short for a finding.
 fn of_node(
     inventory: &Inventory,
     node: Guid,
@@ -335,7 +335,7 @@ fn of_node(
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
     }
-    // A node that answers some queries is impaired, however long it leaves the others unanswered.
+    // A node that answers some queries is impaired, however long other queries stay unanswered.
     let subject = Subject::Node(node);
     let is_silent = inventory.suspects.contains(&node);
     let severity = severity.filter(|_| is_silent);

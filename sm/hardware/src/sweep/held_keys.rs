@@ -1,9 +1,9 @@
-//! The M_Key that each port holds, as far as its answers show.
+//! The M_Key that each port holds, as far as answers show it.
 //!
-//! A port shows its key at protection level 0, and from level 1 on to requests with that key; at
-//! levels 2 and 3 it answers no other requests. So a key is known once a PortInfo shows it. Until
-//! then, Gets of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and other
-//! requests try several of them in turn.
+//! A port shows its key at protection level 0, and from level 1 on only to requests with that key;
+//! at levels 2 and 3 it answers no other requests. A key is therefore known once a PortInfo shows
+//! it. Until then, Gets of PortInfo try the [candidates](MKeyPolicy::candidates) one by one, and
+//! other requests try several of them in turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -12,31 +12,32 @@ use rsm_config::m_keys::{Generations, KeyHolder, MKeyPolicy};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 
-/// Knowledge of the key of one port.
+/// Known facts about the key of one port.
 #[derive(Clone, Copy, Default, Debug)]
 struct State {
-    /// The key that the port holds, 0 for none; `None` while it is not known.
+    /// The key that the port holds, 0 if it has no key; `None` while the key is unknown.
     held: Option<u64>,
-    /// Number of candidates that the port has refused since.
+    /// Number of candidates that the port has refused since then.
     tried: usize,
     /// Whether a Get is unanswered since the last PortInfo.
     is_silent: bool,
     /// Whether another manager has rotated keys since the port last showed `held`.
     is_unverified: bool,
-    /// The key that the other manager may have given the port then.
+    /// The key that the other manager may have set at the port when it rotated keys.
     given: Option<u64>,
 }
 
-/// Meaning of the M_Key field in a PortInfo of a port with a key.
+/// Interpretation of the M_Key in a PortInfo of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sight {
     /// The port holds a key of this subnet manager, or none.
     Known,
     /// The port shows a key that this subnet manager does not have.
     Foreign,
-    /// The port hides its key, and the next candidate may be the right one.
+    /// The port hides its key, which may be the next candidate.
     TryNext,
-    /// The port hides its key, and has refused all candidates; or its protection has no key.
+    /// The port hides its key and has refused all candidates, or it has a protection level without
+    /// a key.
     Hidden,
 }
 
@@ -44,19 +45,19 @@ pub(super) enum Sight {
 #[derive(Clone, Default)]
 pub(super) struct HeldKeys {
     policy: MKeyPolicy,
-    /// Whether ports that have not answered yet may require the key for Gets as well.
+    /// Whether ports that have not answered yet may require the key for Gets as well as for Sets.
     guards_gets: bool,
     ports: BTreeMap<PortKey, State>,
     /// Ports that do not hold their planned key.
     behind: BTreeSet<PortKey>,
     /// Number of candidates refused by the unknown node behind each port.
     tried_behind: BTreeMap<PortKey, usize>,
-    /// Latest generations that ports showed.
+    /// Latest key generations that ports showed.
     seen: Generations,
 }
 
 impl std::fmt::Debug for HeldKeys {
-    /// Formats without keys.
+    /// Formats the state without secret keys.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (ports, behind) = (self.ports.len(), self.behind.len());
         write!(f, "{:?}, {ports} ports, {behind} behind", self.policy)
@@ -69,8 +70,8 @@ impl HeldKeys {
         &self.policy
     }
 
-    /// Changes the policy of keys. With `guards_gets`, ports may require the key for Gets as well.
-    /// Returns whether the policy differs from the former one.
+    /// Changes the policy of keys. If `guards_gets` is true, ports may require the key for Gets as
+    /// well as for Sets. Returns whether the policy differs from the former one.
     pub(super) fn use_policy(
         &mut self,
         policy: &MKeyPolicy,
@@ -93,14 +94,14 @@ impl HeldKeys {
         true
     }
 
-    /// Records that another manager has rotated keys: each port may hold the planned one by now.
+    /// Records that another manager has rotated keys: each port may hold its planned key now.
     pub(super) fn distrust(&mut self) {
         for state in self.ports.values_mut() {
             (state.is_unverified, state.given) = (true, None);
         }
     }
 
-    /// Begins a sweep of the whole subnet, which tries every candidate once more.
+    /// Prepares for a sweep of the whole subnet, which tries every candidate once more.
     pub(super) fn try_again(&mut self) {
         self.tried_behind.clear();
         for state in self.ports.values_mut() {
@@ -115,22 +116,22 @@ impl HeldKeys {
             return self.to(holder);
         }
         match (state.held, state.tried) {
-            // Deriving the other candidates takes longer, and nothing needs them yet.
+            // Other candidates are derived only when needed, because derivation takes longer.
             (None, 0) => self.policy.planned(holder).into(),
             _ => self.to(holder).first().into(),
         }
     }
 
-    /// The keys for a request to `holder`. If its key is known: that one and, since the port may
-    /// have got it meanwhile, the planned one, which comes first after a rotation by another
-    /// manager. Otherwise the next candidates.
+    /// The keys for a request to `holder`: if its key is known, that key and the planned one, which
+    /// the port may have got meanwhile and which comes first after a rotation by another manager;
+    /// otherwise the next candidates.
     pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
         if self.policy.is_uniform() {
             return self.policy.one.into();
         }
         let state = self.ports.get(&holder.port).copied().unwrap_or_default();
         match state.held {
-            // A port without a key accepts any.
+            // A port without a key accepts any key.
             Some(0) => self.policy.planned(holder).into(),
             Some(held) => match self.policy.planned(holder) {
                 planned if planned == held || planned == 0 => held.into(),
@@ -145,8 +146,8 @@ impl HeldKeys {
         }
     }
 
-    /// The keys for a request to a manager's own port, which is asked so often that its key is
-    /// known. That key comes first, whatever was rotated since.
+    /// The keys for a request to the port of a manager, which is asked so often that its key is
+    /// known. The known key comes first, even after a rotation.
     pub(super) fn to_manager(&self, holder: KeyHolder) -> MKeys {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         match (held, self.policy.planned(holder)) {
@@ -157,8 +158,8 @@ impl HeldKeys {
         }
     }
 
-    /// All keys that `holder` may hold, without duplicates, the likeliest first; if it has shown a
-    /// key, those for a request to it.
+    /// All keys that `holder` may hold, without duplicates, the most likely first; if it has shown
+    /// its key, only the keys for a request to it.
     pub(super) fn likeliest(&self, holder: KeyHolder) -> Vec<u64> {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         let mut keys = match held.filter(|&held| held != 0) {
@@ -182,7 +183,7 @@ impl HeldKeys {
         }
     }
 
-    /// Records that no node behind `from` answered to the keys tried.
+    /// Records that no node behind `from` answered with the keys tried.
     pub(super) fn silent_behind(&mut self, from: PortKey) {
         if !self.policy.is_uniform() {
             let first = if self.guards_gets { MKeys::MAX } else { 0 };
@@ -193,7 +194,7 @@ impl HeldKeys {
         }
     }
 
-    /// Records that `holder` did not answer to the keys tried.
+    /// Records that `holder` did not answer with the keys tried.
     pub(super) fn silent(&mut self, holder: KeyHolder) {
         if self.policy.is_uniform() {
             return;
@@ -206,7 +207,8 @@ impl HeldKeys {
         };
     }
 
-    /// Handles the M_Key in a PortInfo; `hides` if the port protects a key and does not show it.
+    /// Handles the M_Key in a PortInfo. `hides` says whether the port protects a key and does not
+    /// show it.
     pub(super) fn see(&mut self, holder: KeyHolder, shown: u64, hides: bool) -> Sight {
         if self.policy.is_uniform() {
             return match shown {
@@ -225,8 +227,8 @@ impl HeldKeys {
     }
 
     fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
-        // Nearly every port shows its planned key in every sweep. Comparing any other key needs a
-        // derivation.
+        // Nearly every port shows its planned key in every sweep. A comparison with any other key
+        // requires a derivation.
         let is_usual = key == 0 || key == self.policy.planned(holder);
         let is_known = is_usual
             || self.note_later(holder, key)
@@ -243,8 +245,8 @@ impl HeldKeys {
         Sight::Known
     }
 
-    /// Records another manager's key that a port shows because its lease has ended. With that key,
-    /// the port can be given its planned one.
+    /// Records the key of another manager, which a port shows because the lease has ended. This
+    /// manager can use it to set the planned key.
     pub(super) fn inherit(&mut self, holder: KeyHolder, key: u64) {
         if self.policy.is_uniform() {
             return;
@@ -257,7 +259,7 @@ impl HeldKeys {
         self.compare(holder);
     }
 
-    /// Notes the generation of `key`. Returns whether it is later than those in use.
+    /// Records the generation of `key`. Returns whether it is later than those in use.
     fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
             return false;
@@ -285,13 +287,13 @@ impl HeldKeys {
         }
     }
 
-    /// Whether `holder` is known to hold `key`, which is not the one key of all ports.
+    /// Whether `holder` is known to hold `key`, and `key` is not a key shared by all ports.
     pub(super) fn holds(&self, holder: KeyHolder, key: u64) -> bool {
         let state = self.ports.get(&holder.port);
         !self.policy.is_uniform() && state.is_some_and(|state| state.held == Some(key))
     }
 
-    /// Whether `key` opens a port that may hold any of the keys for it.
+    /// Whether `key` is one of the keys that a port may hold.
     pub(super) fn accepts(&self, holder: KeyHolder, key: u64) -> bool {
         if self.policy.is_uniform() {
             return self.policy.one == 0 || self.policy.one == key;
@@ -303,7 +305,7 @@ impl HeldKeys {
         }
     }
 
-    /// Updates whether the port holds its planned key.
+    /// Updates the record of whether the port holds its planned key.
     fn compare(&mut self, holder: KeyHolder) {
         let planned = self.policy.planned(holder);
         let state = self.ports.get_mut(&holder.port);
@@ -320,7 +322,7 @@ impl HeldKeys {
         }
     }
 
-    /// Ports that answered and do not hold their planned key.
+    /// Ports that answered, and do not hold their planned key.
     pub(super) fn behind(&self) -> &BTreeSet<PortKey> {
         &self.behind
     }
@@ -330,19 +332,20 @@ impl HeldKeys {
         self.ports.len().saturating_sub(self.behind.len())
     }
 
-    /// The latest generations that ports showed; `None` unless later than those in use.
+    /// The latest key generations that ports showed; `None` unless they are later than those in
+    /// use.
     pub(super) fn ahead(&self) -> Option<Generations> {
         let later = self.policy.generations.later(self.seen);
         (later != self.policy.generations).then_some(later)
     }
 
-    /// Forgets a port that is gone.
+    /// Forgets a port that vanished.
     pub(super) fn forget_port(&mut self, port: PortKey) {
         self.ports.remove(&port);
         self.behind.remove(&port);
     }
 
-    /// Forgets a node that is gone.
+    /// Forgets a node that vanished.
     pub(super) fn forget(&mut self, node: Guid) {
         let first = PortKey::new(node, PortNum::ZERO);
         let last = PortKey::new(node, PortNum(u8::MAX));
@@ -354,7 +357,8 @@ impl HeldKeys {
     }
 }
 
-/// The keys of `candidates` after the first `tried` ones, starting again after the last.
+/// The next keys of `candidates` after the first `tried` ones, continuing at the beginning after
+/// the last.
 fn chunk(candidates: &[u64], tried: usize) -> MKeys {
     let start = match candidates.len() {
         0 => 0,

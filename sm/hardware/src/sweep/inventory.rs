@@ -1,6 +1,6 @@
-//! The inventory: the state of the hardware as last reported, and what sweeps remember about it.
+//! The inventory: the state of the hardware as last reported, and the working state of sweeps.
 //!
-//! The inventory is the only mutable picture of the subnet. It dereferences to its [`Hardware`].
+//! The inventory is the only mutable view of the subnet. It dereferences to its [`Hardware`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, DerefMut};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use rsm_config::m_keys::KeyHolder;
 use rsm_ids::{Guid, Lid, PortKey};
+use rsm_mad::wire::attr::PortInfo;
 use rsm_model::alias_guids::AliasGuids;
 use rsm_model::expected::Expected;
 use rsm_model::managed::BlockKey;
@@ -25,7 +26,7 @@ use super::unverified::UnverifiedPorts;
 use super::vports::VPortReading;
 use crate::link_step::LinkStep;
 
-/// The whole subnet as last seen, with the policy and the memory of sweeps.
+/// The whole subnet as last seen, with the policy and the working state of sweeps.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
     /// State of the hardware.
@@ -34,32 +35,33 @@ pub struct Inventory {
     pub faults: Faults,
     /// Places with a right to a GUID that is elsewhere.
     pub rights: Rights,
-    /// Nodes that may be dead, which paths avoid: they left a Get unanswered, or several of their
-    /// cables went down at once, and they have answered nothing since.
+    /// Nodes that may be dead, and that paths avoid: they left a Get unanswered, or several of
+    /// their cables went down at once, and they have answered nothing since.
     pub suspects: BTreeSet<Guid>,
     /// M_Keys of ports, set by [`Inventory::use_m_keys`].
     pub(super) m_keys: HeldKeys,
-    /// The missing parts of the subnet, including those of an earlier run that have not answered
+    /// The missing parts of the subnet, including parts of an earlier run that have not answered
     /// yet.
     pub expected: Arc<Expected>,
-    /// Cables of the subnet as the master has stored them, on a standby that shares its store;
-    /// otherwise empty.
+    /// Cables that the master has stored, on a standby that shares the store; otherwise empty.
     pub stored_cabling: Arc<Expected>,
     /// The subnet manager's own port in the former run.
     pub local_before: Option<PortKey>,
-    /// The subnet manager's own port according to the host's driver, which knows it before it
+    /// The subnet manager's own port according to the host's driver, which knows the port before it
     /// answers.
     pub attached: Option<KeyHolder>,
     /// Ports that may not hold the values of a Set, until a sweep reads them.
     pub unverified: UnverifiedPorts,
-    /// Links bounced for another MTU or number of VLs: other end, by the port that was set to Down.
+    /// Links bounced for another MTU or number of VLs: the far end, by the port that was set to
+    /// Down.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// Ports of switches to disable: the port across the cable babbles, or an operator wants it.
+    /// Ports of switches to disable, because the port at the other end babbles or an operator wants
+    /// it.
     pub disabling: BTreeSet<PortKey>,
-    /// Orders of operators to bounce or enable ports, until their Sets are answered or fail.
+    /// Orders of operators to bounce or enable ports, until the Sets are answered or fail.
     pub link_orders: BTreeMap<PortKey, LinkStep>,
-    /// The highest multicast LID in use: up to there a sweep reads multicast tables of switches
-    /// without a valid MulticastFDBTop.
+    /// The highest multicast LID in use: sweeps read the multicast tables of switches without a
+    /// valid MulticastFDBTop up to this LID.
     pub multicast_top: Option<Lid>,
     /// Planned alias GUIDs. Sweeps read GUIDInfo of their ports.
     pub alias_guids: Arc<AliasGuids>,
@@ -75,10 +77,10 @@ pub struct Inventory {
     pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
     /// State of reading virtual ports, except the ports' own records.
     pub(super) vport_reading: VPortReading,
-    /// How far SwitchPortStateTables were proved right.
+    /// Proofs that SwitchPortStateTables are correct.
     pub port_state_proofs: PortStateProofs,
-    /// Why all paths were searched, since the last [`Inventory::take_searched`]; `None` if they
-    /// were not.
+    /// The reason for which all paths were searched since the last [`Inventory::take_searched`];
+    /// `None` if they were not.
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,
@@ -104,7 +106,17 @@ impl Inventory {
         self.port(self.local?)
     }
 
-    /// Why all paths were searched since the last call; `None` if they were not.
+    /// PortInfo of the subnet manager's port; `None` before its first answer.
+    pub fn own_info(&self) -> Option<PortInfo> {
+        self.own_port()?.info
+    }
+
+    /// GUID of the subnet manager's port; zero before its first answer.
+    pub fn own_guid(&self) -> Guid {
+        self.own_port().map_or(Guid::ZERO, |port| port.guid)
+    }
+
+    /// Reason for which all paths were searched since the last call; `None` if they were not.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;
         Some(Whole::new(Step::Paths, why))
@@ -131,8 +143,8 @@ impl Inventory {
         }
     }
 
-    /// Records that there is no cable at `key`, nor at the other end if one was known. Returns the
-    /// other end.
+    /// Records that the cable at `key` is gone, at both ends if the other end was known. Returns
+    /// the other end.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let peer = self.hardware.part(key)?;
         for end in [key, peer] {

@@ -1,15 +1,15 @@
-//! Counts the answers of kinds of devices to an optional attribute, to decide when a kind lacks it.
+//! Counts answers of kinds of devices to an optional attribute, to decide whether a kind lacks it.
 
 use std::collections::BTreeMap;
 
 use rsm_model::habits::DeviceKind;
 
-/// Unanswered Gets of an attribute after which a kind of device counts as without it, if none of
-/// its devices has answered. A few packets may have been lost.
+/// Number of unanswered Gets of an attribute after which a kind of device counts as without it, if
+/// no device of the kind has answered. A few packets may have been lost.
 const SILENT_MAX: u8 = 3;
 
-/// Bound of the kinds of devices counted, far more than a subnet has. Kinds beyond it are asked
-/// again in each sweep.
+/// Maximum number of kinds of devices counted, far more than a subnet has. Further kinds are asked
+/// in each sweep.
 const KINDS_MAX: usize = 1024;
 
 /// Answers of one kind of device so far.
@@ -26,8 +26,8 @@ enum Answers {
 pub(super) struct KindAnswers(BTreeMap<DeviceKind, Answers>);
 
 impl KindAnswers {
-    /// Records that a device of this kind answered with content. Later silence then has another
-    /// reason than its kind.
+    /// Records that a device of this kind answered with content: the kind has the attribute, and
+    /// later silence has another cause.
     pub(super) fn answered(&mut self, kind: DeviceKind) {
         if self.has_room(kind) {
             self.0.insert(kind, Answers::Some);

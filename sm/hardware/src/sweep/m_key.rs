@@ -1,7 +1,7 @@
-//! Ports that hold another M_Key than this subnet manager's (IBA 14.2.4).
+//! Ports that hold an M_Key other than this subnet manager's (IBA 14.2.4).
 //!
-//! The protection level of such a port decides how it answers Gets: with its key at level 0,
-//! without it at level 1, and not at all at levels 2 and 3. At every level it drops each Set
+//! The protection level of such a port decides how it answers Gets: at level 0 it shows its key, at
+//! level 1 it hides its key, and at levels 2 and 3 it does not answer. At every level it drops Sets
 //! without an answer.
 
 use std::collections::BTreeSet;
@@ -18,17 +18,17 @@ use super::fault::Fault;
 use super::held_keys::Sight;
 use super::inventory::Inventory;
 
-/// Ports named in a finding, which counts the others.
+/// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// Bound of the ports without cables that are considered as moved to another port.
+/// Maximum number of ports without cables that are considered as moved to another port.
 const MOVED: usize = 8;
 
-/// Keys of the former neighbour that are tried before those of other ports.
+/// Number of keys of the former neighbour that are tried before keys of other ports.
 const LIKELY: usize = 3;
 
 impl Inventory {
-    /// The port that holds the M_Key for `key`, with its GUID.
+    /// The port that holds the M_Key for `key`, and its GUID.
     fn holder_of(&self, key: PortKey) -> KeyHolder {
         let port = self.key_holder(key);
         KeyHolder {
@@ -38,7 +38,7 @@ impl Inventory {
         }
     }
 
-    /// Whether all ports have one key, or none, so that keys do not depend on the port.
+    /// Whether all ports share one key, or have none, so that keys do not depend on the port.
     fn has_one_key(&self) -> bool {
         self.m_keys.policy().is_uniform()
     }
@@ -52,7 +52,7 @@ impl Inventory {
         self.m_keys.to(self.holder_of(self.entry(key)))
     }
 
-    /// The M_Keys for a Get to `key`, which is used as in [`Inventory::m_keys_to`].
+    /// The M_Keys for a Get to `key`; port 0 has the meaning of [`Inventory::m_keys_to`].
     pub(crate) fn m_keys_to_read(&self, key: PortKey) -> MKeys {
         if self.has_one_key() {
             return self.m_keys.policy().one.into();
@@ -63,7 +63,7 @@ impl Inventory {
         self.m_keys.to_read(holder, protection)
     }
 
-    /// The M_Keys for a Get of SMInfo of the manager at `key`, which may have rotated the keys of
+    /// The M_Keys for a Get of SMInfo from the manager at `key`, which may have rotated the keys of
     /// the subnet meanwhile. `silent` is the number of successive unanswered Gets.
     pub fn m_keys_to_manager(&self, key: PortKey, silent: usize) -> MKeys {
         let keys = self.m_keys_to_read(key);
@@ -79,15 +79,15 @@ impl Inventory {
         all.extend(later.filter(|key| !keys.as_slice().contains(key)));
         let others = all.len() - 1;
         if !silent.is_multiple_of(2) && others > 0 {
-            // Another key is tried in every other Get: a Get may be lost for other reasons than its
-            // key.
+            // Every other Get tries another key, because a Get may also be lost for reasons other
+            // than its key.
             all.swap(0, 1 + silent / 2 % others);
         }
         MKeys::several(all)
     }
 
-    /// Records that `key` answered a Get with this M_Key, which proves the key if the port answers
-    /// no other.
+    /// Records that `key` answered a Get with this M_Key. The answer proves the key if the port
+    /// answers no request with another key.
     pub fn key_answered(&mut self, key: PortKey, m_key: u64) {
         let holder = self.holder_of(key);
         let info = self.port(holder.port).and_then(|port| port.info.as_ref());
@@ -97,14 +97,14 @@ impl Inventory {
         }
     }
 
-    /// Forgets the key of a port of a host or router that has lost its cable.
+    /// Forgets the key of a channel adapter's or router's port that has lost its cable.
     pub(super) fn forget_m_key(&mut self, port: PortKey) {
         if self.key_holder(port) == port {
             self.m_keys.forget_port(port);
         }
     }
 
-    /// The port by which a packet for `key` enters its node.
+    /// The port by which a packet to `key` enters its node.
     fn entry(&self, key: PortKey) -> PortKey {
         let Some(node) = self.node(key.node) else {
             return key;
@@ -152,12 +152,12 @@ impl Inventory {
         self.m_keys.behind_port(from, &candidates)
     }
 
-    /// The ports that may be behind `from`, the likeliest first: those that were there according to
-    /// the master, this run, an earlier one, or the files of another manager.
+    /// The ports that may be behind `from`, the most likely first: the ports that were there
+    /// according to the master, this run, an earlier run, or the files of another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
         let mut holders: Vec<KeyHolder> = Vec::new();
         let known = self.port(from).and_then(|port| port.peer);
-        // The master has seen the cable later than this manager.
+        // The master has seen the cable more recently than this manager.
         let stored = self.stored_cabling.port(from).map(|lost| lost.peer);
         let before = self.expected.port(from).map(|lost| lost.peer);
         for peer in [stored, known, before].into_iter().flatten() {
@@ -178,7 +178,7 @@ impl Inventory {
         holders
     }
 
-    /// Ports that may have been moved to `from`: missing ones, and those that do not answer at
+    /// Ports that may have been moved to `from`: missing ports, and ports that do not answer at
     /// their known place.
     fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
         let missing = self.expected.ports().map(|(port, _)| port);
@@ -192,7 +192,7 @@ impl Inventory {
             .map(move |port| self.expected_holder(port))
     }
 
-    /// The port that holds the key for `key`, on a node that may not have answered yet.
+    /// The port that holds the M_Key for `key`, on a node that may not have answered yet.
     fn expected_holder(&self, key: PortKey) -> KeyHolder {
         if self.node(key.node).is_some() {
             return self.holder_of(key);
@@ -212,8 +212,8 @@ impl Inventory {
         }
     }
 
-    /// Handles the PortInfo of an end port. Returns whether it hides its key, and must be asked
-    /// with another one.
+    /// Handles the PortInfo of an end port. Returns whether the port hides its key, and must be
+    /// asked with another one.
     pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
         if self.key_holder(key) != key {
             return false;
@@ -221,7 +221,7 @@ impl Inventory {
         let hides = info.m_key() == 0 && info.m_key_protect_bits() != 0;
         let holder = self.holder_of(key);
         // The end of a lease removes the protection and keeps the key, so that a manager that lost
-        // it can recover (IBA 14.2.4.2).
+        // its key can recover (IBA 14.2.4.2).
         let has_expired = info.m_key_lease_period() != 0 && info.m_key_protect_bits() == 0;
         match self.m_keys.see(holder, info.m_key(), hides) {
             Sight::Known => self.unlock(key),
@@ -237,8 +237,8 @@ impl Inventory {
     }
 
     /// Handles the answer to a Set of PortInfo that plans this M_Key. Some agents hide the key that
-    /// they have just accepted, because they compare it with the key of the request; the key is
-    /// then filled in in the returned PortInfo.
+    /// they have just accepted, because they compare it with the key of the request; the returned
+    /// PortInfo then contains the key.
     pub(crate) fn see_set_m_key(
         &mut self,
         key: PortKey,
@@ -247,7 +247,7 @@ impl Inventory {
     ) -> PortInfo {
         let mut info = *info;
         if self.has_one_key() {
-            // A device that keeps no key at all gets a finding.
+            // A device that keeps no key at all has a finding.
             return info;
         }
         if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
@@ -257,7 +257,7 @@ impl Inventory {
         info
     }
 
-    /// Records that a Get of `key` was not answered: its key may have been wrong.
+    /// Records that a Get of `key` was not answered, possibly because of a wrong key.
     pub(super) fn get_ignored(&mut self, key: PortKey) {
         let holder = self.holder_of(self.entry(key));
         self.m_keys.silent(holder);
@@ -268,14 +268,14 @@ impl Inventory {
         self.m_keys.silent_behind(from);
     }
 
-    /// Whether `m_key` is one of those for requests to `key`.
+    /// Whether `m_key` is one of the keys for requests to `key`.
     pub fn accepts_m_key(&self, key: Option<PortKey>, m_key: u64) -> bool {
         let unknown = PortKey::new(Guid::ZERO, PortNum::ZERO);
         self.m_keys
             .accepts(self.holder_of(key.unwrap_or(unknown)), m_key)
     }
 
-    /// Ports that answered and do not hold their planned key; empty if all ports have the same key.
+    /// Ports that answered, and do not hold their planned key; empty if all ports have one key.
     pub fn ports_behind(&self) -> &BTreeSet<PortKey> {
         self.m_keys.behind()
     }
@@ -285,29 +285,30 @@ impl Inventory {
         self.m_keys.settled()
     }
 
-    /// The latest generations of keys that ports showed; `None` unless later than those in use.
+    /// The latest key generations that ports showed; `None` unless they are later than those in
+    /// use.
     pub fn generations_ahead(&self) -> Option<Generations> {
         self.m_keys.ahead()
     }
 
     /// Records that another manager has rotated keys: the keys of ports are no longer known, and
-    /// the planned ones are likelier than the former ones.
+    /// the planned keys are likelier than the former ones.
     pub fn distrust_m_keys(&mut self) {
         self.m_keys.distrust();
     }
 
-    /// Whether no node answers behind the local port, although its link is up.
+    /// Whether no node answers behind the local port although its link is up.
     pub fn is_alone_behind_a_link(&self) -> bool {
         silent_beyond(self).is_some()
     }
 
-    /// Begins a sweep of the whole subnet, which tries every key once more.
+    /// Prepares for a sweep of the whole subnet, which tries every key once more.
     pub(super) fn try_m_keys_again(&mut self) {
         self.m_keys.try_again();
     }
 
-    /// Records that a Set to `key` was not answered. A hidden M_Key, if the port may have one,
-    /// explains it.
+    /// Records that a Set to `key` was not answered. If the port may have a hidden M_Key, the
+    /// silence indicates a foreign key.
     pub(crate) fn set_ignored(&mut self, key: PortKey) {
         let holder = self.key_holder(key);
         let info = self.port(holder).and_then(|port| port.info.as_ref());
@@ -318,8 +319,8 @@ impl Inventory {
     }
 
     /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
-    /// the first sign of a foreign key. It is no sign if the port may hold one of several keys:
-    /// others are tried, and its key may have been changed meanwhile.
+    /// the first sign of a foreign key. It is no sign while the port may hold one of several keys:
+    /// other keys are being tried, and the port's key may have changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.key_holder(key);
         let news = self.has_one_key() && self.locked(holder).is_none();
@@ -357,8 +358,8 @@ impl Inventory {
     }
 }
 
-/// Whether a node answers NodeInfo and ignores all other Gets, as devices do that do not check the
-/// key of NodeInfo.
+/// Whether a node answers NodeInfo and ignores all other Gets, as a device does that checks the key
+/// of every attribute except NodeInfo.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
     let Some(node) = inventory.node(guid) else {
         return false;
@@ -435,7 +436,7 @@ fn describe(sign: MKeySign) -> &'static str {
     }
 }
 
-/// The local port, if its link is up and no node behind it answers; else `None`.
+/// The local port, if its link is up and no node behind it answers; `None` otherwise.
 fn silent_beyond(inventory: &Inventory) -> Option<PortKey> {
     let local = inventory.local?;
     let is_alone = inventory.len() == 1;

@@ -1,4 +1,4 @@
-//! Reads the planned blocks of managed attributes that are not known.
+//! Reads the planned blocks of managed attributes that are unknown.
 
 use rsm_ids::{Lid, PortKey};
 use rsm_model::managed::{BlockKey, Content, Origin};
@@ -7,7 +7,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Handles an answered port: asks for its planned blocks that are not known.
+    /// Handles an answered port: asks for its planned blocks that are unknown.
     pub(super) fn see_managed(&mut self, inventory: &Inventory, port: PortKey) {
         let source = self.policy.source(inventory);
         let audit = self.audits(port);
@@ -37,7 +37,7 @@ impl Sweep {
             return;
         }
         let is_known = port.managed.is_known(key.place);
-        // The content is new to the comparison.
+        // The comparison has not seen this content yet.
         self.changed = true;
         port.managed.store(key.place, data);
         inventory.note_managed(key.port);
@@ -46,8 +46,8 @@ impl Sweep {
         }
     }
 
-    /// Handles an agent that refuses to show a block. Returns whether there is a habit for that,
-    /// which its kind of device learns.
+    /// Handles an agent that refuses to show a block. Returns whether a habit exists for the
+    /// refusal, which the kind of device then has.
     pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
         inventory.learn_refused_block(key)
     }

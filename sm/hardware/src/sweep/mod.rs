@@ -3,18 +3,19 @@
 //! A [`Sweep`] sends Gets and records the answers in the [`Inventory`]. It has three scopes:
 //!
 //! * everything, by directed routes from the local port outwards;
-//! * light: SwitchInfo and some parts of each switch, and queries that were not answered before;
-//! * targets: the ports of the switches that reported a change, and new nodes behind them.
+//! * light: SwitchInfo and some parts of each switch, and queries that are still unanswered;
+//! * targets: the ports of switches that reported a change, and new nodes behind them.
 //!
 //! One Get through each cable is enough: NodeInfo names the port that received it, so that one
-//! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop
-//! if it is not known. So a fresh switch costs nothing, and a configured one need not be written
-//! again. Multicast tables ([`Query::Multicast`]) are read likewise, up to MulticastFDBTop.
+//! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop,
+//! unless it is known. A fresh switch therefore costs no Gets of tables, and a configured switch
+//! need not be written again. Multicast tables ([`Query::Multicast`]) are read likewise, up to
+//! MulticastFDBTop.
 //!
 //! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
-//! asks its neighbours, and can end without it ([`Sweep::can_leave_out`]). If there are several at
-//! once, no known path can be trusted: the sweep then searches outwards from the manager's port,
-//! along hops that have answered since.
+//! asks its neighbours, and can end without the suspect's answers ([`Sweep::can_leave_out`]). If
+//! several nodes become suspects at once, no known path can be trusted: the sweep then searches
+//! outwards from the manager's port, along hops that have answered since.
 //!
 //! The sweep does no I/O: the caller takes Gets from [`Sweep::poll_ask`] and passes answers to
 //! [`Sweep::handle`], in any order.
@@ -39,6 +40,8 @@ mod partition;
 mod paths;
 mod policy;
 pub mod port_states;
+mod query;
+mod query_queue;
 mod rate_limits;
 pub mod reach;
 pub mod read_back;
@@ -51,21 +54,15 @@ pub mod unverified;
 mod vport_guids;
 pub mod vports;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
-use rsm_mad::wire::attr::{
-    ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
-    LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
-    PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
-};
-use rsm_mad::wire::header::AttrId;
+use rsm_mad::wire::attr::{Attribute, NodeInfo, PortInfo, PortState};
 use rsm_model::capabilities::DeviceType;
 use rsm_model::managed::BlockKey;
-use rsm_model::mft_image::MftBlock;
 use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
 
 pub use self::ask::{AgentAnswer, Ask};
@@ -75,6 +72,8 @@ use self::inventory::Inventory;
 use self::outward::Outward;
 pub use self::policy::SweepPolicy;
 use self::port_states::Shown;
+pub use self::query::Query;
+use self::query_queue::QueryQueue;
 use self::read_back::ReadBack;
 use self::stale_paths::Moves;
 use self::suspicion::Suspicion;
@@ -84,168 +83,16 @@ pub use self::vports::VPortQuery;
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SweepScope {
-    /// Everything. With `audit`, tables that are already known are read again.
+    /// The whole subnet. With `audit`, tables that are already known are read again.
     Full {
         /// Whether known forwarding tables are read back as well.
         audit: bool,
     },
-    /// SwitchInfo of each switch, parts to read back, queries that were not answered before, and
-    /// the local port while it has no cable.
+    /// SwitchInfo of each switch, parts to read back, unanswered queries, and the local port while
+    /// it has no cable.
     Light,
     /// The switches given to [`Sweep::add_target`].
     Targets,
-}
-
-/// A single Get: an attribute of a node or port.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Query {
-    /// NodeInfo of the local node, or of the node behind a port.
-    Node(Option<PortKey>),
-    /// NodeDescription.
-    Description(Guid),
-    /// SwitchInfo.
-    Switch(Guid),
-    /// PortInfo.
-    Port(PortKey),
-    /// A block of the forwarding table.
-    Table(Guid, u16),
-    /// A block of the multicast forwarding table.
-    Multicast(Guid, MftBlock),
-    /// SMInfo of the subnet manager behind an end port.
-    Sm(PortKey),
-    /// A block of a port's P_KeyTable.
-    PKeys(PortKey, u16),
-    /// A block of a managed attribute.
-    Managed(BlockKey),
-    /// The SLtoVLMappingTable of a switch from an input to an output port.
-    SlToVl(Guid, PortNum, PortNum),
-    /// ARInfo of a switch.
-    AdaptiveRouting(Guid),
-    /// A block of the ARGroupTable of a switch.
-    ArGroups(Guid, u16),
-    /// A block of the adaptive linear forwarding table of a switch.
-    ArEntries(Guid, u16),
-    /// GeneralInfo: the capabilities of a node's type.
-    Capabilities(Guid),
-    /// A block of the SwitchPortStateTable of a switch.
-    PortStates(Guid, u8),
-    /// ExtendedPortInfo.
-    ExtendedPort(PortKey),
-    /// PortInfoExtended: the error correction of a link.
-    ErrorCorrection(PortKey),
-    /// An attribute of virtual ports.
-    VPorts(PortKey, VPortQuery),
-}
-
-impl Query {
-    /// The node of the query; `None` if it is not known.
-    pub fn node(self) -> Option<Guid> {
-        match self {
-            Query::Node(_) => None,
-            Query::Description(guid)
-            | Query::Switch(guid)
-            | Query::Table(guid, _)
-            | Query::Multicast(guid, _)
-            | Query::AdaptiveRouting(guid)
-            | Query::ArGroups(guid, _)
-            | Query::ArEntries(guid, _)
-            | Query::Capabilities(guid)
-            | Query::PortStates(guid, _)
-            | Query::SlToVl(guid, ..) => Some(guid),
-            Query::Port(key)
-            | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
-            | Query::VPorts(key, _)
-            | Query::Sm(key)
-            | Query::PKeys(key, _)
-            | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
-        }
-    }
-
-    /// The node that answers: for NodeInfo the one that was last behind the port, if any.
-    fn target(self, inventory: &Inventory) -> Option<Guid> {
-        match self {
-            Query::Node(from) => Some(inventory.port(from?)?.peer?.node),
-            _ => self.node(),
-        }
-    }
-
-    /// The port of the query; 0 for attributes of a node.
-    fn port(self) -> PortNum {
-        match self {
-            Query::Port(key)
-            | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
-            | Query::VPorts(key, _)
-            | Query::Sm(key)
-            | Query::PKeys(key, _)
-            | Query::Managed(BlockKey { port: key, .. }) => key.port,
-            _ => PortNum::ZERO,
-        }
-    }
-
-    /// Whether silence does not count against the node. Agents may not know the attribute, because
-    /// it is a vendor's or optional; or a subnet manager answers it, which may hang while its host
-    /// does not.
-    pub fn is_optional(self) -> bool {
-        matches!(
-            self,
-            Query::AdaptiveRouting(_)
-                | Query::ArGroups(..)
-                | Query::ArEntries(..)
-                | Query::Capabilities(_)
-                | Query::PortStates(..)
-                | Query::ExtendedPort(_)
-                | Query::ErrorCorrection(_)
-                | Query::VPorts(..)
-                | Query::Sm(_)
-        ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
-    }
-
-    /// The AttributeID.
-    pub fn attribute(self) -> AttrId {
-        match self {
-            Query::Node(_) => NodeInfo::ID,
-            Query::Description(_) => NodeDescription::ID,
-            Query::Switch(_) => SwitchInfo::ID,
-            Query::Port(_) => PortInfo::ID,
-            Query::Table(..) => LinearForwardingTable::ID,
-            Query::Multicast(..) => MulticastForwardingTable::ID,
-            Query::Sm(_) => SmInfo::ID,
-            Query::PKeys(..) => PKeyTable::ID,
-            Query::Managed(key) => key.attribute(),
-            Query::SlToVl(..) => SlToVlMapping::ID,
-            Query::AdaptiveRouting(_) => ArInfo::ID,
-            Query::ArGroups(..) => ArGroupTable::ID,
-            Query::ArEntries(..) => ArLinearForwardingTable::ID,
-            Query::Capabilities(_) => GeneralInfo::ID,
-            Query::PortStates(..) => SwitchPortStateTable::ID,
-            Query::ExtendedPort(_) => ExtendedPortInfo::ID,
-            Query::ErrorCorrection(_) => PortInfoExtended::ID,
-            Query::VPorts(_, query) => query.attribute(),
-        }
-    }
-
-    /// The AttributeModifier.
-    fn modifier(self, inventory: &Inventory) -> u32 {
-        match self {
-            Query::PKeys(key, block) => partition::modifier(inventory, key, block),
-            Query::Managed(key) => key.modifier(),
-            Query::Port(key) => PortInfo::modifier(key.port, inventory.asks_extended_speeds(key)),
-            Query::Table(_, block) => u32::from(block),
-            Query::Multicast(_, at) => at.modifier(),
-            Query::SlToVl(_, input, output) => SlToVlMapping::modifier(input, output),
-            Query::AdaptiveRouting(_) => ArInfo::MODIFIER,
-            Query::ArGroups(_, block) => ArGroupTable::modifier(block),
-            Query::ArEntries(_, block) => ArLinearForwardingTable::modifier(block),
-            Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
-            Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
-            Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
-            Query::ErrorCorrection(key) => PortInfoExtended::modifier(key.port),
-            Query::VPorts(_, query) => query.modifier(),
-            Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
-        }
-    }
 }
 
 /// A sweep under way.
@@ -253,60 +100,49 @@ impl Query {
 pub struct Sweep {
     scope: SweepScope,
     policy: SweepPolicy,
-    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
-    /// queries.
-    probes: VecDeque<PortKey>,
-    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
-    /// end before PortInfo of the other end suggests to probe it again.
-    others: VecDeque<Query>,
-    outstanding: usize,
+    queries: QueryQueue,
     /// Switches that reported a change, each with the path of its report.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
-    /// Queries of this sweep, sent or waiting.
-    asked: HashSet<Query>,
-    /// Queries of `asked` that are not sent yet.
-    waiting: HashSet<Query>,
     contests: Contests,
     /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
     /// The faults at the beginning of the sweep.
     faults_before: Faults,
-    /// Nodes with a missing answer, whether or not they gave others.
+    /// Nodes with a missing answer, even if they answered other queries.
     silent: BTreeSet<Guid>,
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
-    /// speeds; the value says whether they have answered since.
+    /// speeds; the value tells whether the port has answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
-    /// Device types of which one node was asked for its capabilities.
+    /// Device types that one node was asked for its capabilities.
     asked_capabilities: BTreeSet<DeviceType>,
     /// Tables of port states asked for because of a report.
     reported_tables: BTreeSet<Query>,
-    /// States from tables that PortInfo shall confirm.
+    /// States from tables that PortInfo must confirm.
     shown_states: HashMap<PortKey, Shown>,
     /// Switches that left a table of port states unanswered.
     silent_tables: BTreeSet<Guid>,
     suspicion: Suspicion,
-    /// The search outwards, once known paths cannot be trusted; `None` before.
+    /// The search outwards; `None` unless known paths cannot be trusted.
     outward: Option<Outward>,
-    /// Whether only urgent work may end the sweep before silent nodes had all their attempts.
+    /// Whether silent nodes get all their attempts before the sweep ends, unless other work is
+    /// urgent.
     waits_for_silent: bool,
     /// Whether a report or answer showed a change.
     changed: bool,
-    /// Whether an answer differs from what was read before, and no device reported that.
+    /// Whether an answer differs from the former one without a report of the change.
     stale: bool,
-    /// In a sweep ahead of a takeover, the switches that show PortStateChange, of which no more is
-    /// read; `None` in other sweeps.
+    /// The switches that showed PortStateChange in a sweep ahead of a takeover, which reads no more
+    /// of them; `None` in other sweeps.
     ahead: Option<BTreeSet<Guid>>,
     /// Ports that this sweep reads in full, as an audit of the whole subnet does; port 0 stands for
     /// the rest of its node.
     audited: BTreeSet<PortKey>,
     moves: Moves,
     read_back: ReadBack,
-    /// Number of cables probed, for progress.
+    /// Number of cables probed, as a measure of progress.
     answered: usize,
-    /// Number of queries settled, by an answer or by silence.
-    settled: usize,
 }
 
 impl Sweep {
@@ -332,13 +168,9 @@ impl Sweep {
         Sweep {
             scope,
             policy,
-            probes: VecDeque::new(),
-            others: VecDeque::new(),
-            outstanding: 0,
+            queries: QueryQueue::default(),
             targets: HashMap::new(),
             reported_again: BTreeSet::new(),
-            asked: HashSet::new(),
-            waiting: HashSet::new(),
             contests: Contests::default(),
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
@@ -358,7 +190,6 @@ impl Sweep {
             moves: Moves::default(),
             read_back: ReadBack::default(),
             answered: 0,
-            settled: 0,
         }
     }
 
@@ -367,7 +198,7 @@ impl Sweep {
         for guid in switches {
             self.ask(Query::Switch(guid));
         }
-        // While the local port has no cable, no switch reports that one was plugged in.
+        // While the local port has no cable, no switch can report that a cable was plugged in.
         if let Some(local) = inventory.local
             && inventory
                 .port(local)
@@ -386,7 +217,7 @@ impl Sweep {
         }
     }
 
-    /// Repeats the queries that were not answered before.
+    /// Repeats the queries without an answer.
     pub fn ask_again(&mut self, inventory: &Inventory) {
         let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
         for port in silent {
@@ -398,8 +229,8 @@ impl Sweep {
         }
     }
 
-    /// Asks nodes of which only NodeInfo was answered: a query that an earlier sweep withdrew left
-    /// no fault that would repeat it.
+    /// Asks nodes that have answered only NodeInfo: if an earlier sweep withdrew a query, no fault
+    /// remains that would repeat it.
     fn ask_unread(&mut self, inventory: &Inventory) {
         let unread = |&(guid, node): &(Guid, &InventoryNode)| {
             let mut ports = (0..node.ports.len()).zip(&node.ports);
@@ -423,7 +254,7 @@ impl Sweep {
         self.scope
     }
 
-    /// Whether tables of the port are read although they are known.
+    /// Whether the sweep reads tables of the port that are known.
     fn audits(&self, key: PortKey) -> bool {
         matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
     }
@@ -435,15 +266,15 @@ impl Sweep {
 
     /// Number of queries settled, by an answer or by silence.
     pub fn settled(&self) -> usize {
-        self.settled
+        self.queries.settled()
     }
 
     /// Number of open queries.
     pub fn open(&self) -> usize {
-        self.outstanding + self.probes.len() + self.others.len()
+        self.queries.open()
     }
 
-    /// Whether any answer showed a change.
+    /// Whether a report or answer showed a change.
     pub fn found_change(&self) -> bool {
         self.changed
     }
@@ -453,7 +284,7 @@ impl Sweep {
         inventory.faults.has_healed(&self.faults_before)
     }
 
-    /// Whether this full sweep did not reach every known node that may still be there.
+    /// Whether this full sweep failed to reach a known node that may still exist.
     pub fn is_incomplete(&self, inventory: &Inventory) -> bool {
         let mut nodes = inventory.nodes();
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
@@ -461,13 +292,13 @@ impl Sweep {
 
     /// Whether every query is settled.
     pub fn is_done(&self) -> bool {
-        self.outstanding == 0 && self.probes.is_empty() && self.others.is_empty()
+        self.queries.open() == 0
     }
 
-    /// Adds a switch that reported a change: asks for its state and all its ports again.
+    /// Adds a switch that reported a change: asks again for its state and all its ports.
     ///
-    /// At a second report, the sweep repeats all its earlier queries. Returns `false` for a further
-    /// report in the same sweep: then another sweep must follow.
+    /// After a second report, the sweep repeats all its earlier queries of the switch. Returns
+    /// `false` for a further report in the same sweep: another sweep must follow.
     pub fn add_target(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let Some(node) = inventory.node(guid) else {
             return true;
@@ -495,9 +326,9 @@ impl Sweep {
         self.targets.contains_key(&guid)
     }
 
-    /// Repeats the queries to a target from before its second report. A switch that loses several
-    /// cables sends a report for each, nearly all of them before most Gets were answered. Returns
-    /// whether this is the first time in this sweep.
+    /// Repeats the queries to a target that were sent before its second report. A switch that loses
+    /// several cables sends one report for each, nearly all of them before most Gets are answered.
+    /// Returns whether this is the first repetition in this sweep.
     fn ask_target_again(&mut self, guid: Guid) -> bool {
         if !self.reported_again.insert(guid) {
             return false;
@@ -508,17 +339,17 @@ impl Sweep {
             .chain(tables)
             .chain(ports.map(Query::Port));
         for query in queries {
-            if self.asked.contains(&query) {
+            if self.queries.has_asked(query) {
                 self.again(query);
             }
         }
         true
     }
 
-    /// Adds an end port whose attributes changed: asks for its PortInfo and its node's description
-    /// again.
+    /// Adds an end port whose attributes changed: asks again for its PortInfo and its node's
+    /// description.
     ///
-    /// Returns whether there is such a port.
+    /// Returns whether the port exists.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
         let known = inventory.port(key).is_some();
         if known {
@@ -529,7 +360,7 @@ impl Sweep {
         known
     }
 
-    /// Adds a port of a switch that may have changed: asks for its PortInfo again.
+    /// Adds a port of a switch that may have changed: asks again for its PortInfo.
     pub fn read_again(&mut self, key: PortKey) {
         self.ask(Query::Port(key));
     }
@@ -542,19 +373,15 @@ impl Sweep {
     /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
-            let query = match self.probes.pop_front() {
-                Some(port) => Query::Node(Some(port)),
-                None => self.others.pop_front()?,
-            };
-            self.waiting.remove(&query);
+            let query = self.queries.pop()?;
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
-                self.asked.remove(&query);
+                self.queries.forget(query);
                 continue;
             };
             if !self.holds_back(inventory, query) {
-                self.outstanding += 1;
+                self.queries.sent();
                 return Some(ask);
             }
         }
@@ -562,14 +389,13 @@ impl Sweep {
 
     /// Handles the answer to `query`.
     pub fn handle(&mut self, inventory: &mut Inventory, query: Query, answer: AgentAnswer<'_>) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.settle();
         if let (Some(guid), false) = (query.node(), matches!(answer, AgentAnswer::Silence)) {
             if let Query::Port(key) = query {
                 self.confirmed(key);
             }
             self.hear(inventory, guid);
         }
-        self.settled += 1;
         match (query, answer) {
             (Query::Node(from), AgentAnswer::Data(data)) => {
                 self.on_node(inventory, from, NodeInfo::from_data(data))
@@ -585,8 +411,8 @@ impl Sweep {
 
     /// Ends the sweep: drops nodes without a cable to them, and gives every other node its path.
     ///
-    /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, whether
-    /// or not it answered.
+    /// Returns the dropped nodes. A node that is cabled to a port whose link is up stays, even if
+    /// it did not answer.
     pub fn finish(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.end_contests(inventory);
         self.owe_postponed(inventory);
@@ -614,9 +440,8 @@ impl Sweep {
         gone
     }
 
-    /// Cables that this sweep probed and did not confirm, given by the port of a switch (or the
-    /// local one). Cables of ports or nodes that did not answer are not among them, because they
-    /// may still exist.
+    /// Cables that this sweep probed and did not confirm, each given by the port of a switch or the
+    /// local port. Cables of silent ports or nodes are not included, because they may still exist.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey| {
@@ -641,8 +466,8 @@ impl Sweep {
         disproved
     }
 
-    /// Counts a miss for nodes that answered nothing in this sweep; in a sweep of targets, only for
-    /// nodes without a miss.
+    /// Counts a miss for each node that answered nothing in this sweep. A sweep of targets counts
+    /// at most the first miss of a node.
     fn count_misses(&mut self, inventory: &mut Inventory) {
         let regular = self.scope != SweepScope::Targets;
         let epoch = inventory.epoch;
@@ -656,29 +481,23 @@ impl Sweep {
         }
     }
 
-    /// Sends a query, at most once in a sweep.
+    /// Queues a query, unless this sweep has it already.
     fn ask(&mut self, query: Query) {
-        if self.asked.contains(&query) {
+        if self.queries.has_asked(query) {
             self.read_back.is_wanted(query);
         } else {
             self.again(query);
         }
     }
 
-    /// Sends a query again, even if it was sent before in this sweep. A query that still waits will
-    /// show the new state; one under way may not.
+    /// Queues a query again, even if this sweep has sent it. A waiting query will show the new
+    /// state; a query under way may not.
     fn again(&mut self, query: Query) {
         self.read_back.is_wanted(query);
-        self.asked.insert(query);
-        if self.waiting.insert(query) {
-            match query {
-                Query::Node(Some(port)) => self.probes.push_back(port),
-                _ => self.others.push_back(query),
-            }
-        }
+        self.queries.push(query);
     }
 
-    /// Sends all queries about a node that a full sweep has.
+    /// Queues all queries that a full sweep has about a node.
     fn ask_node(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -698,10 +517,10 @@ impl Sweep {
         }
     }
 
-    /// Sends the queries about a switch whose SwitchInfo shows PortStateChange.
+    /// Queues the queries about a switch whose SwitchInfo shows PortStateChange.
     fn ask_reported(&mut self, inventory: &Inventory, guid: Guid) {
         if self.is_target(guid) {
-            // The ports of the switch were asked for with the report.
+            // The report already queued the queries of the switch's ports.
             return self.ask_node_but_ports(guid);
         }
         self.ask_node_but_ports(guid);
@@ -760,7 +579,7 @@ impl Sweep {
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // The agent behind a port is not known, so that each port counts as one agent.
+                // The agent behind a port is not known, so that each port counts as an agent.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }

@@ -1,4 +1,4 @@
-//! Handles answers to NodeInfo: the nodes behind ports.
+//! Handles answers to NodeInfo, which show the nodes behind ports.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::ids::DirectedPath;
@@ -54,9 +54,9 @@ impl Sweep {
         }
     }
 
-    /// Handles a cable from `from` back to its own node, at `here`. No route can use it. The link
-    /// is brought up like any other once both ends confirm it: seen from one end, two nodes with
-    /// the same GUID look alike.
+    /// Handles a cable from `from` back to its own node, at `here`. Routes cannot use it. The link
+    /// is brought up like any other once both ends confirm the cable: seen from one end, two nodes
+    /// with the same GUID look alike.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
             inventory.part(from);
@@ -108,18 +108,18 @@ impl Sweep {
             self.hear_outward(here.node);
         }
         if is_moved && !switch {
-            // Earlier answers of this sweep from behind the former cable may be another node's:
-            // only NodeInfo names its node.
+            // Answers of this sweep that arrived earlier from behind the former cable may be
+            // another node's: only NodeInfo names its node.
             self.again(Query::Port(here));
             self.again(Query::Description(here.node));
             if !is_full || is_of_this_sweep {
                 self.note_moved_host(here);
             }
         }
-        // The far end may have a new state; a full sweep asks all ports of a new switch anyway.
+        // The far end may have a new state. A full sweep asks all ports of a new switch anyway.
         self.ask(Query::Port(here));
-        // A node whose link came up may have been reset or replaced: the sweep asks for its
-        // identity. Its earlier answers in this sweep are older than that.
+        // A node whose link came up may have been reset or replaced, so that the sweep asks for its
+        // identity. Its earlier answers in this sweep are older than the change.
         let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
@@ -132,7 +132,7 @@ impl Sweep {
         }
     }
 
-    /// Records a node, and asks about it if this sweep finds it for the first time.
+    /// Records a node, and queues the queries about it when this sweep finds it for the first time.
     fn enter(
         &mut self,
         inventory: &mut Inventory,
@@ -210,7 +210,7 @@ impl Sweep {
 
     pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
         let Some(from) = from else { return };
-        // The port may have gone down while the Get was under way, which is no fault.
+        // The port may have gone down while the Get was under way; that is no fault.
         self.again(Query::Port(from));
         let known = inventory
             .port(from)

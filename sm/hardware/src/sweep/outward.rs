@@ -1,15 +1,15 @@
-//! The search outwards, used when many parts fail at once and known paths cannot be trusted.
+//! The search outwards: used when many parts fail at once and known paths cannot be trusted.
 //!
 //! If several nodes leave queries unanswered, the paths to all others may lead through dead parts,
 //! and each dead path would cost time-outs of its own. The sweep then withdraws all queries under
-//! way and starts at the manager's own port. It asks a switch for SwitchInfo along a path of which
+//! way and starts at the manager's own port. It asks a switch for SwitchInfo along a path on which
 //! every hop has answered since, and continues over the ports that this answer shows as up. A
-//! switch without PortStateChange has its cables as known, and costs only this Get; another switch
-//! is asked for each port. All other queries wait until their switch has answered, so that a silent
-//! switch costs one time-out for everything asked of it and behind it.
+//! switch without PortStateChange has its cables as known, and costs only this Get; any other
+//! switch is asked for each port. All other queries wait until their switch has answered, so that a
+//! silent switch costs one time-out for all queries to it and behind it.
 //!
 //! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
-//! suspects at the end of the sweep, or gone if no cable leads to them.
+//! suspects at the end of the sweep; without a cable to them, they are gone.
 //!
 //! If switches that had answered fall silent, the search starts again, at most four times. Packet
 //! loss alone, even if heavy, does not start a search.
@@ -23,24 +23,25 @@ use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
-/// Restarts of the search in one sweep because switches that had answered fell silent.
+/// Maximum number of restarts of a search in one sweep because switches that had answered fell
+/// silent.
 const ROUNDS_MAX: u8 = 4;
 
-/// Switches falling silent after an answer that make a search start again.
+/// Number of switches that must fall silent after an answer to restart a search.
 const FALLEN_SILENT: usize = 2;
 
-/// Bound of the further paths kept for a switch.
+/// Maximum number of further paths kept for each switch.
 const FURTHER_MAX: usize = 4;
 
 /// State of a search outwards.
 #[derive(Debug)]
 pub(super) struct Outward {
-    /// Further paths to each switch that was found, in the order of discovery; the node has the one
-    /// in use.
+    /// Further paths to each switch found, in the order of discovery; the node's record has the
+    /// path in use.
     met: BTreeMap<Guid, VecDeque<DirectedPath>>,
     /// Switches that have answered.
     heard: BTreeSet<Guid>,
-    /// Queries that wait for an answer of the switch on their path.
+    /// Queries that wait for an answer of the switch on their path, by that switch.
     parked: BTreeMap<Guid, BTreeSet<Query>>,
     /// Switches that had answered, and then left queries unanswered.
     fell_silent: BTreeSet<Guid>,
@@ -54,7 +55,7 @@ impl Outward {
         is_first || self.heard.contains(&switch)
     }
 
-    /// Whether the port `end` belongs to a switch that has answered, or is the manager's own.
+    /// Whether the port `end` belongs to a switch that has answered, or is the manager's own port.
     fn passes(&self, inventory: &Inventory, end: PortKey) -> bool {
         self.heard.contains(&end.node) || inventory.local == Some(end)
     }
@@ -66,8 +67,8 @@ impl Sweep {
         self.outward.is_some()
     }
 
-    /// Gives up all known paths, and starts a search at the manager's port. Returns whether it
-    /// does: a full sweep goes outwards anyway, and a sweep ahead of a takeover reads only
+    /// Gives up all known paths, and starts a search at the manager's port. Returns `false` if it
+    /// does not: a full sweep goes outwards anyway, and a sweep ahead of a takeover reads only
     /// SwitchInfo.
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
         let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
@@ -90,17 +91,13 @@ impl Sweep {
         self.outward = Some(outward);
         let suspicion = std::mem::replace(&mut self.suspicion, Suspicion::of_new_search());
         self.waits_for_silent = false;
-        self.asked.clear();
-        self.waiting.clear();
         for way in self.targets.values_mut() {
             *way = None;
         }
-        let probes = std::mem::take(&mut self.probes).into_iter();
-        let probes = probes.map(|port| Query::Node(Some(port)));
-        let mut others = std::mem::take(&mut self.others);
-        others.retain(|&query| !self.misses_sample(query));
-        let again: BTreeSet<Query> = probes
-            .chain(others)
+        let mut waiting = self.queries.start_over();
+        waiting.retain(|&query| !self.misses_sample(query));
+        let again: BTreeSet<Query> = waiting
+            .into_iter()
             .chain(suspicion.into_kept())
             .chain(parked.into_values().flatten())
             .collect();
@@ -117,16 +114,18 @@ impl Sweep {
         true
     }
 
-    /// Keeps `query`, withdrawn because its path cannot be trusted, until its switch answers.
+    /// Keeps `query`, withdrawn because its path cannot be trusted, until the switch on its path
+    /// answers.
     pub fn park(&mut self, inventory: &Inventory, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.withdraw();
         if self.misses_sample(query) || self.defers(inventory, query) {
             return;
         }
         self.again(query);
     }
 
-    /// Whether the search has not reached the switch of `query` yet; keeps the query until then.
+    /// Whether the search has not yet reached the switch of `query`; if so, keeps the query until
+    /// then.
     pub(super) fn defers(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(outward) = &mut self.outward else {
             return false;
@@ -139,11 +138,11 @@ impl Sweep {
             return false;
         }
         outward.parked.entry(switch).or_default().insert(query);
-        self.asked.remove(&query);
+        self.queries.forget(query);
         true
     }
 
-    /// Continues over the cable at `from`, a port that this search found to be up.
+    /// Continues over the cable at `from`, a port that this search found up.
     pub(super) fn pass_on(&mut self, inventory: &mut Inventory, from: PortKey) {
         if self.outward.is_none() {
             return;
@@ -160,7 +159,7 @@ impl Sweep {
         }
     }
 
-    /// Records `path`, of which every hop has answered, to a switch.
+    /// Records `path` to a switch, on which every hop has answered.
     pub(super) fn meet_outward(
         &mut self,
         inventory: &mut Inventory,
@@ -194,7 +193,7 @@ impl Sweep {
         }
     }
 
-    /// Handles SwitchInfo: continues over all cables, or asks for the ports first.
+    /// Handles SwitchInfo: continues over all cables, or first asks for the ports.
     pub(super) fn search_on(&mut self, inventory: &mut Inventory, guid: Guid, is_changed: bool) {
         if self.outward.is_none() {
             return;
@@ -214,9 +213,9 @@ impl Sweep {
         }
     }
 
-    /// Handles the loss of a cable to `peer`, shown by a neighbour that has answered: the switch
-    /// there counts as not having answered, and must answer SwitchInfo before anything else is sent
-    /// to it. If no cable leads to it any longer, the search does not wait for it.
+    /// Handles the loss of a cable to `peer` that a neighbour showed by its answer: the switch
+    /// there counts as not having answered, and must answer SwitchInfo before it gets other
+    /// queries. If no cable leads to it any longer, the search does not wait for it.
     pub(super) fn mark_outward_stale(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -239,16 +238,16 @@ impl Sweep {
         }
     }
 
-    /// Keeps a query that was taken back before it was sent.
+    /// Keeps a query that was withdrawn before it was sent.
     pub(super) fn keep_outward(&mut self, query: Query) {
-        self.asked.remove(&query);
+        self.queries.forget(query);
         if let (Some(outward), Some(guid)) = (&mut self.outward, query.node()) {
             outward.parked.entry(guid).or_default().insert(query);
         }
     }
 
-    /// Sends an overdue query of a search again: by another path to its switch as long as there are
-    /// some, then once more by the same. Returns whether it does.
+    /// Sends an overdue query of a search again: by another path to its switch as long as there is
+    /// one, then once more by the last path. Returns whether it does.
     pub(super) fn sends_again(
         &mut self,
         inventory: &mut Inventory,
@@ -268,11 +267,11 @@ impl Sweep {
         true
     }
 
-    /// Handles an overdue query of a search; packet loss does not explain `attempts` of its
+    /// Handles an overdue query of a search. Packet loss does not explain `attempts` of its
     /// attempts.
     ///
-    /// If several switches that had answered fall silent, the search starts again. A single one is
-    /// asked for SwitchInfo again before anything else, and is a suspect if it leaves that
+    /// If several switches that had answered fall silent, the search restarts. A single silent
+    /// switch first gets a Get of SwitchInfo again, and is a suspect if it leaves this Get
     /// unanswered on all its paths.
     pub(super) fn overdue_outward(
         &mut self,
@@ -302,7 +301,8 @@ impl Sweep {
         }
     }
 
-    /// Takes back the queries that wait for a switch that had answered, and asks it for SwitchInfo.
+    /// Withdraws the queries to a switch that had answered and fell silent, and asks it for
+    /// SwitchInfo.
     fn ask_first_again(&mut self, inventory: &mut Inventory, guid: Guid) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -316,8 +316,8 @@ impl Sweep {
         self.again(Query::Switch(guid));
     }
 
-    /// Ends the search with the sweep: switches that it did not reach are suspects, if a cable
-    /// leads there, and the queries kept for them count as unanswered.
+    /// Ends the search with the sweep: switches that it did not reach are suspects if a cable leads
+    /// there, and the queries kept for them count as unanswered.
     pub(super) fn end_outward(&mut self, inventory: &mut Inventory) {
         let Some(outward) = self.outward.take() else {
             return;

@@ -1,9 +1,9 @@
 //! Reads P_KeyTables back.
 //!
 //! A port without a LID has not been managed since power-on. If the first block of its table is as
-//! after power-on, the sweep assumes that the rest is empty and does not read it. For any other
-//! port it reads every unknown block, because an unknown key would give access to a partition.
-//! Among switch ports, it reads those that enforce partitions.
+//! after power-on, the sweep assumes that the other blocks are empty, and does not read them. It
+//! reads every unknown block of any other port, because an unknown key would give access to a
+//! partition. Switch ports are read if they enforce partitions.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep, reset};
 
 impl Sweep {
-    /// Handles an answered port, with `before` as its former answer: asks for unknown blocks of its
+    /// Handles an answered port, whose former answer is `before`: asks for unknown blocks of its
     /// P_KeyTable.
     pub(super) fn see_p_keys(
         &mut self,
@@ -28,21 +28,21 @@ impl Sweep {
         let Some(info) = inventory.port(key).and_then(|port| port.info) else {
             return;
         };
-        // The host behind a link that trained again may have been powered off in between.
+        // The host behind a link that trained again may have been powered off meanwhile.
         let retrained = info.port_state() == PortState::Init
             && before.is_none_or(|before| before.port_state() != PortState::Init);
         let end_port = !is_switch || key.port == PortNum::ZERO;
         if end_port && (reset::forgot_lid(before, &info) || !is_switch && retrained) {
             self.forget_p_keys(inventory, key);
         } else if !end_port && before.is_some_and(enforces) && !enforces(&info) {
-            // Sets since the reset may have restored the LID and LinearFDBTop.
+            // Sets after the reset may have restored the LID and LinearFDBTop.
             self.forget_all_p_keys(inventory, key.node);
         }
         self.ask_p_keys(inventory, key);
     }
 
-    /// Handles a switch that was found for the first time: asks for the tables of its ports that
-    /// enforce partitions.
+    /// Handles a switch that the sweep finds for the first time: asks for the tables of its ports
+    /// that enforce partitions.
     pub(super) fn ask_enforced(&mut self, inventory: &Inventory, guid: Guid) {
         let ports = inventory.node(guid).map_or(0, |node| node.ports.len());
         for number in 1..ports {
@@ -111,12 +111,12 @@ impl Sweep {
         let source = self.policy.source(inventory);
         for origin in [Origin::Hosts, Origin::Qos, Origin::RateLimits] {
             for block in source.blocks(key, origin) {
-                self.asked.remove(&Query::Managed(block));
+                self.queries.forget(Query::Managed(block));
             }
         }
-        // Earlier Gets of this sweep concerned the former port.
+        // Earlier Gets of this sweep were about the former port.
         for block in 0..p_keys::blocks(capacity(inventory, key)) {
-            self.asked.remove(&Query::PKeys(key, block));
+            self.queries.forget(Query::PKeys(key, block));
         }
     }
 

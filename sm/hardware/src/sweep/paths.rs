@@ -1,4 +1,4 @@
-//! Directed paths over the known cables.
+//! Searches directed paths over the known cables.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -8,12 +8,13 @@ use rsm_model::InventoryNode;
 
 use super::inventory::Inventory;
 
-/// Gives every node its shortest directed path from the local port, and a second one that enters it
-/// by another port if there is one. Returns the nodes without a path.
+/// Gives every node its shortest directed path from the local port, and a second path that enters
+/// the node by another port, if there is one. Returns the nodes without a path.
 ///
-/// Only cables whose ends are both up count. Paths lead through a suspect only if there is no other
+/// Only cables with both ends up count. Paths lead through a suspect only if there is no other
 /// path. Ports are tried in their order, so that equal inventories give equal paths. If the search
-/// would still reach each switch first over the same cable, only nodes written since need a search.
+/// would still reach each switch first over the same cable, only nodes written since the last
+/// search are searched.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = inventory.take_rewired();
     match follow(inventory, &rewired) {
@@ -37,7 +38,7 @@ pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     lead(inventory, guids.into_iter().zip(ways).collect())
 }
 
-/// Forgets the last search, because paths are about to change otherwise.
+/// Forgets the last search, because other code is about to change paths.
 pub(super) fn forget(inventory: &mut Inventory) {
     inventory.search = None;
 }
@@ -60,8 +61,8 @@ pub(super) struct Search {
 struct Passed {
     /// Position of the switch in the order of the search.
     rank: u32,
-    /// The first path found to the switch. The node itself may hold another one since: that of its
-    /// last NodeInfo.
+    /// The first path found to the switch. The node may hold another path since, by which its last
+    /// NodeInfo came.
     path: DirectedPath,
 }
 
@@ -80,13 +81,13 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
     gone
 }
 
-/// The paths of the nodes that may have changed, after writes into `rewired`.
+/// The paths of the nodes that may have changed, after writes to the nodes in `rewired`.
 ///
 /// Two searches pass the switches in the same order if they reach each switch first by the same
 /// port of the same neighbour.
 ///
 /// # Errors
-/// Why paths of other nodes may have changed, too, or a full search is cheaper.
+/// The reason why paths of other nodes may have changed as well, or why a full search is cheaper.
 fn follow(
     inventory: &Inventory,
     rewired: &BTreeSet<Guid>,
@@ -133,7 +134,7 @@ fn follow(
 }
 
 impl Search {
-    /// The paths that enter a node from its neighbours, in the order of a search.
+    /// The paths that enter a node from its neighbours, in the order in which a search finds them.
     fn arrivals(
         &self,
         inventory: &Inventory,
@@ -181,8 +182,8 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
 
 /// Searches the paths of all nodes, in the order of their GUIDs.
 fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
-    // Indices in the order of GUIDs replace the GUIDs, so that each cable needs one lookup and
-    // memory accesses are local.
+    // Indices in the order of GUIDs replace the GUIDs: each cable needs one lookup, and memory
+    // accesses are local.
     let nodes: Vec<(Guid, &InventoryNode)> = inventory.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
     let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
@@ -193,7 +194,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
         unreached: Vec::new(),
     };
     let mut queue = VecDeque::new();
-    // Suspects that were reached; nodes behind them come last.
+    // Suspects that the search has reached; nodes behind them come last.
     let mut suspects = VecDeque::new();
     if let Some(start) = place(local.node) {
         ways[start] = Some((DirectedPath::new(), None));
@@ -229,7 +230,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
     (ways, search)
 }
 
-/// Whether a first or second path from [`refresh`] enters `to` by the cable from `from`.
+/// Whether the first or second path that [`refresh`] recorded enters `to` by the cable from `from`.
 pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bool {
     let (Some(near), Some(far)) = (inventory.node(from.node), inventory.node(to.node)) else {
         return false;
@@ -240,7 +241,8 @@ pub(super) fn lead_over(inventory: &Inventory, from: PortKey, to: PortKey) -> bo
     far.path == way || far.alternate == Some(way)
 }
 
-/// The cables by which an SMP can leave `node`: all of a switch, or that of the local port.
+/// The cables by which an SMP can leave `node`: all cables of a switch, or the cable of the local
+/// port.
 fn exits(
     guid: Guid,
     node: &InventoryNode,

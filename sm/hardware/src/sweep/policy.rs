@@ -1,4 +1,4 @@
-//! The operator's decisions about what a sweep reads.
+//! The operator's decisions about the attributes that a sweep reads.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use rsm_plan::qos::Qos;
 
 use super::inventory::Inventory;
 
-/// The attributes that a sweep reads besides nodes, ports and forwarding tables.
+/// The attributes that a sweep reads in addition to nodes, ports and forwarding tables.
 #[derive(Clone, Debug, Default)]
 pub struct SweepPolicy {
-    /// Whether SLtoVLMappingTables are read: the engine in use may need them.
+    /// Whether SLtoVLMappingTables are read, because the engine in use may need them.
     pub reads_sl2vl: bool,
     /// Whether capabilities of devices are read (`sweep.capabilities`).
     pub asks_capabilities: bool,
@@ -34,7 +34,7 @@ impl SweepPolicy {
             qos: self.qos.as_deref(),
             rate_limits: self.rate_limits.as_deref(),
             engine_has_lanes: self.reads_sl2vl,
-            // The sweep has its own rule for reading ExtendedPortInfo.
+            // A rule of the sweep decides which ports are asked for ExtendedPortInfo.
             fdr10: None,
             aggregation_nodes: None,
             out_of_order_sls: None,

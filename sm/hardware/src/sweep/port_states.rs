@@ -1,14 +1,14 @@
-//! Reads SwitchPortStateTable (IBA 14.2.5.20): the states of all ports of a switch by one or two
-//! Gets.
+//! Reads SwitchPortStateTable (IBA 14.2.5.20), which shows the states of all ports of a switch in
+//! one or two Gets.
 //!
 //! After a report, and after a push that cleared PortStateChange, a sweep reads the table of a
-//! switch and then PortInfo of only those ports whose state differs. A table is trusted once it was
-//! proved right: it showed another state of a port than the table before, and PortInfo confirmed
-//! it. Until then, a report also reads PortInfo of all ports, as without a table: a table that
-//! never changes proves nothing, however often it agrees.
+//! switch, and then PortInfo of only those ports whose state differs. A table is trusted once it
+//! was proved right: it showed another state of a port than the table before, and PortInfo
+//! confirmed that state. Until then, a report also makes the sweep read PortInfo of all ports: a
+//! table that never changes proves nothing, however often it agrees.
 //!
-//! Devices that refuse the table, leave it unanswered, or fill it with states that do not exist or
-//! that PortInfo contradicts have a [habit](DeviceHabit::RefusesPortStates).
+//! A kind of device has a [habit](DeviceHabit::RefusesPortStates) if it refuses the table, leaves
+//! it unanswered, or fills it with states that do not exist or that PortInfo contradicts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,18 +22,18 @@ use rsm_model::habits::{DeviceHabit, DeviceKind};
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepPolicy};
 
-/// Times that PortInfo may contradict the tables of a kind of switch before they are no longer
-/// read. A port can change between the two Gets.
+/// Number of times that PortInfo may contradict the tables of a kind of switch before they are no
+/// longer read. A port can change between the two Gets.
 const CONTRADICTIONS_MAX: u8 = 3;
 
-/// Number of a switch's ports to read from which on its table is worth a Get.
+/// Number of ports to read from which on a table costs less.
 const WORTH_A_TABLE: usize = 3;
 
-/// How far the tables of switches were proved right.
+/// Proofs that the tables of switches are right.
 #[derive(Clone, Default, Debug)]
 pub struct PortStateProofs {
     switches: BTreeSet<Guid>,
-    /// The last table of each switch without a proof, by block.
+    /// The last table of each switch whose tables are not proved, by block.
     last: BTreeMap<(Guid, u8), SwitchPortStateTable>,
     /// Number of contradictions since the last proof, by kind of switch.
     contradictions: BTreeMap<DeviceKind, u8>,
@@ -48,7 +48,7 @@ impl PortStateProofs {
         self.contradictions.remove(&kind);
     }
 
-    /// Forgets a switch that is gone.
+    /// Forgets a switch that vanished.
     pub(super) fn forget(&mut self, guid: Guid) {
         self.switches.remove(&guid);
         for block in 0..=1 {
@@ -65,22 +65,22 @@ impl PortStateProofs {
     }
 }
 
-/// State of a port in a table of this sweep.
+/// State of a port as a table of this sweep shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shown {
     state: PortState,
-    /// State that was known when the table was read.
+    /// State that the inventory held when the table was read.
     known: Option<PortState>,
-    /// State in the former table, for a switch without a proof.
+    /// State in the former table; `None` if the tables of the switch are proved.
     in_last: Option<PortState>,
 }
 
-/// Why ports of a switch are read.
+/// Reason for reading ports of a switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reason {
     /// The switch reported a change.
     Report,
-    /// A push cleared reports of changes that the sweep before it may not have seen.
+    /// A push cleared reports of changes that the sweep before it may have missed.
     Cleared,
 }
 
@@ -93,7 +93,7 @@ fn blocks(node: &InventoryNode) -> impl Iterator<Item = u8> + use<> {
     0..=SwitchPortStateTable::block_of(PortNum(node.info.num_ports()))
 }
 
-/// The external ports in a block, each with its index in the block.
+/// The external ports of a switch in a block, each with its index in the block.
 fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, PortNum)> + use<> {
     (1..=node.info.num_ports())
         .map(PortNum)
@@ -104,7 +104,7 @@ fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, Por
 impl Inventory {
     /// Whether the SwitchPortStateTable of a switch is read: the operator allows capabilities to be
     /// used, PortInfo of port 0 shows that the switch has the table, and its kind has no habit of
-    /// wrong ones.
+    /// wrong tables.
     fn has_port_states(&self, policy: &SweepPolicy, node: &InventoryNode) -> bool {
         let info = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
         let claims = |info: &PortInfo| {
@@ -124,7 +124,7 @@ impl Inventory {
 
 impl Sweep {
     /// Reads the external ports of a switch that reported a change: by its table if it has one,
-    /// else one by one.
+    /// otherwise one by one.
     pub(super) fn ask_reported_ports(&mut self, inventory: &Inventory, guid: Guid) {
         let Some(node) = inventory.node(guid) else {
             return;
@@ -137,7 +137,7 @@ impl Sweep {
                 return;
             }
         }
-        // Answers to earlier Gets may be older than a report to this sweep.
+        // Answers to earlier Gets may be older than the report that this sweep got.
         let repeats = self.is_target(guid);
         for (number, _) in node.external_ports() {
             let query = Query::Port(PortKey::new(guid, number));
@@ -149,8 +149,8 @@ impl Sweep {
         }
     }
 
-    /// Adds ports that may have changed without a report. Ports of a switch with a table are read
-    /// by that table, if only their state is unverified, and the others by PortInfo.
+    /// Adds ports that may have changed without a report. If a switch has a table, its ports of
+    /// which only the state is unverified are read by that table; other ports are read by PortInfo.
     pub fn read_all_again(
         &mut self,
         inventory: &Inventory,
@@ -232,7 +232,7 @@ impl Sweep {
                 self.shown_states.insert(key, shown);
             }
             if reads_all {
-                // The Get of the port was sent after that of the table.
+                // The Get of the port was sent after the Get of the table.
                 self.ask(Query::Port(key));
             } else if differs {
                 // The answer to an earlier Get of this sweep may be older than the table.
@@ -243,7 +243,7 @@ impl Sweep {
         }
     }
 
-    /// Handles a refused or unanswered table: reads each port instead.
+    /// Handles a refused or unanswered table: reads each port by PortInfo instead.
     pub(super) fn on_no_port_states(
         &mut self,
         inventory: &mut Inventory,
@@ -252,8 +252,8 @@ impl Sweep {
         is_silent: bool,
     ) {
         if is_silent {
-            // A suspect may be gone. For another switch, only the table is missing if other queries
-            // are answered, before or after.
+            // A suspect may be gone. Any other switch lacks only the table if it answers other
+            // queries, before or after.
             let is_suspect = inventory.suspects.contains(&guid);
             let epoch = inventory.epoch;
             match inventory.node(guid) {
@@ -293,8 +293,8 @@ impl Sweep {
             .collect()
     }
 
-    /// Compares PortInfo of a port with the table that named it; `before` is the state before this
-    /// answer.
+    /// Compares PortInfo of a port with the table of this sweep that contains it; `before` is the
+    /// state before this answer.
     pub(super) fn check_port_states(
         &mut self,
         inventory: &mut Inventory,
@@ -322,8 +322,8 @@ impl Sweep {
     }
 }
 
-/// Whether an external port can be in `state`. State 5 (ActiveDefer) is shown only to requesters
-/// that state that they know it.
+/// Whether an external port can be in `state`. Devices show state 5 (ActiveDefer) only to
+/// requesters that state that they know it.
 fn exists(state: PortState) -> bool {
     matches!(
         state,

@@ -1,9 +1,9 @@
-//! Reads QoSConfigSL, if the operator limits rates (`qos.rate_limits_file`): of ports with the
-//! capability once their link is up, and of virtual ports once they are up. The next push writes
-//! the differences from the limits.
+//! Reads QoSConfigSL if the operator limits rates (`qos.rate_limits_file`): from ports with the
+//! capability once their link is up, and from virtual ports once they are up. The next push writes
+//! the blocks that differ from the limits.
 //!
-//! Types that refuse it, or of which several devices leave it unanswered, have a
-//! [habit](DeviceHabit::RefusesRateLimits) and are not asked again.
+//! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a
+//! [habit](DeviceHabit::RefusesRateLimits) and is not asked again.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
@@ -13,18 +13,19 @@ use rsm_model::managed::{BlockKey, Origin};
 use super::inventory::Inventory;
 use super::{Query, Sweep};
 
-/// Refused Sets of the limits of one virtual port, with a status that may mean that there is no
-/// such virtual port, after which its device learns the habit. Its limits were read between two of
-/// them, so that it existed.
+/// Number of refused Sets of one virtual port's limits after which its device learns the habit. The
+/// status of such a refusal may mean that the virtual port does not exist. Between two of these
+/// Sets the limits were read, so the virtual port existed.
 const REFUSALS_MAX: u8 = 3;
 
-/// Unanswered Gets of its limits (about as many light sweeps) for which a virtual port waits before
-/// it becomes Active. An adapter that never answers must not leave its hosts without a port.
+/// Number of unanswered Gets of its limits (about as many light sweeps) for which a virtual port
+/// waits before it becomes Active. An adapter that never answers must not keep its hosts without a
+/// port.
 const AWAITED_MAX: u8 = 3;
 
 impl Inventory {
     /// Whether a virtual port must wait for its planned limits before it becomes Active: they are
-    /// not known, and its adapter has not left several Gets of them unanswered.
+    /// unknown, and its adapter has not yet left several Gets of them unanswered.
     pub(crate) fn awaits_rate_limits(&self, port: PortKey, index: u16) -> bool {
         let key = BlockKey::rate_limits(port, Some(index));
         let record = self.port(port);
@@ -34,7 +35,7 @@ impl Inventory {
     }
 
     /// Records that a device refused a Set of a virtual port's limits. Returns whether its kind now
-    /// counts as without them.
+    /// counts as without rate limits.
     pub(crate) fn vport_limits_refused(&mut self, key: BlockKey) -> bool {
         if key.vport().is_none() {
             return false;
@@ -48,7 +49,8 @@ impl Inventory {
         is_habit
     }
 
-    /// Forgets refused Sets of a virtual port's limits: it accepted one, or is a new one.
+    /// Forgets refused Sets of a virtual port's limits, because it accepted one or is a new virtual
+    /// port.
     pub(crate) fn vport_limits_taken(&mut self, key: BlockKey) {
         self.rate_limit_refusals.remove(&key);
     }
@@ -64,8 +66,7 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for the limits of a port that answered, and of its virtual ports, if they are not
-    /// known.
+    /// Asks for the unknown limits of a port that answered, and of its virtual ports.
     pub(super) fn see_rate_limits(&mut self, inventory: &Inventory, port: PortKey) {
         if self.policy.rate_limits.is_none() {
             return;
@@ -81,7 +82,7 @@ impl Sweep {
         }
     }
 
-    /// Handles an answered virtual port: asks for its limits if they are not known. A fresh virtual
+    /// Handles an answered virtual port: asks for its limits if they are unknown. A fresh virtual
     /// port may have lost them.
     pub(super) fn see_vport_rate_limits(
         &mut self,
@@ -106,14 +107,14 @@ impl Sweep {
             && let Some(record) = inventory.port_mut(port)
         {
             record.managed.mark_dirty(key.place);
-            self.asked.remove(&Query::Managed(key));
+            self.queries.forget(Query::Managed(key));
         }
         if !is_known(inventory) && self.policy.source(inventory).limits_rates(key) {
             self.ask(Query::Managed(key));
         }
     }
 
-    /// Handles refusal (`status`) or silence of an agent that was asked for limits.
+    /// Handles the refusal (`status`) or silence of an agent that was asked for limits.
     pub(super) fn on_no_rate_limits(
         &mut self,
         inventory: &mut Inventory,
@@ -126,7 +127,8 @@ impl Sweep {
         let kind = DeviceKind::of(&node.info, key.port.port);
         if let Some(status) = status {
             self.waits_no_more(inventory, key);
-            // A virtual port that is gone by now is no sign of a habit: its state will show that.
+            // A virtual port that is gone is no sign of a habit: its state will show that it is
+            // gone.
             if key.is_habit_by(status) {
                 self.changed |= inventory.learn_refused_block(key);
             }
@@ -142,7 +144,7 @@ impl Sweep {
         }
     }
 
-    /// Counts an unanswered Get for the virtual port that waits for its limits.
+    /// Counts an unanswered Get of a virtual port that waits for its limits.
     fn count_silence(&mut self, inventory: &mut Inventory, key: BlockKey) {
         let silences = inventory.rate_limit_silences.get(&key);
         let silences = silences.map_or(1, |silences| silences.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Follows the routes of LID-routed SMPs through the tables that switches are known to hold.
+//! Follows the routes of LID-routed SMPs through the known tables of switches.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use rsm_model::{InventoryPort, Mark};
 
 use super::inventory::Inventory;
 
-/// Bound of the switches on a route: more than any sensible route has, so that a longer one is a
-/// loop.
+/// Maximum number of switches on a route, above the length of any sensible route: a longer route is
+/// a loop.
 const HOPS_MAX: usize = 64;
 
-/// A LID by which an SMP reaches the agent of switch `guid` and its answer gets back; `None` if
-/// none is known. The tables along the route are known, and `stays` is true for each entry used
-/// (switch, LID and output port). A LID-routed SMP is processed only by its target, a
-/// directed-route SMP by every switch on its path.
+/// A LID by which an SMP reaches the agent of switch `guid` and its answer returns; `None` if none
+/// is known. The tables along the route are known, and `stays` returns true for each entry used
+/// (switch, LID and output port). Only its target processes a LID-routed SMP; every switch on its
+/// path processes a directed-route SMP.
 pub fn lid_of(
     inventory: &Inventory,
     guid: Guid,
@@ -27,26 +27,27 @@ pub fn lid_of(
 }
 
 /// Routes by LID that a push has followed for its Sets, valid for the present tables. A switch gets
-/// hundreds of Sets, and each changes few routes.
+/// hundreds of Sets, and each Set changes few routes.
 #[derive(Default, Debug)]
 pub(crate) struct KnownWays {
     /// LID of the manager's port.
     own: Lid,
     /// Whether the manager's port passes LID-routed packets.
     is_active: bool,
-    /// Position in the log of writes for which the routes are valid.
+    /// Position in the log of writes up to which the routes are valid.
     mark: Mark,
     /// Number of writes of each block on any switch since the push began.
     written: Vec<u32>,
-    /// For each switch, the count in `written` for its LID, and whether the route to it arrives.
+    /// The count in `written` for each switch's LID when its route was followed, and whether that
+    /// route arrives.
     there: HashMap<Guid, (u32, bool)>,
-    /// For each switch, the count in `written` for this manager's LID, and whether the route back
-    /// arrives.
+    /// The count in `written` for this manager's LID when the route back from each switch was
+    /// followed, and whether that route arrives.
     back: HashMap<Guid, (u32, bool)>,
 }
 
 impl KnownWays {
-    /// Finds a LID as [`lid_of`] does; `stays` must be the same function in all calls.
+    /// Finds a LID as [`lid_of`] does. `stays` must be the same function in all calls.
     pub(crate) fn lid_of(
         &mut self,
         inventory: &Inventory,
@@ -79,7 +80,7 @@ impl KnownWays {
         self.nothing_written(inventory, before);
     }
 
-    /// Records that no entry was changed since `before`, although switches were marked as written.
+    /// Records that no entry changed since `before`, although switches were marked as written.
     pub(crate) fn nothing_written(&mut self, inventory: &Inventory, before: Mark) {
         if self.mark == before {
             self.mark = inventory.mark();
@@ -146,7 +147,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// `None` where an end has no LID, or the switch takes no SMPs by LID.
+    /// The ends of an SMP to the switch; `None` if an end has no LID, or the switch takes no SMPs
+    /// by LID.
     fn of(inventory: &Inventory, guid: Guid) -> Option<Ends> {
         if !inventory.takes_smps_by_lid(guid) {
             return None;
@@ -173,10 +175,10 @@ impl Ends {
     }
 }
 
-/// The directed path to switch `guid` along the route of its packets to the subnet manager,
-/// backwards; `None` if that is not known.
+/// The directed path to switch `guid` that is the reverse of its packets' route to the subnet
+/// manager; `None` if that route is not known.
 ///
-/// A report of the switch has just come by that route, so that every cable on it works; the
+/// A report of the switch has just arrived on this route, so every cable of the route works. The
 /// shortest path may lead through the link that went down.
 pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.local?;
@@ -220,11 +222,11 @@ fn leads_to(
 enum Hop {
     /// The packet is at this port of a switch.
     On(PortKey),
-    /// The route ends, at its destination if `true`.
+    /// The route ends: at its destination if `true`.
     End(bool),
 }
 
-/// Follows a packet to `lid`, the LID of `to`, by one hop from `at`.
+/// Follows a packet to `lid`, a LID of `to`, by one hop from `at`.
 fn hop(
     inventory: &Inventory,
     at: PortKey,

@@ -1,15 +1,15 @@
-//! Reads back in light sweeps whether switches and hosts still hold what was written.
+//! Reads back in light sweeps, to check that switches and hosts still hold the written content.
 //!
 //! A switch without an M_Key accepts Sets from any host. A light sweep therefore asks each switch
-//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables; PortInfo,
-//! P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable, GUIDInfo) of its ports
-//! that are up and of the hosts behind them. If a part differs without a report of a change, all
-//! parts of the switch are read in the same sweep. The answers are
-//! handled like all others: the difference from the plan is written after its proof.
+//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables;
+//! PortInfo, P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable, GUIDInfo)
+//! of its ports that are up and of the hosts behind them. If a part differs without a report of a
+//! change, the same sweep reads all parts of the switch. The answers are handled like all others: a
+//! push writes the differences from the plan after the plan was proved.
 //!
 //! A sweep and a push never overlap, so that an answer shows what the switch held after its last
-//! acknowledged Set. Nothing waits for the queries asked here: silence counts for nothing, and the
-//! sweep ends without the answers once there is other work.
+//! acknowledged Set. No step waits for queries that only read back: silence has no consequence, and
+//! the sweep ends without these answers once other work is due.
 //!
 //! The SMPs use directed routes: a forged entry of a forwarding table cannot lead them to another
 //! agent.
@@ -26,24 +26,24 @@ use rsm_model::{InventoryNode, InventorySwitch};
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope};
 
-/// Bound of the switches that a light sweep reads as a whole. On the largest subnets a switch has
-/// some 930 parts, and with quality of service some thousand more.
+/// Maximum number of switches that a light sweep reads as a whole. On the largest subnets a switch
+/// has some 930 parts, and with quality of service about a thousand more.
 const WHOLE_SWITCHES: usize = 16;
 
 /// The parts to read back in a light sweep.
 #[derive(Clone, Default, Debug)]
 pub struct Samples {
-    /// Number of parts of each of the two lists of a switch; 0 for none.
+    /// Number of parts read from each of the two lists of a switch; 0 to read none.
     pub per_list: usize,
-    /// Number of this reading, which continues after the parts of the reading before.
+    /// Number of this reading, which continues after the parts of the former one.
     pub turn: u64,
-    /// Switches that differed before, to be read as a whole; the sweep takes the first
+    /// Switches that differed before and must be read as a whole; a sweep reads the first
     /// `WHOLE_SWITCHES` of them.
     pub whole: BTreeSet<Guid>,
     /// Nodes that are not read back.
     pub paused: BTreeSet<Guid>,
-    /// Ports that do not keep what is written to them: repairs read and write these, at their own
-    /// intervals.
+    /// Ports that do not keep the content written to them: repairs read and write these ports, at
+    /// intervals of their own.
     pub failing: BTreeSet<PortKey>,
 }
 
@@ -69,7 +69,7 @@ impl SwitchField {
     }
 }
 
-/// The parts of a node that differ from what it held, without a report of a change.
+/// The parts of a node that differ from their former content without a report of a change.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Overwritten {
     /// Fields of SwitchInfo.
@@ -82,7 +82,7 @@ pub struct Overwritten {
     pub p_keys: BTreeSet<(PortNum, u16)>,
     /// Blocks of managed attributes, by port.
     pub managed: BTreeSet<(PortNum, BlockPlace)>,
-    /// Former PortInfo of the ports whose PortInfo differs while their link stayed up.
+    /// Former PortInfo of ports whose PortInfo differs although their link stayed up.
     pub ports: BTreeMap<PortNum, PortInfo>,
 }
 
@@ -99,16 +99,16 @@ impl Overwritten {
 #[derive(Default, Debug)]
 pub(super) struct ReadBack {
     samples: Samples,
-    /// Queries for reading back only: no other part of the sweep needs their answers.
+    /// Queries that only read back: no other part of the sweep needs their answers.
     asked: HashSet<Query>,
-    /// Whether an attempt of a query in `asked` was left unanswered.
+    /// Whether an attempt of a query in `asked` was not answered in time.
     is_late: bool,
     /// Switches of which all parts were asked for.
     whole: BTreeSet<Guid>,
     /// Switches with a part that was not answered.
     missed: BTreeSet<Guid>,
-    /// Switches whose LinearFDBTop is 0 by now, without a change of a port: they were reset, unless
-    /// they still have a LID.
+    /// Switches whose LinearFDBTop is now 0, without a change of a port. Such a switch was reset,
+    /// unless it still has a LID.
     without_top: BTreeSet<Guid>,
     found: BTreeMap<Guid, Overwritten>,
 }
@@ -124,8 +124,8 @@ impl ReadBack {
     }
 }
 
-/// The parts of a switch, in two lists. Light sweeps go round in each of them, so that what ports and
-/// hosts hold does not wait for the tables of a large subnet.
+/// The parts of a switch, in two lists. Light sweeps take turns in each list, so that settings of
+/// ports and hosts do not wait for the tables of a large subnet.
 struct Parts<'a> {
     guid: Guid,
     switch: &'a InventorySwitch,
@@ -133,7 +133,7 @@ struct Parts<'a> {
     settings: Vec<Query>,
     /// Number of blocks of the forwarding table in use.
     blocks: usize,
-    /// Multicast blocks in use: the number of blocks, and of positions of each.
+    /// Multicast blocks in use, as the number of blocks and the number of positions of each block.
     mask_blocks: usize,
     positions: usize,
 }
@@ -164,8 +164,8 @@ impl<'a> Parts<'a> {
         self.blocks + self.mask_blocks * self.positions
     }
 
-    /// The query for a block of a forwarding table; `None` if the block is not known, and is read
-    /// anyway.
+    /// The query for a block of a forwarding table; `None` if the block is unknown, so that the
+    /// sweep reads it anyway.
     fn table(&self, index: usize) -> Option<Query> {
         if index < self.blocks {
             let is_known = self.switch.lft.is_known(index);
@@ -180,7 +180,7 @@ impl<'a> Parts<'a> {
         is_known.then_some(Query::Multicast(self.guid, at))
     }
 
-    /// The queries of a turn, `count` of each list.
+    /// The queries of turn `turn`: `count` from each list.
     fn of_turn(&self, turn: u64, count: usize) -> Vec<Query> {
         let settings = window(self.settings.len(), turn, count).map(|index| self.settings[index]);
         let tables = window(self.tables(), turn, count).filter_map(|index| self.table(index));
@@ -194,15 +194,15 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The indices of a turn, `count` of `all`: the turns go round.
+/// The indices of turn `turn`: `count` of `all`, continuing at the beginning after the last.
 fn window(all: usize, turn: u64, count: usize) -> impl Iterator<Item = usize> {
     let first = (turn % all.max(1) as u64) as usize * count;
     (first..first + count.min(all)).map(move |index| index % all)
 }
 
-/// The queries for PortInfo of `ports`, and for the blocks of their tables that are known: the used
-/// ones of P_KeyTables, and those of managed attributes. A port that is not Active may be booting,
-/// and its tables are read once it is up.
+/// The queries for PortInfo of `ports`, and for the known blocks of their tables: used blocks of
+/// P_KeyTables, and blocks of managed attributes. A port that is not Active may be booting; its
+/// tables are read once it is up.
 fn settings(inventory: &Inventory, ports: &[PortKey]) -> Vec<Query> {
     let mut settings: Vec<Query> = ports.iter().map(|&key| Query::Port(key)).collect();
     for &key in ports {
@@ -222,8 +222,8 @@ fn settings(inventory: &Inventory, ports: &[PortKey]) -> Vec<Query> {
     settings
 }
 
-/// The ports of a switch that are read back: port 0, those that are up, and the ports of hosts
-/// behind them.
+/// The ports of a switch that are read back: port 0, ports that are up, and the ports of hosts
+/// behind these.
 fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey> {
     let mut ports = vec![PortKey::new(guid, PortNum::ZERO)];
     for (number, port) in node.external_ports().filter(|(_, port)| port.is_up()) {
@@ -240,7 +240,7 @@ fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey
     ports
 }
 
-/// The last multicast LID that counts in the table of a switch; `None` if none does.
+/// The last valid multicast LID in the table of a switch; `None` if there is none.
 pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> Option<Lid> {
     let last = switch.info.multicast_fdb_cap().checked_sub(1)?;
     let last = Lid(Lid::MULTICAST_FIRST.0.saturating_add(last));
@@ -258,13 +258,13 @@ impl Sweep {
         self.read_back.samples = samples;
     }
 
-    /// Whether the answer to `query` is needed only for reading back.
+    /// Whether only reading back needs the answer to `query`.
     pub fn is_sample(&self, query: Query) -> bool {
         self.read_back.asked.contains(&query)
     }
 
-    /// Records an unanswered attempt of `query`. Returns whether [`Sweep::is_sample`] holds for it:
-    /// then its node does not become a suspect.
+    /// Records an unanswered attempt of `query`. Returns whether [`Sweep::is_sample`] holds for the
+    /// query, so that its node does not become a suspect.
     pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
         let is_sample = self.is_sample(query);
         self.read_back.is_late |= is_sample;
@@ -276,24 +276,24 @@ impl Sweep {
         self.read_back.is_late
     }
 
-    /// Whether a node differed without a report.
+    /// Whether a node differed without a report of a change.
     pub fn is_overwritten(&self, guid: Guid) -> bool {
         self.read_back.found.contains_key(&guid)
     }
 
-    /// The nodes that differed without a report.
+    /// Takes the nodes that differed without a report of a change.
     pub fn take_overwritten(&mut self) -> BTreeMap<Guid, Overwritten> {
         std::mem::take(&mut self.read_back.found)
     }
 
-    /// The switches of which all parts were read back.
+    /// The switches of which this sweep has read back all parts.
     pub fn read_as_a_whole(&self) -> impl Iterator<Item = Guid> + '_ {
         let ReadBack { whole, missed, .. } = &self.read_back;
         whole.difference(missed).copied()
     }
 
-    /// Handles silence or refusal of a part to read back: the next turn asks for it again. Returns
-    /// whether `query` asked for such a part.
+    /// Handles the silence or refusal of a part to read back; the next turn asks for this part
+    /// again. Returns whether `query` asked for such a part.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
         let is_sample = self.read_back.asked.remove(&query);
         if let Some(guid) = query.node().filter(|_| is_sample) {
@@ -323,7 +323,8 @@ impl Sweep {
         self.ask_back(queries);
     }
 
-    /// Asks for all parts of a switch, if this sweep may. Returns whether it does.
+    /// Asks for all parts of a switch, unless the sweep has reached its bound. Returns whether it
+    /// does.
     fn read_whole(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let whole = &mut self.read_back.whole;
         if whole.contains(&guid) {
@@ -350,14 +351,15 @@ impl Sweep {
             };
             let is_skipped =
                 port.is_some_and(|key| failing.contains(&key) || paused.contains(&key.node));
-            if !is_skipped && !self.asked.contains(&query) {
+            if !is_skipped && !self.queries.has_asked(query) {
                 self.ask(query);
                 self.read_back.asked.insert(query);
             }
         }
     }
 
-    /// Records that a part differs, and reads the rest of its switch. Returns the record.
+    /// Records that a part of a node differs, and reads the rest of its switch. Returns the node's
+    /// record.
     fn on_overwritten(&mut self, inventory: &Inventory, guid: Guid) -> &mut Overwritten {
         let is_switch = inventory.is_switch(guid);
         if is_switch && self.read_back.samples.per_list > 0 {
@@ -366,8 +368,8 @@ impl Sweep {
         self.read_back.found(guid)
     }
 
-    /// Handles a block of a table or of a managed attribute, asked for by `query`, that differs from
-    /// the known one.
+    /// Handles a block of a table or managed attribute, asked for by `query`, that differs from the
+    /// known content.
     pub(super) fn on_other_block(&mut self, inventory: &Inventory, query: Query) {
         match query {
             _ if !self.is_sample(query) => {}
@@ -392,7 +394,7 @@ impl Sweep {
         }
     }
 
-    /// Compares PortInfo of a port with `before`, the former answer.
+    /// Compares PortInfo of a port with `before`, its former answer.
     pub(super) fn on_other_port(&mut self, inventory: &Inventory, key: PortKey, before: &PortInfo) {
         let now = inventory.port(key).and_then(|port| port.info.as_ref());
         let Some(now) = now else { return };
@@ -404,7 +406,7 @@ impl Sweep {
             found.fields.insert(SwitchField::LinearFdbTop);
         }
         let stayed = before.port_state() == now.port_state() && before != now;
-        // Who changes a LID may also report the change, so that the port is read at once.
+        // A host that changes a LID may also report the change, so that the port is read at once.
         let is_part = !matches!(self.scope, SweepScope::Full { .. });
         let is_used = now.port_state() == PortState::Active && now.lid().is_unicast();
         let has_other_lid = is_part && is_used && before.lid() != now.lid();
@@ -414,7 +416,7 @@ impl Sweep {
         }
     }
 
-    /// Compares SwitchInfo with `before`, the former answer.
+    /// Compares SwitchInfo with `before`, its former answer.
     pub(super) fn on_other_switch_info(
         &mut self,
         inventory: &Inventory,
@@ -441,12 +443,12 @@ impl Sweep {
             .into_iter()
             .filter_map(|(field, differs)| differs.then_some(field))
             .collect();
-        // The difference from the plan must be written, whatever the scope of the sweep.
+        // A push must write the difference from the plan, whatever the scope of the sweep.
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_list > 0 {
             match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
-                // In a reset the ports came up as well. A LID that the switch has nevertheless was set
-                // after the reset, by the rest of a push.
+                // Ports came up as well, so that the switch was reset. If it still has a LID, the
+                // rest of a push has set the LID after the reset.
                 true if now.port_state_change() => {}
                 true => {
                     self.read_back.without_top.insert(guid);

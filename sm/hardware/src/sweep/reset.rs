@@ -1,11 +1,12 @@
-//! Detection of switches that were reset.
+//! Detects switches that were reset.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::attr::{PortInfo, SwitchInfo};
 
-/// Whether a switch has lost its LID between two answers of its port 0, and therefore its tables.
+/// Whether a switch has lost its LID, and therefore its tables, between two answers of its port 0.
 ///
-/// The lost LID shows a reset that LinearFDBTop does not show, because a Set has restored that.
+/// The lost LID shows a reset that LinearFDBTop does not show because a Set has restored
+/// LinearFDBTop.
 pub(super) fn forgot_lid(before: Option<&PortInfo>, now: &PortInfo) -> bool {
     now.lid() == Lid::NONE && before.is_some_and(|before| before.lid() != Lid::NONE)
 }

@@ -1,7 +1,7 @@
 //! Reads SLtoVLMappingTables back, if the engine in use needs them.
 //!
-//! There is one table for each pair of an input and an output port. The sweep asks for unknown ones
-//! between ports whose link is up, and only on switches that forward: a push writes those of a
+//! A switch has one table for each pair of input and output port. The sweep asks for unknown tables
+//! between ports whose link is up, and only on switches that forward: a push writes the tables of a
 //! fresh switch without reading them.
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
@@ -12,7 +12,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep};
 
 impl Sweep {
-    /// Asks for the tables between ports of a switch, or only for those of port `only`.
+    /// Asks for the tables between ports of a switch; only for those of port `only`, if given.
     pub(super) fn ask_sl2vl(&mut self, inventory: &Inventory, guid: Guid, only: Option<PortNum>) {
         if !self.policy.reads_sl2vl {
             return;
@@ -49,7 +49,7 @@ impl Sweep {
         }
     }
 
-    /// Handles an answered port: asks for the tables from and to this port.
+    /// Handles an answered port: asks for the tables from and to the port.
     pub(super) fn see_sl2vl(&mut self, inventory: &Inventory, key: PortKey) {
         let is_up = inventory.port(key).is_some_and(|port| port.is_up());
         if is_up && key.port != PortNum::ZERO {

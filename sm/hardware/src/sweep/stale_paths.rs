@@ -1,15 +1,15 @@
 //! Directed routes that lead to another node than the asked one, because cables were moved.
 //!
-//! A directed route names ports, not nodes, and no attribute but NodeInfo names its node. If a
+//! A directed route names ports, not nodes, and only NodeInfo names the node that answers. If a
 //! sweep finds a known node behind another port than before, other nodes may have answered requests
 //! along the old routes, and a cable found there may be another node's. Once such a sweep has all
 //! its answers, it follows its routes over the cables as they are now. It repeats each request
 //! whose route no longer arrives, and asks for NodeInfo behind each port whose cable was found
 //! elsewhere.
 //!
-//! If cables between switches were moved, Sets and the Gets of earlier sweeps may have reached the
-//! wrong switch, too. In a race between cables and answers, one switch may seem to be two. After
-//! either, a full sweep follows.
+//! If cables between switches were moved, Sets and the Gets of earlier sweeps may also have reached
+//! the wrong switch. A race between moved cables and answers can make one switch appear as two. In
+//! both cases a full sweep follows.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Rounds of repeated requests in one sweep. Two nodes with one GUID seem to move a cable with each
-/// answer, and would repeat them without end.
+/// Maximum number of rounds of repeated requests in one sweep. Two nodes with one GUID seem to move
+/// a cable with each answer, and would repeat requests without end.
 const ROUNDS_MAX: u8 = 3;
 
 /// Moved cables that a sweep has found.
@@ -31,9 +31,9 @@ const ROUNDS_MAX: u8 = 3;
 pub(super) struct Moves {
     /// Whether a known node was found behind another port since the last round.
     is_due: bool,
-    /// Ports that lost their cable to another one.
+    /// Ports whose former neighbour was found behind another port.
     displaced: BTreeSet<PortKey>,
-    /// Whether a cable between switches differs from the former one.
+    /// Whether a cable between two switches differs from the former one.
     is_of_trunk: bool,
     /// See [`Sweep::moved_hosts`].
     hosts: BTreeSet<PortKey>,
@@ -41,7 +41,8 @@ pub(super) struct Moves {
 }
 
 impl Sweep {
-    /// Records that a cable is about to be added between two ports, one of which had another one.
+    /// Records that a cable is about to be added between two ports, at least one of which had
+    /// another cable.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {
         self.moves.is_due = true;
         let is_switch = |key: PortKey| inventory.is_switch(key.node);
@@ -52,7 +53,7 @@ impl Sweep {
         }
     }
 
-    /// Records that the cable known at `from` is no longer there.
+    /// Records that the cable known at `from` is gone.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.moves.is_due = true;
         let peer = inventory.port(from).and_then(|port| port.peer);
@@ -65,7 +66,7 @@ impl Sweep {
     }
 
     /// Repeats the requests that another node than the asked one may have answered. Returns whether
-    /// there were any.
+    /// there are any.
     pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
         let displaced = std::mem::take(&mut self.moves.displaced);
@@ -74,7 +75,8 @@ impl Sweep {
             return false;
         }
         if self.is_outward() {
-            // Until the search outwards ends, its paths are used. Everything is read after it.
+            // The search outwards uses its own paths until it ends. A full sweep reads everything
+            // afterwards.
             self.moves.is_of_trunk = true;
             return false;
         }
@@ -84,9 +86,9 @@ impl Sweep {
             .filter(|&key| inventory.passes_on(key))
             .filter(|&key| inventory.port(key).is_some_and(lacks_neighbour))
             .collect();
-        let asked = self.asked.iter();
+        let asked = self.queries.asked();
         let asked: BTreeSet<(Guid, Query)> = asked
-            .filter_map(|&query| Some((switch_on_the_way(inventory, query)?, query)))
+            .filter_map(|query| Some((switch_on_the_way(inventory, query)?, query)))
             .collect();
         let mut stale: BTreeSet<Guid> = asked.iter().map(|&(guid, _)| guid).collect();
         stale.retain(|&guid| {
@@ -100,7 +102,7 @@ impl Sweep {
         }
         paths::refresh(inventory);
         for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
-            // The report may have come along a stale path: the switch is asked along its new one.
+            // The report may have come along a stale path: the switch is asked along its new path.
             self.targets.entry(guid).and_modify(|way| *way = None);
             self.again(query);
         }
@@ -110,8 +112,8 @@ impl Sweep {
         true
     }
 
-    /// Whether an answer to this sweep or an earlier one, or a Set of a push, may have been another
-    /// node's.
+    /// Whether another node may have answered a query of this sweep or an earlier one, or executed
+    /// a Set of a push.
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
         let is_full = matches!(self.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
@@ -131,8 +133,8 @@ impl Sweep {
         !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
-    /// Ports of hosts that were found behind another cable than before. They are read once more,
-    /// because a late answer from another host may have come last.
+    /// Ports of hosts that were found behind another cable than before. The sweep reads these ports
+    /// once more, because a late answer from another host may have arrived last.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.moves.hosts)
     }
@@ -142,8 +144,8 @@ fn lacks_neighbour(port: &InventoryPort) -> bool {
     port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
 }
 
-/// The switch whose route decides which node answers a query: the asked switch, or the one at a
-/// host. `None` if it is not known.
+/// The switch whose directed route decides which node answers a query: the asked switch, or the
+/// switch at a host. `None` if that switch is not known.
 pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,
@@ -160,7 +162,7 @@ pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<G
     Some(peer?.node)
 }
 
-/// Whether a route leads to `guid`, over the cables as they are known now.
+/// Whether a route leads to `guid` over the cables known now.
 fn arrives(inventory: &Inventory, route: DirectedPath, guid: Guid) -> bool {
     let Some(local) = inventory.local else {
         return false;

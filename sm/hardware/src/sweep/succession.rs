@@ -1,5 +1,5 @@
-//! Sweeps of a standby that has read the whole subnet before: of the parts that the master has
-//! changed since, and of those that a takeover needs first.
+//! Sweeps of a standby that has read the whole subnet before. They read the parts that the master
+//! has changed since, or the parts that a takeover needs first.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
     /// Starts a sweep that asks each switch for SwitchInfo and for these blocks of its forwarding
-    /// table; returns the blocks, too. Switches with missing answers are left out, so that the
-    /// takeover does not wait for them again.
+    /// table. Also returns the blocks that the sweep reads. Omits switches with missing answers, so
+    /// that the takeover does not wait for them again.
     pub fn start_succession(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -41,7 +41,7 @@ impl Sweep {
     }
 
     /// Starts the sweep of [`Sweep::start_succession`] while the master may still be alive: changes
-    /// of ports are left for the takeover.
+    /// of ports are left to the takeover.
     pub fn start_ahead(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -52,12 +52,12 @@ impl Sweep {
         (sweep, read)
     }
 
-    /// Takes the switches that showed PortStateChange to a sweep ahead of a takeover.
+    /// Takes the switches that showed PortStateChange in a sweep ahead of a takeover.
     pub fn take_reported(&mut self) -> BTreeSet<Guid> {
         self.ahead.take().unwrap_or_default()
     }
 
-    /// Starts a sweep that reads these parts of the subnet again. Nodes that are not known are
+    /// Starts a sweep that reads these parts of the subnet again. Nodes that are not yet known are
     /// found behind their neighbours' ports, which have changed as well.
     pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
@@ -102,24 +102,24 @@ impl Sweep {
 
     /// Whether this sweep only asks subnet managers for SMInfo.
     pub fn asks_managers_only(&self) -> bool {
-        let mut asked = self.asked.iter();
+        let mut asked = self.queries.asked();
         asked.all(|query| matches!(query, Query::Sm(_)))
     }
 
-    /// Whether an answer differs from what was read before, and no device reported that.
+    /// Whether an answer differs from the former one without a report of the change.
     pub fn found_stale(&self) -> bool {
         self.stale
     }
 
-    /// Whether a query of this sweep is unanswered that had been answered before.
+    /// Whether a query of this sweep is unanswered that was not unanswered before.
     pub fn owes_more(&self, inventory: &Inventory) -> bool {
         let mut owed = inventory.faults.owed();
         owed.any(|query| !self.faults_before.is_owed(query))
     }
 }
 
-/// Whether SwitchInfo differs in more than PortStateChange and the end of the multicast tables,
-/// which changes with each group and which the first push does not write.
+/// Whether SwitchInfo differs in more than PortStateChange and MulticastFDBTop. MulticastFDBTop
+/// changes with each group, and the first push does not write it.
 pub(super) fn differs(known: &SwitchInfo, now: &SwitchInfo) -> bool {
     let (mut known, mut now) = (*known, *now);
     known.set_port_state_change(false);

@@ -1,12 +1,12 @@
 //! Suspects: nodes that may be dead.
 //!
-//! A switch that loses power takes its cables down and answers nothing. The sweep asks its
-//! neighbours for the cables instead, by paths that avoid it. It sends the switch itself one query,
-//! and keeps all others until an answer. Once no cable leads to the switch, the sweep no longer
-//! waits for it.
+//! A switch that loses power takes its cables down and answers nothing. The sweep then asks the
+//! switch's neighbours for the cables, on paths that avoid the switch. It sends one query to the
+//! switch itself, and holds back all other queries until the switch answers. Once no cable leads to
+//! the switch, the sweep no longer waits for it.
 //!
-//! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws those that the sweep no
-//! longer wants ([`Sweep::next_withdrawal`]).
+//! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws queries that the sweep
+//! no longer needs ([`Sweep::next_withdrawal`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
@@ -18,28 +18,29 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Successive unanswered attempts that make a node a suspect: a single one may be packet loss.
+/// Number of successive unanswered attempts that make a node a suspect: a single one may be packet
+/// loss.
 pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// Signs of faults at one instant after which no known path is trusted. A sign is a node that
-/// leaves queries unanswered, or a switch that lost cables according to its neighbours and did not
-/// report it, as one that loses power.
+/// Number of signs of faults at one instant after which no known path is trusted. A sign is a node
+/// that leaves queries unanswered, or a switch that lost cables according to its neighbours and
+/// reported none, like a switch that lost power.
 const SIGNS_OF_MANY_FAULTS: usize = 4;
 
-/// Signs that suffice once [`REPORTS_AT_ONCE`] switches have reported changes; see
+/// Number of signs that suffices once [`REPORTS_AT_ONCE`] switches have reported changes; see
 /// [`SIGNS_OF_MANY_FAULTS`].
 const SIGNS_BESIDE_REPORTS: usize = 2;
 
-/// Number of reporting switches that shows several faults: one fault in a small fabric makes fewer
-/// report.
+/// Number of reporting switches that indicates several faults: after one fault in a small fabric,
+/// fewer switches report.
 const REPORTS_AT_ONCE: usize = 6;
 
 /// Value of [`ATTEMPTS_TO_SUSPICION`] for a switch that just lost a cable: silence and a lost cable
-/// together are no chance.
+/// together are hardly a coincidence.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
-/// Successive unanswered attempts explained by packet loss beyond which no search outwards starts:
-/// such losses also make several nodes silent at once, and asking every switch again would cost
+/// Number of successive unanswered attempts explained by packet loss above which no search outwards
+/// starts: such loss also silences several nodes at once, and asking every switch again would cost
 /// more than it saves.
 const EXPLAINED_IN_HEARSAY: u8 = 2;
 
@@ -50,14 +51,14 @@ pub enum Withdrawal {
     Unsent(Guid),
     /// All queries to this node: no cable leads to it.
     Node(Guid),
-    /// All queries to this switch: no cable found by the search outwards leads to it so far.
+    /// All queries to this switch: the search outwards has found no cable to it so far.
     /// [`Sweep::park`] keeps them.
     Unmet(Guid),
     /// All queries to this port of a channel adapter: its cable is gone.
     Port(PortKey),
     /// NodeInfo of the node behind this port: its link is down.
     Behind(PortKey),
-    /// All queries: their paths cannot be trusted. [`Sweep::park`] keeps them.
+    /// All queries, whose paths cannot be trusted. [`Sweep::park`] keeps them.
     Everything,
     /// This query. [`Sweep::reroute`] sends it again by another path.
     Overdue(Query),
@@ -92,8 +93,8 @@ pub(super) struct Suspicion {
     heard: HashSet<Guid>,
     /// Number of unanswered attempts of each query.
     unanswered: HashMap<Query, u8>,
-    /// Ports of switches whose cables are gone according to their other ends, not confirmed by the
-    /// switches.
+    /// Ports of switches whose cables are gone according to the far ends, and that the switches
+    /// have not confirmed.
     lost: BTreeMap<Guid, BTreeSet<PortNum>>,
     /// Nodes that became suspects in this sweep, or showed another sign of being dead.
     suspected: BTreeSet<Guid>,
@@ -101,7 +102,7 @@ pub(super) struct Suspicion {
     asked: BTreeSet<Guid>,
     /// Suspects with an overdue query.
     overdue: BTreeSet<Guid>,
-    /// Ports with overdue NodeInfo behind them.
+    /// Ports behind which NodeInfo is overdue.
     overdue_ports: BTreeSet<PortKey>,
     /// Queries that suspects get as soon as they answer.
     postponed: BTreeMap<Guid, BTreeSet<Query>>,
@@ -116,7 +117,7 @@ pub(super) struct Suspicion {
     by_path: HashSet<Query>,
     /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
-    /// Nodes that were no suspects, and left a query unanswered without answering any other.
+    /// Nodes that were not suspects, and left a query unanswered without answering any other.
     overdue_at_once: BTreeSet<Guid>,
 }
 
@@ -130,8 +131,8 @@ impl Suspicion {
         }
     }
 
-    /// The queries that waited for an answer of a suspect, and those about ports whose cables are
-    /// gone according to their other ends.
+    /// The queries that waited for an answer of a suspect, and the queries about ports whose cables
+    /// are gone according to the far ends.
     pub(super) fn into_kept(self) -> impl Iterator<Item = Query> {
         let ports = self.lost.into_iter().flat_map(|(node, ports)| {
             let of_node = ports.into_iter();
@@ -140,8 +141,8 @@ impl Suspicion {
         self.postponed.into_values().flatten().chain(ports)
     }
 
-    /// Whether an overdue query is no sign against its node yet, because the node has answered
-    /// since the query before.
+    /// Whether an overdue query is not yet a sign against its node, because the node has answered
+    /// since its former overdue query.
     pub(super) fn excuses(&mut self, guid: Guid) -> bool {
         self.heard.remove(&guid)
     }
@@ -162,7 +163,7 @@ impl Suspicion {
         self.withdrawals.push_back(Withdrawal::Unsent(guid));
     }
 
-    /// Takes back all queries to a switch to which no cable leads, until one does.
+    /// Withdraws all queries to a switch to which no cable leads, until one does.
     pub(super) fn take_back(&mut self, guid: Guid) {
         self.withdrawals.push_back(Withdrawal::Unmet(guid));
     }
@@ -175,8 +176,8 @@ impl Suspicion {
 }
 
 impl Sweep {
-    /// Records that `attempts` attempts of `query` were not answered in time, of which packet loss
-    /// explains `explained`. The client repeats the query.
+    /// Records that `attempts` attempts of `query` were not answered in time; packet loss explains
+    /// `explained` of them. The client repeats the query.
     pub fn on_overdue(
         &mut self,
         inventory: &mut Inventory,
@@ -186,7 +187,7 @@ impl Sweep {
     ) {
         // Firmware that does not know an optional attribute may never answer. Queries that no
         // longer belong to this sweep are about to be withdrawn.
-        if query.is_optional() || !self.asked.contains(&query) || self.is_late_sample(query) {
+        if query.is_optional() || !self.queries.has_asked(query) || self.is_late_sample(query) {
             return;
         }
         if attempts <= explained && !self.is_outward() {
@@ -234,9 +235,8 @@ impl Sweep {
         }
     }
 
-    /// Whether several nodes are silent at once, including `guid`, so that paths lead through dead
-    /// parts, or to them. A light sweep asks so many nodes that packet loss alone makes some of
-    /// them silent.
+    /// Whether several nodes are silent at once, including `guid`, so that paths lead through or to
+    /// dead parts. A light sweep asks so many nodes that packet loss alone silences some of them.
     fn has_lost_its_paths(&mut self, inventory: &Inventory, guid: Guid, attempts: u8) -> bool {
         let enough = match self.scope {
             SweepScope::Light => ATTEMPTS_TO_SUSPICION,
@@ -262,16 +262,16 @@ impl Sweep {
         self.suspicion.withdrawals.pop_front()
     }
 
-    /// Keeps `query`, which was withdrawn before it was sent, until the node answers another one.
+    /// Keeps `query`, which was withdrawn before it was sent, until its node answers another query.
     pub fn postpone(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.withdraw();
         self.keep_for_later(query);
     }
 
     /// Drops `query`, which was withdrawn.
     pub fn withdrawn(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
-        self.asked.remove(&query);
+        self.queries.withdraw();
+        self.queries.forget(query);
     }
 
     /// Whether there are new suspects since the last call.
@@ -279,27 +279,27 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_new)
     }
 
-    /// Makes changes no reason to end the sweep early: silent nodes get all their attempts, unless
-    /// other work is urgent.
+    /// Makes silent nodes get all their attempts, even if the sweep found changes; only urgent work
+    /// ends the sweep earlier.
     pub fn wait_for_silent_nodes(&mut self) {
         self.waits_for_silent = true;
     }
 
-    /// Whether changes are no reason to end the sweep early.
+    /// Whether silent nodes get all their attempts, even if the sweep found changes.
     pub fn waits_for_silent_nodes(&self) -> bool {
         self.waits_for_silent
     }
 
-    /// Whether the sweep can end without the outstanding answers. These must be only of suspects,
-    /// or only for reading back; and the sweep found a change, or got a report as a full sweep, or
-    /// other work is `urgent`.
+    /// Whether the sweep can end without the outstanding answers. Only suspects may owe these
+    /// answers, or the answers must serve only reading back. In addition, the sweep must have found
+    /// a change (a full sweep: got a report), or other work must be `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.scope {
             _ if self.waits_for_silent => false,
             SweepScope::Full { .. } => !self.targets.is_empty(),
             SweepScope::Light | SweepScope::Targets => self.changed,
         };
-        let all_asked = self.probes.is_empty() && self.others.is_empty();
+        let all_asked = self.queries.all_sent();
         let overdue = &self.suspicion;
         let some_overdue = !overdue.overdue.is_empty()
             || !overdue.overdue_ports.is_empty()
@@ -332,10 +332,10 @@ impl Sweep {
         std::mem::take(&mut self.suspicion.is_rerouted)
     }
 
-    /// Sends `query` again by the present path; it was withdrawn because its path may have led over
-    /// a dead node.
+    /// Sends `query` again on the present path. The query was withdrawn because its former path may
+    /// have led over a dead node.
     pub fn reroute(&mut self, query: Query) {
-        self.outstanding = self.outstanding.saturating_sub(1);
+        self.queries.withdraw();
         if self.misses_sample(query) {
             return;
         }
@@ -349,7 +349,7 @@ impl Sweep {
         self.suspicion.is_by_path(query)
     }
 
-    /// Finds a path to a suspect over present cables, before a query to it.
+    /// Finds a path to a suspect over present cables, before a query is sent to it.
     pub(super) fn find_way_to_suspect(&mut self, inventory: &mut Inventory, query: Query) {
         let suspicion = &self.suspicion;
         let will_be_asked =
@@ -359,8 +359,8 @@ impl Sweep {
         }
     }
 
-    /// Whether `query` must not be sent now: its node is unreachable, or is a suspect with an
-    /// unanswered query.
+    /// Whether `query` must not be sent now, because its node is unreachable, or is a suspect with
+    /// an unanswered query.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         if self.is_outward() {
             return self.defers(inventory, query);
@@ -369,7 +369,7 @@ impl Sweep {
             return false;
         };
         if self.suspicion.unreachable.contains(&guid) {
-            self.asked.remove(&query);
+            self.queries.forget(query);
             return true;
         }
         if !inventory.suspects.contains(&guid) || self.suspicion.asked.insert(guid) {
@@ -379,7 +379,7 @@ impl Sweep {
         true
     }
 
-    /// Handles any answer of a node: it is no longer a suspect.
+    /// Handles any answer of a node, which ends its suspicion.
     pub(super) fn hear(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.hear_outward(guid);
         let suspicion = &mut self.suspicion;
@@ -406,7 +406,7 @@ impl Sweep {
         }
     }
 
-    /// Handles an answer of the port itself: forgets its loss according to the other end.
+    /// Handles an answer of the port itself: forgets the loss of its cable that the far end showed.
     pub(super) fn confirmed(&mut self, key: PortKey) {
         if let Some(ports) = self.suspicion.lost.get_mut(&key.node) {
             ports.remove(&key.port);
@@ -419,13 +419,13 @@ impl Sweep {
     /// Handles a link that is down: withdraws the probe through it.
     pub(super) fn link_down(&mut self, key: PortKey) {
         // If the link comes back within this sweep, its neighbour must be asked again.
-        if self.asked.remove(&Query::Node(Some(key))) {
+        if self.queries.forget(Query::Node(Some(key))) {
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Behind(key));
         }
     }
 
-    /// Handles the loss of the cable from `from` to `peer`, according to `from`: the last answer of
+    /// Handles the loss of the cable from `from` to `peer`, as `from` shows it: the last answer of
     /// `peer` is no longer valid.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.is_switch(peer.node);
@@ -441,7 +441,7 @@ impl Sweep {
         if is_switch {
             self.lost_by_switch(inventory, from, peer);
         } else if !is_local {
-            self.asked.remove(&Query::Port(peer));
+            self.queries.forget(Query::Port(peer));
             let withdrawals = &mut self.suspicion.withdrawals;
             withdrawals.push_back(Withdrawal::Port(peer));
             let node = inventory.node(peer.node);
@@ -452,8 +452,8 @@ impl Sweep {
         }
     }
 
-    /// Handles a lost cable of a switch. One query to the switch clarifies it: its own trap may be
-    /// under way or lost. A switch that lost several cables and reported none may be dead.
+    /// Handles a lost cable of a switch. One query to the switch clarifies the loss: its own trap
+    /// may be under way or lost. A switch that lost several cables and reported none may be dead.
     fn lost_by_switch(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         if self.is_outward() {
             return self.mark_outward_stale(inventory, peer);
@@ -512,7 +512,8 @@ impl Sweep {
         self.give_up_if_cut_off(inventory, guid);
     }
 
-    /// Stops waiting for `guid`, and for nodes reached only through it, if no cable leads there.
+    /// Stops waiting for `guid`, and for nodes reached only through it, if no cable leads to
+    /// `guid`.
     fn give_up_if_cut_off(&mut self, inventory: &mut Inventory, guid: Guid) {
         let suspects = &inventory.suspects;
         let mut witnesses = witnesses(inventory, guid).into_iter();
@@ -549,8 +550,8 @@ impl Sweep {
         }
     }
 
-    /// Records a missing answer for every remaining suspect, so that it is asked again: its query
-    /// may have been withdrawn.
+    /// Records a missing answer for every remaining suspect, so that the next sweep asks it again:
+    /// its query may have been withdrawn.
     pub(super) fn owe_one_each(inventory: &mut Inventory) {
         let faults = &inventory.faults;
         let silent = faults
@@ -593,7 +594,7 @@ impl Sweep {
                             self.on_missing(inventory, Query::Port(key), None);
                         }
                     }
-                    // The query was never sent, so that silence is no sign about its kind of
+                    // The query was never sent, so that the silence says nothing about its kind of
                     // device.
                     Query::Capabilities(_) | Query::ExtendedPort(_) | Query::ErrorCorrection(_) => {
                     }
@@ -605,8 +606,7 @@ impl Sweep {
     }
 }
 
-/// The ports at the other ends of a node's cables whose agents can be asked without passing the
-/// node.
+/// The ports at the far ends of a node's cables whose agents can be asked without passing the node.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
         let is_switch = inventory.is_switch(peer.node);
@@ -618,13 +618,13 @@ fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         .unwrap_or_default()
 }
 
-/// Whether the path to the other `end` of one of a node's cables leads through the node.
+/// Whether the path to `end`, the far end of one of a node's cables, leads through the node.
 fn is_reached_from(inventory: &Inventory, guid: Guid, end: PortKey) -> bool {
     let here = inventory.port(end).and_then(|port| port.peer);
     here.is_some_and(|here| here.node == guid && paths::lead_over(inventory, here, end))
 }
 
-/// The other ends of a node's cables.
+/// The far ends of a node's cables.
 pub(super) fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }

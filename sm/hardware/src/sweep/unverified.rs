@@ -1,9 +1,9 @@
-//! Ports whose answer to a Set of PortInfo does not show whether they hold its values.
+//! Ports whose answer to a Set of PortInfo leaves open whether they hold its values.
 //!
-//! Some agents answer a Set with the values from before it. Others change their state by themselves
-//! and then refuse the Set of that state. Only a Get shows what such a port holds. A Set stays
-//! unverified until a Get or another answer shows its values. If a Get shows other values, the Set
-//! has failed, or this kind of device never keeps the field.
+//! Some agents answer a Set with the values from before the Set. Other agents change their state by
+//! themselves and then refuse the Set of this state. Only a Get shows the values that such a port
+//! holds. A Set stays unverified until a Get or another answer shows its values. If a Get shows
+//! other values, the Set has failed, or this kind of device never keeps the field.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use rsm_model::port_info::FieldMask;
 /// A Set of PortInfo whose effect is not verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnverifiedSet {
-    /// Fields whose value in the answer differs from the one in the Set.
+    /// Fields whose value in the answer differs from their value in the Set.
     pub fields: FieldMask,
     /// The content of the Set.
     pub asked: PortInfo,
@@ -22,12 +22,12 @@ pub struct UnverifiedSet {
     pub reading: Reading,
 }
 
-/// The result of a Get that is to verify a Set.
+/// Result of a Get that verifies a Set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
     /// The port was not read since the Set.
     None,
-    /// The port was read in this sweep; what it showed is not compared yet.
+    /// The port was read in this sweep; the answer is not compared yet.
     New,
     /// The port was read, and did not hold the values of the Set.
     Contradicted,
@@ -44,8 +44,8 @@ impl UnverifiedPorts {
     /// the state. Returns whether the port was read after an earlier unverified Set, so that
     /// another Get would show nothing new.
     ///
-    /// `answer` is the port's answer, `None` if it shows nothing about the state. Nothing is
-    /// recorded if the answer shows all fields and no earlier Set left any open.
+    /// `answer` is the port's answer; `None` if it shows nothing about the state. Records nothing
+    /// if the answer shows all fields and no earlier Set left any open.
     pub fn raise(
         &mut self,
         key: PortKey,
@@ -60,7 +60,7 @@ impl UnverifiedPorts {
             reading: before.map_or(Reading::None, |before| before.reading),
         };
         if let Some(before) = before {
-            // Fields left open by an earlier Set stay open, unless this Set repeats them or its
+            // Fields that an earlier Set left open stay open, unless this Set repeats them or its
             // answer shows them.
             let rest = before.fields.without(fields);
             let rest = answer.map_or(rest, |answer| rest.differing(&before.asked, answer));
@@ -92,7 +92,7 @@ impl UnverifiedPorts {
         self.ports.remove(&key);
     }
 
-    /// Drops the unverified Sets of ports for which `is_open` is false.
+    /// Drops the unverified Sets of ports for which `is_open` returns false.
     pub fn retain(&mut self, is_open: impl Fn(PortKey) -> bool) {
         self.ports.retain(|&key, _| is_open(key));
     }

@@ -1,13 +1,13 @@
-//! Reads the GUID tables of virtual ports: VPortGUIDInfo of those whose GUIDCap shows more than
-//! their own GUID, on adapters with the capability.
+//! Reads the GUID tables of virtual ports: VPortGUIDInfo of virtual ports whose GUIDCap shows more
+//! than their own GUID, on adapters with the capability.
 //!
 //! Hosts fill the tables. The sweep reads them once a virtual port is up, after trap 1144 named it,
-//! and in audits. The position of the index in the AttributeModifier is not verified: a block 0
-//! that does not begin with the GUID of the virtual port belongs to another one and is ignored, and
-//! no further block is asked for.
+//! and in audits. The position of the index in the AttributeModifier is not verified. If block 0
+//! does not begin with the GUID of the virtual port, the table belongs to another virtual port: the
+//! sweep ignores it, and asks for no further block.
 //!
-//! Types that refuse the attribute, or of which several devices leave it unanswered, have a
-//! [habit](DeviceHabit::RefusesVPortGuids) and are not asked again.
+//! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a
+//! [habit](DeviceHabit::RefusesVPortGuids) and is not asked again.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ use super::vports::{VPortQuery, vport_mut, vport_of};
 use super::{Query, Sweep};
 
 impl Inventory {
-    /// Records that the GUID table of a virtual port may have changed: it is read again after
-    /// VPortInfo.
+    /// Records that the GUID table of a virtual port may have changed. The sweep reads it again
+    /// after VPortInfo.
     pub fn mark_vport_guids_stale(&mut self, key: PortKey, index: u16) {
         if vport_of(self, key, index).is_some_and(|vport| vport.guids.is_some()) {
             self.vport_reading.stale_guids.insert((key, index));
         }
     }
 
-    /// Whether the GUID tables of a port's virtual ports are read.
+    /// Whether the sweep reads the GUID tables of a port's virtual ports.
     pub(super) fn reads_vport_guids(&self, key: PortKey) -> bool {
         self.node(key.node).is_some_and(|node| {
             let kind = DeviceKind::of(&node.info, key.port);
@@ -41,8 +41,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks for the blocks of a virtual port's GUID table that are not known. Block 0 comes first:
-    /// it shows whether the adapter answers as expected.
+    /// Asks for the unknown blocks of a virtual port's GUID table. Block 0 comes first, because it
+    /// shows whether the adapter answers as expected.
     pub(super) fn see_vport_guids(&mut self, inventory: &mut Inventory, key: PortKey, index: u16) {
         if inventory.vport_reading.stale_guids.remove(&(key, index))
             && let Some(vport) = vport_mut(inventory, key, index)
@@ -69,7 +69,7 @@ impl Sweep {
         }
     }
 
-    /// Asks again for the GUID tables of a port's virtual ports, as far as they were read.
+    /// Asks again for the known blocks of the GUID tables of a port's virtual ports.
     pub(super) fn audit_vport_guids(&mut self, inventory: &Inventory, key: PortKey) {
         let vports = inventory.port(key).and_then(|port| port.vports.as_ref());
         let vports = vports.filter(|_| inventory.reads_vport_guids(key));
@@ -110,7 +110,7 @@ impl Sweep {
         }
     }
 
-    /// Handles refusal (`status`) or silence of an agent that was asked for a block.
+    /// Handles the refusal (`status`) or silence of an agent that was asked for a block.
     pub(super) fn on_no_vport_guids(
         &mut self,
         inventory: &mut Inventory,
@@ -123,12 +123,12 @@ impl Sweep {
         };
         let kind = DeviceKind::of(&node.info, key.port);
         let is_habit = match status {
-            // Another status may concern a virtual port that is gone by now.
+            // Any other status may concern a virtual port that is gone.
             Some(status) => status == Status::UNSUPPORTED_METHOD_ATTRIBUTE,
             None => inventory.vport_reading.guid_answers.unanswered(kind),
         };
         if is_habit {
-            // A finding shows the habit.
+            // A finding shows the habit, so that the change counts.
             let habit = DeviceHabit::RefusesVPortGuids;
             self.changed |= inventory.habits.learn(kind, habit);
         } else if status.is_none() {

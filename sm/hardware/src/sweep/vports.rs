@@ -1,14 +1,14 @@
 //! Discovers the virtual ports of hosts' ports.
 //!
 //! A port shows in CapabilityMask2 that it has virtual ports, and its type shows it in GeneralInfo.
-//! The sweep reads VirtualizationInfo; the push enables virtual ports there, because they stay Down
+//! The sweep reads VirtualizationInfo; the push enables the virtual ports, which stay Down
 //! otherwise. Then the sweep reads the states of all indices, and for each index that is not Down
 //! VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. It reads them again
 //! after trap 1144 or 1146, when VPortStateChange is set (which light sweeps check), and after the
-//! push has cleared it.
+//! push has cleared that bit.
 //!
-//! Types that refuse VirtualizationInfo, or of which several devices leave it unanswered, have a
-//! [habit](DeviceHabit::RefusesVPorts) and are not asked again.
+//! A device type that refuses VirtualizationInfo, or several of whose devices leave it unanswered,
+//! has a [habit](DeviceHabit::RefusesVPorts) and is not asked again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ impl VPortQuery {
         }
     }
 
-    /// The index of the virtual port; `None` if the query concerns the port.
+    /// The index of the virtual port; `None` if the query is about the physical port.
     fn index(self) -> Option<u16> {
         match self {
             VPortQuery::Virtualization | VPortQuery::States(_) => None,
@@ -102,7 +102,7 @@ pub(crate) struct VPortReading {
 }
 
 impl VPortReading {
-    /// Forgets a node that is gone.
+    /// Forgets a node that vanished.
     pub(super) fn forget(&mut self, node: Guid) {
         if !self.stale.is_empty() {
             self.stale.retain(|port| port.node != node);
@@ -142,7 +142,7 @@ impl Inventory {
         })
     }
 
-    /// Forgets the virtual ports of a port, which are read again with its next PortInfo.
+    /// Forgets the virtual ports of a port, to be read again with its next PortInfo.
     pub(super) fn forget_vports(&mut self, key: PortKey) {
         if self.port(key).is_some_and(|port| port.vports.is_some())
             && let Some(port) = self.port_mut(key)
@@ -160,13 +160,13 @@ impl Inventory {
         }
     }
 
-    /// The record of a port's virtual ports, mutable; afterwards it is not shared.
+    /// The record of a port's virtual ports, mutable. Afterwards the record is not shared.
     pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
         self.port(key)?.vports.as_ref()?;
         Some(Arc::make_mut(self.port_mut(key)?.vports.as_mut()?))
     }
 
-    /// Whether a port is asked for virtual ports.
+    /// Whether the sweep asks a port for virtual ports.
     fn has_vports(&self, node: &InventoryNode, key: PortKey, info: &PortInfo) -> bool {
         self.vport_reading.is_on
             && !node.is_switch()
@@ -187,8 +187,8 @@ impl Inventory {
         self.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
-    /// Whether an unanswered query concerns virtual ports of a kind of device that refuses them, or
-    /// limits that are no longer planned.
+    /// Whether an unanswered query is about virtual ports of a kind of device that refuses them, or
+    /// about rate limits that are no longer planned.
     pub(super) fn is_vain(&self, policy: &SweepPolicy, query: Query) -> bool {
         match query {
             Query::VPorts(key, query) => {
@@ -204,8 +204,8 @@ impl Inventory {
 }
 
 impl Sweep {
-    /// Asks an answered port for VirtualizationInfo, if its virtual ports are not known or may have
-    /// changed. A link that is down has none.
+    /// Asks an answered port for VirtualizationInfo, if its virtual ports are unknown or may have
+    /// changed. A port whose link is down has no virtual ports.
     pub(super) fn see_vports(
         &mut self,
         inventory: &mut Inventory,
@@ -228,7 +228,7 @@ impl Sweep {
             }
             return;
         }
-        // A host that was powered off in between has new virtual ports.
+        // A host that was powered off meanwhile has new virtual ports.
         let is_retrained = port.is_retrained(before);
         let is_known = port.vports.is_some();
         let is_stale = inventory.vport_reading.stale.contains(&key);
@@ -356,7 +356,7 @@ impl Sweep {
                 gone.push(index);
             }
         }
-        // The highest index may be lower now.
+        // The highest index may be lower than before.
         let beyond = known.vports.range(last.saturating_add(1)..);
         gone.extend(beyond.map(|(&index, _)| index));
         if !gone.is_empty()
@@ -390,7 +390,7 @@ impl Sweep {
             if !is_same_port {
                 *vport = VPort::default();
             } else if has_fallen {
-                // The host may have reset the virtual port, with its tables.
+                // The host may have reset the virtual port, and so its tables.
                 vport.p_keys = None;
                 vport.guids = None;
             }
@@ -457,7 +457,7 @@ impl Sweep {
         }
     }
 
-    /// Handles refusal (`status`) or silence of an agent that was asked about virtual ports.
+    /// Handles the refusal (`status`) or silence of an agent that was asked about virtual ports.
     pub(super) fn on_no_vports(
         &mut self,
         inventory: &mut Inventory,
@@ -482,7 +482,7 @@ impl Sweep {
             (VPortQuery::Guids(index, block), status) => {
                 self.on_no_vport_guids(inventory, key, (index, block), status);
             }
-            // The index may be unused by now, which VPortStateChange then shows.
+            // The index may be unused by now; VPortStateChange then shows that.
             (_, Some(_)) => {
                 let is_gone = matches!(query, VPortQuery::Info(_));
                 if let Some(index) = query.index().filter(|_| is_gone)

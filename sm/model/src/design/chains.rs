@@ -1,4 +1,4 @@
-//! Chains of designed and present cables, and the moves that mend each.
+//! Chains of designed and present cables, and the moves that correct each chain.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use rsm_ids::Guid;
 
 use super::{Cable, Joined, Move, MoveKind, Place, Spot};
 
-/// Ports joined by designed and present cables in turn.
+/// Ports joined alternately by designed and present cables.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chain {
     /// The ports, each joined to the next one.
     pub(super) spots: Vec<Spot>,
-    /// Whether the first two ports are joined by a present cable, the next by a designed one.
+    /// Whether a present cable joins the first two ports; designed and present cables alternate.
     begins_present: bool,
     /// Whether the last port is joined to the first one.
     pub(super) is_ring: bool,
@@ -36,7 +36,7 @@ pub(super) fn of(present: &Joined, wanted: &Joined) -> Vec<Chain> {
     chains
 }
 
-/// The chain that begins at `first`, at an end of a path or anywhere in a ring.
+/// The chain that contains `first`, which is an end of a path or any port of a ring.
 fn walk(first: Spot, present: &Joined, wanted: &Joined, seen: &mut BTreeSet<Spot>) -> Chain {
     let begins_present = present.contains_key(&first);
     let mut spots = vec![first];
@@ -63,13 +63,14 @@ fn walk(first: Spot, present: &Joined, wanted: &Joined, seen: &mut BTreeSet<Spot
 }
 
 impl Chain {
-    /// Whether it is a designed cable that is present.
+    /// Whether the chain is a single designed cable that is present.
     pub(super) fn is_right(&self) -> bool {
         self.is_ring && self.spots.len() == 2
     }
 
-    /// Whether a port leads to a node without a name in the design, `named`, where its designed
-    /// cable leads to a name without a node: probably it is the same node.
+    /// Whether a present cable leads to a node that the design does not name, and the designed
+    /// cable at the same port leads to a name without a node: probably the node has another name.
+    /// `named` contains the nodes that the design names.
     pub(super) fn has_other_name(&self, named: &BTreeSet<Guid>) -> bool {
         let is_stranger = |place| matches!(place, Place::Node(guid) if !named.contains(&guid));
         let is_absent = |place| matches!(place, Place::Absent(_));
@@ -82,7 +83,7 @@ impl Chain {
         }
     }
 
-    /// The cables, alternately of the one and the other kind.
+    /// All cables, alternately present and designed.
     fn cables(&self) -> impl Iterator<Item = Cable> {
         let closing = self
             .is_ring
@@ -104,7 +105,7 @@ impl Chain {
         self.cables().skip(skipped).step_by(2).collect()
     }
 
-    /// The shortest sequence of moves that makes the chain right.
+    /// The shortest sequence of moves that corrects the chain.
     pub(super) fn moves(&self) -> Vec<Move> {
         match self.is_ring {
             true => ring_moves(&self.spots),
@@ -117,7 +118,7 @@ impl Chain {
         let mut spots = self.spots.clone();
         let mut moves = Vec::new();
         if self.begins_present && ends_present {
-            // There is a cable more than designed: without the first one, its second port is free.
+            // There is one cable too many: once it is removed, its second port is free.
             moves.push(Move {
                 kind: MoveKind::Remove,
                 first: spots[0],
@@ -128,7 +129,7 @@ impl Chain {
         } else if self.begins_present {
             spots.reverse();
         }
-        // Now the first port is free, and each plug that moves there frees the next one.
+        // The first port is free now, and each plug that moves to a free port frees the next one.
         let mut rest = &spots[..];
         while let &[free, other, from, ..] = rest {
             moves.push(Move {
@@ -152,10 +153,12 @@ impl Chain {
     }
 }
 
-/// The moves of a ring whose first two ports are joined by a present cable. Plugs are exchanged at
-/// every second port; of the two ways to count, the one whose ports lie at fewer nodes.
+/// The moves of a ring whose first two ports are joined by a present cable. Plugs are swapped
+/// between the pivot and every second port. Of the two directions around the ring, the one is
+/// chosen whose swapped ports belong to fewer nodes.
 fn ring_moves(spots: &[Spot]) -> Vec<Move> {
-    // Backwards, too, a present cable joins the first two ports: their number is even.
+    // The ring has an even number of ports, so that a present cable joins the first two ports in
+    // the reverse order as well.
     let back: Vec<Spot> = spots.iter().rev().copied().collect();
     let places = |spots: &[Spot]| {
         let pivots = spots.iter().step_by(2).map(|spot| spot.place);

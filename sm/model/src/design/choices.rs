@@ -1,25 +1,30 @@
-//! Designed cables with an end that may be any of several ports.
+//! Designed cables with one end that may be any of several ports.
 //!
-//! A cable that fits is right, whichever port it is in. For one that does not, a port is chosen so
-//! that few moves are needed: the one that closes a ring, else a free one, else one with a cable
-//! that no line designs. With such choices the number of moves need not be the least.
+//! A present cable that fits is right, whichever port it is in. Otherwise the end is the port that
+//! needs few moves: a port that closes a ring, else a free port, else a port with a cable that no
+//! line designs. The number of moves need not be minimal for such cables.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use super::resolved::Resolved;
 use super::{Joined, Spot, UnclearCable};
+
+/// Largest number of open ends that are not where a line wants them. Rings are looked for among all
+/// pairs, on the thread of the core.
+const MAX_OPEN: usize = 2048;
 
 /// A designed cable from one port to any of several.
 pub(super) struct Choice {
     /// Line of the design.
     pub(super) line: usize,
-    /// The end that is certain.
+    /// The end with a certain port.
     pub(super) spot: Spot,
-    /// The ports that the other end may be.
-    pub(super) others: BTreeSet<Spot>,
+    /// Candidate ports of the other end.
+    pub(super) others: Arc<BTreeSet<Spot>>,
 }
 
-/// Chooses the other end of each of the choices of `resolved`.
+/// Chooses a port for the open end of each choice in `resolved`.
 pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     let mut open = Vec::new();
     for choice in std::mem::take(&mut resolved.choices) {
@@ -37,15 +42,21 @@ pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
             _ => open.push(choice),
         }
     }
+    for beyond in open.drain(MAX_OPEN.min(open.len())..) {
+        resolved.unclear.push(UnclearCable {
+            line: beyond.line,
+            reason: format!(
+                "more than {MAX_OPEN} cables with an open end are elsewhere; name the ports"
+            ),
+        });
+    }
     close_rings(&mut resolved.wanted, &mut open, present);
+    let mut free = FreePorts::default();
     for choice in open {
         let wanted = &resolved.wanted;
-        let free = |spot: &&Spot| !wanted.contains_key(spot) && **spot != choice.spot;
-        let candidates = || choice.others.iter().filter(free);
-        let empty = candidates().find(|spot| !present.contains_key(spot));
         let chosen = far_end(choice.spot, wanted, present)
             .filter(|end| choice.others.contains(end))
-            .or_else(|| empty.or_else(|| candidates().next()).copied());
+            .or_else(|| free.next(&choice, wanted, present));
         match chosen {
             Some(other) if !wanted.contains_key(&choice.spot) => {
                 join(&mut resolved.wanted, choice.spot, other)
@@ -58,7 +69,34 @@ pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     }
 }
 
-/// Settles pairs of choices that have each other's plug: exchanging two plugs makes both right.
+/// The ports that open ends can take, for each set of candidates.
+///
+/// Many choices share a set, and a port that is taken stays so: each set is walked only once.
+#[derive(Default)]
+struct FreePorts(BTreeMap<*const BTreeSet<Spot>, [VecDeque<Spot>; 2]>);
+
+impl FreePorts {
+    /// The first candidate of `choice` without a designed cable, ports without a present cable
+    /// first; `None` if there is none.
+    fn next(&mut self, choice: &Choice, wanted: &Joined, present: &Joined) -> Option<Spot> {
+        let queues = self.0.entry(Arc::as_ptr(&choice.others));
+        let queues = queues.or_insert_with(|| {
+            let all = choice.others.iter().copied();
+            let (used, empty) = all.partition(|spot| present.contains_key(spot));
+            [empty, used]
+        });
+        queues.iter_mut().find_map(|queue| {
+            while queue.front().is_some_and(|spot| wanted.contains_key(spot)) {
+                queue.pop_front();
+            }
+            let free = |spot: &&Spot| !wanted.contains_key(spot) && **spot != choice.spot;
+            queue.iter().find(free).copied()
+        })
+    }
+}
+
+/// Settles pairs of choices in which each port has the plug that the other port needs: one swap
+/// corrects both.
 fn close_rings(wanted: &mut Joined, open: &mut Vec<Choice>, present: &Joined) {
     let ends: BTreeMap<Spot, usize> = open
         .iter()

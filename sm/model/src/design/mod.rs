@@ -1,15 +1,16 @@
-//! The design: who should be cabled to whom, and how the fabric differs from it.
+//! The design: the intended cabling, and the differences of a fabric from it.
 //!
-//! In: a [`Design`], as the configuration reads it from a file, the swept [`Fabric`], and the nodes
-//! that were there before ([`GoneNode`]), so that the design may name them. Out: a [`Comparison`]:
-//! the cables that are as designed in numbers, each fault with both ends of its cables, and the
-//! moves that make all right.
+//! Input: a [`Design`] that the configuration reads from a file, the swept [`Fabric`], and the
+//! nodes that are gone ([`GoneNode`]), because the design may name them. Output: a [`Comparison`]:
+//! the number of cables that are as designed, each fault with both ends of its cables, and the
+//! moves that correct all faults.
 //!
-//! Ports joined by designed and by present cables form chains: paths and rings in which the two
-//! alternate. A chain of one designed and one present cable is right, and never named. Every other
-//! chain is one fault, with its own moves, so that no move touches a right cable. A move exchanges
-//! the plugs in two ports, moves a plug to a free port, takes a cable out or lays one. No sequence
-//! is shorter: a move changes two ends, which adds a ring or a right cable to at most one chain.
+//! Ports joined by designed and present cables form chains: paths and rings in which the two kinds
+//! alternate. A chain of one designed and one present cable is right, and no finding names it.
+//! Every other chain is one fault with its own moves, so that no move touches a right cable. A move
+//! swaps the plugs in two ports, moves a plug to a free port, removes a cable or lays one. No
+//! shorter sequence exists: a move changes two ends, which adds a ring or a right cable to at most
+//! one chain.
 
 mod chains;
 mod choices;
@@ -25,13 +26,13 @@ use self::chains::Chain;
 use self::resolved::Resolved;
 use crate::fabric::Fabric;
 
-/// A character of a design's names that stands for any text.
+/// Wildcard in the names of a design, which stands for any text.
 pub const WILDCARD: char = '*';
 
-/// The cables that there should be.
+/// The cables that the fabric should have.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Design {
-    /// The cables, in the order of the file, each once.
+    /// The cables in the order of the file, each once.
     pub cables: Vec<DesignedCable>,
 }
 
@@ -47,8 +48,8 @@ pub struct DesignedCable {
 /// An end of a [`DesignedCable`].
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DesignedEnd {
-    /// Name of the node, or its GUID with `0x`; [`WILDCARD`] stands for any text. A name that
-    /// several nodes have stands for any of them.
+    /// Name of the node, or its GUID with `0x`; [`WILDCARD`] stands for any text. A name shared by
+    /// several nodes stands for any of them.
     pub node: String,
     /// Number of the port; `None` for any port.
     pub port: Option<PortNum>,
@@ -128,16 +129,16 @@ pub struct UnclearCable {
     pub reason: String,
 }
 
-/// The kinds of differences between a fabric and its design, the most urgent first.
+/// The kinds of differences between a fabric and its design, in descending order of urgency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FaultKind {
-    /// All ends are cabled, to each other's ports.
+    /// Every end is cabled, to a port of another cable of the same fault.
     Exchanged,
-    /// Cables lead elsewhere than designed, and designed ones are not there.
+    /// Cables lead elsewhere than designed, and designed cables are absent.
     Miswired,
-    /// A cable between two nodes of the design that the design lacks.
+    /// A cable joins two nodes of the design, and the design has no such cable.
     Extra,
-    /// A designed cable is not there, while the nodes at both ends are.
+    /// A designed cable is absent, while the nodes at both its ends are present.
     Missing,
 }
 
@@ -150,7 +151,7 @@ pub struct Fault {
     pub wrong: Vec<Cable>,
     /// Designed cables that are not present.
     pub wanted: Vec<Cable>,
-    /// The moves that make it right, in their order; no sequence is shorter.
+    /// The moves that correct the fault, in order; no sequence is shorter.
     pub moves: Vec<Move>,
 }
 
@@ -159,9 +160,9 @@ pub struct Fault {
 pub enum MoveKind {
     /// Exchange the plugs in two ports.
     Swap,
-    /// Pull the plug out of the first port, and put it into the second one, which is free.
+    /// Pull the plug out of the first port, and put it into the second port, which is free.
     Shift,
-    /// Take the cable out that joins the two ports.
+    /// Remove the cable that joins the two ports.
     Remove,
     /// Lay a cable between the two ports, which are free.
     Connect,
@@ -187,10 +188,10 @@ pub struct Comparison {
     pub designed: usize,
     /// Number of designed cables that are present.
     pub right: usize,
-    /// Designed cables that cannot be seen: a node at an end is not there, does not answer, or has
+    /// Designed cables that cannot be seen: a node at an end is gone, does not answer, or has
     /// another name. They may be right, and no fault names them.
     pub unseen: Vec<Cable>,
-    /// The differences, the most urgent first.
+    /// The differences, in descending order of urgency.
     pub faults: Vec<Fault>,
     /// Names that no node has.
     pub absent: Vec<AbsentNode>,
@@ -198,12 +199,12 @@ pub struct Comparison {
     pub unclear: Vec<UnclearCable>,
     /// Designed cables, by both ends.
     wanted: Joined,
-    /// Ports of [`Comparison::wanted`] that lack only the cable between the two.
+    /// Ports of [`Comparison::wanted`] that lack only the cable between their two ends.
     open: BTreeSet<Spot>,
 }
 
 impl Comparison {
-    /// Compares `fabric` with `design`, which may name nodes of `gone`.
+    /// Compares `fabric` with `design`, which may name nodes in `gone`.
     pub fn of(design: &Design, fabric: &Fabric, gone: &[GoneNode<'_>]) -> Comparison {
         if design.cables.is_empty() {
             return Comparison::default();
@@ -267,7 +268,7 @@ impl Comparison {
         self.designed == 0
     }
 
-    /// Whether every designed cable is present, and no other one where the design has a say.
+    /// Whether every designed cable is present, and no fault is left.
     pub fn is_right(&self) -> bool {
         self.right == self.designed && self.faults.is_empty()
     }
@@ -277,17 +278,17 @@ impl Comparison {
         self.faults.iter().flat_map(|fault| &fault.moves)
     }
 
-    /// Whether the design says where the cable at a port leads.
+    /// Whether the design has a cable at a port.
     pub fn judges(&self, port: PortKey) -> bool {
         self.wanted.contains_key(&port.into())
     }
 
-    /// The port that a port should be cabled to; `None` if the design does not say.
+    /// The port that the design cables to `port`; `None` if the design has no cable there.
     pub fn wanted(&self, port: PortKey) -> Option<Spot> {
         self.wanted.get(&port.into()).copied()
     }
 
-    /// Whether a cable that is gone is designed and simply not there, or no port of it is designed.
+    /// Whether a lost cable is designed and only absent, or neither of its ports is in the design.
     pub fn lets_miss(&self, here: PortKey, there: PortKey) -> bool {
         match self.wanted(here) {
             Some(wanted) => wanted == there.into() && self.open.contains(&here.into()),
@@ -295,7 +296,7 @@ impl Comparison {
         }
     }
 
-    /// The designed cables that end at a node, from that end, ascending.
+    /// The designed cables of a node, each from the end at that node, ascending by port.
     pub fn wanted_at(&self, place: Place) -> impl Iterator<Item = (Spot, Spot)> {
         let at = |port| Spot { place, port };
         let range = at(PortNum::ZERO)..=at(PortNum(u8::MAX));
@@ -305,7 +306,7 @@ impl Comparison {
     }
 }
 
-/// The cables of `fabric` by both ends. Where the two ends of a cable disagree, the first counts.
+/// The cables of `fabric` by both ends. If the two ends of a cable disagree, the first one decides.
 fn present_cables(fabric: &Fabric) -> Joined {
     let mut joined = Joined::new();
     for (here, there) in fabric.links() {
@@ -324,8 +325,8 @@ fn is_between([here, there]: Cable, named: &BTreeSet<Guid>) -> bool {
     here.place != there.place && is_named(here) && is_named(there)
 }
 
-/// Whether a designed cable may be there, although no end shows the other one: the node at an end
-/// is not there, or both ends have a link.
+/// Whether a designed cable may be present although neither end shows the other: the node at an end
+/// is absent, or both ends have a link.
 fn is_unseen(cable: Cable, fabric: &Fabric) -> bool {
     let has_link = cable.map(|spot| {
         let at = fabric.find_port(spot.key()?)?;

@@ -1,24 +1,29 @@
-//! The names of a design, as nodes and ports of a fabric.
+//! Looks up the names of a design as nodes and ports of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::NodeType;
 
 use super::choices::Choice;
 use super::{
-    AbsentNode, Design, DesignedCable, GoneNode, Joined, Place, Spot, UnclearCable, WILDCARD,
+    AbsentNode, Design, DesignedCable, DesignedEnd, GoneNode, Joined, Place, Spot, UnclearCable,
+    WILDCARD,
 };
 use crate::fabric::Fabric;
 
 /// A design with its names looked up.
 #[derive(Default)]
 pub(super) struct Resolved {
-    /// Cables whose two ends are certain, by both ends.
+    /// Cables with two certain ends, by both ends.
     pub(super) wanted: Joined,
     /// Cables with one end that may be any of several ports.
     pub(super) choices: Vec<Choice>,
-    /// Nodes that the design names, one by each name.
+    /// Ports at which an open end may be, by the name and port in the design. Many lines name the
+    /// same ones.
+    candidates: BTreeMap<(String, Option<PortNum>), Arc<BTreeSet<Spot>>>,
+    /// Nodes that a name of the design stands for alone.
     pub(super) named: BTreeSet<Guid>,
     /// Names that no node has.
     pub(super) absent: Vec<AbsentNode>,
@@ -32,7 +37,7 @@ pub(super) enum Meant {
     /// One node, or a name that no node has.
     One(Place),
     /// Any of these nodes.
-    AnyOf(Vec<Guid>),
+    AnyOf(Arc<[Guid]>),
 }
 
 /// The nodes of a fabric by each of their names, with the number of their ports.
@@ -78,14 +83,14 @@ impl Resolved {
                 self.named.insert(node);
                 Meant::One(Place::Node(node))
             }
-            _ => Meant::AnyOf(nodes),
+            _ => Meant::AnyOf(nodes.into()),
         }
     }
 
-    /// Adds a cable, with the nodes that its ends may be at.
+    /// Adds a cable, given the nodes at which each end may be.
     ///
     /// # Errors
-    /// Why it cannot be compared.
+    /// The reason why the cable cannot be compared.
     fn add(
         &mut self,
         cable: &DesignedCable,
@@ -119,53 +124,55 @@ impl Resolved {
                 Ok(())
             }
             [Some(spot), None] => {
-                self.add_choice(cable.line, spot, &meant[1], cable.ends[1].port, directory)
+                self.add_choice(cable.line, spot, &meant[1], &cable.ends[1], directory)
             }
             [None, Some(spot)] => {
-                self.add_choice(cable.line, spot, &meant[0], cable.ends[0].port, directory)
+                self.add_choice(cable.line, spot, &meant[0], &cable.ends[0], directory)
             }
             [None, None] => Err("neither end is one port: several nodes have its names".to_owned()),
         }
     }
 
-    /// Adds a cable from `spot` to any port of the nodes `meant`, or to their port `port`.
+    /// Adds a cable from `spot` to an open end: the port of any node in `meant`, or any of their
+    /// ports if the design names none.
     fn add_choice(
         &mut self,
         line: usize,
         spot: Spot,
         meant: &Meant,
-        port: Option<PortNum>,
+        end: &DesignedEnd,
         directory: &Directory,
     ) -> Result<(), String> {
-        let nodes = match meant {
+        let nodes: &[Guid] = match meant {
             &Meant::One(Place::Absent(at)) => {
-                // Any port will do of a node that has none yet: the design numbers its cables.
-                let number = self.absent[at].cables.min(usize::from(u8::MAX)) as u8;
-                let other = Spot {
-                    place: Place::Absent(at),
+                // Any port will do of a node that has none yet: from the highest number down,
+                // because lines with a port name low ones.
+                let place = Place::Absent(at);
+                let spots = (1..u8::MAX).rev().map(|number| Spot {
+                    place,
                     port: PortNum(number),
-                };
+                });
+                let free = spots
+                    .into_iter()
+                    .find(|free| !self.wanted.contains_key(free));
+                let other = free.ok_or("it has more cables than a node has ports")?;
                 self.wanted.insert(spot, other);
                 self.wanted.insert(other, spot);
                 return Ok(());
             }
-            Meant::One(Place::Node(guid)) => vec![*guid],
-            Meant::AnyOf(nodes) => nodes.clone(),
+            Meant::One(Place::Node(guid)) => std::slice::from_ref(guid),
+            Meant::AnyOf(nodes) => nodes,
         };
-        let ports = nodes.iter().flat_map(|&guid| {
-            let last = directory.ports.get(&guid).copied().unwrap_or(0);
-            let all = (1..=last)
-                .map(PortNum)
-                .filter(move |&number| port.is_none_or(|port| port == number));
-            all.map(move |port| Spot {
-                place: Place::Node(guid),
-                port,
-            })
+        let others = self.candidates.entry((end.node.clone(), end.port));
+        let others = others.or_insert_with(|| {
+            let ports = nodes.iter();
+            let ports = ports.flat_map(|&guid| directory.spots(guid, end.port));
+            Arc::new(ports.collect())
         });
         self.choices.push(Choice {
             line,
             spot,
-            others: ports.collect(),
+            others: Arc::clone(others),
         });
         Ok(())
     }
@@ -202,7 +209,18 @@ impl Directory {
         }
     }
 
-    /// The nodes that a name of the design stands for, ascending.
+    /// The ports of a node, or the one with this number.
+    fn spots(&self, node: Guid, port: Option<PortNum>) -> impl Iterator<Item = Spot> + use<> {
+        let last = self.ports.get(&node).copied().unwrap_or(0);
+        let all = (1..=last).map(PortNum);
+        let wanted = all.filter(move |&number| port.is_none_or(|port| port == number));
+        wanted.map(move |port| Spot {
+            place: Place::Node(node),
+            port,
+        })
+    }
+
+    /// The nodes that a name of the design matches, ascending.
     fn find(&self, name: &str) -> Vec<Guid> {
         if let Some(nodes) = self.by_name.get(name) {
             return nodes.iter().copied().collect();
@@ -229,10 +247,10 @@ impl Directory {
             .collect()
     }
 
-    /// Checks that a node has a port of this number.
+    /// Checks that a node has a port with this number.
     ///
     /// # Errors
-    /// The sentence that it has not.
+    /// A sentence that says that the port does not exist.
     fn check(&self, place: Place, port: PortNum, name: &str) -> Result<(), String> {
         let Place::Node(guid) = place else {
             return Ok(());
@@ -265,8 +283,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// The operator's name of a switch in the description that managed switches make from it:
-/// `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
+/// The operator's name of a switch, taken from the description that managed switches derive from
+/// it: `leaf-03` in `MF0;leaf-03:MQM8700/U1`.
 fn switch_name(description: &str) -> Option<&str> {
     let (chassis, rest) = description.split_once(';')?;
     let (name, model) = rest.rsplit_once(':')?;

@@ -657,3 +657,46 @@ fn lines_that_cannot_be_compared_say_why() {
     // The spine's port 2 has a cable; its design leads to a node that is not there.
     assert_eq!(comparison.right, 1, "{comparison:?}");
 }
+
+#[test]
+fn each_cable_of_an_absent_node_has_a_port_of_its_own_there() {
+    let right = small();
+    // The lines with a port come after those without one.
+    let design = rows(&[
+        [("leaf-01", Some(1)), ("host-new", None)],
+        [("leaf-01", Some(2)), ("host-new", None)],
+        [("leaf-02", Some(1)), ("host-new", Some(1))],
+        [("leaf-02", Some(2)), ("host-new", Some(2))],
+    ]);
+    let comparison = compare(&design, &right);
+    assert_eq!(comparison.unclear, [], "{comparison:?}");
+    assert_eq!(comparison.designed, 4);
+    assert_eq!(comparison.absent[0].cables, 4);
+    assert_eq!(comparison.unseen.len(), 4, "{comparison:?}");
+
+    let many: Vec<DesignedCable> = (0..300)
+        .map(|line| {
+            let (switch, port) = (format!("switch-{}", line / 30), (line % 30 + 1) as u8);
+            row(line, [(&switch, Some(port)), ("host-*", None)])
+        })
+        .collect();
+    let away = Fabric::of_netlist(&generate("pgft:1;2;1;1").expect("a fabric"));
+    let comparison = Comparison::of(&Design { cables: many }, &without_hosts(&away), &[]);
+    let [first, ..] = &comparison.unclear[..] else {
+        panic!("{comparison:?}");
+    };
+    assert!(
+        first.reason.contains("more cables than a node has ports"),
+        "{first:?}"
+    );
+    assert_eq!(comparison.unclear.len(), 300 - 254);
+}
+
+/// The fabric whose hosts have names that no pattern of hosts matches.
+fn without_hosts(fabric: &Fabric) -> Fabric {
+    let mut fabric = fabric.clone();
+    for node in fabric.nodes_mut() {
+        node.description = node.description.replace("host", "other");
+    }
+    fabric
+}

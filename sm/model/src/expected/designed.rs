@@ -1,5 +1,5 @@
-//! The design beside the expected fabric: which earlier cables it contradicts, and findings about
-//! the differences between a fabric and its design.
+//! Compares the expected fabric with the design: earlier cables that the design contradicts, and
+//! findings about the differences between a fabric and its design.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Faults with findings of their own, and names; the rest share one finding.
+/// Number of faults, and of names, with separate findings; one more finding counts all others.
 const FINDINGS: usize = 64;
 
-/// Cables that a finding names; a fault of two or three cables is the common case.
+/// Number of cables that a finding names; a fault of two or three cables is the common case.
 const NAMED_CABLES: usize = 4;
 
 impl Expected {
-    /// Compares `fabric` with `design`. From now on the design says where its cables lead: an
-    /// earlier cable that it contradicts is no longer expected.
+    /// Compares `fabric` with `design`, and keeps the comparison. An earlier cable that the design
+    /// contradicts is no longer expected.
     pub fn heed(&mut self, design: &Design, fabric: &Fabric) {
         let gone = self.nodes().map(|(guid, node)| GoneNode {
             guid,
@@ -35,7 +35,7 @@ impl Expected {
         self.design = Arc::new(comparison);
     }
 
-    /// Name of a node that the design has, there or not.
+    /// Name of a node that the design names, present or absent.
     pub fn place_name(&self, fabric: &Fabric, place: Place) -> String {
         match place {
             Place::Node(guid) => self.name(fabric, guid),
@@ -50,8 +50,9 @@ impl Expected {
         format!("{} port {}", self.place_name(fabric, spot.place), spot.port)
     }
 
-    /// Findings about faults, absent names and unclear lines of the design: one each for the first
-    /// [`FINDINGS`], and one about the rest. A missing cable that was there before has its own.
+    /// Findings about faults, absent names and unclear lines of the design: one for each of the
+    /// first [`FINDINGS`], and one about the rest. A missing cable that was present before has a
+    /// finding of its own.
     pub(super) fn design_findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let design = &*self.design;
         let faults = design.faults.iter();
@@ -164,7 +165,7 @@ impl Expected {
         )
     }
 
-    /// Says which end of a missing cable is disabled; empty if none is.
+    /// The disabled end of a missing cable, as text for a finding; empty if no end is disabled.
     fn disabled_end(&self, fault: &Fault, fabric: &Fabric) -> String {
         let mut spots = fault.wanted.iter().flatten();
         let disabled = spots.find(|spot| spot.key().is_some_and(|key| fabric.is_disabled(key)));
@@ -173,8 +174,8 @@ impl Expected {
         })
     }
 
-    /// Whether a fault is a missing cable that was there before: its finding names the time and the
-    /// redundancy lost.
+    /// Whether a fault is a missing cable that was present before: the finding of the missing entry
+    /// names its time and the lost redundancy.
     fn names(&self, fault: &Fault) -> bool {
         let &[[here, there]] = &fault.wanted[..] else {
             return false;

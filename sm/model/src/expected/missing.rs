@@ -13,10 +13,12 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Entries with findings of their own; the rest share one finding. A dead rack of switches fits.
+/// Number of entries with findings of their own; one more finding counts the rest. The switches of
+/// a dead rack fit.
 const FINDINGS: usize = 64;
 
-/// Cables that the finding about one exchange names; two exchanged cables are the common case.
+/// Number of cables that the finding about one exchange names; two exchanged cables are the common
+/// case.
 const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
@@ -26,7 +28,7 @@ pub enum MissingKind {
     Switch,
     /// Cables between switches that are present.
     Cable,
-    /// Cables between switches that lead elsewhere than before, all ends of them cabled.
+    /// Cables that lead elsewhere than before, all ends of them cabled: to each other's ends.
     Exchanged,
     /// A channel adapter or router.
     Host,
@@ -43,7 +45,7 @@ pub struct Missing {
     pub kind: MissingKind,
     /// Name of the node.
     pub name: String,
-    /// Time at which the part went missing; with several cables, that of the first.
+    /// Time at which the part went missing; for several cables, the time of the first one.
     pub at: LostAt,
     /// State of the first missing port before the loss.
     pub state: PortState,
@@ -51,16 +53,19 @@ pub struct Missing {
     pub cables: Vec<(PortKey, PortKey)>,
     /// The names of the nodes at the other ends, in the same order.
     pub peers: Vec<String>,
-    /// Number of hosts that are missing because their only cables lead to this switch.
+    /// Number of missing hosts that are listed with this switch: all cables of such a host lead to
+    /// missing switches, the first cable to this switch.
     pub hosts_behind: usize,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
-    /// not counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
+    /// did not count them.
     pub moved: Option<u64>,
     /// Redundancy left, as text for the operator; empty if none was lost.
     pub left: String,
-    /// Where the ends of exchanged cables lead now, or which end of missing ones is disabled, as
-    /// text for the operator; empty if the cables are gone.
+    /// Present far ends of exchanged cables, or the disabled end of missing cables, as text for the
+    /// operator; empty if the cables are gone.
     pub now: String,
+    /// The move that puts exchanged cables back, as text for the operator; empty for other kinds.
+    pub mend: String,
 }
 
 /// Numbers of missing parts by kind.
@@ -74,7 +79,7 @@ pub struct MissingCounts {
     pub hosts: u64,
     /// Cables of channel adapters and routers that are present.
     pub host_cables: u64,
-    /// Cables between two switches that lead elsewhere than before.
+    /// Cables that lead elsewhere than before.
     pub exchanged_cables: u64,
 }
 
@@ -104,6 +109,15 @@ impl fmt::Display for MissingCounts {
         }
         f.write_str(&parts.join(", "))
     }
+}
+
+/// A missing part by itself, under the key of its node or near end.
+enum Single {
+    Node,
+    /// A cable, by its near and its other end.
+    Cable(PortKey, PortKey),
+    /// A cable of an exchange, by its place there.
+    Exchanged(Missing, usize),
 }
 
 /// Links of a switch to other switches: how many it has, and had.
@@ -170,18 +184,90 @@ impl Expected {
         })
     }
 
+    /// The first `limit` missing nodes, cables and exchanged cables with a key above `after`, each
+    /// by itself, ascending: in all as many as [`Expected::counts`] counts.
+    pub fn each(&self, fabric: &Fabric, after: Option<PortKey>, limit: usize) -> Vec<Missing> {
+        let mut parts: BTreeMap<PortKey, Single> = BTreeMap::new();
+        let nodes = self.nodes.keys();
+        parts.extend(nodes.map(|&guid| (PortKey::new(guid, PortNum::ZERO), Single::Node)));
+        for (here, there) in self.lost_cables() {
+            let [near, far] = self.host_first(fabric, [here, there]);
+            // The cable of a missing host belongs to it.
+            if self.is_switch(fabric, near.node) || !self.nodes.contains_key(&near.node) {
+                // Two cables that were at one port in turn have other ends of their own.
+                let key = if parts.contains_key(&near) { far } else { near };
+                parts.insert(key, Single::Cable(near, far));
+            }
+        }
+        for ends in self.exchanges(fabric) {
+            let whole = self.exchanged(fabric, &ends);
+            for (at, &(near, _)) in whole.cables.iter().enumerate() {
+                parts.insert(near, Single::Exchanged(whole.clone(), at));
+            }
+        }
+        let alone = BTreeMap::new();
+        let asked = parts
+            .into_iter()
+            .filter(|&(key, _)| after.is_none_or(|after| key > after));
+        let described = asked.take(limit).map(|(key, part)| match part {
+            Single::Node => self.missing_node(fabric, key.node, &alone),
+            Single::Cable(near, far) => Missing {
+                key,
+                ..self.missing_cables(fabric, near.node, vec![(near, far)])
+            },
+            Single::Exchanged(whole, at) => Missing {
+                key,
+                name: self.name(fabric, key.node),
+                cables: vec![whole.cables[at]],
+                peers: vec![whole.peers[at].clone()],
+                now: self.leads_now(fabric, whole.cables[at]),
+                ..whole
+            },
+        });
+        described.collect()
+    }
+
+    /// The ends of a cable, that of a host before that of its switch.
+    fn host_first(&self, fabric: &Fabric, ends: [PortKey; 2]) -> [PortKey; 2] {
+        let [a, b] = ends;
+        let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
+        match is_host(b) && !is_host(a) {
+            true => [b, a],
+            false => [a, b],
+        }
+    }
+
+    /// Where an exchanged cable leads now, and led before.
+    fn leads_now(&self, fabric: &Fabric, (here, there): (PortKey, PortKey)) -> String {
+        let now = shown_at(fabric, here).unwrap_or(there);
+        let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
+        format!("{here} leads to {now} (was at {there})")
+    }
+
+    /// The move that puts exchanged cables back.
+    fn mend(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> String {
+        match cables {
+            &[(a, one), (b, other)]
+                if shown_at(fabric, a) == Some(other) && shown_at(fabric, b) == Some(one) =>
+            {
+                let [one, other] = [one, other].map(|port| self.port_name(fabric, port));
+                format!("exchange the plugs in {one} and {other}")
+            }
+            _ => "put each cable back where it was".to_owned(),
+        }
+    }
+
     /// The entry for one exchange, given the ends of its cables (at least one).
     fn exchanged(&self, fabric: &Fabric, ends: &[PortKey]) -> Missing {
         let before = |end: &PortKey| Some((*end, self.recabled.get(end)?));
         let before: Vec<(PortKey, &LostPort)> = ends.iter().filter_map(before).collect();
         let cables = before.iter().map(|&(here, port)| (here, port.peer));
-        let cables: Vec<(PortKey, PortKey)> = cables.filter(|(a, b)| a < b).collect();
+        let cables: Vec<(PortKey, PortKey)> = cables
+            .filter(|(a, b)| a < b)
+            .map(|(a, b)| self.host_first(fabric, [a, b]).into())
+            .collect();
         let key = cables.first().map_or(ends[0], |&(here, _)| here);
-        let now = cables.iter().map(|&(here, there)| {
-            let now = shown_at(fabric, here).unwrap_or(there);
-            let [here, now, there] = [here, now, there].map(|port| self.port_name(fabric, port));
-            format!("{here} leads to {now} (was at {there})")
-        });
+        let now = cables.iter().map(|&cable| self.leads_now(fabric, cable));
         let mut now: Vec<String> = now.take(NAMED_CABLES).collect();
         if let Some(more @ 1..) = cables.len().checked_sub(NAMED_CABLES) {
             now.push(format!("and {more} more"));
@@ -202,6 +288,7 @@ impl Expected {
                 .iter()
                 .map(|(_, far)| self.name(fabric, far.node))
                 .collect(),
+            mend: self.mend(fabric, &cables),
             cables,
             hosts_behind: 0,
             moved: None,
@@ -210,8 +297,8 @@ impl Expected {
         }
     }
 
-    /// Missing hosts whose missing cables all lead to missing switches, each with the first such
-    /// switch.
+    /// Missing hosts whose missing cables all lead to missing switches, each with the first of
+    /// these switches.
     fn hosts_behind(&self) -> BTreeMap<Guid, Guid> {
         let is_lost_switch = |guid: &Guid| {
             let node = self.nodes.get(guid);
@@ -260,7 +347,8 @@ impl Expected {
         }
     }
 
-    /// Missing cables between present nodes, each under the end whose node misses more.
+    /// Missing cables between present nodes, each listed under the end whose node misses more
+    /// cables.
     fn cables_by_node(&self, fabric: &Fabric) -> BTreeMap<Guid, Vec<(PortKey, PortKey)>> {
         let mut cables = BTreeSet::new();
         let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
@@ -275,14 +363,12 @@ impl Expected {
         }
         let mut groups: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
         for (a, b) in cables {
-            let is_host = |end: PortKey| !self.is_switch(fabric, end.node);
             // A host's cable is listed under the host.
-            let (near, far) = match (is_host(a), is_host(b)) {
-                (true, false) => (a, b),
-                (false, true) => (b, a),
-                _ if count[&b.node] > count[&a.node] => (b, a),
-                _ => (a, b),
-            };
+            let [mut near, mut far] = self.host_first(fabric, [a, b]);
+            let is_between_switches = self.is_switch(fabric, near.node);
+            if is_between_switches && count[&far.node] > count[&near.node] {
+                (near, far) = (far, near);
+            }
             groups.entry(near.node).or_default().push((near, far));
         }
         groups
@@ -324,7 +410,7 @@ impl Expected {
         Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
-    /// Fills in the fields that entries of nodes and of cables share.
+    /// Fills in the fields that entries of nodes and entries of cables share.
     fn described(&self, fabric: &Fabric, key: PortKey, cables: Vec<(PortKey, PortKey)>) -> Missing {
         let ends = cables.iter().flat_map(|(near, far)| [near, far]);
         let ports: Vec<LostPort> = ends
@@ -348,11 +434,12 @@ impl Expected {
             moved: ports.iter().filter_map(|port| port.moved).max(),
             left: String::new(),
             now: String::new(),
+            mend: String::new(),
             cables,
         }
     }
 
-    /// The switch at a far end that has the smallest share of its links left.
+    /// The switch at a far end of these cables that keeps the smallest share of its links.
     fn worst_neighbour(
         &self,
         fabric: &Fabric,
@@ -392,7 +479,7 @@ impl Expected {
         kind == Some(NodeType::Switch)
     }
 
-    /// The name of a node, present or missing; its GUID where it has none.
+    /// The name of a node, present or missing; the GUID if the node has no name.
     pub fn name(&self, fabric: &Fabric, guid: Guid) -> String {
         match (fabric.find(guid), self.nodes.get(&guid)) {
             (Some(ix), _) => fabric.node(ix).name(),
@@ -406,8 +493,8 @@ impl Expected {
         format!("{} port {}", self.name(fabric, port.node), port.port)
     }
 
-    /// Findings about missing entries: one each for the first `FINDINGS`, and one about the rest.
-    /// Differences from the design follow.
+    /// Findings about missing entries: one finding for each of the first `FINDINGS` entries, and
+    /// one for all others. Findings about differences from the design follow.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let mut missing = self.missing(fabric);
         missing.sort_by_key(|missing| (missing.kind, missing.key));
@@ -465,7 +552,7 @@ impl Missing {
             MissingKind::Exchanged => (
                 FindingKind::CablesExchanged,
                 Severity::Warning,
-                format!("cables between switches were exchanged: {}", self.now),
+                format!("cables were exchanged: {}", self.now),
             ),
         };
         let mut text = what;
@@ -493,7 +580,8 @@ impl Missing {
         };
         text.push_str(&match self.kind {
             MissingKind::Exchanged => format!(
-                "; routes use them as they are now: put them back, or if they are to stay: rsmctl expect --accept {named}"
+                "; routes use them as they are now: {}, or if they are to stay: rsmctl expect --accept {named}",
+                self.mend
             ),
             _ => format!("; if it is gone for good: rsmctl expect --accept {named}"),
         });

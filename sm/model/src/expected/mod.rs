@@ -1,4 +1,4 @@
-//! The expected fabric: nodes and cables that were present at both ends once, and are missing now.
+//! The expected fabric: nodes and cables that were once present at both ends, and are missing now.
 //!
 //! [`Expected`] holds only the parts that the present [`Fabric`] lacks, port by port. A convergence
 //! changes no more of it than changed in the fabric, and snapshots share it. A missing port stays
@@ -6,8 +6,9 @@
 //!
 //! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
 //! from here. The store also holds the present cables, so that losses while no manager ran are
-//! noticed. Switch ports with another cable than before keep a record of the former cable: if no
-//! end of such cables is free, the cables were exchanged.
+//! noticed. Ports with another cable than before keep a record of the former cable: if no end of
+//! such cables is free, the cables were exchanged. A host that moved to a port that was no other's
+//! place keeps no record: it is expected at its new place.
 
 mod designed;
 mod missing;
@@ -27,21 +28,21 @@ pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::design::Comparison;
 use crate::fabric::{Delta, Fabric, Node, Port};
 
-/// Bound of missing ports: more than a fabric that uses up the LID space has (45,056 hosts under
-/// 64-port switches have 270,336). Ports beyond it are counted, and not expected.
+/// Maximum number of missing ports, above the number in a fabric that uses up the LID space (45,056
+/// hosts under 64-port switches have 270,336). Further ports are counted, but not expected.
 pub(crate) const MAX_LOST_PORTS: usize = 1 << 20;
 
-/// Bound of missing nodes: as many as can have LIDs.
+/// Maximum number of missing nodes: the number of unicast LIDs.
 pub(crate) const MAX_LOST_NODES: usize = Lid::UNICAST_LAST.0 as usize;
 
-/// When a node or cable went missing.
+/// Time at which a node or cable went missing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum LostAt {
-    /// While no subnet manager with this state was running.
+    /// The part went missing while no subnet manager with this state was running.
     Unknown,
-    /// In an earlier run, in milliseconds since the Unix epoch.
+    /// The part went missing in an earlier run, at this time in milliseconds since the Unix epoch.
     Unix(u64),
-    /// In this run.
+    /// The part went missing in this run, at this time.
     Run(Time),
 }
 
@@ -54,8 +55,8 @@ pub struct LostPort {
     pub at: LostAt,
     /// State of the port before the loss.
     pub state: PortState,
-    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if they were
-    /// not counted.
+    /// Number of routes, each from a switch to a LID, that the next plan moved; `None` if the plan
+    /// did not count them.
     pub moved: Option<u64>,
 }
 
@@ -94,21 +95,21 @@ pub enum Accept {
     Port(PortKey),
 }
 
-/// The nodes and cables missing from the present fabric.
+/// The nodes and cables that the present fabric lacks.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     ports: BTreeMap<PortKey, LostPort>,
     nodes: BTreeMap<Guid, LostNode>,
-    /// Former cables of switch ports that lead to another switch port now.
+    /// Former cables of ports that lead elsewhere now, and of switch ports whose host is at the
+    /// former place of another one.
     recabled: BTreeMap<PortKey, LostPort>,
     /// Number of missing ports and nodes beyond the limits.
     dropped: u64,
-    /// The last comparison with the design; empty without one.
+    /// The last comparison with the design; empty if there is no design.
     design: Arc<Comparison>,
 }
 
-/// The cabling that a run stores for the next one: both the present and the missing cables are
-/// expected.
+/// The cabling that a run stores for the next run: both present and missing cables are expected.
 #[derive(Clone, Default, Debug)]
 pub struct Cabling {
     /// The fabric at the end of the run.
@@ -118,7 +119,7 @@ pub struct Cabling {
 }
 
 impl Cabling {
-    /// Nodes whose stored record differs from that in `earlier`.
+    /// Nodes whose stored record differs from the record in `earlier`.
     pub fn differing(&self, earlier: &Cabling) -> BTreeSet<Guid> {
         let nodes = earlier.fabric.differing_nodes(&self.fabric);
         let mut differing: BTreeSet<Guid> = nodes.map(|node| node.guid).collect();
@@ -132,14 +133,14 @@ impl Cabling {
         differing
     }
 
-    /// The record of a node; `None` if none is stored.
+    /// The stored record of a node; `None` if there is none.
     pub fn node(&self, guid: Guid) -> Option<LostNode> {
         let there = || Some(LostNode::of(self.fabric.node_of(guid)?, LostAt::Unknown));
         self.missing.node(guid).cloned().or_else(there)
     }
 
-    /// The ports of a node whose cable is present or missing. A port with another cable than before
-    /// is listed with the former one.
+    /// The ports of a node with a present or missing cable. A port with another cable than before
+    /// is listed with its former cable.
     pub fn cables_of(&self, guid: Guid) -> BTreeMap<PortKey, LostPort> {
         let node = self.fabric.node_of(guid);
         let mut cables: BTreeMap<PortKey, LostPort> =
@@ -164,7 +165,7 @@ impl Cabling {
             .collect()
     }
 
-    /// All stored parts as missing: the state before the first sweep, which removes the parts that
+    /// All stored parts, as missing: the state before the first sweep, which removes each part that
     /// it finds.
     pub fn recalled(&self) -> Expected {
         let mut expected = Expected::default();
@@ -180,8 +181,8 @@ impl Cabling {
         expected
     }
 
-    /// The stored parts that `present` lacks. Equals [`Cabling::recalled`] updated by all of
-    /// `present`, and builds no search trees of a whole fabric.
+    /// The stored parts that `present` lacks. The result equals [`Cabling::recalled`] updated by
+    /// all of `present`, without building search trees of a whole fabric.
     pub fn missing_from(&self, present: &Fabric) -> Expected {
         let mut expected = Expected::default();
         for node in self.fabric.nodes() {
@@ -194,15 +195,28 @@ impl Cabling {
             expected.lose_node(guid, node.clone());
         }
         let cabled = Cabled::of(present);
+        let mut moved = BTreeMap::new();
+        let mut left = BTreeMap::new();
         for (here, port) in self.kept_cables() {
             let is_moved =
                 || cabled.is_host_port(port.peer) && self.peer_of(port.peer) == Some(here);
             if cabled.has(here) {
                 expected.note_recabled(here, port, present);
-            } else if !is_moved() {
+                if is_host(present, here.node) {
+                    moved.insert(here, port.peer);
+                }
+            } else if is_moved() {
+                left.insert(here, port);
+            } else {
                 expected.lose_port(here, port);
             }
         }
+        let moves = moved.into_iter().map(|(host, former)| Move {
+            host,
+            former,
+            left: left.get(&former).copied(),
+        });
+        expected.settle(moves.collect(), present);
         expected.forget_times();
         expected
     }
@@ -230,10 +244,19 @@ impl Cabling {
     }
 }
 
+/// A host's port that is cabled again, wherever.
+struct Move {
+    host: PortKey,
+    /// Other end of the former cable.
+    former: PortKey,
+    /// Record of that end, if it waited for this port and is not cabled.
+    left: Option<LostPort>,
+}
+
 /// The cabled ports of a fabric. Where the two ends of a cable disagree, the lower end counts.
 struct Cabled<'a> {
     fabric: &'a Fabric,
-    /// Result of [`Cabled::silent`], which looks at every cable.
+    /// Result of [`Cabled::silent`], which reads every cable.
     silent: OnceCell<BTreeSet<PortKey>>,
 }
 
@@ -267,9 +290,15 @@ impl<'a> Cabled<'a> {
     }
 }
 
-/// Other end of the cable, as the port itself shows it.
+/// Other end of the cable according to the port itself.
 fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     fabric.port(fabric.find_port(port)?).peer
+}
+
+/// Whether a node is there, and no switch.
+fn is_host(fabric: &Fabric, guid: Guid) -> bool {
+    let node = fabric.node_of(guid);
+    node.is_some_and(|node| node.kind() != NodeType::Switch)
 }
 
 /// The cabled ports of a node.
@@ -310,7 +339,7 @@ fn ports_of(node: Guid) -> RangeInclusive<PortKey> {
 }
 
 impl Expected {
-    /// Forgets the times of this run, which mean nothing in the next one.
+    /// Forgets the times of this run, which have no meaning in the next run.
     fn forget_times(&mut self) {
         let ports = self.ports.values_mut().chain(self.recabled.values_mut());
         let ports = ports.map(|port| &mut port.at);
@@ -322,7 +351,7 @@ impl Expected {
         }
     }
 
-    /// Whether nothing is missing, and all cables between switches are where they were.
+    /// Whether nothing is missing, and all cables are where they were.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty()
             && self.nodes.is_empty()
@@ -330,7 +359,7 @@ impl Expected {
             && self.dropped == 0
     }
 
-    /// The last comparison with the design; empty without one.
+    /// The last comparison with the design; empty if there is no design.
     pub fn design(&self) -> &Arc<Comparison> {
         &self.design
     }
@@ -345,7 +374,7 @@ impl Expected {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
-    /// Missing cables of a node, whether it is there or not, ascending by its port.
+    /// Missing cables of a node, present or missing, ascending by its port.
     pub fn ports_of(&self, node: Guid) -> impl Iterator<Item = (PortKey, &LostPort)> {
         self.ports
             .range(ports_of(node))
@@ -412,47 +441,83 @@ impl Expected {
                 self.note_recabled(key, lost, new);
             }
         }
-        for key in found() {
-            self.find(key, new);
-        }
+        let found: BTreeSet<PortKey> = found().collect();
+        let moves = found.iter().filter_map(|&key| self.find(key, &found, new));
+        let moves = moves.collect();
+        self.settle(moves, new);
     }
 
-    /// Follows a port that is cabled. If its former cable `before` and the present one are between
-    /// switches and differ, records the former one, of several the first. Forgets it once that
-    /// cable is put back.
+    /// Follows a port that is cabled. If its former cable `before` and the present one differ,
+    /// records the former one, of several the first. Forgets it once that cable is put back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
             Some(recorded) if is_back(recorded) => drop(self.recabled.remove(&key)),
             Some(_) => {}
             None => {
-                let is_between_switches =
-                    self.is_switch(new, key.node) && self.is_switch(new, before.peer.node);
-                if !is_between_switches || shown_at(new, key).is_none() || is_back(&before) {
-                    return;
-                }
-                if self.recabled.len() < MAX_LOST_PORTS {
-                    self.recabled.insert(key, before);
-                } else {
-                    self.dropped += 1;
+                if shown_at(new, key).is_some() && !is_back(&before) {
+                    self.record_former(key, before);
                 }
             }
         }
     }
 
+    fn record_former(&mut self, key: PortKey, before: LostPort) {
+        if self.recabled.len() < MAX_LOST_PORTS {
+            self.recabled.insert(key, before);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
     /// Follows a port that is cabled. A host's port moved to another switch port is no longer
     /// missing at the old one. A switch port with another cable leaves the old cable expected at
-    /// that cable's other end.
-    fn find(&mut self, key: PortKey, new: &Fabric) {
-        let Some(lost) = self.ports.remove(&key) else {
-            return;
-        };
+    /// that cable's other end. Returns the move of a host's port; `found` has all ports that are
+    /// cabled again.
+    fn find(&mut self, key: PortKey, found: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
+        let former = self.ports.remove(&key)?.peer;
         let is_switch = new
             .find(key.node)
             .is_some_and(|ix| new.node(ix).kind() == NodeType::Switch);
-        if !is_switch {
-            self.ports
-                .remove_entry_if(&lost.peer, |other| other.peer == key);
+        if is_switch {
+            return None;
+        }
+        let is_own = |other: &LostPort| other.peer == key;
+        let left = self.ports.remove_entry_if(&former, is_own);
+        is_host(new, key.node).then(|| Move {
+            host: key,
+            former,
+            left: left.filter(|_| !found.contains(&former)),
+        })
+    }
+
+    /// Decides about the former places of hosts that are cabled again. A host at the former place
+    /// of another port may be half of an exchange: its own former place stays recorded, also while
+    /// no cable is there. Any other place is where the host is expected from now on.
+    fn settle(&mut self, moves: Vec<Move>, new: &Fabric) {
+        let is_elses = |host| {
+            let there = shown_at(new, host).and_then(|at| self.recabled.get(&at));
+            there.is_some_and(|before| before.peer != host)
+        };
+        let moves = moves.into_iter().map(|one| (is_elses(one.host), one));
+        let moves: Vec<(bool, Move)> = moves.collect();
+        for (is_elses, Move { host, former, left }) in moves {
+            match left {
+                Some(left) if is_elses => {
+                    if !self.recabled.contains_key(&former) {
+                        self.record_former(former, left);
+                    }
+                }
+                _ if is_elses => {}
+                _ => {
+                    let recorded = self.recabled.remove(&host).map(|before| before.peer);
+                    let places = [Some(former), recorded, shown_at(new, host)];
+                    for place in places.into_iter().flatten() {
+                        let is_own = |other: &LostPort| other.peer == host;
+                        self.recabled.remove_entry_if(&place, is_own);
+                    }
+                }
+            }
         }
     }
 
@@ -470,8 +535,8 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables
-    /// exchanged with that one. Returns the number of nodes and ports that were expected.
+    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables of the
+    /// same exchange. Returns the number of nodes and ports that were expected.
     pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> usize {
         let count = |expected: &Expected| {
             expected.ports.len() + expected.nodes.len() + expected.recabled.len()
@@ -504,7 +569,8 @@ impl Expected {
         if let Some(lost) = self.ports.remove(&key) {
             self.ports
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
-            // The end that is cabled elsewhere keeps its present cable.
+            // If the far end has another cable now, that cable is accepted in place of the former
+            // one.
             self.recabled
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
         }
@@ -520,9 +586,10 @@ impl Expected {
         }
     }
 
-    /// The exchanges of cables between switches, each as the ascending ends of its cables: every
-    /// end is cabled, and none as before. A cable with an end that is not cabled counts as missing
-    /// instead.
+    /// The exchanges of cables, each as the ascending ends of its cables: every end is cabled, and
+    /// none as before. A cable with an end that is not cabled counts as missing instead. Where
+    /// hosts take part, each end is at the former place of another one; hosts that moved to new
+    /// places are no exchange.
     fn exchanges(&self, fabric: &Fabric) -> Vec<Vec<PortKey>> {
         let is_whole = |(key, before): (&PortKey, &LostPort)| {
             let other = self.recabled.get(&before.peer);
@@ -542,21 +609,38 @@ impl Expected {
                 next += 1;
             }
             ends.sort_unstable();
-            exchanges.push(ends);
+            let is_closed = |key: &PortKey| {
+                shown_at(fabric, *key).is_some_and(|now| ends.binary_search(&now).is_ok())
+            };
+            let mut all = ends.iter();
+            if all.all(|end| self.is_switch(fabric, end.node)) || ends.iter().all(is_closed) {
+                exchanges.push(ends);
+            }
         }
         exchanges
     }
 }
 
-/// Removal of an entry that a condition holds for.
+/// Removal of an entry if a condition holds for it.
 trait RemoveIf {
-    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool);
+    /// Removes and returns the entry of `key`; `None` if there is none that the condition holds
+    /// for.
+    fn remove_entry_if(
+        &mut self,
+        key: &PortKey,
+        condition: impl FnOnce(&LostPort) -> bool,
+    ) -> Option<LostPort>;
 }
 
 impl RemoveIf for BTreeMap<PortKey, LostPort> {
-    fn remove_entry_if(&mut self, key: &PortKey, condition: impl FnOnce(&LostPort) -> bool) {
-        if self.get(key).is_some_and(condition) {
-            self.remove(key);
+    fn remove_entry_if(
+        &mut self,
+        key: &PortKey,
+        condition: impl FnOnce(&LostPort) -> bool,
+    ) -> Option<LostPort> {
+        match self.get(key).is_some_and(condition) {
+            true => self.remove(key),
+            false => None,
         }
     }
 }

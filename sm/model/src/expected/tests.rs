@@ -102,3 +102,142 @@ proptest! {
         prop_assert_eq!(cabling.missing_from(&present), updated);
     }
 }
+
+/// Brings a fabric to the state after `events`, one sweep for each; returns it with what it misses.
+fn swept(whole: &Fabric, events: &[Event]) -> (Fabric, Expected) {
+    let (mut fabric, mut missing) = (whole.clone(), Expected::default());
+    for (event, at) in events.iter().zip(1..) {
+        let next = after(&fabric, std::slice::from_ref(event));
+        let delta = Delta::between(&fabric, &next);
+        missing.update(&delta, &fabric, &next, Time::from_nanos(at));
+        fabric = next;
+    }
+    (fabric, missing)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_missing_part_by_itself_is_as_many_as_are_counted(
+        events in prop::collection::vec(event(), 0..8),
+        page in 1..5usize,
+    ) {
+        let whole = Fabric::of_netlist(&generate("fat-tree:k=4,levels=3").expect("a fabric"));
+        let (fabric, missing) = swept(&whole, &events);
+        let mut each: Vec<Missing> = Vec::new();
+        loop {
+            let after = each.last().map(|one| one.key);
+            let next = missing.each(&fabric, after, page);
+            if next.is_empty() {
+                break;
+            }
+            each.extend(next);
+        }
+        let mut counts = MissingCounts::default();
+        for one in &each {
+            *match one.kind {
+                MissingKind::Switch => &mut counts.switches,
+                MissingKind::Cable => &mut counts.cables,
+                MissingKind::Host => &mut counts.hosts,
+                MissingKind::HostCable => &mut counts.host_cables,
+                MissingKind::Exchanged => &mut counts.exchanged_cables,
+            } += 1;
+        }
+        prop_assert_eq!(counts, missing.counts(&fabric));
+        prop_assert!(each.is_sorted_by_key(|one| one.key));
+    }
+}
+
+/// The tree of two leaves with two hosts each, and the cables of the hosts: host and leaf.
+fn hosts() -> (Fabric, Vec<(PortKey, PortKey)>) {
+    let whole = Fabric::of_netlist(&generate("pgft:2;2,2;1,2;1,1").expect("a fabric"));
+    let is_host = |node: &&Node| node.kind() != NodeType::Switch;
+    let cables = whole.nodes().filter(is_host).flat_map(Node::cables);
+    let cables = cables.collect();
+    (whole, cables)
+}
+
+/// Takes the cables of hosts out of `fabric`, and cables them as listed.
+fn cabled(fabric: &Fabric, out: &[PortKey], new: &[(PortKey, PortKey)]) -> Fabric {
+    let mut fabric = fabric.clone();
+    for &host in out {
+        if let Some(peer) = shown_at(&fabric, host) {
+            set_peer(&mut fabric, host, None);
+            set_peer(&mut fabric, peer, None);
+        }
+    }
+    for &(a, b) in new {
+        set_peer(&mut fabric, a, Some(b));
+        set_peer(&mut fabric, b, Some(a));
+    }
+    fabric
+}
+
+/// Follows sweeps that find these fabrics one after the other.
+fn followed(fabrics: &[&Fabric]) -> Expected {
+    let mut missing = Expected::default();
+    for (pair, at) in fabrics.windows(2).zip(1..) {
+        let delta = Delta::between(pair[0], pair[1]);
+        missing.update(&delta, pair[0], pair[1], Time::from_nanos(at));
+    }
+    missing
+}
+
+#[test]
+fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
+    let (whole, cables) = hosts();
+    let [(a, one), (b, other)] = [cables[0], cables[3]];
+    let none = cabled(&whole, &[a, b], &[]);
+    let half = cabled(&none, &[], &[(a, other)]);
+    let both = cabled(&half, &[], &[(b, one)]);
+    let at_once = [&whole, &both];
+    let one_by_one = [&whole, &none, &half, &both];
+    for way in [&at_once[..], &one_by_one] {
+        let missing = followed(way);
+        let found = missing.missing(&both);
+        let [entry] = &found[..] else {
+            panic!("one entry: {found:?}");
+        };
+        assert_eq!(entry.kind, MissingKind::Exchanged);
+        assert_eq!(missing.counts(&both).exchanged_cables, 2);
+        let text = &missing.findings(&both)[0].text;
+        let (first, second) = (
+            missing.port_name(&both, one),
+            missing.port_name(&both, other),
+        );
+        let host = missing.port_name(&both, a);
+        for part in [
+            format!("{host} leads to {second} (was at {first})"),
+            format!("exchange the plugs in {first} and {second}"),
+        ] {
+            assert!(text.contains(&part), "{part}: {text}");
+        }
+        // A restart finds the same, and so does a manager that follows from the store.
+        let kept = Cabling {
+            fabric: Arc::new(both.clone()),
+            missing: Arc::new(missing.clone()),
+        };
+        assert_eq!(kept.missing_from(&both).missing(&both).len(), 1);
+        let back = cabled(&both, &[a, b], &[(a, one), (b, other)]);
+        let back_again: Vec<&Fabric> = way.iter().copied().chain([&back]).collect();
+        assert!(followed(&back_again).is_empty());
+        let mut accepted = missing;
+        assert_eq!(accepted.accept(Accept::Port(one), &both), 4);
+        assert!(accepted.is_empty());
+    }
+}
+
+#[test]
+fn a_host_at_the_place_of_one_that_is_off_is_no_exchange() {
+    let (whole, cables) = hosts();
+    let [(a, one), (b, other)] = [cables[0], cables[3]];
+    // The first host comes back at the place of the second, which is off: no exchange yet.
+    let half = cabled(&whole, &[a, b], &[(a, other)]);
+    let missing = followed(&[&whole, &half]);
+    let counts = missing.counts(&half);
+    assert_eq!((counts.exchanged_cables, counts.host_cables), (0, 1));
+    // Both go home: nothing is left of it.
+    let home = cabled(&half, &[a], &[(a, one), (b, other)]);
+    assert!(followed(&[&whole, &half, &home]).is_empty());
+}

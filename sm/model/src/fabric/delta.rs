@@ -12,18 +12,18 @@ pub struct Delta {
     pub nodes_appeared: Vec<Guid>,
     /// Nodes only the old one had.
     pub nodes_vanished: Vec<Guid>,
-    /// Nodes that both have, with another description, switch information or health.
+    /// Nodes in both fabrics whose description, switch information or health differs.
     pub nodes_changed: Vec<Guid>,
     /// Cables only the new fabric has, from the end with the lower (GUID, port).
     pub links_appeared: Vec<(PortKey, PortKey)>,
     /// Cables only the old one had.
     pub links_vanished: Vec<(PortKey, PortKey)>,
-    /// Ports of nodes that both have, with another PortInfo or other virtual ports.
+    /// Ports of nodes in both fabrics whose PortInfo or virtual ports differ.
     pub ports_changed: Vec<PortKey>,
 }
 
 impl Delta {
-    /// Compares `old` with `new`. Costs time only for the nodes that they do not share.
+    /// Compares `old` with `new`. Costs time only for nodes that they do not share.
     pub fn between(old: &Fabric, new: &Fabric) -> Delta {
         let mut delta = Delta::default();
         for pair in old.differing(new) {
@@ -60,7 +60,7 @@ impl Delta {
         }
     }
 
-    /// Whether nodes or cables came or went.
+    /// Whether nodes or cables appeared or vanished.
     pub fn changes_cabling(&self) -> bool {
         !(self.nodes_appeared.is_empty()
             && self.nodes_vanished.is_empty()
@@ -74,8 +74,7 @@ impl Delta {
     }
 }
 
-/// Whether SwitchInfo is the same but for PortStateChange, which only announces the changes of
-/// ports.
+/// Whether SwitchInfo differs at most in PortStateChange, which only announces changes of ports.
 fn tells_the_same(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {
@@ -86,7 +85,7 @@ fn tells_the_same(before: &Node, now: &Node) -> bool {
     unreported(before) == unreported(now)
 }
 
-/// The cables at `from`, by their first end, that `other` does not have at the same port.
+/// The cables at `from`, each from its first end, that `other` does not have at the same port.
 fn links_missing<'a>(
     from: Option<&'a Node>,
     other: Option<&'a Node>,

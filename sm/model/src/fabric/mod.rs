@@ -1,10 +1,11 @@
 //! The immutable model of the subnet, with the cables resolved.
 //!
-//! A [`Fabric`] is built from the [`Hardware`] and never changes afterwards. Planning reads nothing
-//! else; queries, metrics and dumps read it from the published snapshot for as long as they like.
+//! A [`Fabric`] is built from the [`Hardware`] and never changes afterwards. Planning reads no
+//! other state of the subnet; queries, metrics and dumps read the fabric of the published snapshot
+//! for as long as they need it.
 //!
-//! Successive models share unchanged nodes, so that a change costs only the nodes that it touched,
-//! and the difference between two models is found by comparing pointers.
+//! Successive models share unchanged nodes: a change costs only the nodes that it concerns, and
+//! comparing pointers finds the difference between two models.
 
 mod delta;
 mod netlist;
@@ -30,7 +31,7 @@ use crate::{Hardware, InventoryNode, MISSES_TOLERATED};
 /// NodeDescription of aggregation nodes inside switches (SHARP).
 const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
-/// Index of a node in one [`Fabric`]; nodes are in the order of their GUIDs.
+/// Index of a node in one [`Fabric`], whose nodes are in the order of their GUIDs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeIx(pub u32);
 
@@ -39,7 +40,7 @@ pub struct NodeIx(pub u32);
 pub struct PortRef {
     /// The node.
     pub node: NodeIx,
-    /// The port's number on it.
+    /// Number of the port on the node.
     pub port: PortNum,
 }
 
@@ -54,7 +55,7 @@ pub struct Port {
     pub peer: Option<PortKey>,
     /// Whether the link is physically up.
     pub up: bool,
-    /// The P_KeyTable, as far as it is known.
+    /// The P_KeyTable, as far as it is known; `None` if it is not.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// Whether the link is FDR10, which PortInfo shows as QDR.
     pub is_fdr10: bool,
@@ -77,7 +78,7 @@ impl Port {
         self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
     }
 
-    /// Speed that the link has trained to; `None` if it has no name.
+    /// Speed of the trained link; `None` if the code has no name.
     pub fn speed(&self) -> Option<LinkSpeed> {
         let speed = self.info.as_ref()?.effective_speed()?;
         Some(match speed {
@@ -86,7 +87,7 @@ impl Port {
         })
     }
 
-    /// Rate of the link; `None` if its width or speed has no name.
+    /// Rate of the link; `None` if the code of its width or speed has no name.
     pub fn link_rate(&self) -> Option<ActiveRate> {
         let rate = self.info.as_ref()?.link_rate()?;
         Some(ActiveRate {
@@ -121,10 +122,9 @@ pub struct Node {
     pub guid: Guid,
     /// NodeInfo, as answered when the node was found.
     pub info: NodeInfo,
-    /// The operator's name for the node, else its NodeDescription as lossy text; empty if it has
-    /// neither.
+    /// The operator's name of the node, else its NodeDescription as lossy text, else empty.
     pub description: String,
-    /// The NodeDescription, if `description` is the operator's name.
+    /// The NodeDescription if `description` is the operator's name; `None` otherwise.
     pub(crate) own_description: Option<String>,
     /// Ports by number; index 0 is port 0 of a switch, and unused on other nodes.
     pub ports: Vec<Port>,
@@ -132,7 +132,7 @@ pub struct Node {
     pub switch: Option<SwitchInfo>,
     /// Hops from the subnet manager's port.
     pub distance: u8,
-    /// Whether requests to the node are unanswered; the sweep knows which.
+    /// Whether the node has left requests unanswered; the sweep knows which ones.
     pub suspected: bool,
     /// Whether routes avoid the node: it has left requests unanswered for too long, or is a switch
     /// that ignores Sets.
@@ -154,19 +154,19 @@ impl Node {
     }
 
     /// The NodeDescription as lossy text; empty if there is none. Devices of one host are
-    /// recognised by it, and not by the operator's names.
+    /// recognised by NodeDescription, never by the operator's names.
     pub fn reported(&self) -> &str {
         self.own_description.as_ref().unwrap_or(&self.description)
     }
 
-    /// Whether the node is the aggregation node (SHARP) of the switch that it is cabled to; `near`
-    /// is that switch's port.
+    /// Whether the node is the aggregation node (SHARP) of the switch at the other end of its
+    /// cable; `near` is that switch's port.
     pub fn is_aggregation_node(&self, near: &Port) -> bool {
         !matches!(self.kind(), NodeType::Switch | NodeType::Router)
             && (near.leads_to_aggregation_node || self.reported().starts_with(AGGREGATION_NODE))
     }
 
-    /// The node's name, or its GUID if that is empty.
+    /// The node's name, or its GUID if the name is empty.
     pub fn name(&self) -> String {
         if self.description.is_empty() {
             self.guid.to_string()
@@ -175,14 +175,14 @@ impl Node {
         }
     }
 
-    /// The node's cables: the port of each, and the other end.
+    /// The node's cables, each as the port here and the other end.
     pub fn cables(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         let ports = (0..=u8::MAX).map(PortNum).zip(&self.ports);
         ports.filter_map(|(number, port)| Some((PortKey::new(self.guid, number), port.peer?)))
     }
 
-    /// The cables whose end here is the lower (GUID, port), or the only end. Over all nodes, each
-    /// cable appears once.
+    /// The cables whose lower (GUID, port) end, or only end, is at this node. Each cable appears
+    /// once over all nodes.
     pub fn first_ends(&self) -> impl Iterator<Item = (PortKey, PortKey)> {
         self.cables().filter(|(here, there)| here <= there)
     }
@@ -211,7 +211,7 @@ impl Node {
                 .all(|(now, before)| now.differs_only_in_settings(before))
     }
 
-    /// The ports that can hold a LID: port 0 of a switch, the cabled ports of other nodes.
+    /// The ports that can hold a LID: port 0 of a switch, or the cabled ports of another node.
     pub fn end_ports(&self) -> impl Iterator<Item = (PortNum, &Port)> {
         let range = if self.kind() == NodeType::Switch {
             0..1
@@ -247,7 +247,8 @@ impl Fabric {
         Fabric::of(Nodes::new(nodes), hardware)
     }
 
-    /// Builds the model of `hardware` from `self`, its model before the writes into `touched`.
+    /// Builds the model of `hardware` from `self`, the model before the nodes in `touched` were
+    /// written.
     pub fn follow(&self, hardware: &Hardware, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
@@ -300,19 +301,19 @@ impl Fabric {
         self.nodes.iter().map(|node| &**node)
     }
 
-    /// All nodes in the order of their GUIDs, mutable; afterwards none is shared.
+    /// All nodes in the order of their GUIDs, mutable. Afterwards no node is shared.
     pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         self.nodes.iter_mut()
     }
 
-    /// The nodes that this fabric and `other` do not share, in the order of their GUIDs, as (here,
-    /// there).
+    /// The nodes that this fabric and `other` do not share, as pairs (here, there), in the order of
+    /// their GUIDs.
     pub fn differing<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         self.nodes.differing(&other.nodes)
     }
 
-    /// The nodes of [`Fabric::differing`] that differ in more than values set by a subnet manager.
-    /// After a bring-up every port has another state than before, and no node is wired otherwise.
+    /// The nodes of [`Fabric::differing`] that differ in more than the values that a subnet manager
+    /// sets. A bring-up changes the state of every port, and the wiring of no node.
     pub fn rewired<'a>(&'a self, other: &'a Fabric) -> Vec<(Option<&'a Node>, Option<&'a Node>)> {
         let mut differing = self.differing(other);
         differing.retain(|pair| match pair {
@@ -328,8 +329,8 @@ impl Fabric {
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// Number of nodes before the first GUID for which `is_before` is false. It must be true up to
-    /// some GUID, and false from there on.
+    /// Number of nodes before the first GUID for which `is_before` is false. `is_before` must be
+    /// true up to some GUID, and false from there on.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }
@@ -355,7 +356,7 @@ impl Fabric {
     }
 
     /// The switch that contains the aggregation node with port `at`; `None` for other ports. The
-    /// two appear and vanish together.
+    /// switch and its aggregation node appear and vanish together.
     pub fn switch_around(&self, at: PortRef) -> Option<Guid> {
         let near = self.peer(at)?;
         let switch = self.node(near.node);
@@ -369,7 +370,7 @@ impl Fabric {
         Some(self.node(self.find(guid)?))
     }
 
-    /// Whether the node with this GUID is there and a switch that can be programmed.
+    /// Whether the node with this GUID is present, and a switch that can be programmed.
     pub fn is_switch(&self, guid: Guid) -> bool {
         self.node_of(guid).is_some_and(Node::is_switch)
     }
@@ -405,8 +406,8 @@ impl Fabric {
         })
     }
 
-    /// Every cable once, from its end with the lower (node, port). A cable from a port to itself
-    /// has one end.
+    /// Every cable once, from its lower (node, port) end. A cable from a port to itself has one
+    /// end.
     pub fn links(&self) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
         self.iter()
             .flat_map(|(ix, node)| self.links_of(ix, node))
@@ -439,7 +440,7 @@ impl Fabric {
         PortKey::new(self.node(at.node).guid, at.port)
     }
 
-    /// The port with this key; `None` if its node or the port is not there.
+    /// The port with this key; `None` if the fabric lacks its node or the port.
     pub fn find_port(&self, key: PortKey) -> Option<PortRef> {
         let node = self.find(key.node)?;
         (key.port.index() < self.node(node).ports.len()).then_some(PortRef {
@@ -448,7 +449,7 @@ impl Fabric {
         })
     }
 
-    /// Whether the port with this key is there and disabled.
+    /// Whether the port with this key is present and disabled.
     pub fn is_disabled(&self, key: PortKey) -> bool {
         let info = self
             .find_port(key)
@@ -456,7 +457,7 @@ impl Fabric {
         info.is_some_and(|info| info.port_physical_state() == PortPhysicalState::Disabled)
     }
 
-    /// A copy with other PortInfo at these ports; ignores ports that the fabric lacks.
+    /// A copy with other PortInfo at these ports; ports that the fabric lacks are ignored.
     pub fn with_ports(&self, ports: &[(PortKey, PortInfo)]) -> Fabric {
         let mut fabric = self.clone();
         for &(key, info) in ports {
@@ -467,12 +468,12 @@ impl Fabric {
         fabric
     }
 
-    /// The node at `ix`, mutable; afterwards it is not shared.
+    /// The node at `ix`, mutable. Afterwards the node is not shared.
     pub fn node_mut(&mut self, ix: NodeIx) -> &mut Node {
         self.nodes.get_mut(ix)
     }
 
-    /// The port `at`, mutable; afterwards its node is not shared.
+    /// The port `at`, mutable. Afterwards its node is not shared.
     pub fn port_mut(&mut self, at: PortRef) -> &mut Port {
         &mut self.node_mut(at.node).ports[at.port.index()]
     }

@@ -1,4 +1,4 @@
-//! A fabric without hardware, made of a netlist, for planning.
+//! Builds a fabric without hardware, from a netlist, for offline planning.
 
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -11,8 +11,8 @@ use super::Fabric;
 use crate::{Hardware, InventoryNode, InventoryPort, InventorySwitch};
 
 impl Fabric {
-    /// Builds the model that a sweep of such hardware would give, from the first host of `netlist`,
-    /// with the LIDs that it states.
+    /// Builds the model that a sweep from the first host of `netlist` would give if hardware were
+    /// cabled and had LIDs as the netlist states.
     pub fn of_netlist(netlist: &Netlist) -> Fabric {
         let mut hardware = Hardware::default();
         for node in netlist.nodes() {
@@ -26,7 +26,7 @@ impl Fabric {
                     bring_up(info, cable);
                 }
             }
-            // A cable back to its own node leads to no other node.
+            // A cable back to its own node gives no peer.
             if a.node != b.node {
                 hardware.join(a, b);
             }
@@ -52,8 +52,9 @@ impl Fabric {
     }
 }
 
-/// Removes the PortInfo of adapters' ports without a cable, which no sweep reads. Here each node
-/// looks like the one of the sweep's own port, whose ports get LIDs without a cable.
+/// Removes the PortInfo of unplugged ports of channel adapters and routers, which no sweep reads.
+/// Every node of a netlist otherwise looks like the manager's own node, whose ports get LIDs
+/// without a cable.
 fn forget_unplugged(netlist: &Netlist, hardware: &mut Hardware) {
     let adapters = netlist.nodes().iter();
     for node in adapters.filter(|node| node.kind != NodeKind::Switch) {

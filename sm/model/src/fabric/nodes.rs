@@ -11,10 +11,10 @@ use rsm_ids::Guid;
 
 use super::{Node, NodeIx};
 
-/// Nodes in a run that is built at once. A run is split at twice this size.
+/// Number of nodes in each run of a new list. A run is split at twice this size.
 const RUN: usize = 64;
 
-/// Consecutive nodes.
+/// A run of consecutive nodes.
 #[derive(Clone, Debug)]
 struct Run {
     guids: Vec<Guid>,
@@ -26,7 +26,7 @@ struct Run {
 pub(super) struct Nodes {
     /// Runs in the order of GUIDs; none is empty.
     runs: Vec<Arc<Run>>,
-    /// Position of the first node of each run, and at the end the number of nodes.
+    /// Position of the first node of each run; the last entry is the number of nodes.
     starts: Vec<u32>,
 }
 
@@ -82,7 +82,7 @@ impl Nodes {
         &self.runs[run].nodes[place]
     }
 
-    /// The node, mutable; afterwards it is not shared.
+    /// The node, mutable. Afterwards the node is not shared.
     ///
     /// # Panics
     /// Panics if there is no such node.
@@ -98,8 +98,8 @@ impl Nodes {
         Some(NodeIx(self.starts[run] + place as u32))
     }
 
-    /// Number of nodes before the first GUID for which `is_before` is false. It must be true up to
-    /// some GUID, and false from there on.
+    /// Number of nodes before the first GUID for which `is_before` is false. `is_before` must be
+    /// true up to some GUID, and false from there on.
     pub(super) fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         let run = self.runs.partition_point(|run| is_before(run.guids[0]));
         let Some(run) = run.checked_sub(1) else {
@@ -109,7 +109,7 @@ impl Nodes {
         self.starts[run] as usize + guids.partition_point(|&guid| is_before(guid))
     }
 
-    /// All nodes, mutable; afterwards none is shared.
+    /// All nodes, mutable. Afterwards no node is shared.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Node> {
         let runs = self.runs.iter_mut().map(Arc::make_mut);
         runs.flat_map(|run| run.nodes.iter_mut().map(Arc::make_mut))
@@ -119,7 +119,7 @@ impl Nodes {
         self.runs.iter().flat_map(|run| &run.nodes)
     }
 
-    /// A list with other nodes at these GUIDs; `None` removes a node.
+    /// A list in which these GUIDs have other nodes; `None` removes a node.
     pub(super) fn with(&self, changes: &BTreeMap<Guid, Option<Arc<Node>>>) -> Nodes {
         let mut list = Nodes::default();
         let mut changes = changes.iter().peekable();
@@ -154,7 +154,8 @@ impl Nodes {
         list
     }
 
-    /// The nodes that the two lists do not share, in the order of their GUIDs, as (here, there).
+    /// The nodes that the two lists do not share, as pairs (here, there), in the order of their
+    /// GUIDs.
     pub(super) fn differing<'a>(
         &'a self,
         other: &'a Nodes,
@@ -220,7 +221,7 @@ impl<'a> Cursor<'a> {
         Some((run.guids[self.place], &run.nodes[self.place]))
     }
 
-    /// Takes the node at this position, if `wanted`.
+    /// Takes the node at this position if `wanted` is true.
     fn next_if(&mut self, wanted: bool) -> Option<&'a Arc<Node>> {
         let (_, node) = self.node().filter(|_| wanted)?;
         self.place += 1;
@@ -296,7 +297,7 @@ mod tests {
                     prop_assert_eq!(nodes.partition_point(|other| other < *guid), position);
                 }
                 prop_assert_eq!(nodes.find(Guid(400)), None);
-                // A node that replaced an equal one is not shared, either.
+                // A node that replaced an equal one is not shared either.
                 let touched = step.keys().map(|&guid| Guid(guid));
                 let touched = touched.filter(|guid| known.contains_key(guid) || held.contains_key(guid));
                 let differing = before.differing(&nodes);

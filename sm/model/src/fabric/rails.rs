@@ -1,4 +1,4 @@
-//! Rails of hosts' ports, by the names of devices.
+//! Finds rails and hosts of ports by the names of devices.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,8 +8,8 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// Bound of the rails that names are believed to show. GPU hosts have up to 18 adapters; with more
-/// names, the last word of descriptions does not number adapters.
+/// Largest number of rails that names can show. GPU hosts have up to 18 adapters; with more names,
+/// the last word of descriptions does not number adapters.
 const MOST: usize = 32;
 
 /// Identifies an adapter within its host: the device's name, such as `mlx5_3` or `HCA-1`, and the
@@ -17,8 +17,8 @@ const MOST: usize = 32;
 type Slot<'a> = (&'a str, u64, PortNum);
 
 impl Fabric {
-    /// The rail of each destination of `topology`, by its index: adapters of the same name are on
-    /// one rail. Empty if descriptions name no devices, or all name the same one.
+    /// The rail of each destination of `topology`, by its index: adapters of one name are on one
+    /// rail. Empty if descriptions name no devices, or all name the same device.
     pub fn rails(&self, topology: &Topology) -> Vec<Option<u16>> {
         let mut slots: HashMap<Guid, Slot<'_>> = HashMap::new();
         for (at, port) in self.end_ports() {
@@ -43,8 +43,8 @@ impl Fabric {
             .collect()
     }
 
-    /// The number of each destination's host, by its index: adapters whose descriptions begin with
-    /// the same host are of one host. None for a node whose description names no device.
+    /// The host number of each destination, by its index: adapters whose descriptions begin with
+    /// the same host name belong to one host. `None` if the description names no device.
     pub fn hosts(&self, topology: &Topology) -> Vec<Option<u32>> {
         let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
         let mut hosts: HashMap<Guid, u32> = HashMap::new();
@@ -55,7 +55,7 @@ impl Fabric {
             }
             let text = node.reported().trim_end();
             let name = text.rsplit_once(' ').map_or(text, |(name, _)| name);
-            // Fewer hosts than LIDs.
+            // There are fewer hosts than LIDs, so that the number fits.
             let next = numbers.len() as u32;
             hosts.insert(port.guid, *numbers.entry(name).or_insert(next));
         }
@@ -67,7 +67,7 @@ impl Fabric {
 }
 
 /// Name and number of the device at the end of a description such as `host-001 mlx5_3`; `None` if
-/// there is none.
+/// the description names no device.
 fn device(node: &Node) -> Option<(&str, u64)> {
     if node.kind() != NodeType::Ca {
         return None;

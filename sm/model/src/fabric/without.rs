@@ -8,8 +8,8 @@ use rsm_ids::PortKey;
 use super::{Fabric, NodeIx, Port};
 
 impl Fabric {
-    /// Builds the model that a sweep would find if `cables`, given by either end, were pulled.
-    /// Nodes that the subnet manager cannot reach then are left out.
+    /// Builds the model that a sweep would find if `cables`, each given by either end, were pulled.
+    /// Nodes that the subnet manager could no longer reach are left out.
     pub fn without(&self, cables: &BTreeSet<PortKey>) -> Fabric {
         let mut fabric = self.clone();
         for &key in cables {
@@ -35,7 +35,7 @@ impl Fabric {
                 continue;
             }
             let node = self.node(ix);
-            // A sweep passes only switches, and the node that it starts at.
+            // SMPs pass only through switches, and leave from the node that the sweep starts at.
             if node.is_switch() || std::mem::take(&mut first) {
                 waiting.extend(self.links_of(ix, node).map(|(_, there)| there.node));
             }

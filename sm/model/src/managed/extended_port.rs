@@ -20,7 +20,7 @@ pub(super) static EXTENDED_PORT: Managed = Managed {
     },
 };
 
-/// Whether both have the same values in the fields that rsm sets.
+/// Whether both have equal values in the fields that rsm sets.
 fn are_alike(a: &ExtendedPortInfo, b: &ExtendedPortInfo) -> bool {
     let set = |info: &ExtendedPortInfo| {
         let speeds = info.link_speed_enabled();

@@ -1,9 +1,9 @@
-//! Managed attributes as devices hold them: attributes of ports that are set block by block, where
-//! a block waits only for the PortInfo of its port.
+//! Managed attributes as devices hold them: attributes of ports that are set block by block, each
+//! block after the PortInfo of its port.
 //!
 //! Each attribute is a variant of [`ManagedAttribute`] with a file here, and a file in
-//! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads the planned
-//! blocks that are not known, the comparison finds those that differ, and the push writes them.
+//! `sm/plan/src/managed` for its planned blocks and their content. The sweep reads unknown planned
+//! blocks, the comparison finds the blocks that differ, and the push writes these blocks.
 
 mod extended_port;
 mod guid_info;
@@ -23,41 +23,40 @@ use super::image::BlockTable;
 /// The content of a block.
 pub type Content = [u8; 64];
 
-/// The properties of a managed attribute, alike on all devices.
+/// The properties of a managed attribute, which are the same on all devices.
 #[derive(Debug)]
 pub struct Managed {
     /// The attribute.
     pub attribute: AttrId,
     /// Name of the attribute in the specification, for reports.
     pub name: &'static str,
-    /// Why a block is written, for reports.
+    /// Reason for which a block is written, for reports.
     pub reason: &'static str,
-    /// Where the planned content comes from, which decides the ports that have any.
+    /// Source of the planned content, which decides which ports have any.
     pub origin: Origin,
     /// The attribute modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
-    /// Whether a Get shows the block. Blocks that no Get shows are unknown until they are written.
+    /// Whether a Get shows the block. A block that no Get shows is unknown until it is written.
     is_readable: fn(u16) -> bool,
-    /// The habit of kinds of devices that refuse the block, which then is not sent to them.
+    /// The habit of kinds of devices that refuse the block, and therefore do not get it.
     habit: fn(u16) -> Option<DeviceHabit>,
-    /// Whether the first content is as good as the second; read-only parts do not count.
+    /// Whether the first content is as good as the second one; read-only parts do not count.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
-/// Where the content of a managed attribute comes from.
+/// Source of the content of a managed attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// Requests of hosts to the SA, on end ports. A block that was once read or written stays
     /// planned.
     Hosts,
-    /// The operator's tables for quality of service, on every port whose link is up. A port holds
-    /// them before its link becomes Active.
+    /// The operator's QoS tables, for every port whose link is up. A port holds them before its
+    /// link becomes Active.
     Qos,
-    /// The operator's limits of rates, on ports of adapters with the capability and on their
-    /// virtual ports. No block is planned before it was read, because its other fields stay as they
-    /// are.
+    /// The operator's rate limits, for adapters' ports with the capability and for their virtual
+    /// ports. A block is planned only once it was read, because its other fields keep their values.
     RateLimits,
-    /// Choices about the vendor's features, on ports whose ExtendedPortInfo was read and differs.
+    /// Settings of the vendor's features, for ports whose ExtendedPortInfo was read and differs.
     Extended,
 }
 
@@ -72,7 +71,7 @@ pub enum ManagedAttribute {
     VlArbitration,
     /// SLtoVLMappingTable.
     SlToVl,
-    /// QoSConfigSL, with limits of rates.
+    /// QoSConfigSL, with rate limits.
     RateLimits,
 }
 
@@ -127,19 +126,19 @@ impl BlockPlace {
         self.attribute.managed()
     }
 
-    /// Whether a Get shows the block. Blocks that no Get shows are unknown until they are written.
+    /// Whether a Get shows the block. A block that no Get shows is unknown until it is written.
     pub fn is_readable(self) -> bool {
         (self.managed().is_readable)(self.block)
     }
 
-    /// Whether light sweeps read the block back. Limits of rates and extended ports are read by
-    /// their own rules.
+    /// Whether light sweeps read the block back. Rate limits and ExtendedPortInfo have their own
+    /// rules for reading.
     pub fn is_read_back(self) -> bool {
         let origin = self.managed().origin;
         matches!(origin, Origin::Hosts | Origin::Qos) && self.is_readable()
     }
 
-    /// The habit of kinds of devices that refuse the block; `None` if a refusal is no habit.
+    /// The habit of kinds of devices that refuse the block; `None` if no habit covers a refusal.
     pub fn habit(self) -> Option<DeviceHabit> {
         (self.managed().habit)(self.block)
     }
@@ -156,12 +155,12 @@ impl BlockKey {
         (self.place.managed().modifier)(self.port, self.place.block)
     }
 
-    /// Whether the block has limits of rates.
+    /// Whether the block contains rate limits.
     pub fn is_rate_limit(self) -> bool {
         self.place.managed().origin == Origin::RateLimits
     }
 
-    /// Index of the virtual port of the block; `None` if the block is the port's own.
+    /// Index of the block's virtual port; `None` if the block is the port's own.
     pub fn vport(self) -> Option<u16> {
         let is_of_vport = self.is_rate_limit();
         is_of_vport
@@ -169,8 +168,8 @@ impl BlockKey {
             .flatten()
     }
 
-    /// Whether a refusal with this status shows that the kind of device lacks the attribute. It
-    /// does not for a virtual port, which may have gone meanwhile.
+    /// Whether a refusal with this status shows that the kind of device lacks the attribute. The
+    /// refusal of a virtual port's block does not, because the virtual port may be gone.
     pub fn is_habit_by(self, status: Status) -> bool {
         self.vport().is_none() || status == Status::UNSUPPORTED_METHOD_ATTRIBUTE
     }
@@ -196,7 +195,7 @@ impl BlockKey {
 pub struct ManagedBlocks(BTreeMap<BlockPlace, Arc<Content>>);
 
 impl ManagedBlocks {
-    /// The content of a block, as last known.
+    /// The content of a block as last known; `None` if it was neither read nor written.
     pub fn block(&self, place: BlockPlace) -> Option<&Content> {
         self.0.get(&place).map(|content| &**content)
     }
@@ -212,7 +211,7 @@ impl BlockTable for ManagedBlocks {
     }
 
     fn set_block(&mut self, place: BlockPlace, content: &Content) {
-        // The tables of a port have the same content for most inputs: it is kept once.
+        // The tables of a port have equal content for most inputs, so that it is stored once.
         let like = (self.0.values().rev())
             .find(|held| ***held == *content)
             .cloned();

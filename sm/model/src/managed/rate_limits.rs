@@ -1,12 +1,12 @@
-//! QoSConfigSL: rate limits by service level, of ports of adapters and their virtual ports.
-//! Bandwidth shares in the same block stay as they are.
+//! QoSConfigSL: rate limits by service level, for ports of adapters and their virtual ports.
+//! Bandwidth shares in the same block keep their values.
 
 use rsm_mad::wire::attr::{Attribute, QosConfigSl};
 
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// QoSConfigSL (0xFF82). Block 0 is the port's, block 1 + i that of the virtual port at index i.
+/// QoSConfigSL (0xFF82). Block 0 belongs to the port, block 1 + i to its virtual port at index i.
 pub(super) static RATE_LIMITS: Managed = Managed {
     attribute: QosConfigSl::ID,
     name: "QoSConfigSL",

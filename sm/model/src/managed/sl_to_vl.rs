@@ -6,13 +6,13 @@ use rsm_mad::wire::attr::{Attribute, SlToVlMapping};
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// Block that stands for all inputs of a switch's output port.
+/// Block number that stands for all inputs of a switch's output port.
 pub const ALL_INPUTS: u16 = 0x100;
 
 /// The only block of a port of a channel adapter or router.
 pub const END_PORT: u16 = 0x200;
 
-/// SLtoVLMappingTable (IBA 14.2.5.8). The port is the output, and the block is the input, or
+/// SLtoVLMappingTable (IBA 14.2.5.8). The port is the output; the block number is the input, or
 /// [`ALL_INPUTS`].
 pub(super) static SL_TO_VL: Managed = Managed {
     attribute: SlToVlMapping::ID,

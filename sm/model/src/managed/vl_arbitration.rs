@@ -6,11 +6,11 @@ use rsm_mad::wire::attr::{Attribute, VlArbitration};
 use super::{Managed, Origin};
 use crate::habits::DeviceHabit;
 
-/// Bit in the block number for ports of a switch, whose port number goes into the modifier.
+/// Bit in the block number of a switch port, whose port number the modifier contains.
 pub const OF_SWITCH: u16 = 0x100;
 
-/// VLArbitrationTable (IBA 14.2.5.9). Blocks are numbered 1 to 4 as in the specification, on
-/// switches plus [`OF_SWITCH`].
+/// VLArbitrationTable (IBA 14.2.5.9). Blocks have the numbers 1 to 4 of the specification; on
+/// switches, [`OF_SWITCH`] is added.
 pub(super) static VL_ARBITRATION: Managed = Managed {
     attribute: VlArbitration::ID,
     name: "VLArbitrationTable",

@@ -1,9 +1,9 @@
-//! Links that carry less than they could: one rule for findings, for lists of the API and for the
-//! colours of the page.
+//! Links that carry less than they could, by one rule for findings, for lists of the API and for
+//! the colours of the web page.
 //!
-//! A link is slow if its width or speed is below what both its ends have and have enabled. A cable
-//! between switches is also slow beside faster siblings, as the plan in force found it
-//! ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
+//! A link is slow if its width or speed is below a value that both its ends support and have
+//! enabled. A cable between switches is also slow if most of its siblings in the plan in force are
+//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)).
 
 mod rates;
 
@@ -18,18 +18,18 @@ use self::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Slow links with a finding of their own; one more finding counts the others.
+/// Number of slow links with separate findings; one more finding counts all others.
 const NAMED: usize = 16;
 
-/// A link below the rate that both its ends could have.
+/// A link below the rate that both its ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowEnds {
     peer: PortKey,
     /// Width and speed in use.
     rate: ActiveRate,
-    /// The best width that both ends have.
+    /// The best width that both ends support.
     pub width: LinkWidth,
-    /// The best speed that both ends have.
+    /// The best speed that both ends support.
     pub speed: LinkSpeed,
 }
 
@@ -39,16 +39,16 @@ pub struct BelowSiblings {
     peer: PortKey,
     /// Data rate of the cable in megabits per second.
     mbps: u32,
-    /// Data rate of most of its siblings in megabits per second.
+    /// Data rate of most sibling cables in megabits per second.
     pub siblings_mbps: u32,
 }
 
-/// The rates that a slow link is below: at least one of the two.
+/// The rates that a slow link falls short of: at least one of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SlowLink {
-    /// The rate that both its ends could have.
+    /// The rate that both its ends support; `None` if the link reaches it.
     pub ends: Option<BelowEnds>,
-    /// The rate of most of its siblings.
+    /// The rate of most sibling cables; `None` if the link reaches it.
     pub siblings: Option<BelowSiblings>,
 }
 
@@ -60,7 +60,7 @@ pub struct SlowLinks {
 }
 
 impl SlowLinks {
-    /// Follows the fabric from `before` to `now`. Looks only at nodes that the two do not share.
+    /// Follows the fabric from `before` to `now`. Reads only nodes that the two do not share.
     pub fn follow(&mut self, before: &Fabric, now: &Fabric) {
         let mut links: BTreeMap<PortKey, Option<BelowEnds>> = BTreeMap::new();
         for (old, new) in before.differing(now) {
@@ -82,7 +82,8 @@ impl SlowLinks {
         }
     }
 
-    /// Replaces the cables that are slower than most of their siblings, from a new plan.
+    /// Replaces the cables that are slower than most of their siblings by the slow cables of a new
+    /// plan.
     pub fn set_siblings(&mut self, cables: &[SlowCable]) {
         let cables = cables.iter().map(|slow| {
             let ends = [slow.cable.a, slow.cable.b];
@@ -100,7 +101,8 @@ impl SlowLinks {
         }
     }
 
-    /// The links without the comparison of siblings, which is valid only with a plan in force.
+    /// The slow links without the comparison with siblings, which is valid only while a plan is in
+    /// force.
     pub fn without_siblings(&self) -> SlowLinks {
         SlowLinks {
             ends: self.ends.clone(),
@@ -108,8 +110,8 @@ impl SlowLinks {
         }
     }
 
-    /// The rates that the link from `low` to its higher end `high` is below; `None` if the link is
-    /// not slow.
+    /// The rates that the link from `low` to its higher end `high` falls short of; `None` if the
+    /// link is not slow.
     pub fn get(&self, low: PortKey, high: PortKey) -> Option<SlowLink> {
         let ends = self.ends.get(&low).filter(|link| link.peer == high);
         let siblings = self.siblings.get(&low).filter(|link| link.peer == high);
@@ -119,17 +121,17 @@ impl SlowLinks {
         })
     }
 
-    /// The lower ends of links that are slow in only one of the two, or in another way.
+    /// The lower ends of links whose slowness differs between `self` and `other`.
     pub fn differing(&self, other: &SlowLinks) -> BTreeSet<PortKey> {
         let mut ends = differing(&self.ends, &other.ends);
         ends.append(&mut differing(&self.siblings, &other.siblings));
         ends
     }
 
-    /// Findings about slow links: a few by name, those between switches first, and the number of
-    /// the others.
+    /// Findings about slow links: one for each of the first few, links between switches first, and
+    /// one that counts the rest.
     pub fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
-        // A cable that has just gone stays in the plan until the next one.
+        // A cable that has just vanished stays in the plan until the next plan.
         let is_there = |low, high| {
             let at = fabric.find_port(low);
             at.is_some_and(|at| fabric.port(at).peer == Some(high))
@@ -164,7 +166,7 @@ impl SlowLinks {
     }
 }
 
-/// A rate that a link is below, as a finding words it.
+/// A rate that a link falls short of, worded for a finding.
 trait Below {
     /// The text about the link whose lower end is `low`.
     fn text(&self, low: PortKey, fabric: &Fabric) -> String;
@@ -203,7 +205,7 @@ impl Below for BelowSiblings {
     }
 }
 
-/// The ends whose links differ; empty, at no cost, if the two share their map.
+/// The ends whose links differ; empty, at no cost, if `one` and `other` share their map.
 fn differing<T: PartialEq>(
     one: &Arc<BTreeMap<PortKey, T>>,
     other: &Arc<BTreeMap<PortKey, T>>,
@@ -215,14 +217,15 @@ fn differing<T: PartialEq>(
     ends.filter(|end| one.get(end) != other.get(end)).collect()
 }
 
-/// The link whose lower end is `low`; `None` unless it is up and below the best rate of both ends.
+/// The shortfall of the link whose lower end is `low`; `None` unless the link is up and below the
+/// best rate of both ends.
 fn below_ends(fabric: &Fabric, low: PortKey) -> Option<BelowEnds> {
     let port = |key: PortKey| {
         let port = fabric.port(fabric.find_port(key)?);
         Some(port).filter(|port| port.up)
     };
     let near = port(low)?;
-    // A port that was the lower end before may be the higher one now.
+    // A port that was the lower end of its cable before may be the higher one now.
     let peer = near.peer.filter(|&peer| low <= peer)?;
     let (one, other) = (near.info.as_ref()?, port(peer)?.info.as_ref()?);
     let rate = one.link_rate()?;

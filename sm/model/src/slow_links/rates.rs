@@ -1,9 +1,9 @@
-//! The best rate that both ends of a link have and have enabled.
+//! The best rate that both ends of a link support and have enabled.
 
 use rsm_ids::{LinkSpeed, LinkWidth};
 use rsm_mad::wire::attr::{LinkSpeedExt, LinkSpeedExt2, LinkSpeeds, LinkWidths, PortInfo};
 
-/// The best width that both ports have and have enabled; `None` if there is none.
+/// The best width that both ports support and have enabled; `None` if there is none.
 pub(super) fn best_width(one: &PortInfo, other: &PortInfo) -> Option<LinkWidth> {
     let widths = |info: &PortInfo| {
         let supported = info.link_width_supported();
@@ -24,7 +24,7 @@ pub(super) fn best_width(one: &PortInfo, other: &PortInfo) -> Option<LinkWidth> 
     best.single()
 }
 
-/// The best speed that both ports have and have enabled; `None` if there is none.
+/// The best speed that both ports support and have enabled; `None` if there is none.
 pub(super) fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> {
     let (one, other) = (Speeds::of(one), Speeds::of(other));
     let base = one.base & other.base;
@@ -50,7 +50,7 @@ pub(super) fn best_speed(one: &PortInfo, other: &PortInfo) -> Option<LinkSpeed> 
     extended.or(original.map(|(_, speed)| speed))
 }
 
-/// The speeds that a port has, and has enabled.
+/// The supported and enabled speeds of a port.
 struct Speeds {
     base: LinkSpeeds,
     ext: LinkSpeedExt,

@@ -1,4 +1,4 @@
-//! One agent of congestion control: its step, and how it handles answers.
+//! One agent of congestion control: its present step, and the handling of its answers.
 
 use std::time::Duration;
 
@@ -13,32 +13,33 @@ use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 use rsm_model::congestion::{AgentReport, AgentStatus};
 
-/// Attempts of a request before its agent counts as silent.
+/// Number of attempts of a request before its agent counts as silent.
 const ATTEMPTS: u8 = 3;
 
-/// Successive busy answers before an agent counts as silent, which take some seconds.
+/// Number of successive busy answers, over some seconds, after which an agent counts as silent.
 const BUSY_MAX: u8 = 20;
 
 /// Time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time until an agent that left an attribute unanswered is asked again; doubled each time.
+/// Time until an agent that left an attribute unanswered is asked again. Each repetition doubles
+/// it.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// Bound of the doublings of [`PAUSE`]: a little more than an hour.
+/// Maximum number of doublings of [`PAUSE`], which limits the pause to a little more than an hour.
 const DOUBLINGS_MAX: u8 = 6;
 
-/// Time limit of the first attempt; doubled with each further one.
+/// Time limit of the first attempt. Each further attempt doubles it.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The kind of device that an agent belongs to.
+/// Kind of the device that an agent belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Device {
     Switch(SwitchPorts),
     Adapter,
 }
 
-/// An attribute that rsm reads, and writes if it differs.
+/// An attribute that rsm reads, and writes if the values differ from the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     ClassPortInfo,
@@ -80,11 +81,11 @@ impl Step {
     }
 }
 
-/// Consequence of a setting that was read.
+/// Result of reading a setting.
 enum Reading {
     /// The setting is as planned.
     Right,
-    /// Another request is needed: a Set, or a Get after one.
+    /// Another request is needed: a Set, or a Get after a Set.
     Again,
     /// A Get after an acknowledged Set shows other values.
     NotKept,
@@ -106,8 +107,8 @@ pub(super) struct Request {
 pub(super) struct Agent {
     pub(super) lid: Lid,
     pub(super) device: Device,
-    /// Time of the agent's next turn; `None` while a request is in flight, or when nothing is left
-    /// to do.
+    /// Time of the agent's next turn; `None` while a request is in flight, or if no request is left
+    /// to send.
     pub(super) due: Option<Time>,
     step: Step,
     /// Whether the next request of the step is a Set.
@@ -119,7 +120,7 @@ pub(super) struct Agent {
     attempts: u8,
     /// Number of successive busy answers.
     busy: u8,
-    /// Whether requests carry the key zero instead of the policy's.
+    /// Whether requests carry the key zero instead of the policy's key.
     without_key: bool,
     /// Whether both keys were tried for this request.
     tried_both: bool,
@@ -129,7 +130,7 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// An agent of which nothing is known, whose first turn is at `now`.
+    /// An agent with unknown settings, whose first turn is at `now`.
     pub(super) fn new(lid: Lid, device: Device, now: Time) -> Agent {
         Agent {
             lid,
@@ -266,7 +267,7 @@ impl Agent {
         }
     }
 
-    /// Handles a setting that was read, or whose Set was acknowledged.
+    /// Handles a setting that was read or that an acknowledged Set wrote.
     fn on_setting(&mut self, is_right: bool) -> Reading {
         if self.writes {
             (self.writes, self.was_written) = (false, true);
@@ -274,7 +275,7 @@ impl Agent {
             if self.step == Step::Key {
                 (self.without_key, self.tried_both) = (false, false);
             }
-            // The answer to a Set may show old values, so that a Get decides.
+            // The answer to a Set may show old values; a Get decides.
             return if is_right {
                 Reading::Right
             } else {
@@ -324,8 +325,8 @@ impl Agent {
         self.report.status = AgentStatus::Unanswered(silent);
     }
 
-    /// Switches to the other key, unless this request has tried both: the agent may have no key, or
-    /// the policy's already. Returns whether it does.
+    /// Switches to the other key, unless this request has tried both keys: the agent may have no
+    /// key, or may have the policy's key already. Returns whether the key was switched.
     fn tries_other_key(&mut self) -> bool {
         if self.tried_both {
             return false;
@@ -348,7 +349,7 @@ impl Agent {
         }
     }
 
-    /// The step after the present one; `None` after the last.
+    /// The step after the present one; `None` after the last step.
     fn following(&self, policy: &CongestionPolicy) -> Option<Step> {
         let is_switch = matches!(self.device, Device::Switch(_));
         let blocks = policy.table_blocks();

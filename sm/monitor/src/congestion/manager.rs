@@ -19,7 +19,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::agent::{Agent, Device};
 use crate::counters::Routes;
 
-/// Time until another attempt, if the transport accepts no more datagrams.
+/// Time until another attempt after the transport accepted no datagram.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request to be sent.
@@ -27,7 +27,7 @@ const SEND_PAUSE: Duration = Duration::from_millis(20);
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// Time for which the answer is of use.
+    /// Time for which the answer is useful.
     pub timeout: Duration,
 }
 
@@ -43,8 +43,8 @@ struct Flight {
 ///
 /// The owner calls [`CongestionManager::follow`] with each new model of the subnet, calls
 /// [`CongestionManager::poll_transmit`] while it may write hardware, and passes datagrams of the
-/// class to [`CongestionManager::handle`]. There is a record for each end port with a LID that the
-/// policy concerns, and at most one request in flight to each.
+/// class to [`CongestionManager::handle`]. The manager has a record for each end port with a LID
+/// that the policy concerns, and at most one request in flight to each agent.
 #[derive(Clone, Default, Debug)]
 pub struct CongestionManager {
     policy: Arc<CongestionPolicy>,
@@ -56,7 +56,7 @@ pub struct CongestionManager {
     flights: HashMap<u32, Flight>,
     deadlines: BTreeSet<(Time, u32)>,
     next_tid: u32,
-    /// Agents by (status, whether it is a switch's), without those in the statuses
+    /// Agents by (status, whether a switch's agent), except those in the statuses
     /// [`AgentStatus::Pending`] and [`AgentStatus::Set`].
     not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
     view: CongestionView,
@@ -65,7 +65,7 @@ pub struct CongestionManager {
 }
 
 impl CongestionManager {
-    /// A manager that has read nothing. `first_tid` should differ from that of an earlier process,
+    /// A manager without readings. `first_tid` should differ from the TIDs of an earlier process,
     /// whose answers may still arrive.
     pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
         CongestionManager {
@@ -83,12 +83,12 @@ impl CongestionManager {
         }
     }
 
-    /// Whether the feature is on.
+    /// Whether congestion control is on.
     pub fn is_on(&self) -> bool {
         self.policy.enabled
     }
 
-    /// Forgets all agents, because another manager may write them from now on.
+    /// Forgets all agents, because another manager may now write their settings.
     pub fn forget_all(&mut self) {
         if self.agents.is_empty() && self.fabric.is_empty() {
             return;
@@ -101,7 +101,7 @@ impl CongestionManager {
         };
     }
 
-    /// Follows a new model of the subnet. Returns whether it differs from the former one.
+    /// Follows a new model of the subnet. Returns whether the model differs from the former one.
     pub fn follow(&mut self, fabric: &Arc<Fabric>, now: Time) -> bool {
         if !self.policy.enabled || Arc::ptr_eq(&self.fabric, fabric) {
             return false;
@@ -138,7 +138,7 @@ impl CongestionManager {
         self.forget_ports(node.guid, &present);
     }
 
-    /// The kind of device of `node`; `None` if the policy does not concern it.
+    /// The kind of device of `node`; `None` if the policy does not concern the node.
     fn device(&self, node: &Node) -> Option<Device> {
         let is_enhanced = || {
             node.switch
@@ -157,7 +157,7 @@ impl CongestionManager {
         }
     }
 
-    /// Forgets the agents of a node, except those of these ports.
+    /// Forgets the agents of a node, except those of the ports `present`.
     fn forget_ports(&mut self, node: Guid, present: &BTreeSet<PortNum>) {
         let all = PortKey::new(node, PortNum(0))..=PortKey::new(node, PortNum(255));
         let keys = self.agents.range(all).map(|(&key, _)| key);
@@ -167,11 +167,11 @@ impl CongestionManager {
             self.agents.remove(&key);
             self.view.remove(key);
             self.news = true;
-            // An answer to a request in flight will find no agent.
+            // No agent will be found for the answer to a request in flight.
         }
     }
 
-    /// The next request; `None` if none is due or the window is full.
+    /// The next request; `None` if no request is due, or the window is full.
     pub fn poll_transmit(&mut self, routes: &Routes, now: Time) -> Option<Transmit> {
         let window = self.policy.window as usize;
         if !self.policy.enabled || self.flights.len() >= window {
@@ -222,8 +222,8 @@ impl CongestionManager {
         }
     }
 
-    /// Handles a request with this transaction ID that the transport did not accept, as if it had
-    /// not been polled.
+    /// Handles a request with this transaction ID that the transport did not accept: undoes the
+    /// poll.
     pub fn not_sent(&mut self, tid: Tid, now: Time) {
         if let Some(flight) = self.land(tid.low()) {
             self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
@@ -257,7 +257,7 @@ impl CongestionManager {
         }
     }
 
-    /// Handles requests whose time is over.
+    /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(&(deadline, tid)) = self.deadlines.first()
             && deadline <= now
@@ -268,8 +268,8 @@ impl CongestionManager {
         }
     }
 
-    /// Time of the next action; `may_send` says whether requests may be sent. `None` if there is
-    /// nothing to do.
+    /// Time of the next action; `None` if there is none. `may_send` says whether requests may be
+    /// sent.
     pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
         let has_room = self.flights.len() < self.policy.window as usize;
         let turn = self.queue.first().map(|&(due, _)| due);
@@ -279,7 +279,7 @@ impl CongestionManager {
     }
 
     /// Whether a status has changed since the last call, and no request is in flight or due at
-    /// `now`. So readers see the result of a round, and not each answer.
+    /// `now`. Readers therefore see the result of a round, not each answer.
     pub fn take_news(&mut self, now: Time) -> bool {
         let is_busy = self.queue.first().is_some_and(|&(due, _)| due <= now);
         if is_busy || !self.flights.is_empty() {
@@ -299,12 +299,12 @@ impl CongestionManager {
         Some(flight)
     }
 
-    /// Changes an agent, and updates the lists that it is in.
+    /// Changes an agent, and updates the lists that contain it.
     fn change(&mut self, key: PortKey, change: impl FnOnce(&mut Agent, &CongestionPolicy)) {
         let Some(mut agent) = self.agents.get(&key).cloned() else {
             return;
         };
-        // An agent with a turn has replaced the one that was asked: the answer is not for it.
+        // An agent with a turn has replaced the agent that was asked: the answer is not for it.
         if agent.due.is_some() {
             return;
         }
@@ -325,7 +325,7 @@ impl CongestionManager {
         self.agents.insert(key, agent);
     }
 
-    /// Removes an agent from the lists, but not its record.
+    /// Removes an agent from the lists, and keeps its record.
     fn take_out(&mut self, key: PortKey) {
         let Some(agent) = self.agents.get(&key) else {
             return;
@@ -342,8 +342,8 @@ impl CongestionManager {
         }
     }
 
-    /// Findings about devices that could have the settings and do not, and the number of devices
-    /// without congestion control.
+    /// Findings about devices that lack settings although they could have them, and the number of
+    /// devices without congestion control.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self
             .not_set
@@ -399,7 +399,7 @@ fn is_manageable(node: &Node, port: &Port) -> bool {
     has_link && port.lid() != Lid::NONE && !node.unmanageable
 }
 
-/// Whether a link of the node came up, after which the node may have been reset.
+/// Whether a link of the node came up, so that the node may have been reset.
 fn came_up(node: &Node, earlier: Option<&Node>) -> bool {
     let Some(earlier) = earlier else { return true };
     let mut ports = node.ports.iter().zip(&earlier.ports);

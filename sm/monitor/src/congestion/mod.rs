@@ -1,10 +1,10 @@
-//! Congestion control (IBA annex A10): how switches mark packets that wait, and how adapters then
-//! slow down.
+//! Congestion control (IBA annex A10): how switches mark packets that wait, and how adapters slow
+//! down in response.
 //!
 //! [`CongestionManager`] is a state machine without I/O. It reads the settings of every agent of
 //! the class by general service datagrams, compares them with the
-//! [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes those that differ. The core owns
-//! it, and sends its datagrams only while it may write hardware and no other work is under way.
+//! [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes settings that differ. The core
+//! owns it, and sends its datagrams only while the core may write hardware and has no other work.
 //! While the feature is off, no datagram of the class is sent, and devices keep their settings.
 //!
 //! ```text

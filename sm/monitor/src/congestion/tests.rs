@@ -1,5 +1,5 @@
-//! The comparison of what devices hold with the policy; the state machine is tested on simulated
-//! fabrics (`tests/tests/system/sim_congestion.rs`).
+//! Tests of the comparison of devices' settings with the policy.
+//! `tests/tests/system/sim_congestion.rs` tests the state machine on simulated fabrics.
 
 use rsm_config::{CongestionPolicy, KeyPolicy, SwitchPorts};
 use rsm_mad::wire::congestion::{
@@ -60,7 +60,7 @@ fn masks_count_for_the_ports_that_a_switch_has() {
         held.victim_mask.0[31] = mask;
         let wanted = policy.switch_setting(ports);
         assert_eq!(wanted.victim_mask, held.victim_mask);
-        // A device may show bits of ports that it does not have.
+        // A device may show bits of ports that it lacks.
         held.victim_mask.0[0] = 0x80;
         assert!(policy.has_switch_setting(ports, &held));
         held.credit_mask.0[31] = 2;

@@ -5,20 +5,28 @@ use std::time::Duration;
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::Time;
+use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::attr::NodeType;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::perf::{Counter, CounterSet, PERF_DATA_LEN};
+use rsm_mad::wire::vendor::GeneralInfoMad;
+use rsm_model::capabilities::is_nvidia;
 use rsm_model::fabric::{Node, Port};
+
+use crate::correction;
 
 use super::causes::{Corrections, RcvCauses, XmitCauses};
 use super::config::CountersConfig;
 use super::port::{NarrowEnd, PortReading, Sample, TRAFFIC};
 use super::request::{Capabilities, Redirect, Redirection, Request, class_port_info};
-use super::snapshot::{AgentCounters, AgentState};
+use super::snapshot::{AgentCounters, AgentState, DeviceFirmware};
 
-/// Time after which an agent's capabilities, and what it refused, are read again: its firmware may
-/// have changed.
+/// Time after which an agent's capabilities and refused attributes are read again, because its
+/// firmware may have changed.
 const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
+
+/// Time after which the firmware of a device is read again: an update restarts the device.
+const FIRMWARE_EVERY: Duration = Duration::from_secs(3600);
 
 /// Longest pause of an agent that does not answer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -26,7 +34,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 /// Shortest time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Bound of successive redirections that are followed.
+/// Maximum number of successive redirections that are followed.
 const REDIRECTIONS: u8 = 3;
 
 /// The attributes that an agent has refused.
@@ -40,20 +48,20 @@ struct Refused {
     corrections: bool,
 }
 
-/// One reading of an agent's counters, under way.
+/// The reading of an agent's counters that is under way.
 #[derive(Clone, Debug)]
 struct Round {
     begun: Time,
-    /// Whether ports are read even if the sum has not moved.
+    /// Whether ports are read even if their sum has not moved.
     ports: bool,
     /// Whether 32-bit error counters of the ports are read.
     errors: bool,
     sums_done: bool,
-    /// Index of the port to read next, or whose second attribute is missing.
+    /// Index of the port to read next, or of the port whose second attribute is missing.
     cursor: usize,
     /// Answer to the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for causes, to be sent before the next port; three at most.
+    /// Requests for the causes of errors, sent before the next port; at most three.
     causes: Vec<Request>,
     redirections: u8,
     attempt: u8,
@@ -67,7 +75,7 @@ pub(super) struct Agent {
     pub(super) due: Option<Time>,
     /// Whether each port, by index, has a cable whose link is up.
     linked: Box<[bool]>,
-    /// Other end of each port's present or last cable, by index.
+    /// Other end of each port's present or former cable, by index.
     cables: Box<[Option<PortKey>]>,
     sums_at: Time,
     ports_at: Time,
@@ -77,6 +85,8 @@ pub(super) struct Agent {
     /// Whether the sum of error counters has moved since the ports were read.
     has_moved: bool,
     capabilities_at: Time,
+    /// Time at which the firmware is asked for; `None` if the device is not asked.
+    firmware_at: Option<Time>,
     refused: Refused,
     narrow_end: NarrowEnd,
     sums: Option<Box<CounterSet>>,
@@ -118,6 +128,10 @@ impl Agent {
             state: AgentState::New,
             capabilities: Default::default(),
             capabilities2: Default::default(),
+            firmware: match is_nvidia(&node.info) {
+                true => DeviceFirmware::New,
+                false => DeviceFirmware::OtherVendor,
+            },
             took: None,
             first: start,
             ports: vec![PortReading::default(); count].into(),
@@ -132,6 +146,7 @@ impl Agent {
             not_before: first,
             has_moved: false,
             capabilities_at: first,
+            firmware_at: is_nvidia(&node.info).then_some(first),
             refused: Refused::default(),
             narrow_end: NarrowEnd::Unknown,
             sums: None,
@@ -154,7 +169,7 @@ impl Agent {
         let shown = Arc::make_mut(&mut self.shown);
         if shown.lid != lid {
             shown.lid = lid;
-            // The LID may belong to another device now.
+            // Another device may have the LID now.
             self.redirect = None;
         }
         for (index, reading) in shown.ports.iter_mut().enumerate() {
@@ -162,7 +177,7 @@ impl Agent {
             let Some(port) = node.ports.get(number) else {
                 continue;
             };
-            // A link that was down in between has the same cable, so that its errors continue to
+            // A link that was down meanwhile has the same cable, so that its errors continue to
             // count.
             if let Some(peer) = port.peer
                 && self.cables[index]
@@ -173,7 +188,7 @@ impl Agent {
             }
             let is_external = !shown.is_switch || number != 0;
             self.linked[index] = is_external && port.up && port.peer.is_some();
-            reading.set_link(link_bytes(port));
+            reading.set_link(link_bytes(port), mendable_per_s(port));
         }
     }
 
@@ -197,7 +212,7 @@ impl Agent {
         !self.refused.wide && self.capabilities().wide()
     }
 
-    /// Whether one answer has all counters of a port.
+    /// Whether a single answer contains all counters of a port.
     fn has_wide_errors(&self) -> bool {
         self.has_wide() && self.capabilities().wide_errors()
     }
@@ -206,7 +221,7 @@ impl Agent {
         self.has_wide() || !self.refused.narrow
     }
 
-    /// The time at which the agent wants its turn.
+    /// The time at which the agent's next turn is due.
     pub(super) fn wants(&self) -> Time {
         let reading = match self.has_sums() {
             true => self.sums_at.min(self.ports_at),
@@ -222,8 +237,8 @@ impl Agent {
         self.redirect.as_deref()
     }
 
-    /// The next request of the reading under way, or of one that begins now; `None` if there is
-    /// nothing to read.
+    /// The next request of the reading under way, or of a reading that begins now; `None` if there
+    /// is nothing to read.
     pub(super) fn next_request(&mut self, now: Time) -> Option<Request> {
         if self.round.is_none() {
             self.round = Some(Box::new(Round {
@@ -241,6 +256,9 @@ impl Agent {
         if now >= self.capabilities_at {
             self.refused = Refused::default();
             return Some(Request::Capabilities);
+        }
+        if self.firmware_at.is_some_and(|at| now >= at) {
+            return Some(Request::Firmware);
         }
         let (has_sums, has_wide) = (self.has_sums(), self.has_wide());
         let (wide_errors, is_readable) = (self.has_wide_errors(), self.is_readable());
@@ -267,13 +285,36 @@ impl Agent {
         })
     }
 
-    /// Whether the request under way may be repeated once more, given the limit `repetitions`.
+    /// Whether the request under way may be repeated, given the limit `repetitions`.
     pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
         let Some(round) = &mut self.round else {
             return false;
         };
         round.attempt += 1;
         round.attempt <= repetitions
+    }
+
+    /// Handles the answer to a request for the firmware, whose bytes are `mad`; `None`: there was
+    /// none.
+    pub(super) fn take_firmware(&mut self, answer: Option<(Status, &MadBytes)>, now: Time) {
+        self.firmware_at = Some(now + FIRMWARE_EVERY);
+        if let Some(round) = &mut self.round {
+            round.attempt = 0;
+        }
+        let firmware = match answer {
+            None => DeviceFirmware::Silent,
+            Some((status, mad)) if status.is_ok() => {
+                let info = GeneralInfoMad::from_bytes(mad);
+                DeviceFirmware::Known {
+                    version: info.firmware(),
+                    psid: String::from_utf8_lossy(info.psid()).into_owned(),
+                }
+            }
+            Some(_) => DeviceFirmware::Refused,
+        };
+        if self.shown.firmware != firmware {
+            Arc::make_mut(&mut self.shown).firmware = firmware;
+        }
     }
 
     /// Ends the reading under way, and schedules the next ones.
@@ -294,17 +335,17 @@ impl Agent {
             self.not_before = now + config.interval * 2;
             self.has_moved = false;
         } else if self.ports_at <= now {
-            // Nothing of this agent can be read.
+            // No counter of this agent can be read.
             self.ports_at = now + config.ports_interval;
         }
     }
 
-    /// Handles an agent that did not answer: its next turn comes after a pause, which doubles each
-    /// time.
+    /// Handles an agent that did not answer: its next turn follows a pause, which each failure
+    /// doubles.
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
-            // The redirection target may be gone: ClassPortInfo is read again.
+            // The redirection target may be gone, so that ClassPortInfo is read again.
             self.capabilities_at = now;
         }
         let doubled = config.interval * (1u32 << self.failures.min(16));
@@ -312,7 +353,7 @@ impl Agent {
         self.set_state(AgentState::Silent(self.failures));
     }
 
-    /// Handles a busy agent: its next turn comes after the usual time.
+    /// Handles a busy agent: its next turn follows after the usual time.
     pub(super) fn give_time(&mut self, config: &CountersConfig, now: Time) {
         self.pause(config.interval.max(BUSY_PAUSE), now);
         self.set_state(AgentState::Silent(self.failures.max(1)));
@@ -355,6 +396,7 @@ impl Agent {
         }
         let mut reset = false;
         let next = match request {
+            Request::Firmware => Next::GoOn,
             Request::Capabilities => self.take_capabilities(data, now),
             Request::Wide(_) | Request::Narrow(_) if request.is_of_all_ports() => {
                 self.take_sums(request, data, now)
@@ -364,7 +406,7 @@ impl Agent {
                 Next::GoOn
             }
             Request::RcvCauses(port) | Request::XmitCauses(port) | Request::Corrections(port) => {
-                self.take_causes(request, port, data);
+                self.take_causes(request, port, data, now);
                 Next::GoOn
             }
         };
@@ -402,7 +444,7 @@ impl Agent {
         shown.capabilities = capabilities.mask;
         shown.capabilities2 = capabilities.mask2;
         match redirection {
-            // The named agent may redirect to itself.
+            // The target of a redirection may redirect to itself.
             Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
                 self.redirected(Redirection::To(to), now)
             }
@@ -425,7 +467,7 @@ impl Agent {
         let is_full = |counter: Counter| {
             sample.narrow.has(counter) && counter.narrow_max() == Some(sample.values[counter])
         };
-        // A sum at its end hides which counters move.
+        // A sum at its highest value hides which counters move.
         let moves = |counter: &Counter| {
             let value = sample.values[*counter];
             let differs = before
@@ -468,6 +510,7 @@ impl Agent {
             return false;
         };
         let port = self.shown.first.0 + round.cursor as u8;
+        let key = PortKey::new(self.shown.key.node, PortNum(port));
         let shown = Arc::make_mut(&mut self.shown);
         let Some(reading) = shown.ports.get_mut(round.cursor) else {
             return false;
@@ -483,24 +526,27 @@ impl Agent {
         if taken.xmit_moved && !refused.xmit_causes {
             round.causes.push(Request::XmitCauses(port));
         }
-        if taken.link_moved && tells_corrections {
+        let is_due = taken.link_moved || reading.is_correction_due(key, now);
+        if is_due && tells_corrections {
             round.causes.push(Request::Corrections(port));
         }
         taken.reset
     }
 
-    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN]) {
+    fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN], now: Time) {
         self.drop_causes();
         let shown = Arc::make_mut(&mut self.shown);
         let index = usize::from(port).wrapping_sub(shown.first.index());
         let Some(reading) = shown.ports.get_mut(index) else {
             return;
         };
-        reading.set_causes(|causes| match request {
-            Request::RcvCauses(_) => causes.rcv = Some(RcvCauses::read(data)),
-            Request::Corrections(_) => causes.corrections = Some(Corrections::read(data)),
-            _ => causes.xmit = Some(XmitCauses::read(data)),
-        });
+        match request {
+            Request::Corrections(_) => reading.take_corrections(Corrections::read(data), now),
+            Request::RcvCauses(_) => {
+                reading.set_causes(|causes| causes.rcv = Some(RcvCauses::read(data)));
+            }
+            _ => reading.set_causes(|causes| causes.xmit = Some(XmitCauses::read(data))),
+        }
     }
 
     fn drop_causes(&mut self) {
@@ -509,10 +555,11 @@ impl Agent {
         }
     }
 
-    /// Handles an answer that the agent does not know the attribute, or refuses the port.
+    /// Handles a status that says that the agent does not know the attribute, or refuses the port.
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
         let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
+            Request::Firmware => {}
             // An agent without capabilities has at least PortCounters.
             Request::Capabilities => self.capabilities_at = now + CAPABILITIES_EVERY,
             Request::RcvCauses(_) => {
@@ -529,7 +576,8 @@ impl Agent {
             }
             _ if request.is_of_all_ports() => self.refused.sums = true,
             Request::Wide(_) | Request::Narrow(_) if is_of_port => {
-                // The port is beyond those that count. What the other attribute showed is kept.
+                // The port is beyond the agent's last port. The counters of the other attribute are
+                // kept.
                 self.keep_partial(now);
             }
             Request::Wide(_) => self.refused.wide = true,
@@ -563,11 +611,21 @@ impl Agent {
     }
 }
 
-/// The next time after `at`, in steps of `every`, that is not before `now`; the phase stays unless
-/// it is late by more than one step.
+/// The next time after `at`, in steps of `every`, that is not before `now`. Keeps the phase, unless
+/// `now` is more than one step late.
 fn next(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }
+}
+
+/// Symbols per second that the error correction of a link can mend; zero if it has none.
+fn mendable_per_s(port: &Port) -> f32 {
+    let rate = port.link_rate().filter(|_| port.up);
+    let mendable = rate.and_then(|rate| {
+        let mbps = f64::from(rate.data_mbps());
+        correction::mendable_per_s(rate.speed, port.error_correction, mbps)
+    });
+    mendable.unwrap_or(0.0) as f32
 }
 
 /// Bytes per second that a link carries in one direction; zero if its rate is not known.

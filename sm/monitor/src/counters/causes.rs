@@ -1,24 +1,21 @@
-//! The causes of errors, from the attributes with details.
+//! Causes of errors, from the attributes with details.
 
 use rsm_mad::wire::perf::{
     PERF_DATA_LEN, PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails,
 };
 
-/// The causes of PortRcvErrors and PortXmitDiscards as last read, if these moved. The counters have
-/// 16 bits and stay at their highest value.
+/// The causes of PortRcvErrors and PortXmitDiscards as last read, after these counters moved. The
+/// counters of causes have 16 bits and stay at their highest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Causes {
-    /// Causes of PortRcvErrors; `None` if the device does not show them, or has not been asked.
+    /// Causes of PortRcvErrors; `None` if the device does not show them, or was not asked.
     pub rcv: Option<RcvCauses>,
-    /// Causes of PortXmitDiscards; `None` if the device does not show them, or has not been asked.
+    /// Causes of PortXmitDiscards; `None` if the device does not show them, or was not asked.
     pub xmit: Option<XmitCauses>,
-    /// Blocks and symbols of forward error correction, read if errors of the link moved; `None` if
-    /// the device does not show them, or has not been asked.
-    pub corrections: Option<Corrections>,
 }
 
-/// Blocks that Reed-Solomon correction corrected, and those that it could not (IBA 16.1.4.12). The
-/// counters stay at their highest value.
+/// Counters of Reed-Solomon error correction: corrected and uncorrectable blocks (IBA 16.1.4.12).
+/// The counters stay at their highest value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Corrections {
     /// SyncHeaderErrorCounter.

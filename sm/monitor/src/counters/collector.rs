@@ -21,29 +21,29 @@ use super::request::{Request, answered_port, p_key_index};
 use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
 
-/// Repetitions of an unanswered request before its agent gets a pause.
+/// Number of repetitions of an unanswered request before its agent gets a pause.
 const REPETITIONS: u8 = 1;
 
-/// Time until another attempt, if the transport accepts no more datagrams, or its port is down.
+/// Time until another attempt after the transport accepted no datagram, or its port was down.
 const SEND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Length of a burst after a pause: as many requests as the configured rate allows in this time.
+/// Length of a burst after a pause: the burst has as many requests as the configured rate permits
+/// in this time.
 const BURST: Duration = Duration::from_millis(50);
 
-/// Time over which the first readings are spread, so that agents have different phases from then
-/// on.
+/// Time over which the first readings are spread, so that agents have different phases afterwards.
 const FIRST_SPREAD: Duration = Duration::from_secs(2);
 
-/// State of the subnet that requests to agents depend on.
+/// The parts of the subnet that requests to agents depend on.
 #[derive(Clone, Default, Debug)]
 pub struct CountedSubnet {
-    /// Whether this subnet manager is master; others read no counters.
+    /// Whether this subnet manager is master; other managers read no counters.
     pub is_master: bool,
     /// Nodes, LIDs and links.
     pub fabric: Arc<Fabric>,
     /// Service levels of the plan; `None` before the first plan.
     pub levels: Option<PlannedLevels>,
-    /// Service level for destinations that need no particular one, 0 to 15.
+    /// Service level, 0 to 15, for destinations without a particular one.
     pub sl: u8,
 }
 
@@ -59,7 +59,7 @@ pub struct PlannedLevels {
 }
 
 impl PlannedLevels {
-    /// The service level of packets to a LID; `None` if any will do.
+    /// The service level of packets to a LID; `None` if any service level will do.
     fn to(&self, lid: Lid) -> Option<u8> {
         let switch = |lid| Some(self.topology.destination_of(lid)?.switch);
         let lanes = &self.routing.lanes;
@@ -67,17 +67,17 @@ impl PlannedLevels {
     }
 }
 
-/// How to address agents: P_Keys of the own port, and service levels.
+/// Addressing of agents: P_Keys of the manager's port, and service levels.
 #[derive(Clone, Default, Debug)]
 pub struct Routes {
     p_keys: Vec<PKey>,
     levels: Option<PlannedLevels>,
-    /// Service level for destinations that need no particular one, 0 to 15.
+    /// Service level, 0 to 15, for destinations without a particular one.
     sl: u8,
 }
 
 impl Routes {
-    /// Creates routes in a model; `sl` is the service level for destinations that need no
+    /// Creates the routes in a model; `sl` is the service level for destinations without a
     /// particular one.
     pub fn new(fabric: &Fabric, levels: Option<PlannedLevels>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
@@ -103,8 +103,9 @@ impl Routes {
         planned.unwrap_or(self.sl)
     }
 
-    fn remote(&self, agent: &Agent) -> Option<RemoteAddress> {
-        if let Some(redirect) = agent.redirect() {
+    fn remote(&self, agent: &Agent, request: Request) -> Option<RemoteAddress> {
+        // Only performance management is redirected.
+        if let Some(redirect) = agent.redirect().filter(|_| request != Request::Firmware) {
             return redirect.remote(&self.p_keys);
         }
         Some(self.to(agent.shown.lid))
@@ -116,7 +117,7 @@ impl Routes {
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// Time for which the answer is of use.
+    /// Time for which the answer is useful.
     pub timeout: Duration,
 }
 
@@ -132,9 +133,9 @@ struct Flight {
 /// Reads the counters of all ports repeatedly.
 ///
 /// The owner calls [`Collector::poll_transmit`] until it returns nothing, then waits for datagrams
-/// ([`Collector::handle`]) or until [`Collector::next_deadline`]. It reports each change of the
-/// subnet by [`Collector::follow`]. While it reads, the collector has a record for each end port of
-/// the fabric and for each port of a switch; it forgets those that leave.
+/// ([`Collector::handle`]) or until [`Collector::next_deadline`]. The owner reports each change of
+/// the subnet by [`Collector::follow`]. While reading, the collector has a record for each end port
+/// of the fabric and for each port of a switch; it forgets ports that vanish.
 #[derive(Clone, Default)]
 pub struct Collector {
     config: CountersConfig,
@@ -154,8 +155,8 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// A collector that has read nothing. `first_tid` should differ from that of an earlier
-    /// process, whose answers may still arrive.
+    /// A collector without readings. `first_tid` should differ from the TIDs of an earlier process,
+    /// whose answers may still arrive.
     pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
         Collector {
             config,
@@ -164,7 +165,7 @@ impl Collector {
         }
     }
 
-    /// Changes the settings. Requests in flight keep the former ones.
+    /// Changes the settings. Requests in flight keep the former settings.
     pub fn configure(&mut self, config: CountersConfig, now: Time) {
         let was_collecting = self.is_collecting();
         let before = std::mem::replace(&mut self.config, config);
@@ -199,7 +200,7 @@ impl Collector {
         self.config.enabled && self.is_master
     }
 
-    /// Begins or ends reading, if that changed.
+    /// Starts or stops the collection, if the decision about it has changed.
     fn turn(&mut self, was_collecting: bool, now: Time) {
         if was_collecting == self.is_collecting() {
             return;
@@ -260,11 +261,11 @@ impl Collector {
             if let Some(due) = agent.and_then(|agent| agent.due) {
                 self.queue.remove(&(due, key));
             }
-            // An answer to a request in flight will find no agent.
+            // No agent will be found for the answer to a request in flight.
         }
     }
 
-    /// The next request; `None` if none is due, or window or rate do not permit one.
+    /// The next request; `None` if no request is due, or the window or rate does not permit one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         while self.may_send(now) {
             let &(due, key) = self.queue.first()?;
@@ -295,7 +296,7 @@ impl Collector {
             self.enqueue(key, at, now);
             return None;
         };
-        let Some(remote) = self.routes.remote(agent) else {
+        let Some(remote) = self.routes.remote(agent, request) else {
             // The redirection leads into a partition of which the own port is no member.
             agent.fail(&self.config, now);
             let at = agent.wants();
@@ -321,7 +322,7 @@ impl Collector {
         })
     }
 
-    /// Handles a request that the transport did not accept, as if it had not been polled.
+    /// Handles a request that the transport did not accept: undoes the poll.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
         let tid = MadHeader::of(&transmit.datagram.mad).tid().low();
         if let Some(flight) = self.land(tid) {
@@ -362,15 +363,20 @@ impl Collector {
         Some(flight)
     }
 
-    /// Handles a datagram of performance management, or the notice that a request was not answered.
+    /// Handles a datagram of performance management or the vendor's class, or the notice that a
+    /// request was not answered.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
             Inbound::Mad(datagram) => self.take(datagram, now),
-            &Inbound::SendFailed { class, tid, kind } if class == Class::PERFORMANCE => {
+            &Inbound::SendFailed {
+                class: Class::PERFORMANCE | Class::VENDOR_DEVICE,
+                tid,
+                kind,
+            } => {
                 if let Some(flight) = self.land(tid.low()) {
                     match kind {
                         SendFailure::TimedOut => self.unanswered(&flight, now),
-                        // The cause is the own port, and not the agent.
+                        // The manager's port is the cause, not the agent.
                         SendFailure::Flushed | SendFailure::Other(_) => {
                             self.enqueue(flight.agent, now + SEND_PAUSE, now);
                         }
@@ -381,7 +387,7 @@ impl Collector {
         }
     }
 
-    /// Handles requests whose time is over.
+    /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
         while let Some(&(deadline, tid)) = self.deadlines.first() {
             if deadline > now {
@@ -403,6 +409,10 @@ impl Collector {
         };
         let at = if agent.may_repeat(REPETITIONS) {
             now
+        } else if flight.request == Request::Firmware {
+            // A device without the class may leave it unanswered; its counters are read.
+            agent.take_firmware(None, now);
+            now
         } else {
             agent.fail(&self.config, now);
             agent.wants()
@@ -416,10 +426,10 @@ impl Collector {
         let is_answer = |flight: &&Flight| {
             let select = flight.request.port_select();
             let is_of_port = select.is_none_or(|port| {
-                // An agent that refuses may answer with other data.
+                // An agent that refuses a request may answer with other data.
                 !header.status().is_ok() || answered_port(mad.data()).0 == port
             });
-            header.class() == Class::PERFORMANCE
+            header.class() == flight.request.class()
                 && header.method() == Method::GET_RESPONSE
                 && header.attribute() == flight.request.attribute()
                 && datagram.remote.lid == flight.lid
@@ -436,6 +446,11 @@ impl Collector {
         let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
         };
+        if flight.request == Request::Firmware && !header.status().is_busy() {
+            agent.take_firmware(Some((header.status(), &datagram.mad)), now);
+            self.stats.answered += 1;
+            return self.enqueue(flight.agent, now, now);
+        }
         let (verdict, next) = agent.take(flight.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
@@ -472,7 +487,7 @@ impl Collector {
         times_out.into_iter().chain(sends).min()
     }
 
-    /// The last readings of all agents. Copies a pointer for each.
+    /// The last readings of all agents. Copies one pointer for each agent.
     pub fn snapshot(&self, now: Time) -> CountersSnapshot {
         let agents = || self.agents.values();
         let is_silent = |agent: &&Agent| matches!(agent.shown.state, AgentState::Silent(_));
@@ -494,7 +509,7 @@ impl Collector {
     }
 }
 
-/// Phase of an agent within [`FIRST_SPREAD`]: the same in each run, and evenly distributed even for
+/// Phase of an agent within [`FIRST_SPREAD`]: equal in every run, and evenly distributed even for
 /// successive GUIDs.
 fn phase(key: PortKey) -> Duration {
     let seed = (key.node.0 ^ u64::from(key.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -3,7 +3,7 @@ use std::time::Duration;
 /// The settings of a [`Collector`](super::Collector).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountersConfig {
-    /// Whether counters are read at all.
+    /// Whether counters are read.
     pub enabled: bool,
     /// Time between two readings of the sums of a switch, more than zero.
     pub interval: Duration,
@@ -13,9 +13,9 @@ pub struct CountersConfig {
     pub adapters: bool,
     /// Time between two readings of a port of a channel adapter or router, more than zero.
     pub adapters_interval: Duration,
-    /// Bound of the requests in flight, 1 or more; each agent has at most one.
+    /// Maximum number of requests in flight, 1 or more; each agent has at most one.
     pub window: u32,
-    /// Bound of the requests per second, 1 or more.
+    /// Maximum number of requests per second, 1 or more.
     pub requests_per_s: u32,
     /// Time after which a request counts as unanswered, more than zero.
     pub timeout: Duration,

@@ -1,16 +1,17 @@
-//! The requests of the collector, and their answers.
+//! The requests of the collector, and the parsing of their answers.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_mad::ids::{Gid, Tid};
 use rsm_mad::transport::{Datagram, Grh, RemoteAddress};
 use rsm_mad::wire::attr::PKey;
-use rsm_mad::wire::header::{AttrId, Method};
+use rsm_mad::wire::header::{AttrId, Class, Method};
 use rsm_mad::wire::perf::PortCounters as NarrowCounters;
 use rsm_mad::wire::perf::{
     ALL_PORTS, Counter, PERF_DATA_LEN, PerfCapabilityMask, PerfCapabilityMask2, PerfMad,
     PortCounterAttribute, PortCountersExtended, attribute,
 };
 use rsm_mad::wire::sa::{ClassPortInfo, Record as _};
+use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
 use super::port::{Mask, Sample, TRAFFIC};
 
@@ -26,6 +27,8 @@ pub(super) enum Request {
     XmitCauses(u8),
     /// PortExtendedSpeedsCounters.
     Corrections(u8),
+    /// GeneralInfo of the vendor's class: the firmware.
+    Firmware,
 }
 
 impl Request {
@@ -44,13 +47,21 @@ impl Request {
             Request::RcvCauses(_) => attribute::PORT_RCV_ERROR_DETAILS,
             Request::XmitCauses(_) => attribute::PORT_XMIT_DISCARD_DETAILS,
             Request::Corrections(_) => attribute::PORT_EXTENDED_SPEEDS_COUNTERS,
+            Request::Firmware => GENERAL_INFO,
         }
     }
 
-    /// PortSelect, which is byte 1 of all attributes but ClassPortInfo.
+    pub(super) fn class(self) -> Class {
+        match self {
+            Request::Firmware => Class::VENDOR_DEVICE,
+            _ => Class::PERFORMANCE,
+        }
+    }
+
+    /// PortSelect, which is byte 1 of all attributes with counters.
     pub(super) fn port_select(self) -> Option<u8> {
         match self {
-            Request::Capabilities => None,
+            Request::Capabilities | Request::Firmware => None,
             Request::Wide(port)
             | Request::Narrow(port)
             | Request::RcvCauses(port)
@@ -64,6 +75,10 @@ impl Request {
     }
 
     pub(super) fn datagram(self, tid: Tid, remote: RemoteAddress) -> Datagram {
+        if self == Request::Firmware {
+            let mad = *GeneralInfoMad::request(tid).as_bytes();
+            return Datagram { mad, remote };
+        }
         let mut data = [0; PERF_DATA_LEN];
         if let Some(port) = self.port_select() {
             data[1] = port;
@@ -76,7 +91,7 @@ impl Request {
     }
 }
 
-/// The capabilities of an agent that matter here.
+/// The capabilities of an agent that the collector uses.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Capabilities {
     pub(super) mask: PerfCapabilityMask,
@@ -97,7 +112,7 @@ impl Capabilities {
             || self.has(PerfCapabilityMask::EXTENDED_WIDTH_WITHOUT_CAST)
     }
 
-    /// Whether PortCountersExtended includes errors and waits.
+    /// Whether PortCountersExtended includes error and wait counters.
     pub(super) fn wide_errors(self) -> bool {
         self.wide()
             && self
@@ -133,7 +148,8 @@ impl Capabilities {
         all.filter(counts).filter(is_there).collect()
     }
 
-    /// Adds the counters of an answer to `sample`. Keeps those that it already has with 64 bits.
+    /// Adds the counters of an answer to `sample`, which keeps the 64-bit counters that it already
+    /// has.
     pub(super) fn read(self, request: Request, data: &[u8; PERF_DATA_LEN], sample: &mut Sample) {
         let present = self.present(request);
         let is_narrow = matches!(request, Request::Narrow(_));
@@ -154,7 +170,7 @@ impl Capabilities {
     }
 }
 
-/// Where an agent redirects requests (IBA 13.4.8.1, 13.5.1).
+/// Target to which an agent redirects requests (IBA 13.4.8.1, 13.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Redirect {
     pub(super) lid: Lid,
@@ -172,12 +188,12 @@ pub(super) struct Redirect {
 pub(super) enum Redirection {
     None,
     To(Redirect),
-    /// A redirection by GID only, or to no queue pair.
+    /// A redirection by GID only, or without a queue pair.
     Unusable,
 }
 
-/// Index of the P_Key's partition in the local port's table; of the default partition if `key` has
-/// none. `None` if the port is no member of the partition.
+/// Index of the P_Key's partition in the local port's table, or of the default partition if `key`
+/// has no partition. `None` if the port is no member of the partition.
 pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
     let base = |key: PKey| key.0 & 0x7FFF;
     let wanted = match base(key) {
@@ -185,7 +201,7 @@ pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
         wanted => wanted,
     };
     if table.is_empty() && wanted == base(PKey::DEFAULT_FULL) {
-        // A table that is not known yet is assumed to be as after power-on (IBA 10.9.1.2).
+        // An unknown table is assumed to be as after power-on (IBA 10.9.1.2).
         return Some(0);
     }
     let place = table.iter().position(|&held| base(held) == wanted)?;
@@ -232,7 +248,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
             false => Redirection::Unusable,
         }
     } else if qpn == 0 {
-        // QP 0 is for subnet management.
+        // QP 0 serves subnet management.
         Redirection::Unusable
     } else {
         Redirection::To(Redirect {
@@ -241,7 +257,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
             qkey: info.redirect_q_key(),
             sl: info.redirect_sl(),
             p_key: info.redirect_p_key(),
-            // A GRH is needed only across routers; within the subnet, the LID leads there.
+            // A GRH is needed only across routers; within the subnet, the LID suffices.
             gid: Gid::default(),
             traffic_class: info.redirect_tc(),
             flow_label: info.redirect_fl(),

@@ -1,4 +1,4 @@
-//! The last readings, for readers.
+//! The last readings, as readers of the snapshot see them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_mad::wire::perf::{PerfCapabilityMask, PerfCapabilityMask2};
+use rsm_mad::wire::vendor::FirmwareVersion;
 
 use super::config::CountersConfig;
 use super::port::PortReading;
@@ -19,12 +20,34 @@ pub enum AgentState {
     New,
     /// The agent's last answer was valid.
     Answers,
-    /// Number of successive requests without an answer: the agent is asked at growing intervals, up
-    /// to ten minutes. At least 1 after a busy answer; then it is asked again after the usual time.
+    /// Number of successive requests without an answer. The agent is asked at growing intervals, up
+    /// to ten minutes. At least 1 after a busy answer, after which the agent is asked again at the
+    /// usual time.
     Silent(u16),
-    /// The agent knows no attribute with counters, or redirects requests to where rsm cannot send
-    /// them. It is asked once per hour.
+    /// The agent knows no attribute with counters, or redirects requests to an address to which rsm
+    /// cannot send. rsm asks the agent once per hour.
     Unreadable,
+}
+
+/// The firmware of a device, as far as it is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub enum DeviceFirmware {
+    /// The device has not been asked yet.
+    #[default]
+    New,
+    /// The device is of a vendor without a public attribute for it, and is not asked.
+    OtherVendor,
+    /// The device's answer.
+    Known {
+        /// Version of the firmware.
+        version: FirmwareVersion,
+        /// Name of the device's parameter set; bytes that are no text are replaced.
+        psid: String,
+    },
+    /// The device does not know the attribute, or refuses it.
+    Refused,
+    /// The device did not answer. It is asked again after an hour.
+    Silent,
 }
 
 /// The counters of the ports behind one agent: a switch, or one port of an adapter or router.
@@ -42,6 +65,8 @@ pub struct AgentCounters {
     pub capabilities: PerfCapabilityMask,
     /// Further capabilities; empty until the agent has shown them.
     pub capabilities2: PerfCapabilityMask2,
+    /// Firmware of the device.
+    pub firmware: DeviceFirmware,
     /// Duration of the last reading of all its ports; `None` before the first one.
     pub took: Option<Duration>,
     /// Number of the port at index 0.
@@ -50,7 +75,7 @@ pub struct AgentCounters {
 }
 
 impl AgentCounters {
-    /// The ports that have been read, ascending.
+    /// The ports that were read, ascending.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, &PortReading)> {
         let numbers = (self.first.0..=u8::MAX).map(PortNum);
         let ports = numbers.zip(&self.ports);
@@ -78,11 +103,11 @@ pub struct PortCounters<'a> {
     pub reading: &'a PortReading,
 }
 
-/// Number of intervals without a reading after which a port's last one is stale: two readings may
-/// fail, and be repeated, without a gap.
+/// Number of intervals without a reading after which a port's last reading is stale: two readings
+/// may fail, and be repeated, before that.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
-/// Times for which readings are valid.
+/// Times for which readings stay valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Holds {
     switch_ports: Duration,
@@ -103,8 +128,8 @@ impl Holds {
 pub struct CountersSnapshot {
     /// Time of the snapshot.
     pub at: Time,
-    /// Whether counters are being read: rsm is master, and `counters.enabled` is set. If not, the
-    /// readings are from when they were.
+    /// Whether counters are being read: rsm is master, and `counters.enabled` is set. If false, the
+    /// readings are from the time when both conditions held.
     pub is_collecting: bool,
     /// Statistics of the collector.
     pub stats: CollectorStats,
@@ -126,8 +151,8 @@ impl Default for CountersSnapshot {
 }
 
 impl CountersSnapshot {
-    /// Whether the reading of a port is stale at `now`: the port has not been read for three times
-    /// the interval of its kind, so that its counters may have moved.
+    /// Whether the reading of a port is stale at `now`: the port was not read for three times the
+    /// interval of its kind, so its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
         let holds = match port.agent.is_switch {
             true => self.holds.switch_ports,
@@ -161,7 +186,7 @@ impl CountersSnapshot {
         })
     }
 
-    /// The ports that have been read, ascending by (node, port), from the first one above `after`.
+    /// The ports that were read, ascending by (node, port), from the first port above `after`.
     pub fn ports(&self, after: Option<PortKey>) -> impl Iterator<Item = PortCounters<'_>> {
         let start = after.map_or(0, |after| {
             self.agents

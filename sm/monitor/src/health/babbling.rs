@@ -9,14 +9,14 @@ use rsm_mad::Time;
 /// Window in which the traps of a port are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Traps within the window that make a port babble: an agent repeats a trap that is not repressed
-/// at most five times per second (IBA 13.4.9), and rsm represses each.
+/// Number of traps within the window that makes a port babble. An agent repeats a trap that is not
+/// repressed at most five times per second (IBA 13.4.9), and rsm represses each trap.
 const STORM: u32 = 250;
 
 /// Time below the limit after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// Bound of the ports whose traps are counted.
+/// Maximum number of ports whose traps are counted.
 const PORTS: usize = 4096;
 
 /// The traps of a port within the window.
@@ -26,11 +26,12 @@ struct Traps {
     count: u32,
 }
 
-/// The traps of ports, and which ports babble.
+/// The traps of ports, and the ports that babble.
 #[derive(Clone, Default, Debug)]
 pub struct Babbling {
     ports: BTreeMap<PortKey, Traps>,
-    /// Traps in the last storm of each port, and its end so far.
+    /// Number of traps in the last storm of each port, and the time at which the storm ends if no
+    /// trap follows.
     storms: BTreeMap<PortKey, (u32, Time)>,
 }
 
@@ -60,7 +61,7 @@ impl Babbling {
         self.storms.insert(port, (traps.count, now)).is_none()
     }
 
-    /// Forgets storms that are over. Returns whether there were any.
+    /// Forgets storms that have ended. Returns whether there were any.
     pub fn release(&mut self, now: Time) -> bool {
         let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
         let over = self.storms.iter().filter(is_over);
@@ -72,9 +73,14 @@ impl Babbling {
         !over.is_empty()
     }
 
-    /// Time at which [`Babbling::release`] forgets the next storm; `None` without a storm.
+    /// Time at which [`Babbling::release`] forgets the next storm; `None` if there is no storm.
     pub fn next_release(&self) -> Option<Time> {
         self.storms.values().map(|&(_, end)| end + QUIET).min()
+    }
+
+    /// The babbling ports, with the last trap of each.
+    pub fn storms(&self) -> impl Iterator<Item = (PortKey, Time)> {
+        self.storms.iter().map(|(&port, &(_, end))| (port, end))
     }
 
     /// The babbling ports, with their traps per minute.

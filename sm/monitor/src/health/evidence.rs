@@ -8,8 +8,8 @@ use rsm_mad::Time;
 
 use crate::counters::{CountersSnapshot, PortReading};
 
-/// Bound of the ports with evidence; those furthest above their limits are kept. If more links seem
-/// damaged, the fault is not in the links.
+/// Maximum number of ports with evidence; the ports furthest above their limits are kept. If more
+/// links seem damaged, links are not the cause.
 pub const MAX_PORTS: usize = 4096;
 
 /// The errors of a port by symptom, without [`Symptom::Reports`].
@@ -45,7 +45,7 @@ impl PortErrors {
     }
 }
 
-/// The ports above a limit, among those whose reading is not stale at `now`.
+/// The ports above a limit whose reading is not stale at `now`.
 pub fn evidence(
     counters: &CountersSnapshot,
     limits: &SymptomLimits,

@@ -1,4 +1,4 @@
-//! The state machine that decides which ports are unhealthy, and until when.
+//! The state machine that decides which ports are unhealthy, and for how long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::saved::{SavedHealth, SavedIllness, checksum};
 /// Time over which the reports of ports are counted.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Time after recovery within which a new illness counts as a relapse: the port must then be quiet
-/// for twice as long as the last time.
+/// Time after recovery within which a new illness counts as a relapse. After a relapse, the port
+/// must be quiet for twice as long as before.
 const RELAPSE: Duration = Duration::from_secs(24 * 3600);
 
-/// Bound of the doublings of the quiet time.
+/// Maximum number of doublings of the quiet time.
 const DOUBLINGS: u32 = 4;
 
-/// Factor of change in a rate after which the text of an illness is updated.
+/// Factor by which a rate must change to update the text of an illness.
 const RETOLD_BY: f64 = 2.0;
 
 /// An unhealthy port.
@@ -36,7 +36,7 @@ struct Illness {
     ends: Time,
     /// Total of errors counted so far.
     total: u64,
-    /// Time for which the port must be quiet.
+    /// Time for which the port must be quiet to recover.
     quiet: Duration,
 }
 
@@ -44,7 +44,8 @@ struct Illness {
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
     at: Time,
-    /// Total of errors at its recovery. Old errors that are still in the rate make no new illness.
+    /// Total of errors at the recovery. Old errors that still count in the rate make no new
+    /// illness.
     total: u64,
     /// Number of successive illnesses.
     times: u32,
@@ -53,7 +54,7 @@ struct Recovery {
 /// The reports of a port in the last hour.
 #[derive(Clone, Default, Debug)]
 struct Reports {
-    /// Times of the latest reports, at most as many as make a port unhealthy.
+    /// Times of the latest reports; at most the number that makes a port unhealthy.
     recent: VecDeque<Time>,
     count: u64,
 }
@@ -61,7 +62,7 @@ struct Reports {
 /// Decides which ports are unhealthy.
 ///
 /// [`Health::count`] and [`Health::report`] take evidence, and [`Health::release`] makes quiet
-/// ports healthy. Each returns whether the set of unhealthy ports or a text has changed.
+/// ports healthy. Each method returns whether the set of unhealthy ports or a text has changed.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     policy: HealthPolicy,
@@ -82,8 +83,8 @@ impl Health {
         }
     }
 
-    /// Restores the unhealthy ports of an earlier run, unless other limits are in force now. Errors
-    /// since then count as new.
+    /// Restores the unhealthy ports of an earlier run, unless the limits have changed. Errors since
+    /// then count as new.
     pub fn restored(policy: HealthPolicy, saved: &SavedHealth) -> Health {
         let mut health = Health::new(policy);
         if saved.limits != checksum(&policy) {
@@ -110,7 +111,7 @@ impl Health {
         health
     }
 
-    /// The unhealthy ports to store; `isolated` are those that routes avoid.
+    /// The unhealthy ports to store; `isolated` are the ports that routes avoid.
     pub fn saved(&self, isolated: impl Iterator<Item = PortKey>) -> SavedHealth {
         let saved = |(&port, illness): (&PortKey, &Illness)| {
             let recovery = self.recovered.get(&port);
@@ -138,7 +139,7 @@ impl Health {
         &self.policy
     }
 
-    /// Changes the policy. With other limits, every port is healthy until there is new evidence.
+    /// Changes the policy. If the limits differ, every port is healthy until there is new evidence.
     pub fn configure(&mut self, policy: HealthPolicy) {
         if self.policy.limits != policy.limits || self.policy.quiet != policy.quiet {
             self.ill.clear();
@@ -237,7 +238,7 @@ impl Health {
         true
     }
 
-    /// The symptoms of a port as bits, the largest ratio to a limit, and both in words.
+    /// The symptoms of a port as bits, the largest ratio to a limit, and a text of both.
     fn symptoms(&self, port: PortKey, now: Time) -> (u32, f64, String) {
         let errors = self.counted.get(&port).copied().unwrap_or_default();
         let reports = self.reports.get(&port).map_or(0, |reports| {

@@ -1,7 +1,7 @@
-//! Unhealthy ports that are stored over a restart.
+//! Unhealthy ports as the store keeps them over a restart.
 //!
 //! An illness is stored with its end, which is at most a minute out of date. The first plan of the
-//! next run avoids what was isolated. Counters of a new run start with new totals.
+//! next run avoids the ports that were isolated. Counters of a new run start with new totals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
@@ -12,7 +12,7 @@ use rsm_config::HealthPolicy;
 use rsm_ids::PortKey;
 use rsm_mad::Time;
 
-/// An unhealthy port, as it is stored.
+/// An unhealthy port, as the store keeps it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SavedIllness {
     /// Description of the errors.
@@ -29,7 +29,7 @@ pub struct SavedIllness {
     pub ends: Time,
 }
 
-/// The unhealthy ports as they are stored.
+/// All unhealthy ports, as the store keeps them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SavedHealth {
     /// Checksum of the limits that the ports exceeded, and of the quiet time.
@@ -40,8 +40,8 @@ pub struct SavedHealth {
     pub isolated: BTreeSet<PortKey>,
 }
 
-/// FNV-1a checksum of the limits and of the quiet time. If it differs, stored illnesses do not
-/// count.
+/// FNV-1a checksum of the limits and of the quiet time. Stored illnesses with another checksum are
+/// ignored.
 pub(super) fn checksum(policy: &HealthPolicy) -> u64 {
     let mut sum = FnvHasher::default();
     for limit in policy.limits.0 {

@@ -4,15 +4,15 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::PathBuf;
 
-/// Files of one folder, by their names.
+/// Files of one folder, by name.
 pub trait Files {
-    /// Names of all files; empty without a folder.
+    /// Names of all files; empty if the folder is absent.
     ///
     /// # Errors
     /// The folder cannot be read.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Content of a file; `None` if there is no such file.
+    /// Content of a file; `None` if the file is absent.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -21,16 +21,16 @@ pub trait Files {
     /// Appends to a file, durably; creates the file and its folder if they are absent.
     ///
     /// # Errors
-    /// The disk does not take all bytes; it may have taken some.
+    /// The disk does not take all bytes, and may have taken some.
     fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Replaces the content of a file; after an error it is the old or the new one.
+    /// Replaces the content of a file. After an error, the file has its old or its new content.
     ///
     /// # Errors
     /// The disk does not take the bytes.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Removes a file. An absent one is no error.
+    /// Removes a file. An absent file is no error.
     ///
     /// # Errors
     /// The file cannot be removed.

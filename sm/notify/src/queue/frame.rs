@@ -4,8 +4,8 @@
 //! length (4) checksum (8) number (8) run (8) rsm.v1.Event
 //! ```
 //!
-//! All numbers are big-endian, and the numbers in parentheses are bytes. The length counts all
-//! after the checksum, which covers the same bytes.
+//! All numbers are big-endian; the numbers in parentheses are lengths in bytes. The length field
+//! and the checksum both cover all bytes after the checksum.
 
 use std::hash::Hasher as _;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rsm_proto::v1;
 
 use crate::source::Record;
 
-/// Bytes before what the length counts.
+/// Number of bytes before those that the length counts.
 const HEADER: usize = 4 + 8;
 
 /// Appends a record to `out`.
@@ -26,14 +26,14 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) {
     out.extend(record.run.to_be_bytes());
     out.extend(record.event.encode_to_vec());
     let covered = &out[start + HEADER..];
-    // An event is far shorter than 4 GiB: its texts have bounds.
+    // An event is far shorter than 4 GiB, because its texts have bounds.
     let length = (covered.len() as u32).to_be_bytes();
     let sum = checksum(covered).to_be_bytes();
     out[start..start + 4].copy_from_slice(&length);
     out[start + 4..start + HEADER].copy_from_slice(&sum);
 }
 
-/// The whole records at the beginning of `bytes`, up to the first that is torn or damaged.
+/// The whole records at the beginning of `bytes`, up to the first record that is torn or damaged.
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + '_ {
     let mut rest = bytes;
     std::iter::from_fn(move || {
@@ -61,7 +61,7 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some((record, behind))
 }
 
-/// A number with its checksum.
+/// The encoding of a number with its checksum.
 pub(super) fn number(number: u64) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&number.to_be_bytes());
@@ -69,7 +69,7 @@ pub(super) fn number(number: u64) -> [u8; 16] {
     bytes
 }
 
-/// The number in `bytes`; `None` where they are damaged.
+/// The number in `bytes`; `None` if the bytes are damaged.
 pub(super) fn read_number(bytes: &[u8]) -> Option<u64> {
     let bytes: [u8; 16] = bytes.try_into().ok()?;
     let (value, _) = bytes.split_first_chunk()?;

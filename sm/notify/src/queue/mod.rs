@@ -1,14 +1,14 @@
-//! Queue of events for one receiver: on the disk, within a bound, and over restarts.
+//! Queue of the events of one receiver: on the disk, of bounded size, and kept over restarts.
 //!
 //! ```text
 //! DIR/queue-NNNNNNNNNNNNNNNN   records; NNNN: the number of the first one, hexadecimal
 //! DIR/taken                    number of the last record that the receiver has taken
 //! ```
 //!
-//! Records wait in memory only for as long as the disk does not take them. A segment holds an
-//! eighth of the bound at most, and goes as a whole: once the receiver has taken its records, or to
-//! make room for newer ones. A process that is killed costs no record; after it, the receiver may
-//! get the last ones twice.
+//! Records wait in memory only while the disk does not take them. A segment takes at most an eighth
+//! of the bound, and is removed as a whole: once the receiver has taken its records, or to make
+//! room for newer ones. If the process is killed, no record is lost, but the receiver may get the
+//! last records twice.
 
 mod files;
 mod frame;
@@ -22,16 +22,17 @@ use rsm_proto::v1;
 pub use self::files::{Files, Folder};
 use crate::source::Record;
 
-/// Most records that wait in memory while the disk takes none: 8 MB at about 500 bytes each.
+/// Maximum number of records that wait in memory while the disk takes none: 8 MB at about 500 bytes
+/// each.
 pub const MEMORY_MAX: usize = 16_384;
 
-/// Parts of the bound that a segment may hold.
+/// Inverse of the part of the bound that a segment may take.
 const SEGMENTS: u64 = 8;
 
-/// Name of the file with the number of the last record that was taken.
+/// Name of the file with the number of the last record that the receiver has taken.
 const TAKEN: &str = "taken";
 
-/// File with records of consecutive numbers.
+/// A file with records of consecutive numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
     first: u64,
@@ -67,7 +68,7 @@ pub struct Queue<F> {
     files: Option<F>,
     bound: u64,
     segments: VecDeque<Segment>,
-    /// Whether the last segment takes no more records: its end may be torn.
+    /// Whether the last segment takes no more records, because its end may be torn.
     is_sealed: bool,
     /// Records of consecutive numbers that are not on the disk.
     memory: VecDeque<Record>,
@@ -91,10 +92,11 @@ impl<F: Files> Queue<F> {
         }
     }
 
-    /// Takes the records in memory of `other`, which is empty then, and its count of lost ones.
+    /// Takes over the records in the memory of `other`, which is empty afterwards, and its count of
+    /// lost records.
     ///
     /// # Errors
-    /// The disk does not take them: they wait in memory.
+    /// The disk does not take the records: they wait in memory.
     pub fn adopt(&mut self, other: &mut Queue<F>) -> io::Result<()> {
         self.lost += std::mem::take(&mut other.lost);
         for record in other.memory.drain(..) {
@@ -108,7 +110,8 @@ impl<F: Files> Queue<F> {
     }
 
     /// Opens the queue with at most `bound` bytes on the disk. Damaged records, and those after
-    /// them in their segment, are skipped.
+    /// them in their segment, are skipped and count as lost; only those after the last record that
+    /// can be read have no number, and are not counted.
     ///
     /// # Errors
     /// The files cannot be read.
@@ -125,6 +128,8 @@ impl<F: Files> Queue<F> {
         let mut names: Vec<String> = files.list()?;
         names.retain(|name| first_of(name).is_some());
         names.sort();
+        // The number after those of the segments before, damaged ones among them.
+        let mut expected = None;
         for name in names {
             let bytes = files.read(&name)?.unwrap_or_default();
             let numbers: Vec<u64> = frame::records(&bytes).map(|record| record.number).collect();
@@ -137,8 +142,12 @@ impl<F: Files> Queue<F> {
                     "events that wait for a receiver are damaged and lost"
                 );
                 files.remove(&name)?;
+                expected = expected.or(first_of(&name));
                 continue;
             };
+            let missing_from = expected.unwrap_or(first).max(queue.taken + 1);
+            queue.lost += first.saturating_sub(missing_from);
+            expected = Some(last.saturating_add(1));
             // An append that failed may have left records that are in the next segment as well.
             if let Some(before) = queue.segments.back_mut() {
                 before.last = before.last.min(first.saturating_sub(1));
@@ -157,7 +166,7 @@ impl<F: Files> Queue<F> {
         Ok(queue)
     }
 
-    /// Sets the bound; a lower one drops the oldest records.
+    /// Sets the bound. A lower bound drops the oldest records.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -169,7 +178,8 @@ impl<F: Files> Queue<F> {
     /// Adds events of the run `run`, and writes them to the disk.
     ///
     /// # Errors
-    /// The disk does not take them: they wait in memory, and [`flush`](Queue::flush) tries again.
+    /// The disk does not take the events: they wait in memory, and [`flush`](Queue::flush) tries
+    /// again.
     pub fn put(
         &mut self,
         run: u64,
@@ -193,7 +203,7 @@ impl<F: Files> Queue<F> {
     /// Writes the records in memory to the disk.
     ///
     /// # Errors
-    /// The disk does not take them all.
+    /// The disk does not take all records.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.files.is_none() {
             return Ok(());
@@ -204,7 +214,7 @@ impl<F: Files> Queue<F> {
         Ok(())
     }
 
-    /// Writes as many records of the memory as go into one segment.
+    /// Writes as many records from memory as fit into one segment.
     fn flush_some(&mut self) -> io::Result<()> {
         let Some(files) = &self.files else {
             return Ok(());
@@ -225,7 +235,7 @@ impl<F: Files> Queue<F> {
             return Ok(());
         };
         if count == 0 {
-            // One record is longer than a segment.
+            // A single record is longer than a segment.
             self.memory.pop_front();
             self.lost += 1;
             return Ok(());
@@ -238,11 +248,11 @@ impl<F: Files> Queue<F> {
         let name = open.map_or_else(|| segment_name(first), Segment::name);
         let is_new = open.is_none();
         if is_new {
-            // What an earlier attempt left behind.
+            // An earlier attempt may have left a file.
             files.remove(&name)?;
         }
         self.make_room(length)?;
-        // The oldest segment, which had to go, may have been the one to append to.
+        // The removed oldest segment may have been the one to append to.
         let is_new = is_new || self.segments.is_empty();
         let name = if is_new { segment_name(first) } else { name };
         let Some(files) = &self.files else {
@@ -251,9 +261,9 @@ impl<F: Files> Queue<F> {
         if let Err(error) = files.append(&name, &bytes) {
             self.is_sealed = true;
             match self.segments.back_mut().filter(|_| !is_new) {
-                // Some of the bytes may be there.
+                // The file may contain some of the bytes.
                 Some(segment) => segment.bytes += length,
-                // The next attempt removes what this leaves.
+                // The next attempt removes the remains of this one.
                 None => drop(files.remove(&name)),
             }
             return Err(error);
@@ -288,12 +298,13 @@ impl<F: Files> Queue<F> {
         Ok(())
     }
 
-    /// The oldest records that wait, at most `most`.
+    /// The oldest waiting records, at most `most`.
     ///
     /// # Errors
     /// A file cannot be read.
     pub fn peek(&mut self, most: usize) -> io::Result<Vec<Record>> {
         let mut found = Vec::new();
+        // The segment whose file was removed or changed by another program.
         let mut damaged = None;
         if let Some(files) = &self.files {
             for (index, segment) in self.segments.iter().enumerate() {
@@ -305,21 +316,26 @@ impl<F: Files> Queue<F> {
                 let waiting = frame::records(&bytes)
                     .filter(|record| record.number > self.taken && record.number <= segment.last);
                 found.extend(waiting.take(most - found.len()));
-                if found.len() == before && segment.waiting(self.taken) > 0 {
-                    damaged = Some(index);
+                let read_to = found[before..].last().map(|record: &Record| record.number);
+                let is_whole = segment.waiting(self.taken) == 0 || read_to == Some(segment.last);
+                if found.len() < most && !is_whole {
+                    damaged = Some((index, found.len() == before));
                     break;
                 }
             }
         }
-        if let Some(index) = damaged {
-            // The file was removed or changed by another program.
-            if let Some(segment) = self.segments.remove(index) {
-                self.lost += segment.waiting(self.taken);
+        match damaged {
+            None => {
+                let room = most - found.len();
+                found.extend(self.memory.iter().take(room).cloned());
             }
-        }
-        if damaged.is_none() {
-            let room = most - found.len();
-            found.extend(self.memory.iter().take(room).cloned());
+            // The readable records go first; the others are lost once those are taken.
+            Some((_, false)) => {}
+            Some((index, true)) => {
+                if let Some(segment) = self.segments.remove(index) {
+                    self.lost += segment.waiting(self.taken);
+                }
+            }
         }
         Ok(found)
     }
@@ -356,7 +372,7 @@ impl<F: Files> Queue<F> {
         Ok(())
     }
 
-    /// Drops all records and their files; none of them counts as lost.
+    /// Drops all records and their files, without counting them as lost.
     ///
     /// # Errors
     /// A file cannot be removed.
@@ -370,7 +386,7 @@ impl<F: Files> Queue<F> {
         self.lost += number;
     }
 
-    /// Number of records that wait.
+    /// Number of waiting records.
     pub fn waiting(&self) -> u64 {
         let on_disk: u64 = self
             .segments
@@ -380,12 +396,12 @@ impl<F: Files> Queue<F> {
         on_disk + self.memory.len() as u64
     }
 
-    /// Number of records that wait in memory alone.
+    /// Number of waiting records that are only in memory.
     pub fn in_memory(&self) -> usize {
         self.memory.len()
     }
 
-    /// Number of records that the receiver does not get, since the queue was opened.
+    /// Number of records lost to the receiver since the queue was opened.
     pub fn lost(&self) -> u64 {
         self.lost
     }

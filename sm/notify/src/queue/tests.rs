@@ -7,7 +7,7 @@ use rsm_proto::v1::event::Change;
 
 use super::*;
 
-/// Smallest bound of an operator.
+/// Smallest bound that an operator can set.
 const BOUND: u64 = 1 << 20;
 
 /// Files in memory that outlive their queue, on a disk that can be full.
@@ -116,7 +116,7 @@ proptest! {
                 Step::Take(most) => {
                     let records = queue.peek(most).unwrap();
                     let found = sequences(&records);
-                    // Ascending, above everything taken before; gaps are what was lost.
+                    // The numbers ascend, above all numbers taken before; gaps are lost records.
                     prop_assert!(found.is_sorted_by(|a, b| a < b), "{:?}", found);
                     prop_assert!(found.first().is_none_or(|&first| first > got));
                     if let Some(last) = records.last() {
@@ -125,10 +125,11 @@ proptest! {
                     }
                 }
                 Step::Restart => {
-                    // A process that is killed loses what the disk did not take.
+                    // A killed process loses the records that the disk did not take.
                     queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
                     let next = all(&mut queue).first().copied();
-                    // On a full disk the number of the last record taken may be behind.
+                    // On a full disk, the stored number of the last record taken may be out of
+                    // date.
                     got = next.map_or(got, |next| got.min(next - 1));
                 }
                 Step::Full(is_full) => {
@@ -216,7 +217,7 @@ fn records_that_were_taken_do_not_come_again_after_a_restart() {
     );
     queue.put(1, [event(6, 5)]).unwrap();
     assert_eq!(all(&mut queue), [6]);
-    // A number that cannot be read costs nothing but records that come twice.
+    // An unreadable number only makes records come twice.
     fake.files
         .borrow_mut()
         .insert(TAKEN.to_owned(), vec![0; 16]);
@@ -238,7 +239,7 @@ fn a_full_disk_leaves_events_in_memory_and_they_reach_the_disk_later() {
     assert_eq!(queue.in_memory(), 0);
     let mut again = Queue::open(Some(fake.clone()), BOUND).unwrap();
     assert_eq!((all(&mut again), again.lost()), (vec![1, 2, 3, 4], 0));
-    // Without a disk, and beyond the bound of the memory, the oldest go.
+    // Without a disk, the oldest records beyond the bound of the memory are dropped.
     let mut queue = Queue::open(None::<Fake>, BOUND).unwrap();
     let most = MEMORY_MAX as u64;
     queue
@@ -268,4 +269,45 @@ fn files_of_others_in_the_folder_stay() {
     queue.clear().unwrap();
     assert_eq!(queue.waiting(), 0);
     assert!(fake.files.borrow().contains_key("notes.txt"));
+}
+
+/// Damages one byte of the first segment, `numerator` / `denominator` of its length from the start.
+fn damage_first_segment(fake: &Fake, numerator: usize, denominator: usize) {
+    let mut files = fake.files.borrow_mut();
+    let (_, bytes) = files.iter_mut().find(|(name, _)| *name != TAKEN).unwrap();
+    let at = bytes.len() * numerator / denominator;
+    bytes[at] ^= 0x55;
+}
+
+#[test]
+fn records_after_a_damaged_one_are_counted_as_lost() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(7, (1..=10).map(|number| event(number, 100)))
+        .unwrap();
+    damage_first_segment(&fake, 11, 20);
+    queue
+        .put(7, (11..=12).map(|number| event(number, 100)))
+        .unwrap();
+    let first = queue.peek(20).unwrap();
+    assert_eq!(sequences(&first), [1, 2, 3, 4, 5]);
+    queue.take(first.last().unwrap().number).unwrap();
+    assert_eq!(all(&mut queue), [] as [u64; 0]);
+    assert_eq!((queue.lost(), queue.waiting()), (7, 0));
+}
+
+#[test]
+fn records_of_a_damaged_segment_are_counted_when_the_queue_is_opened() {
+    let fake = Fake::default();
+    let mut queue = Queue::open(Some(fake.clone()), BOUND).unwrap();
+    queue
+        .put(7, (1..=12).map(|number| event(number, 20_000)))
+        .unwrap();
+    let of_first = queue.segments[0].last;
+    assert!(of_first < 12, "there are several segments");
+    damage_first_segment(&fake, 0, 1);
+    let mut queue = Queue::open(Some(fake), BOUND).unwrap();
+    assert_eq!(queue.lost(), of_first);
+    assert_eq!(all(&mut queue), (of_first + 1..=12).collect::<Vec<u64>>());
 }

@@ -1,4 +1,4 @@
-//! Connections to servers, with TLS where the address asks for it.
+//! Connections to servers, with TLS if the address requires it.
 
 use std::io;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio_rustls::TlsConnector;
 
 use crate::settings::HttpTarget;
 
-/// Stream of bytes to a server.
+/// A stream of bytes to and from a server.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Connects to `target`; `alpn` is the protocol that TLS offers.
+/// Connects to `target`. `alpn` is the protocol that TLS offers.
 pub(super) async fn connect(target: &HttpTarget, alpn: &[u8]) -> io::Result<Box<dyn Stream>> {
     let tcp = TcpStream::connect((target.host.as_str(), target.port)).await?;
     tcp.set_nodelay(true)?;

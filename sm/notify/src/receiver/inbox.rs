@@ -16,7 +16,7 @@ struct Waiting {
     is_closed: bool,
 }
 
-/// Queue that never makes the daemon wait: beyond [`MEMORY_MAX`] events the oldest go.
+/// Queue that never makes the daemon wait: beyond [`MEMORY_MAX`] events, the oldest are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: Mutex<Waiting>,
@@ -30,7 +30,7 @@ pub(crate) struct Arrived {
     pub(crate) events: VecDeque<Arc<v1::Event>>,
     /// Number of events that were dropped since the last call.
     pub(crate) lost: u64,
-    /// Whether the daemon ends.
+    /// Whether the daemon is ending.
     pub(crate) is_closed: bool,
 }
 
@@ -65,7 +65,7 @@ impl Inbox {
         }
     }
 
-    /// Waits for a change after the last call.
+    /// Waits until the inbox changes after the last call.
     pub(crate) async fn changed(&self) {
         self.changed.notified().await;
     }

@@ -14,21 +14,21 @@ pub(crate) use self::worker::{Status, Surroundings, Worker};
 use crate::settings::Target;
 use crate::source::{Record, Source};
 
-/// Result of sending records.
+/// Result of an attempt to send records.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// The receiver has taken them, all but this number.
+    /// The receiver has taken all records except this number.
     Taken {
-        /// Number of records that it has rejected.
+        /// Number of records that the receiver has rejected.
         rejected: u64,
     },
-    /// The receiver does not take these records, now or later.
+    /// The receiver will never take these records.
     Refused(String),
-    /// The receiver does not answer, or takes nothing now.
+    /// The receiver does not answer, or takes no records at present.
     Failed {
-        /// Why.
+        /// Reason of the failure.
         why: String,
-        /// Pause that it asks for.
+        /// Pause that the receiver asks for; `None` if it asks for none.
         pause: Option<Duration>,
     },
 }
@@ -52,7 +52,7 @@ pub(crate) enum Sender {
 }
 
 impl Sender {
-    /// Creates a sender, which connects when it first sends.
+    /// Creates a sender, which connects at its first use.
     pub(crate) fn new(target: &Target, source: &Source) -> Sender {
         match target {
             Target::Webhook(target) => {
@@ -78,7 +78,7 @@ impl Sender {
     }
 }
 
-/// Words of an error and of its causes.
+/// Text of an error and of its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

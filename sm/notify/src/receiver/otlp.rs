@@ -15,7 +15,7 @@ use crate::otlp;
 use crate::settings::HttpTarget;
 use crate::source::{Record, Source};
 
-/// Collector, and the connection to it.
+/// A collector, and the connection to it.
 pub(crate) struct Otlp {
     target: HttpTarget,
     source: Source,
@@ -69,7 +69,7 @@ impl Otlp {
     }
 
     async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
-        // The stream below does TLS, so the channel uses plain HTTP.
+        // The stream below performs TLS, so that the channel uses plain HTTP.
         let endpoint = Endpoint::from_shared(format!("http://{}", self.target.authority()))?;
         let target = self.target.clone();
         let connector = service_fn(move |_: Uri| {

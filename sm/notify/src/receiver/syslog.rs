@@ -10,7 +10,7 @@ use crate::settings::SyslogTarget;
 use crate::source::{Record, Source};
 use crate::syslog::{DATAGRAM_MAX, STREAM_MAX, frame, local_message, message};
 
-/// Syslog daemon, and the connection to it.
+/// A syslog daemon, and the connection to it.
 pub(crate) struct Syslog {
     address: SyslogTarget,
     facility: u8,
@@ -111,8 +111,8 @@ async fn connect(address: &SyslogTarget) -> io::Result<Connection> {
     })
 }
 
-/// Tells whether the daemon has closed the stream. It never writes, so that anything that can be
-/// read is the end or an error.
+/// Returns whether the daemon has closed the stream. A syslog daemon never writes, so anything
+/// readable is the end of the stream or an error.
 fn is_closed(stream: &TcpStream) -> bool {
     let mut byte = [0];
     match stream.try_read(&mut byte) {

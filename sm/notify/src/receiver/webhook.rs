@@ -1,4 +1,4 @@
-//! Posts events as JSON.
+//! Posts events as JSON to a webhook.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::json;
 use crate::settings::HttpTarget;
 use crate::source::{Record, Source};
 
-/// Webhook; each request has a connection of its own.
+/// A webhook. Each request has a connection of its own.
 pub(crate) struct Webhook {
     target: HttpTarget,
     source: Source,
@@ -60,7 +60,7 @@ impl Webhook {
             request = request.header(name, value);
         }
         let request = request.body(Full::new(Bytes::from(body)));
-        // The text of this error may quote the path.
+        // The text of this error may quote the path, which may be a secret.
         request.map_err(|_| "the path of webhook_url or a header cannot be sent".to_owned())
     }
 
@@ -97,7 +97,8 @@ fn outcome(response: &Response<Incoming>) -> Outcome {
     }
 }
 
-/// Pause that a response asks for; `None` for a date, which no receiver of events sends.
+/// The pause that a response asks for; `None` if it states a date, which no event receiver does in
+/// practice.
 fn pause(response: &Response<Incoming>) -> Option<Duration> {
     let value = response.headers().get(header::RETRY_AFTER)?;
     let seconds = value.to_str().ok()?.trim().parse().ok()?;

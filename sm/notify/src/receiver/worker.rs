@@ -15,22 +15,23 @@ use crate::report::{Report, Trouble};
 use crate::settings::ReceiverSettings;
 use crate::source::{Record, Source, timestamp};
 
-/// Most records of one request.
+/// Maximum number of records in one request.
 const BATCH: usize = 100;
 
 /// Time after which a receiver that does not answer has failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Time for which a receiver may fail before a finding says so: restarts of receivers are shorter.
+/// Time for which a receiver may fail before a finding reports it, longer than the restart of a
+/// receiver.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Pause between two looks at what waits, while something fails.
+/// Pause between two attempts while a receiver or the disk fails.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Shortest time between two texts of a finding that differ in numbers alone.
+/// Minimum time between two texts of a finding that differ only in numbers.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 
-/// Time for which the last events of a run are still sent at its end.
+/// Time for which the last events of a run are still sent after the daemon began to end.
 const END: Duration = Duration::from_secs(1);
 
 /// Counts of a receiver, for the status.
@@ -59,7 +60,7 @@ pub(crate) struct Worker {
     settings: watch::Receiver<Option<ReceiverSettings>>,
     status: Arc<Mutex<Status>>,
     report: Report,
-    /// Folder that the queue is to have and has not, because it could not be opened.
+    /// Folder that the queue should have, and that could not be opened; `None` otherwise.
     unopened: Option<Folder>,
     queue: Queue<Folder>,
     sender: Option<Sender>,
@@ -67,10 +68,10 @@ pub(crate) struct Worker {
     backoff: Backoff,
     retry_at: Option<Instant>,
     failing: Option<Failing>,
-    /// Number of records that go one by one, because the receiver refused them together.
+    /// Number of records to send one by one, because the receiver refused them together.
     one_by_one: usize,
     disk_failure: Option<String>,
-    /// Troubles as they were last reported, and when.
+    /// The troubles as last reported, and the time of that report.
     told: (Vec<Trouble>, Option<Instant>),
     ending_at: Option<Instant>,
 }
@@ -85,7 +86,7 @@ pub(crate) struct Surroundings {
 }
 
 impl Worker {
-    /// Creates a worker with its queue in `folder`; `None` to keep events in memory.
+    /// Creates a worker with its queue in `folder`; `None` keeps events in memory.
     pub(crate) fn new(
         kind: &'static str,
         folder: Option<Folder>,
@@ -121,7 +122,8 @@ impl Worker {
         worker
     }
 
-    /// Opens the folder of the queue, if it is to have one and has none.
+    /// Opens the folder of the queue, if it is to have one and has none. Records get other numbers
+    /// by that, so that none may be under way.
     fn open(&mut self) {
         let Some(folder) = &self.unopened else { return };
         let bound = self
@@ -143,6 +145,9 @@ impl Worker {
     /// Runs until the daemon ends.
     pub(crate) async fn run(mut self) {
         loop {
+            if self.unopened.is_some() {
+                self.open();
+            }
             self.take_arrived();
             self.show();
             let now = Instant::now();
@@ -159,16 +164,13 @@ impl Worker {
         }
     }
 
-    /// Writes what has arrived to the queue.
+    /// Writes the events that have arrived to the queue.
     fn take_arrived(&mut self) {
         let arrived = self.inbox.take();
         if arrived.is_closed && self.ending_at.is_none() {
             self.ending_at = Some(Instant::now() + END);
         }
         self.queue.count_lost(arrived.lost);
-        if self.unopened.is_some() {
-            self.open();
-        }
         if !arrived.events.is_empty() || self.queue.in_memory() > 0 {
             let put = self.queue.put(self.source.run, arrived.events);
             if self.unopened.is_none() {
@@ -177,7 +179,7 @@ impl Worker {
         }
     }
 
-    /// Records to send now; none while the receiver is left alone after a failure.
+    /// Records to send now; empty during a pause after a failure.
     fn batch(&mut self, now: Instant) -> Vec<Record> {
         let is_due = self.retry_at.is_none_or(|at| at <= now);
         if !is_due || self.settings.borrow().is_none() {
@@ -193,7 +195,7 @@ impl Worker {
         }
     }
 
-    /// Waits until there may be something to do.
+    /// Waits until there may be work.
     async fn wait(&mut self, now: Instant) {
         let is_failing = self.failing.is_some() || self.disk_failure.is_some();
         let look_again = is_failing.then_some(now + TICK);
@@ -207,7 +209,7 @@ impl Worker {
         }
     }
 
-    /// Takes settings that have changed; `is_open` is false once the daemon ends.
+    /// Takes over changed settings; `is_open` is false once the daemon is ending.
     fn configured(&mut self, is_open: bool) {
         if !is_open {
             self.ending_at.get_or_insert(Instant::now());
@@ -309,7 +311,7 @@ impl Worker {
         }
     }
 
-    /// Notes that the receiver is done with the records up to `number`.
+    /// Records that the receiver is done with the records up to `number`.
     fn take(&mut self, number: u64) {
         self.backoff.reset();
         self.retry_at = None;
@@ -318,12 +320,12 @@ impl Worker {
         self.note(taken);
     }
 
-    /// Notes how an operation on the disk went.
+    /// Records the result of an operation on the disk.
     fn note(&mut self, done: io::Result<()>) {
         self.disk_failure = done.err().map(|error| error.to_string());
     }
 
-    /// Shows counts in the status, and reports troubles that are new, over or another one.
+    /// Shows counts in the status, and reports troubles that are new, over or different.
     fn show(&mut self) {
         let failing = self.failing.as_ref();
         *self.status.lock() = Status {

@@ -10,7 +10,7 @@ use crate::filter::{Filter, MasterOnly, Standing};
 use crate::source::{Record, Source, timestamp};
 use crate::{json, otlp, syslog};
 
-/// Name as a hostile host may give it: a forged line, an escape sequence, text that runs backwards.
+/// A name as a hostile host may give it: a forged line, an escape sequence, right-to-left text.
 const HOSTILE: &str = "h\"]\n<0>1 - evil - - - owned\r\u{1b}[2J\u{202e}gnp\0\u{7f}\u{85}é\\";
 
 fn source() -> Source {

@@ -1,4 +1,4 @@
-//! Ports that would be cut off if avoided parts were unplugged.
+//! Ports that would be cut off if parts to avoid were unplugged.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,17 +10,17 @@ use rsm_model::text::count;
 use super::graph::{Graph, Joined};
 use super::{Avoid, Part};
 
-/// Number of names in the text.
+/// Number of names that the text lists.
 const SHOWN: usize = 8;
 
 /// Ports that the subnet manager could not reach if some parts were unplugged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CutOff {
-    /// The ports, which hold LIDs, ascending.
+    /// Unreached ports with a LID, ascending.
     pub ports: Vec<PortKey>,
-    /// Names of their nodes without duplicates, in the same order.
+    /// Names of the ports' nodes without duplicates, in the same order.
     pub names: Vec<String>,
-    /// Whether the subnet manager's own port is among them: it then reaches no other port.
+    /// Whether the subnet manager's own port is among the ports: it then reaches no other port.
     pub is_own: bool,
 }
 
@@ -44,12 +44,12 @@ impl fmt::Display for CutOff {
 impl std::error::Error for CutOff {}
 
 impl Avoid {
-    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Ports do
-    /// not count if the parts of `before` cut them off already, or if they belong to drained nodes,
-    /// aggregation nodes in these, or are drained ports of hosts.
+    /// Checks that no port of `fabric` is cut off if all parts of the set are unplugged. Ports that
+    /// the parts of `before` cut off already do not count, nor do ports of drained nodes, of
+    /// aggregation nodes in these, and drained ports of hosts.
     ///
     /// # Errors
-    /// The ports that are cut off.
+    /// The ports that would be cut off.
     pub fn check(
         &self,
         before: &Avoid,
@@ -79,8 +79,8 @@ impl Avoid {
         })
     }
 
-    /// Whether a port belongs to a part of this set, so that it is removed with the part. An
-    /// aggregation node belongs to its switch.
+    /// Whether a port belongs to a part of this set, so that unplugging the part removes the port.
+    /// An aggregation node belongs to its switch.
     fn is_own(&self, fabric: &Fabric, at: PortRef) -> bool {
         let key = fabric.key(at);
         let nodes = [Some(key.node), fabric.switch_around(at)];
@@ -90,11 +90,11 @@ impl Avoid {
     }
 }
 
-/// The ports that the subnet manager reaches without the parts of a set.
+/// The ports that the subnet manager reaches after the parts of a set are unplugged.
 struct Reached<'a> {
     avoid: &'a Avoid,
     graph: &'a Graph<'a>,
-    /// The switches connected to the subnet manager's port; `None` if that port has no switch.
+    /// The switches connected to the subnet manager's port; `None` if that port is on no switch.
     home: Option<BTreeSet<usize>>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Reached<'a> {
         reached
     }
 
-    /// The switch at an end port, if the subnet manager reaches the port there.
+    /// The switch at an end port, if the subnet manager reaches the port through it.
     fn switch_of(&self, at: PortRef) -> Option<usize> {
         let fabric = self.graph.fabric;
         let is_out = |part: Part| self.avoid.parts.contains_key(&part);

@@ -25,7 +25,7 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Builds the graph of `fabric` without the cables in `damped` (given by either end).
+    /// Builds the graph of `fabric` without the cables in `damped`, each given by either end.
     pub(super) fn of(fabric: &'a Fabric, damped: &BTreeSet<PortKey>) -> Graph<'a> {
         let switches: Vec<&Node> = fabric.switches().map(|(_, node)| node).collect();
         let switches: Vec<&Node> = switches
@@ -103,7 +103,8 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// The components of the switches in `graph`, joined by the cables for which `carries` holds.
+    /// The components of the switches in `graph`, joined by the cables for which `carries` returns
+    /// true.
     pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
         let count = graph.switches.len();
         let mut joined = Joined {

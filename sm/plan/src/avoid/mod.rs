@@ -1,16 +1,17 @@
-//! Parts that stay in the fabric while routes avoid them.
+//! Parts of the fabric that routes avoid although they stay in the fabric.
 //!
-//! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained it, or it is
-//! unhealthy. Reachability has precedence over the set: [`Avoid::resolve`] decides which cables of
-//! a fabric routes do without, and which parts they use all the same because ports would be cut off
-//! otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports off.
+//! [`Avoid`] is the set of such parts, each with its [`Reason`]: an operator drained the part, or
+//! the part is unhealthy. Reachability has precedence over the set: [`Avoid::resolve`] decides
+//! which cables of a fabric routes do without, and which parts routes use nevertheless because
+//! ports would be cut off otherwise. [`Avoid::try_add`] refuses parts whose removal would cut ports
+//! off.
 //!
-//! An avoided part keeps its LIDs and stays managed. An avoided switch keeps the cables to one
-//! neighbour, so that its port 0 and its hosts stay reachable, while no packets of others can pass
+//! An avoided part keeps its LIDs and stays managed. An avoided switch keeps its cables to one
+//! neighbour, so that its port 0 and its hosts stay reachable, while no transit packets pass
 //! through it. The only cable of a host stays in use, because only the host's own packets use it.
 //!
-//! The switch graph omits the resolved cables as it omits flapping ones, so that engines, proofs
-//! and interim tables know nothing of drains. Parts that reachability needs are used again,
+//! The switch graph omits the resolved cables in the same way as flapping ones, so that engines,
+//! proofs and interim tables know nothing of drains. Parts that reachability needs are used again,
 //! unhealthy ones first.
 
 mod cut_off;
@@ -31,7 +32,7 @@ pub use self::needed::needed;
 pub use self::over::{Over, over};
 pub use self::resolve::Resolved;
 
-/// Bound of the parts: a site that drains more has another plan. At some 500 bytes each they take
+/// Maximum number of parts, above what a site drains at a time. At some 500 bytes each, they take
 /// half a megabyte.
 pub(crate) const MAX_PARTS: usize = 1024;
 
@@ -40,7 +41,7 @@ pub(crate) const MAX_PARTS: usize = 1024;
 pub enum Part {
     /// A node with all its cables.
     Node(Guid),
-    /// The cable at a port, whichever cable is there.
+    /// The cable at a port, whichever cable that is.
     Port(PortKey),
 }
 
@@ -58,7 +59,7 @@ impl Part {
         self.key().node
     }
 
-    /// Whether the part is in the fabric; a port counts if it has a cable.
+    /// Whether the part is in the fabric. A port is in the fabric if it has a cable.
     pub fn is_there(self, fabric: &Fabric) -> bool {
         match self {
             Part::Node(guid) => fabric.find(guid).is_some(),
@@ -75,21 +76,22 @@ impl Part {
 pub struct Drained {
     /// Identity of the operator in the request.
     pub by: String,
-    /// Time of the request, in milliseconds since the Unix epoch.
+    /// Note of the operator, possibly empty.
     pub since_unix_ms: u64,
     /// Note of the operator; often empty.
     pub note: String,
     /// Whether the operator accepted that ports would be cut off without the part.
     pub forced: bool,
-    /// Name of the part at that time: `leaf-03` or `leaf-03 port 7`.
+    /// Name of the part at the time of the drain: `leaf-03` or `leaf-03 port 7`.
     pub name: String,
-    /// Other end of the cable at that time; `None` for a node.
+    /// Other end of the cable at the time of the drain; `None` for a node.
     pub peer: Option<PortKey>,
-    /// Whether the port of a cable is disabled as well: its link is down until it is enabled.
+    /// Whether the port of a cable is disabled as well, so that its link stays down until the port
+    /// is enabled.
     pub disabled: bool,
 }
 
-/// Why routes avoid a part.
+/// Reason for which routes avoid a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// An operator drained the part.
@@ -98,25 +100,25 @@ pub enum Reason {
     Unhealthy(String),
 }
 
-/// The parts that routes avoid, at most `MAX_PARTS`.
+/// The parts that routes avoid; at most `MAX_PARTS`.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Avoid {
     parts: BTreeMap<Part, Reason>,
 }
 
-/// Why a part was not added.
+/// Reason why parts were not added.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AvoidError {
     /// Ports would be cut off.
     #[error(transparent)]
     CutOff(#[from] CutOff),
-    /// There are too many parts.
+    /// The set would have too many parts.
     #[error("routes go around {MAX_PARTS} parts already, and no more are kept")]
     TooMany,
 }
 
 impl Avoid {
-    /// Whether routes avoid no parts.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -134,7 +136,7 @@ impl Avoid {
         })
     }
 
-    /// The ports that are to be disabled, ascending.
+    /// The ports that must be disabled, ascending.
     pub fn disabled(&self) -> impl Iterator<Item = PortKey> {
         let disabled = self.drained().filter(|(_, drained)| drained.disabled);
         disabled.filter_map(|(part, _)| match part {
@@ -143,18 +145,18 @@ impl Avoid {
         })
     }
 
-    /// Why routes go around a part; `None` if they do not.
+    /// The reason for avoiding a part; `None` if the set lacks it.
     pub fn reason(&self, part: Part) -> Option<&Reason> {
         self.parts.get(&part)
     }
 
-    /// Adds all of `parts` or none, if their removal cuts no port of `fabric` off. A drained part
-    /// stays drained if it becomes unhealthy, and an unhealthy one becomes drained. Routes do
-    /// without the cables in `damped` (given by either end) in any case.
+    /// Adds all of `parts`, if their removal cuts no port of `fabric` off; otherwise adds none. A
+    /// drained part stays drained if it also becomes unhealthy, and an unhealthy part becomes
+    /// drained. Routes do without the cables in `damped` (each given by either end) in any case.
     ///
     /// # Errors
-    /// Ports would be cut off that were not before, other than those of drained nodes; or there
-    /// would be too many parts. The set is unchanged then.
+    /// Ports would be cut off that were not before, other than ports of drained nodes; or there
+    /// would be too many parts. The set is unchanged in both cases.
     pub fn try_add(
         &mut self,
         parts: &BTreeMap<Part, Reason>,
@@ -168,8 +170,8 @@ impl Avoid {
         Ok(())
     }
 
-    /// Adds parts even if ports are cut off: the operator insists, or the parts were in the set
-    /// before.
+    /// Adds parts even if ports are cut off, because the operator insists, or because the set had
+    /// these parts before.
     ///
     /// # Errors
     /// There would be too many parts. The set is unchanged then.
@@ -192,7 +194,7 @@ impl Avoid {
         Ok(())
     }
 
-    /// Replaces all unhealthy parts by `parts`, as far as there is room. Returns whether the set
+    /// Replaces all unhealthy parts by `parts`, up to the bound of the set. Returns whether the set
     /// has changed.
     pub fn replace_unhealthy(&mut self, parts: &BTreeMap<Part, String>) -> bool {
         let before = self.clone();
@@ -202,7 +204,7 @@ impl Avoid {
         for (&part, why) in parts {
             if self.parts.len() < MAX_PARTS || self.parts.contains_key(&part) {
                 let reason = Reason::Unhealthy(why.clone());
-                // The length was checked, so that adding cannot fail.
+                // The length was checked, so that the addition cannot fail.
                 let _ = self.add(&BTreeMap::from([(part, reason)]));
             }
         }
@@ -217,8 +219,8 @@ impl Avoid {
         before - self.parts.len()
     }
 
-    /// The drained part that `part` means. A port may be the other end of the cable, now or at the
-    /// time of the drain.
+    /// The drained part that `part` refers to. A port may also be the other end of the cable, now
+    /// or at the time of the drain.
     pub fn drained_at(&self, part: Part, fabric: &Fabric) -> Option<Part> {
         let is_drained = |part: &Part| matches!(self.parts.get(part), Some(Reason::Drained(_)));
         let Part::Port(key) = part else {

@@ -1,4 +1,4 @@
-//! Links that routes should avoid but need.
+//! Selects the links that routes should avoid but need.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use super::graph::{Graph, Joined};
 
 /// The links among `candidates` that join switches of `fabric` which no cable outside `out` joins.
 ///
-/// All links are named by either end, and all candidates are in `out`. Earlier candidates are
-/// chosen before later ones, and no more than join the same switches as all of them together.
+/// Links are given by either end, and all candidates are in `out`. Earlier candidates are chosen
+/// before later ones, and only as many candidates as are required to join the same switches as all
+/// candidates together.
 pub fn needed(
     fabric: &Fabric,
     out: &BTreeSet<PortKey>,

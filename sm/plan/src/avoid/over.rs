@@ -1,4 +1,5 @@
-//! Entries of forwarding tables that lead over a part: the evidence whether it can be unplugged.
+//! Entries of forwarding tables that lead over a part, as evidence whether the part can be
+//! unplugged.
 
 use std::collections::BTreeSet;
 
@@ -8,20 +9,21 @@ use rsm_routing::tables::Lft;
 
 use super::Part;
 
-/// The LIDs whose packets tables lead over a part.
+/// The LIDs whose packets the forwarding tables lead over a part.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Over {
-    /// Number of tables examined: those of the switches at the other ends of the part's cables.
+    /// Number of tables examined: the tables of the switches at the far ends of the part's cables.
     pub tables: usize,
     /// Number of LIDs examined in each table.
     pub lids: usize,
-    /// LIDs that at least one of these tables leads over the part, ascending; without those of
-    /// drained nodes and hosts' ports.
+    /// LIDs whose packets at least one of these tables leads over the part, ascending; without the
+    /// LIDs of drained nodes and of drained ports of hosts.
     pub over: BTreeSet<Lid>,
 }
 
 /// Finds the LIDs up to `top`, except those in `own`, that switches lead over `part` of `fabric`;
-/// `table` gives the table of a switch. `None` if the part is absent, or a neighbour has no table.
+/// `table` returns the table of a switch. `None` if the part is absent, or a neighbour has no
+/// table.
 pub fn over<'a>(
     part: Part,
     fabric: &Fabric,
@@ -50,7 +52,7 @@ pub fn over<'a>(
     Some(found)
 }
 
-/// The ports of switches by which packets enter a part; `None` if it is absent.
+/// The ports of switches by which packets enter a part; `None` if the part is absent.
 fn exits(part: Part, fabric: &Fabric) -> Option<Vec<PortKey>> {
     let ends: Vec<PortKey> = match part {
         Part::Node(guid) => fabric

@@ -1,5 +1,5 @@
-//! Decides which cables of a fabric routes do without; reachability has precedence over every
-//! avoided part.
+//! Decides which cables of a fabric routes do without. Reachability has precedence over every part
+//! to avoid.
 
 use std::collections::BTreeSet;
 
@@ -12,20 +12,20 @@ use super::{Avoid, Part, Reason};
 /// The effect of an [`Avoid`] on a fabric.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Resolved {
-    /// The cables between switches that routes do without, each by its lower end.
+    /// The cables between switches that routes do without, each given by its lower end.
     pub out: BTreeSet<PortKey>,
-    /// Parts that routes use all the same, because switches or their hosts would be cut off
+    /// Parts that routes use nevertheless, because switches or their hosts would be cut off
     /// otherwise.
     pub in_use: BTreeSet<Part>,
 }
 
 impl Avoid {
-    /// Decides which cables of `fabric` routes do without, given that they do without those in
-    /// `damped` (by either end) in any case.
+    /// Decides which cables of `fabric` routes do without. Routes do without the cables in `damped`
+    /// (each given by either end) in any case.
     ///
-    /// Everything that the cables of `fabric` join stays joined. If that needs avoided parts,
-    /// unhealthy ones are used first, then those drained longest ago: work on recently drained
-    /// parts is more likely in progress.
+    /// All switches and hosts that the cables of `fabric` join stay joined. If that requires parts
+    /// of the set, routes use unhealthy parts first, then the parts drained longest ago: work on a
+    /// recently drained part is more likely in progress.
     pub fn resolve(&self, fabric: &Fabric, damped: &BTreeSet<PortKey>) -> Resolved {
         if !self.parts.keys().any(|part| fabric.is_switch(part.node())) {
             return Resolved::default();
@@ -46,7 +46,7 @@ impl Avoid {
         }
     }
 
-    /// The parts in the order in which routes use them again.
+    /// The parts, in the order in which routes use them again.
     fn by_urgency(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = self.parts.keys().copied().collect();
         parts.sort_by_key(|part| match &self.parts[part] {
@@ -57,7 +57,7 @@ impl Avoid {
     }
 }
 
-/// The cables and switches of a graph that routes avoid so far.
+/// The cables and switches of a graph that routes avoid, while the decision proceeds.
 struct Resolving<'a> {
     graph: &'a Graph<'a>,
     /// Whether each cable is avoided.
@@ -101,8 +101,8 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// Keeps the cables of each avoided switch to one neighbour, so that no packets of others pass
-    /// through it.
+    /// Keeps the cables of each avoided switch to one neighbour, so that no transit packets pass
+    /// through the switch.
     fn hang_on(&mut self) {
         let mut placed: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
         loop {
@@ -123,9 +123,9 @@ impl<'a> Resolving<'a> {
         }
     }
 
-    /// The neighbour to which an avoided switch stays joined. Leaves are preferred to other
-    /// switches, and lower GUIDs to higher ones, so that several avoided switches mostly share one
-    /// neighbour.
+    /// The neighbour to which an avoided switch stays joined. Leaves take precedence over other
+    /// switches, and lower GUIDs over higher ones, so that several avoided switches mostly share
+    /// one neighbour.
     fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);
@@ -148,7 +148,7 @@ impl<'a> Resolving<'a> {
         self.joined.join(self.graph.cables[cable].ends);
     }
 
-    /// Uses parts again, in the order of `parts`, until everything is joined that the cables can
+    /// Uses parts again, in the order of `parts`, until all switches are joined that the cables can
     /// join.
     fn use_again(&mut self, mut parts: Vec<Part>) {
         let wanted = Joined::by(self.graph, |_| true).sets();
@@ -163,8 +163,8 @@ impl<'a> Resolving<'a> {
             }
             parts.retain(|part| !self.in_use.contains(part));
             if self.joined.sets() == before {
-                // No part alone joins anything: these parts block each other, such as a drained
-                // cable of a drained switch.
+                // No single part joins anything: these parts block each other, for example a
+                // drained cable of a drained switch.
                 if parts.is_empty() {
                     return;
                 }
@@ -179,7 +179,7 @@ impl<'a> Resolving<'a> {
         !self.joined.are_joined(self.graph.cables[cable].ends)
     }
 
-    /// The cables that carry packets again if `part` is used, unless another part is in the way.
+    /// The cables that carry packets again if `part` is used, unless another part blocks them.
     fn cables_of(&self, part: Part) -> Vec<usize> {
         match part {
             Part::Node(guid) => {

@@ -1,4 +1,4 @@
-//! Incremental LID assignment, for a fabric in which only a few ports appeared or vanished.
+//! Incremental LID assignment for a fabric in which only a few ports appeared or vanished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::super::policy::Policy;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 
 /// Assigns LIDs to `fabric`, with the result of [`assign`](super::assign). `previous` are the LIDs
-/// of the fabric `before`. Reads only the ports at which the two differ.
+/// of the fabric `before`. Reads only the ports at which the two fabrics differ.
 ///
 /// `None` if a full assignment is needed: a port is new and has no claim, holds other LIDs than it
-/// claims, or overlaps another; or the previous assignment had findings.
+/// claims, or overlaps another port; or the previous assignment had findings.
 pub(crate) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -22,13 +22,13 @@ pub(crate) fn follow(
     policy: &Policy,
 ) -> Option<Arc<LidPlan>> {
     let ports = follow_ports(previous, before, fabric, claims, policy)?;
-    // Without virtual ports, the LIDs of the ports are all.
+    // Without virtual ports, the LIDs of the ports are the whole plan.
     let has_same_ports = Arc::ptr_eq(&ports, previous) || previous.vports.is_empty();
     if has_same_ports && !vports::may_differ(before, fabric) {
         return Some(ports);
     }
     let mut plan = LidPlan::clone(&ports);
-    vports::assign(fabric, claims, block, &mut plan);
+    vports::assign(fabric, Some(claims), block, &mut plan);
     Some(if plan == *ports {
         ports
     } else {
@@ -36,7 +36,7 @@ pub(crate) fn follow(
     })
 }
 
-/// Assigns LIDs as [`follow`] does, without virtual ports, which keep their LIDs.
+/// Assigns LIDs as [`follow`] does, except to virtual ports, which keep theirs.
 fn follow_ports(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -106,7 +106,7 @@ fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool
     match cap(new) {
         None => false,
         now if now == cap(old) => false,
-        // As in the full assignment, a size missing in SwitchInfo is no limit.
+        // A size missing in SwitchInfo is no limit, as in the full assignment.
         Some(0 | 1) => false,
         Some(now) => {
             plan.lids.values().any(|claim| last(claim) >= now)

@@ -1,8 +1,8 @@
 //! The order in which ports get LIDs.
 //!
-//! On a fresh fabric the first host of every leaf gets its LID, then the second of every leaf, and
-//! so on: a fault then changes fewer blocks of the forwarding tables. On other fabrics, no port
-//! gets another LID for that.
+//! On a fresh fabric the first host of every leaf gets its LID, then the second host of every leaf,
+//! and so on: a fault then changes fewer blocks of the forwarding tables. On any other fabric, no
+//! port gets another LID for the sake of this order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ use super::{LidPlan, wanted_lmc};
 use crate::policy::Policy;
 use crate::topology;
 
-/// The order of ports, and the lowest LID for ports of nodes that are not switches.
+/// The order of ports, and the lowest LID for ports of nodes other than switches.
 pub(super) struct Layout {
     pub(super) ports: Vec<PortRef>,
     pub(super) hosts_from: u16,
 }
 
-/// Orders switches by GUID, then for each switch the ports cabled to it, by its port numbers; then
-/// the rest.
+/// Orders switches by GUID, then for each switch the ports cabled to it by its port numbers, then
+/// the remaining ports.
 pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
     let cabled = fabric
         .switches()
@@ -37,15 +37,15 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
 }
 
 /// Orders switches by GUID, then the first host of every leaf switch, with the leaves of one
-/// subtree adjacent, then the second host of every leaf, and so on; then the rest. `None` if the
-/// fabric has no valid switch graph.
+/// subtree adjacent, then the second host of every leaf, and so on, then the remaining ports.
+/// `None` if the fabric has no valid switch graph.
 ///
 /// In the table of a switch, entries that go up by one port are then mostly adjacent, and so are
-/// those that go down to one subtree. A fault therefore changes fewer blocks, and the loss of a
-/// switch next to the leaves a twentieth (`rsm-routing`'s bench `fabric_tree` has the figures). If
-/// a row of such LIDs fills blocks, the first row begins at a block.
+/// the entries that go down to one subtree. A fault therefore changes fewer blocks, and the loss of
+/// a switch next to the leaves a twentieth of them (`rsm-routing`'s bench `fabric_tree` has the
+/// figures). If such a row of LIDs fills blocks, the first row begins at a block.
 ///
-/// `any` is some assignment with a LID for every port.
+/// `any` is an assignment with a LID for every port.
 pub(super) fn by_index(
     fabric: &Fabric,
     any: &LidPlan,

@@ -2,22 +2,27 @@
 //!
 //! Precedence (invariant: a LID in use never moves unless two ports hold it):
 //!
-//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If two ports hold one LID, the port with the persisted
-//!    claim keeps it, else the port with the lower GUID; a port that got it while another manager
-//!    assigned LIDs, too, comes last ([`LidRights`]). With a floating LID, this manager's
-//!    port comes first, and takes its claimed LID from a port without a claim to it.
+//! 1. A port keeps the LID that it holds; where another host has written it, the claimed one. If
+//!    two ports hold one LID, the port with the persisted claim keeps it, else the port with the
+//!    lower GUID; a port that got it while another manager assigned LIDs, too, comes last
+//!    ([`LidRights`]). With a floating LID, this manager's port comes first, and takes its claimed
+//!    LID from a port without a claim to it.
 //! 2. A port that holds no LID gets its claimed LID, if that is free.
 //! 3. All other ports get the lowest free LIDs, those claimed by absent ports last. While another
 //!    manager may assign LIDs, too, they get LIDs of a block (`assign_with_rights`).
 //!
+//! No LID lies beyond the smallest forwarding table, except that of a switch too small for the LIDs
+//! in use, which gets none itself (`table_limit`).
+//!
 //! An operator can have all LIDs assigned anew (`assign_anew`).
 //!
 //! New LIDs go to switches first. On a fresh fabric, without held or claimed LIDs, the first host
-//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); on other
-//! fabrics, the ports of one switch after the other.
+//! of every leaf switch is next, then the second of every leaf, and so on (`layout`); on any other
+//! fabric, the ports of one switch after the other.
 
 mod follow;
 mod layout;
+mod table_limit;
 mod vports;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,21 +35,23 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 pub(super) use self::follow::follow;
 use self::layout::Layout;
+use self::table_limit::TableLimit;
 pub use self::vports::claims_of as vport_claims;
 pub use crate::lid_plan::{Claim, Claims, LidPlan};
 use crate::policy::Policy;
 
-/// Rights to LIDs that neither a claim nor the holding of a LID shows.
+/// Rights to LIDs that neither a claim nor a held LID shows.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct LidRights {
-    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free ones. While the
-    /// fabric is partitioned, another manager may assign LIDs, too.
+    /// Lowest of the new LIDs, as far as there is room; `None` for the lowest free LIDs. A block is
+    /// used while the fabric is partitioned, because another manager may assign LIDs as well.
     pub block: Option<Lid>,
-    /// GUIDs of the ports that got their LIDs while partitioned. The other manager does not know of
-    /// these: once the parts meet, another holder of such a LID has the older right to it.
+    /// GUIDs of the ports that got their LIDs while the fabric was partitioned. The other manager
+    /// does not know these LIDs: once the partitions meet, another holder of such a LID has the
+    /// older right to it.
     pub given: Arc<BTreeSet<Guid>>,
-    /// GUIDs of the ports whose LID another host has written over: each keeps the LID that it claims,
-    /// and not the one that it holds.
+    /// GUIDs of the ports whose LID another host has overwritten: each keeps the LID that it
+    /// claims, not the one that it holds.
     pub overwritten: Arc<BTreeSet<Guid>>,
 }
 
@@ -62,7 +69,7 @@ impl Space {
         self.is_in_nobodys_way(claim, 0)
     }
 
-    /// Whether no port but `owner` has a LID of `claim`.
+    /// Whether no port other than `owner` has a LID of `claim`.
     fn is_free_for(&self, claim: Claim, owner: usize) -> bool {
         self.is_in_nobodys_way(claim, owner as u32 + 1)
     }
@@ -83,7 +90,7 @@ impl Space {
         self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
     }
 
-    /// The lowest free aligned range at or above `from`; `None` if there is none.
+    /// The lowest free aligned range from `from` on; `None` if there is none.
     fn next(&self, from: u16, lmc: Lmc, reserved_too: bool) -> Option<Claim> {
         let count = lmc.lids();
         let mut base = u32::from(from.max(count)).next_multiple_of(u32::from(count));
@@ -109,7 +116,7 @@ pub fn assign(fabric: &Fabric, claims: &Claims, policy: &Policy) -> LidPlan {
     assign_with_rights(fabric, claims, policy, &LidRights::default())
 }
 
-/// Assigns LIDs as [`assign`] does, by `rights`. On a fresh fabric they do not count.
+/// Assigns LIDs as [`assign`] does, with `rights`, which a fresh fabric ignores.
 pub(crate) fn assign_with_rights(
     fabric: &Fabric,
     claims: &Claims,
@@ -117,11 +124,11 @@ pub(crate) fn assign_with_rights(
     rights: &LidRights,
 ) -> LidPlan {
     let mut plan = assign_ports(fabric, claims, policy, rights);
-    vports::assign(fabric, claims, rights.block, &mut plan);
+    vports::assign(fabric, Some(claims), rights.block, &mut plan);
     plan
 }
 
-/// Assigns LIDs to every end port, but to no virtual port.
+/// Assigns LIDs to every end port, without virtual ports.
 fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, rights: &LidRights) -> LidPlan {
     if claims.is_empty() && !fabric.end_ports().any(|(_, port)| port.lid().is_unicast()) {
         return assign_ports_anew(fabric, policy);
@@ -130,11 +137,11 @@ fn assign_ports(fabric: &Fabric, claims: &Claims, policy: &Policy, rights: &LidR
     assign_by(&layout::by_wiring(fabric), fabric, known, policy)
 }
 
-/// Assigns LIDs as on a fresh fabric, regardless of those that ports hold. Hosts lose their
-/// connections where a LID moves.
+/// Assigns LIDs as on a fresh fabric, regardless of the LIDs that ports hold. Hosts whose LID moves
+/// lose their connections.
 pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let mut plan = assign_ports_anew(fabric, policy);
-    vports::assign(fabric, &Claims::default(), None, &mut plan);
+    vports::assign(fabric, None, None, &mut plan);
     plan
 }
 
@@ -143,7 +150,8 @@ fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     if !plan.left_out.is_empty() {
         return plan;
     }
-    match layout::by_index(fabric, &plan, policy, smallest_table(fabric)) {
+    let last = TableLimit::of(fabric, None).last;
+    match layout::by_index(fabric, &plan, policy, last) {
         Some(layout) => assign_by(&layout, fabric, None, policy),
         None => plan,
     }
@@ -157,12 +165,14 @@ fn assign_by(
     policy: &Policy,
 ) -> LidPlan {
     let mut plan = LidPlan::default();
+    let limit = TableLimit::of(fabric, known.map(|(claims, _)| claims));
+    plan.findings.extend(limit.findings(fabric));
+    let layout = &without(layout, fabric, &limit.too_small);
     let ports = &layout.ports;
-    let capacity = smallest_table(fabric);
     let mut space = Space {
         owner: vec![0; usize::from(Lid::UNICAST_LAST.0) + 1],
         reserved: vec![false; usize::from(Lid::UNICAST_LAST.0) + 1],
-        last: capacity,
+        last: limit.last,
     };
     if let Some((claims, rights)) = known {
         keep_held(
@@ -197,7 +207,7 @@ fn assign_by(
             Severity::Error,
             format!(
                 "no LID is left below {} for {} ports: {}{and_more}; lower the LMC or split the subnet",
-                u32::from(capacity) + 1,
+                u32::from(limit.last) + 1,
                 plan.left_out.len(),
                 names.join(", ")
             ),
@@ -206,23 +216,19 @@ fn assign_by(
     plan
 }
 
-/// Ports named in a finding, which counts the others.
+/// Number of ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// The highest LID that every switch can forward to.
-fn smallest_table(fabric: &Fabric) -> u16 {
-    fabric
-        .switches()
-        .filter_map(|(_, node)| node.switch.as_ref())
-        .map(|switch| switch.linear_fdb_cap())
-        .filter(|&entries| entries > 1)
-        .map(|entries| entries - 1)
-        .min()
-        .unwrap_or(Lid::UNICAST_LAST.0)
-        .min(Lid::UNICAST_LAST.0)
+/// The layout without the ports of some switches.
+fn without(layout: &Layout, fabric: &Fabric, switches: &BTreeSet<Guid>) -> Layout {
+    let is_in = |at: &&PortRef| !switches.contains(&fabric.key(**at).node);
+    Layout {
+        ports: layout.ports.iter().filter(is_in).copied().collect(),
+        hosts_from: layout.hosts_from,
+    }
 }
 
-/// The port's LMC according to the policy.
+/// The LMC of the port according to the policy.
 fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     let node = fabric.node(at.node);
     match (&node.switch, node.kind()) {
@@ -232,8 +238,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// This manager's port and its claim, if it holds another LID and no other port holds the claimed
-/// one by right. With its index in `ports`.
+/// This manager's port, with its index in `ports` and its claim, if the port holds another LID and
+/// no other port has a right to the claimed LID.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -252,7 +258,7 @@ fn floating(
     moves.then_some((index, local, claim))
 }
 
-/// How strong a port's right is to the LID that it holds, the strongest first.
+/// Strength of a port's right to the LID that it holds, in descending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Right {
     Claimed,
@@ -292,8 +298,8 @@ fn keep_held(
             holders.retain(|holder| holder.index != index);
         }
     }
-    // First each port's base LID, then the rest of its LMC range: the range of one port must not
-    // take a LID that another port holds.
+    // Each port's base LID comes first, then the rest of its LMC range: the range of one port must
+    // not take a LID that another port holds.
     for Holder {
         guid,
         index,
@@ -313,8 +319,8 @@ fn keep_held(
         }
         let base = claim.base;
         if floating.is_some_and(|(_, _, floating)| floating.base == base) {
-            // The former manager's port holds the LID; it gets the LID that this manager's port
-            // had.
+            // The former manager's port holds the LID; that port gets the LID that this manager's
+            // port had.
             continue;
         }
         plan.findings.push(Finding::new(
@@ -340,7 +346,7 @@ fn keep_held(
     }
 }
 
-/// A port with the LID that it keeps unless another port has the better right to it.
+/// A port with a LID that it keeps, unless another port has the better right to it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Holder {
     right: Right,
@@ -351,8 +357,8 @@ struct Holder {
     lid: Lid,
 }
 
-/// The ports that hold a LID, those with the strongest right first. A port whose LID was written over
-/// counts as holding the one that it claims.
+/// The ports that hold a LID, in descending order of their right to it. A port whose LID was
+/// overwritten counts as the holder of the LID that it claims.
 fn holders(fabric: &Fabric, ports: &[PortRef], claims: &Claims, rights: &LidRights) -> Vec<Holder> {
     let of_port = |(index, &at): (usize, &PortRef)| {
         let port = fabric.port(at);
@@ -374,7 +380,7 @@ fn holders(fabric: &Fabric, ports: &[PortRef], claims: &Claims, rights: &LidRigh
     holders
 }
 
-/// The finding about a port that keeps one LID, because others hold LIDs of `full`.
+/// The finding about a port that keeps one LID, because other ports hold LIDs of `full`.
 fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
     let (key, Claim { base, lmc }) = (fabric.key(at), full);
     let text = format!(

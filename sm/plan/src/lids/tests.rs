@@ -99,7 +99,7 @@ proptest! {
             prop_assert_eq!(keep, 1, "one of {:?} keeps LID {}", guids, lid);
             let entitled = guids.iter().find(|guid| claims.get(guid).is_some_and(|claim| claim.base == lid));
             if let Some(entitled) = entitled {
-                // Several ports may have a claim to it; one of those keeps it.
+                // Several ports may have a claim to the LID; one of them keeps it.
                 let keeper = guids.iter().find(|guid| given[*guid].base == lid).unwrap();
                 prop_assert!(claims.get(keeper).is_some_and(|claim| claim.base == lid), "{} has a claim", entitled);
             }
@@ -312,4 +312,75 @@ fn of_two_vports_with_a_guid_the_first_is_served() {
     assert!(plan.vports.contains_key(&served) && !plan.vports.contains_key(&left));
     let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [FindingKind::DuplicateGuid]);
+}
+
+/// The fabric whose ports hold LIDs from 101, one of the switches with a table of `entries`.
+fn with_small_table(entries: u16) -> (Fabric, Guid) {
+    let held: Vec<Option<(u16, u8)>> = (101..=100 + PORTS as u16)
+        .map(|lid| Some((lid, 0)))
+        .collect();
+    let mut fabric = fabric(&held);
+    fabric.local = None;
+    let small = fabric.nodes_mut().find(|node| node.is_switch()).unwrap();
+    let guid = small.guid;
+    small.switch.as_mut().unwrap().set_linear_fdb_cap(entries);
+    (fabric, guid)
+}
+
+#[test]
+fn a_switch_with_a_small_table_moves_no_lid_in_use() {
+    let (fabric, small) = with_small_table(50);
+    let plan = assign(&fabric, &Claims::new(), &Policy::default());
+    for (at, port) in fabric.end_ports() {
+        let claim = plan.lids.get(&fabric.key(at)).map(|claim| claim.base);
+        let expected = (fabric.key(at).node != small).then(|| port.lid());
+        assert_eq!(claim, expected, "{}", port.guid);
+    }
+    assert_eq!(plan.left_out, []);
+    let findings: Vec<(FindingKind, Subject)> = plan
+        .findings
+        .iter()
+        .map(|finding| (finding.kind, finding.subject))
+        .collect();
+    assert_eq!(
+        findings,
+        [(FindingKind::TableTooSmall, Subject::Node(small))]
+    );
+}
+
+#[test]
+fn lids_that_are_given_anew_fit_the_smallest_table() {
+    let (fabric, _) = with_small_table(50);
+    let plan = assign_anew(&fabric, &Policy::default());
+    assert_eq!(plan.findings, []);
+    assert_eq!(plan.lids.len(), PORTS);
+    assert!(plan.lids.values().all(|claim| claim.base.0 < 50));
+}
+
+#[test]
+fn the_managers_own_switch_is_never_left_out() {
+    let (mut fabric, small) = with_small_table(50);
+    let behind = fabric
+        .end_ports()
+        .find(|(_, port)| port.peer.is_some_and(|peer| peer.node == small))
+        .map(|(at, _)| at);
+    fabric.local = behind;
+    let plan = assign(&fabric, &Claims::new(), &Policy::default());
+    assert!(plan.lids.values().all(|claim| claim.base.0 < 50));
+    assert_eq!(plan.lids.len(), PORTS);
+}
+
+#[test]
+fn a_lid_beyond_all_tables_disables_no_switch() {
+    let mut held: Vec<Option<(u16, u8)>> = (1..=PORTS as u16).map(|lid| Some((lid, 0))).collect();
+    held[PORTS - 1] = Some((40_000, 0));
+    let mut fabric = fabric(&held);
+    for node in fabric.nodes_mut().filter(|node| node.is_switch()) {
+        node.switch.as_mut().unwrap().set_linear_fdb_cap(1024);
+    }
+    let plan = assign(&fabric, &Claims::new(), &Policy::default());
+    assert_eq!(plan.lids.len(), PORTS);
+    assert!(plan.lids.values().all(|claim| claim.base.0 < 1024));
+    let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [FindingKind::LidConflict]);
 }

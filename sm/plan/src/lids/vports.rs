@@ -1,11 +1,12 @@
-//! LIDs of virtual ports.
+//! Assignment of LIDs to virtual ports.
 //!
-//! A virtual port that needs its own LID gets one as a port does: it keeps the LID that it holds,
-//! else gets the one that its GUID claims, wherever the GUID is now, else the lowest free one.
-//! Ports come first. Other virtual ports use the LID of another index or of their port.
+//! A virtual port that needs its own LID keeps the LID that it holds; otherwise it gets the LID
+//! that its GUID claims, wherever the GUID is now, or else the lowest free LID. Ports come before
+//! virtual ports. All other virtual ports use the LID of another index or of their port.
 //!
-//! If several virtual ports have one GUID, only one is served: an Active one, else the first. So a
-//! migrated virtual machine is served at its new host once it is gone from the old one.
+//! If several virtual ports have one GUID, only one of them is served: an Active virtual port if
+//! there is one, otherwise the first. A migrated virtual machine is therefore served at its new
+//! host once it has left the old host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +15,13 @@ use rsm_model::fabric::{Fabric, Node};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 
-use super::{Claim, Claims, LidPlan, smallest_table};
+use super::table_limit::TableLimit;
+use super::{Claim, Claims, LidPlan};
 
-/// Virtual ports named in a finding, which counts the others.
+/// Number of virtual ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// Whether any node with virtual ports differs between two fabrics.
+/// Whether a node with virtual ports may differ between two fabrics.
 pub(super) fn may_differ(before: &Fabric, fabric: &Fabric) -> bool {
     let has_any = |node: &Node| node.ports.iter().any(|port| port.vports.is_some());
     before.differing_nodes(fabric).any(has_any)
@@ -32,21 +34,26 @@ struct Candidate<'a> {
 }
 
 /// Adds the LIDs of all virtual ports to `plan`, replacing those that it has. New ones start at
-/// `block`, as far as there is room.
-pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan: &mut LidPlan) {
+/// `block`, as far as there is room. Without `claims`, all LIDs are given anew.
+pub(super) fn assign(
+    fabric: &Fabric,
+    claims: Option<&Claims>,
+    block: Option<Lid>,
+    plan: &mut LidPlan,
+) {
     plan.vports.clear();
     let served = served(fabric, plan);
     if served.is_empty() {
         return;
     }
-    let mut space = Space::of(fabric, plan);
+    let mut space = Space::of(fabric, plan, TableLimit::of(fabric, claims).last);
     let own: Vec<&Candidate<'_>> = served
         .iter()
         .filter(|one| one.vport.info.lid_required())
         .collect();
     let shared = served.iter().filter(|one| !one.vport.info.lid_required());
     let mut given: BTreeMap<VPortKey, Lid> = shared.map(|one| (one.key, Lid::NONE)).collect();
-    let claim_of = |one: &Candidate<'_>| claims.get(&one.vport.guid()).map(|claim| claim.base);
+    let claim_of = |one: &Candidate<'_>| Some(claims?.get(&one.vport.guid())?.base);
     let mut holders: Vec<(bool, Guid, &Candidate<'_>)> = own
         .iter()
         .filter(|one| one.vport.info.lid().is_unicast())
@@ -70,7 +77,9 @@ pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan:
         }
     }
     let present: BTreeSet<Guid> = served.iter().map(|one| one.vport.guid()).collect();
-    space.reserve(claims, |guid| present.contains(&guid));
+    if let Some(claims) = claims {
+        space.reserve(claims, |guid| present.contains(&guid));
+    }
     let mut left_out = Vec::new();
     for one in &own {
         if given.contains_key(&one.key) {
@@ -90,8 +99,8 @@ pub(super) fn assign(fabric: &Fabric, claims: &Claims, block: Option<Lid>, plan:
     plan.vports = given;
 }
 
-/// The virtual ports that are served, in the order of ports and indices. Adds findings about the
-/// others to `plan`.
+/// The virtual ports that are served, in the order of ports and indices. Adds findings about other
+/// virtual ports to `plan`.
 fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     let mut usable = Vec::new();
     for (at, port) in fabric.end_ports() {
@@ -140,7 +149,7 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
     usable
 }
 
-/// Findings about ports with more indices than rsm reads.
+/// Findings about ports with more indices than rsm manages.
 fn beyond_the_last_index(fabric: &Fabric) -> Vec<Finding> {
     let ports = fabric.end_ports().filter_map(|(at, port)| {
         let top = port.vports.as_ref()?.info.vport_index_top();
@@ -195,15 +204,16 @@ fn place(fabric: &Fabric, key: VPortKey) -> String {
 struct Space {
     taken: Vec<bool>,
     reserved: Vec<bool>,
-    /// Where the search for a free LID continues: [without, with] reserved ones.
+    /// Positions at which the search for a free LID continues: without reserved LIDs, and with
+    /// them.
     cursors: [usize; 2],
     /// GUIDs of all ports.
     ports: BTreeSet<Guid>,
 }
 
 impl Space {
-    fn of(fabric: &Fabric, plan: &LidPlan) -> Space {
-        let lids = usize::from(smallest_table(fabric)) + 1;
+    fn of(fabric: &Fabric, plan: &LidPlan, last: u16) -> Space {
+        let lids = usize::from(last) + 1;
         let mut taken = vec![false; lids];
         for claim in plan.lids.values() {
             for lid in 0..claim.lmc.lids() {
@@ -247,7 +257,7 @@ impl Space {
         Some(Lid(lid as u16))
     }
 
-    /// The lowest free LID; reserved ones come last. `None` if all are taken.
+    /// The lowest free LID; reserved LIDs come last. `None` if all LIDs are taken.
     fn next(&mut self) -> Option<Lid> {
         for reserved_too in [false, true] {
             let from = self.cursors[usize::from(reserved_too)];
@@ -263,7 +273,7 @@ impl Space {
     }
 }
 
-/// The claims of the virtual ports of `plan` with their own LID, by GUID.
+/// The claims of the virtual ports in `plan` that have their own LID, by GUID.
 pub fn claims_of<'a>(
     plan: &'a LidPlan,
     fabric: &'a Fabric,

@@ -1,9 +1,9 @@
 //! ExtendedPortInfo: whether links may train to FDR10, whether aggregation nodes are enabled, and
-//! on which service levels adapters accept packets out of order. The sweep reads it only from ports
-//! that these concern, so that no block is planned for others.
+//! on which service levels adapters accept packets out of order. The sweep reads the attribute only
+//! from ports that these settings concern, so that no block is planned for other ports.
 //!
-//! The content of a block is what was read with the planned bits, so that fields which rsm does not
-//! know keep their values.
+//! The planned content is the content read, with the planned bits changed, so that fields unknown
+//! to rsm keep their values.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use rsm_model::managed::ManagedAttribute;
 
 use super::{Planned, Source};
 
-/// The block of a port whose features shall change.
+/// The block of a port whose features must change.
 pub(super) static EXTENDED_PORT: Planned = Planned {
     blocks: |source, key, port| match wanted(source, key, port) {
         Some(_) => BTreeSet::from([0]),
@@ -23,11 +23,12 @@ pub(super) static EXTENDED_PORT: Planned = Planned {
     content: |source, key, port, _| Some(*wanted(source, key, port)?.as_data()),
 };
 
-/// The content to set; `None` if the port already holds it, or nothing is planned for it.
+/// The content to set; `None` if the port already holds it, or nothing is planned for the port.
 fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<ExtendedPortInfo> {
     let held = **port.extended.as_ref()?;
     let mut info = held;
-    // Fields with their own bit in StateChangeEnable stay as they are, unless speeds are to change.
+    // Fields with a bit of their own in StateChangeEnable keep their values, unless speeds must
+    // change.
     info.set_state_change_enable(0);
     choose_speeds(source, &held, &mut info);
     if let Some(enables) = source.aggregation_nodes
@@ -40,7 +41,8 @@ fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<Ext
             info.set_ooo_sl_mask(sls);
         }
         Some(_) => {}
-        // Adaptive routing was turned off: what this manager has set at adapters is reset.
+        // Adaptive routing was turned off: the bits that this manager has set at adapters are
+        // cleared.
         None => {
             let mut touched = port.managed.touched();
             if touched.any(|place| place.attribute == ManagedAttribute::ExtendedPort) {
@@ -52,7 +54,7 @@ fn wanted(source: &Source<'_>, key: PortKey, port: &InventoryPort) -> Option<Ext
     (!agrees).then_some(info)
 }
 
-/// Enables or disables FDR10 in `info`, if the port has it and `held` shows the opposite.
+/// Enables or disables FDR10 in `info`, if the port supports it and `held` shows the opposite.
 fn choose_speeds(source: &Source<'_>, held: &ExtendedPortInfo, info: &mut ExtendedPortInfo) {
     let (enabled, fdr10) = (held.link_speed_enabled(), MlnxLinkSpeed::FDR10);
     let has_fdr10 = held.link_speed_supported().contains(fdr10);

@@ -1,5 +1,5 @@
-//! GUIDInfo: the alias GUIDs of a port. Sweeps read it only from ports that need aliases: the
-//! content on other ports does not matter.
+//! GUIDInfo: the alias GUIDs of a port. Sweeps read it only from ports that need aliases; its
+//! content at other ports has no effect.
 
 use rsm_mad::wire::attr::{Attribute, GuidInfo};
 
@@ -13,7 +13,7 @@ pub(super) static GUID_INFO: Planned = Planned {
     },
     content: |source, _, port, block| {
         let mut info = GuidInfo::default();
-        // Indices have 8 bits, so block numbers fit.
+        // Indices have 8 bits, so that block numbers fit.
         info.set_guids(source.alias_guids.block(port.guid, block as u8));
         Some(*info.as_data())
     },

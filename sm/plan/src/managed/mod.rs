@@ -1,6 +1,6 @@
 //! The planned blocks of managed attributes, and their content.
 //!
-//! Content derives from a [`Source`], and each attribute has a file in this folder.
+//! Content derives from a [`Source`]. Each attribute has a file in this folder;
 //! [`rsm_model::managed`] has the state of blocks on devices.
 
 mod extended_port;
@@ -20,7 +20,7 @@ use rsm_model::{Hardware, InventoryPort};
 use crate::plan::Plan;
 use crate::qos::Qos;
 
-/// The planned part of a managed attribute.
+/// The planned part of a managed attribute: blocks and content.
 struct Planned {
     /// The planned blocks of a port.
     blocks: fn(&Source<'_>, PortKey, &InventoryPort) -> BTreeSet<u16>,
@@ -28,7 +28,7 @@ struct Planned {
     content: fn(&Source<'_>, PortKey, &InventoryPort, u16) -> Option<Content>,
 }
 
-/// The planned part of an attribute.
+/// The planned part of `attribute`.
 fn planned(attribute: ManagedAttribute) -> &'static Planned {
     match attribute {
         ManagedAttribute::GuidInfo => &guid_info::GUID_INFO,
@@ -39,7 +39,7 @@ fn planned(attribute: ManagedAttribute) -> &'static Planned {
     }
 }
 
-/// Everything that planned blocks and their content derive from.
+/// The inputs of planned blocks and their content.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The state of the hardware.
@@ -52,12 +52,12 @@ pub struct Source<'a> {
     pub rate_limits: Option<&'a RateLimits>,
     /// Whether the engine determines the SLtoVLMappingTables of switches.
     pub engine_has_lanes: bool,
-    /// Whether ports may train to FDR10; `None` to leave devices as they are.
+    /// Whether ports may train to FDR10; `None` to keep the devices' setting.
     pub fdr10: Option<bool>,
-    /// Whether aggregation nodes are enabled; `None` to leave them as they are.
+    /// Whether aggregation nodes are enabled; `None` to keep the devices' setting.
     pub aggregation_nodes: Option<bool>,
-    /// Mask of the service levels on which packets may arrive out of order; `None` to leave
-    /// adapters as they are.
+    /// Mask of the service levels on which packets may arrive out of order; `None` to keep the
+    /// adapters' setting.
     pub out_of_order_sls: Option<u16>,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The planned blocks of a port with this origin, including those read or written before that
+    /// The planned blocks of a port with this origin, including blocks read or written before that
     /// stay planned.
     pub fn blocks(&self, key: PortKey, origin: Origin) -> BTreeSet<BlockKey> {
         let Some(port) = self.hardware.port(key) else {

@@ -1,9 +1,9 @@
 //! QoSConfigSL: the operator's rate limits by service level, for ports of adapters with the
-//! capability, and for their virtual ports. Bandwidth shares in the same blocks stay as they are.
+//! capability, and for their virtual ports. Bandwidth shares in the same blocks keep their values.
 //!
-//! The attribute has fields that rsm does not set, so that no block is planned before the sweep has
-//! read it. Block 0 is the port's. Every other block is a virtual port's, which waits for it before
-//! it becomes Active.
+//! The attribute has fields that rsm does not set, so that a block is planned only once the sweep
+//! has read it. Block 0 is the port's. Every other block belongs to a virtual port, which becomes
+//! Active only after its block is written.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Attribute, Capability, QosConfigSl};
@@ -35,7 +35,8 @@ pub(super) static RATE_LIMITS: Planned = Planned {
     },
 };
 
-/// The GUID whose limits a block has. The physical function, index 0, has those of the port.
+/// The GUID whose limits a block contains. The physical function, index 0, has the limits of the
+/// port.
 fn guid(port: &InventoryPort, block: u16) -> Option<Guid> {
     match vport(block) {
         None => Some(port.guid),
@@ -46,7 +47,7 @@ fn guid(port: &InventoryPort, block: u16) -> Option<Guid> {
     }
 }
 
-/// Whether rates are limited, and the device shows the capability for the block's port or virtual
+/// Whether rates are limited, and the device has the capability for the block's port or virtual
 /// port.
 fn is_concerned(source: &Source<'_>, key: PortKey, port: &InventoryPort, block: u16) -> bool {
     let capability = match vport(block) {

@@ -1,6 +1,6 @@
 //! SLtoVLMappingTable: the operator's VL of each SL, for channel adapters, routers and enhanced
-//! ports 0, and from every input of a switch to every output whose link is up. If the engine needs
-//! its own tables, those of switches follow the lanes of the routes instead.
+//! ports 0, and from every input of a switch to every output whose link is up. If the engine
+//! determines the tables of switches, those tables follow the routes instead.
 
 use std::collections::BTreeSet;
 
@@ -41,8 +41,8 @@ fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
     Some(inputs(node, key.port).collect())
 }
 
-/// The blocks from the input `key` to the switch's outputs, which are not planned until that port
-/// answers.
+/// The blocks from the input `key` to the switch's outputs. They are planned only once that port
+/// has answered.
 pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16)> {
     let node = source.hardware.node(key.node);
     let Some(node) = node.filter(|node| node.is_switch() && key.port != PortNum::ZERO) else {
@@ -60,7 +60,7 @@ pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16
         .collect()
 }
 
-/// Whether the device supports SL to VL mapping (IsSLMappingSupported); port 0 shows it for a
+/// Whether the device supports SL to VL mapping (IsSLMappingSupported). Port 0 shows it for a
 /// switch.
 fn maps(info: &PortInfo) -> bool {
     let capabilities = info.capability_mask();

@@ -23,8 +23,8 @@ pub(super) static VL_ARBITRATION: Planned = Planned {
     },
 };
 
-/// The tables of a port. `None` if quality of service is off, the link is down, or the port is a
-/// base port 0, which sends no data packets.
+/// The QoS tables of a port. `None` if quality of service is off, the link is down, or the port is
+/// a base port 0, which sends no data packets.
 fn tables<'a>(source: &Source<'a>, key: PortKey) -> Option<PortTables<'a>> {
     let switch = source.hardware.node(key.node)?.switch.as_ref();
     let is_base = switch.is_some_and(|switch| !switch.info.enhanced_port0());

@@ -1,4 +1,4 @@
-//! Remembers which switches hold their planned multicast tables.
+//! Remembers the switches that hold their planned multicast tables.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use rsm_routing::topology::{SwitchIdx, Topology};
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
 impl Agreed {
-    /// Without any comparison, for this many switches.
+    /// A record without comparisons, for this many switches.
     pub(super) fn none(switches: usize) -> Agreed {
         Agreed(vec![None; switches])
     }
 
     /// Compares the `held` tables with the `planned` ones; `delta` leads from the fabric of `self`
-    /// to theirs. Returns also the multicast LIDs that differ.
+    /// to the new fabric. Returns also the multicast LIDs that differ.
     pub(super) fn follow(
         &self,
         delta: &GroundDelta,

@@ -10,8 +10,8 @@ use rsm_routing::topology::Topology;
 use super::places::Places;
 use crate::groups::GroupMembers;
 
-/// Ground that trees of any groups are built on, and the places of ports in it. It stays the same
-/// when groups change.
+/// The topology that trees are built on, and the places of ports in it. The base does not depend on
+/// groups.
 #[derive(Debug)]
 pub struct Base {
     pub(super) ground: Ground,
@@ -44,7 +44,7 @@ impl Base {
     /// that of [`Base::new`], and the difference.
     ///
     /// # Errors
-    /// Why the difference is not conclusive, as a phrase.
+    /// The reason why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,
@@ -65,8 +65,8 @@ impl Base {
         Ok((Base { ground, places }, delta))
     }
 
-    /// The members of a multicast LID with their places in the topology, sorted. Ports outside of
-    /// it are omitted.
+    /// The members of a multicast LID with their places in the topology, sorted. Ports outside the
+    /// topology are omitted.
     pub(super) fn members(&self, topology: &Topology, members: &GroupMembers) -> Vec<Member> {
         let members = members.ports.iter();
         let members =
@@ -114,7 +114,7 @@ impl Base {
         let mut members = known.members.clone();
         members.retain(|member| !left.contains(member));
         members.extend(joined);
-        // Only the end of the list is unsorted, so that sorting is fast.
+        // Only the end of the list is unsorted, so that the sort is fast.
         members.sort();
         Some(members)
     }

@@ -1,12 +1,12 @@
 //! The multicast part of a plan: one tree for each multicast LID, on the unicast routes of the same
 //! plan.
 //!
-//! Planning follows the changes since the plan before, in fabric, orientation, members, and held
-//! tables. Trees that these do not concern stay, without another proof.
+//! Planning follows the changes since the plan before in fabric, orientation, members and held
+//! tables. A tree that these do not concern stays, without another proof.
 //!
-//! Until the SA has reported the members, a plan has no multicast part, and multicast tables stay
-//! as they are. The SA reports the service levels of groups with their members: if routes follow no
-//! order of the switches, each level has its own master tree (`rsm_routing::mcast`).
+//! Until the SA has reported the members, a plan has no multicast part, and multicast tables keep
+//! their content. The SA reports the service levels of groups with their members: if routes follow
+//! no order of the switches, each service level has its own master tree (`rsm_routing::mcast`).
 
 mod agreed;
 mod base;
@@ -30,7 +30,7 @@ use self::base::BaseDelta;
 use super::groups::{GroupMembers, GroupSet};
 use super::policy::Policy;
 
-/// The desired multicast state.
+/// The planned multicast state.
 #[derive(Debug)]
 pub struct Multicast {
     /// The members to serve.
@@ -45,7 +45,7 @@ pub struct Multicast {
     /// The plan's topology.
     pub topology: Arc<Topology>,
     base: Arc<Base>,
-    /// Switches that held their tables of the plan before.
+    /// Switches that held the tables of the plan before.
     agreed: Agreed,
     top: Option<Lid>,
     /// See [`Multicast::concerned`].
@@ -68,9 +68,9 @@ impl Multicast {
         self.base.ground.orientation()
     }
 
-    /// The multicast LIDs whose tree may differ from the plan before, or for which a switch may not
-    /// hold the masks planned before. For all other LIDs, switches hold their present trees, which
-    /// follow the orientation. `None` if all trees were planned anew.
+    /// The multicast LIDs whose tree may differ from the plan before, or whose planned masks some
+    /// switch may not hold. For all other LIDs, switches hold the present trees, which follow the
+    /// orientation. `None` if all trees were planned anew.
     pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
         self.concerned.as_ref()
     }
@@ -96,7 +96,7 @@ impl Multicast {
     }
 }
 
-/// Multicast LIDs named in a finding.
+/// Number of multicast LIDs that a finding names.
 const SHOWN: usize = 8;
 
 fn shorten(names: &[String]) -> String {
@@ -127,19 +127,19 @@ pub(super) struct MulticastJob<'a> {
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
     pub(super) held: &'a HeldMasks,
-    /// The multicast part of the plan before; `Err` with the reason if it cannot be followed.
+    /// The multicast part of the plan before; the reason if it cannot be followed.
     pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
 /// The result of multicast planning.
 pub(super) struct MulticastOutcome {
-    /// The trees of all groups, proved; if the proof failed, its report.
+    /// The trees of all groups, proved; the proof's report if it failed.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
-    /// Why all trees were planned; `None` if they were not.
+    /// Reason for which all trees were planned; `None` if not all were planned.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Trees with their proof, and where they come from.
+/// Trees with their proof and their origin.
 struct Planned {
     base: Arc<Base>,
     trees: Trees,
@@ -149,7 +149,8 @@ struct Planned {
     report: MulticastReport,
 }
 
-/// Plans trees by the changes since the last plan; if these are not conclusive, plans all trees.
+/// Plans trees by the changes since the plan before; plans all trees if the changes are not
+/// conclusive.
 pub(super) fn plan(job: &MulticastJob<'_>) -> MulticastOutcome {
     let held = held_by_switch(job.topology, job.held);
     let followed = job
@@ -266,7 +267,7 @@ fn follow_base(
     Ok((Arc::new(base), delta))
 }
 
-/// The groups of a job; unchanged ones are shared with `earlier`.
+/// The groups of a job. Unchanged groups are shared with `earlier`.
 fn follow_groups(
     job: &MulticastJob<'_>,
     previous: &Multicast,
@@ -318,7 +319,7 @@ fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync +
     |switch, mlid| held[switch.index()].mask(mlid)
 }
 
-/// Proves all trees; if `looked_at` is given, checks only those.
+/// Proves all trees, or only those of `looked_at`, if given.
 fn prove(
     job: &MulticastJob<'_>,
     trees: &Trees,
@@ -329,8 +330,8 @@ fn prove(
     verify_multicast(job.topology, routes, order, trees, looked_at)
 }
 
-/// The masks that switches hold, by multicast LID, sorted by switch; if `only` is given, only those
-/// of its LIDs.
+/// The masks that switches hold, by multicast LID, sorted by switch; only for the LIDs of `only`,
+/// if given.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
     held: &HeldMasks,

@@ -7,20 +7,20 @@ use rsm_ids::{Guid, PortNum};
 use rsm_routing::mcast::GroundDelta;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
 
-/// The switch at the other end of a port's cable, and its port number; for port 0 of a switch, the
-/// switch itself and 0.
+/// The switch at the other end of a port's cable, and its port number there; for port 0 of a
+/// switch, the switch itself and 0.
 pub(super) type Place = (Guid, PortNum);
 
-/// A new list is built once more than one of this many ports has moved.
+/// A new list is built if more than one port in this many has moved.
 const MOVED_SHARE: usize = 16;
 
-/// Places by port GUID. Successive fabrics share a list.
+/// Places by port GUID. The places of successive fabrics share a list.
 #[derive(Debug)]
 pub(super) struct Places {
     listed: Arc<HashMap<Guid, Place>>,
-    /// Ports that moved or appeared since the list was built; `None` if they vanished.
+    /// Ports that moved or appeared since the list was built; `None` for ports that vanished.
     moved: BTreeMap<Guid, Option<Place>>,
-    /// Whether several ports have one GUID; the last one of them counts.
+    /// Whether several ports have one GUID; the last of these ports counts.
     is_ambiguous: bool,
 }
 
@@ -41,7 +41,7 @@ impl Places {
     /// [`Places::of`], and the ports that differ.
     ///
     /// # Errors
-    /// Why the difference is not conclusive, as a phrase.
+    /// The reason why the difference is not conclusive, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,

@@ -1,4 +1,4 @@
-//! Incremental partitions, for a fabric in which only some nodes differ.
+//! Incremental partitions for a fabric in which only some nodes differ.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use super::{Assignment, PartitionPlan, vports};
 use crate::policy::Policy;
 
 /// Assigns the partitions of `fabric`, with the result of [`assign`](super::assign). `previous` are
-/// the partitions of the fabric and policy `before`. Reads only the ports of rewired nodes, those
-/// at the other ends of their cables, and the port GUIDs in `members`, whose rules differ between
-/// the two policies.
+/// the partitions of the fabric and policy `before`. Reads only the ports of rewired nodes, the
+/// ports at the other ends of their cables, and the port GUIDs in `members`, whose rules differ
+/// between the two policies.
 ///
 /// `None` if other ports may be concerned: there are or were findings, the subnet manager has
 /// moved, or enforcement starts or ends.
@@ -101,8 +101,8 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and those at the other ends of its cables. A switch at the other end is
-/// concerned only with that port.
+/// The ports of a node, and the ports at the other ends of its cables. A switch at the other end
+/// contributes only this port.
 fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers

@@ -1,4 +1,4 @@
-//! Findings about partitions in which hosts will not be able to talk, before they try: broadcast
+//! Findings, ahead of any attempt, about partitions in which hosts cannot communicate: broadcast
 //! groups that are too fast for hosts, partitions with limited members only, and rules with GUIDs
 //! that no port has.
 
@@ -16,7 +16,7 @@ use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
 
-/// Ports named in a finding, which counts the others.
+/// Number of ports that a finding names; the finding counts the others.
 const PORTS_SHOWN: usize = 8;
 
 /// Findings about partitions of the file and of the API on `fabric`. Returns at once if there are
@@ -58,7 +58,7 @@ fn holds(fabric: &Fabric, plan: &PartitionPlan, at: PortRef, base: u16) -> bool 
     table.is_some_and(|table| table.iter().any(|key| key.is_valid() && key.base() == base))
 }
 
-/// Names up to [`PORTS_SHOWN`] of `ports`, and counts the others.
+/// Names up to [`PORTS_SHOWN`] of `ports`, and counts the rest.
 fn named(ports: &[String]) -> String {
     let shown = ports.iter().take(PORTS_SHOWN).cloned();
     let shown = shown.collect::<Vec<_>>().join(", ");
@@ -104,7 +104,8 @@ fn too_fast(
     Some(warning(FindingKind::PartitionTooFast, text))
 }
 
-/// How the link of a port falls short of a group; `None` if it does not, or is not up.
+/// Text about the rate or MTU of a group that the link of a port does not reach; `None` if the link
+/// reaches both, or is not up.
 fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<String> {
     let info = fabric.port(at).info.as_ref()?;
     let rate = Rate::of_link(info.link_rate()?);

@@ -1,7 +1,7 @@
-//! The partners that ports lose by a change of a partition.
+//! The partners that ports lose by a change of partitions.
 //!
-//! The core refuses a change by which ports lose partners until the caller accepts that;
-//! `docs/guards.md` lists what guards each call.
+//! The core refuses a change by which ports lose partners until the operator accepts the loss;
+//! `docs/guards.md` lists the guards of each call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::members::{EndPorts, Wanted};
 use super::with_rules;
 
 /// The partners that ports of `fabric` lose in the partition `p_key` when the partitions `after`
-/// replace those `before`.
+/// replace the partitions `before`.
 pub fn loss_between(
     fabric: &Fabric,
     p_key: PKey,
@@ -84,7 +84,7 @@ pub fn all_losses(
     losses.filter(|(_, loss)| !loss.is_none()).collect()
 }
 
-/// A port's membership in a partition, as it matters for talking to others.
+/// A port's membership in a partition, as far as it decides which ports can communicate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Standing {
     None,
@@ -96,7 +96,8 @@ enum Standing {
 type Move = (Standing, Standing);
 
 impl Standing {
-    /// Membership by the keys of one partition; a port with both keys talks as a full member.
+    /// Membership according to the keys of one partition; a port with both keys communicates as a
+    /// full member.
     fn of(wanted: &Wanted) -> Standing {
         let keys = wanted.keys.iter();
         let standings = keys.map(|key| match key.is_full() {
@@ -152,7 +153,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The keys of each port, by the rules for which `counts` holds.
+    /// The keys of each port according to the rules for which `counts` returns true.
     fn members(&self, partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Vec<Wanted> {
         let partitions = with_rules(partitions, counts);
         let mut wanted = self.ports.members(&partitions);
@@ -168,7 +169,7 @@ impl<'a> Ends<'a> {
         }
     }
 
-    /// The items of ports that belong to no switch, with their indices.
+    /// The items of `all` that belong to ports of hosts, with their indices.
     fn hosts<'b, T>(&'b self, all: &'b [T]) -> impl Iterator<Item = (usize, &'b T)> {
         let ats = self.ports.list().iter().chain(self.vports.list());
         let hosts = ats
@@ -178,8 +179,8 @@ impl<'a> Ends<'a> {
         hosts.map(|(index, (_, item))| (index, item))
     }
 
-    /// Number of these ports that can talk to no other host in `partitions`; the subnet manager's
-    /// own port does not count as a host.
+    /// Number of the ports `losing` that can communicate with no other host under `partitions`; the
+    /// subnet manager's own port does not count as a host.
     fn isolated(&self, losing: &[usize], partitions: &Partitions) -> usize {
         if losing.is_empty() {
             return 0;

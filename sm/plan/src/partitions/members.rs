@@ -12,15 +12,15 @@ pub(super) struct Wanted {
     pub(super) keys: Vec<PKey>,
     /// The key at index 0.
     pub(super) first: PKey,
-    /// Whether a rule claims index 0 for that key.
+    /// Whether a rule claims index 0 for the key `first`.
     pub(super) claimed: bool,
     /// Whether rules of several partitions claim index 0.
     pub(super) contested: bool,
 }
 
 impl Wanted {
-    /// Whether the keys are only full membership in the default partition, as in a port after
-    /// power-on.
+    /// Whether the keys are only full membership in the default partition, the table of a port
+    /// after power-on.
     pub(super) fn is_default(&self) -> bool {
         self.keys == [PKey::DEFAULT_FULL]
     }
@@ -34,7 +34,7 @@ enum MemberKind {
     Virtual,
 }
 
-/// The end ports or virtual ports of a fabric, indexed for rules.
+/// The end ports or virtual ports of a fabric, indexed for partition rules.
 pub(super) struct EndPorts {
     list: Vec<PortRef>,
     kinds: Vec<MemberKind>,
@@ -174,8 +174,8 @@ impl EndPorts {
     }
 }
 
-/// Whether the subnet manager runs at this end port; on a switch that is port 0, whichever port its
-/// SMPs use.
+/// Whether the subnet manager runs at this end port. On a switch, that is port 0, whichever port
+/// its SMPs use.
 fn is_own(fabric: &Fabric, at: PortRef) -> bool {
     fabric.local.is_some_and(|local| {
         local.node == at.node && (local.port == at.port || at.port == PortNum::ZERO)
@@ -193,8 +193,8 @@ impl Wanted {
         }
     }
 
-    /// Picks the key at index 0: the first key of the partition that claims it, if the port holds
-    /// one.
+    /// Chooses the key at index 0: the first key of the partition that claims index 0, if the port
+    /// holds one.
     fn settle_first(&mut self) {
         let of = |base: u16| self.keys.iter().copied().find(|key| key.base() == base);
         let first = of(self.first.base());

@@ -12,7 +12,7 @@ mod vports;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_config::{PartitionMembers, Partitions, Rule};
+use rsm_config::{PartitionMembers, Partitions, Protections, Rule};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::wire::attr::{NodeType, PKey};
 use rsm_model::fabric::{Fabric, PortRef};
@@ -26,19 +26,19 @@ use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, First, arrange};
 use super::policy::Policy;
 
-/// Findings of one kind that are listed; further ones are counted. One line of a file can concern
-/// every port.
+/// Number of findings of one kind that are listed; one more finding counts the rest. One line of a
+/// file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
 
-/// Keys named in a finding, which counts the others.
+/// Number of keys that a finding names; the finding counts the others.
 const KEYS_SHOWN: usize = 8;
 
-/// The directions in which a switch port drops packets of other partitions.
+/// The directions in which a switch port drops packets with P_Keys that its table lacks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Enforced {
-    /// Whether it drops incoming packets.
+    /// Whether the port drops incoming packets.
     pub inbound: bool,
-    /// Whether it drops outgoing packets.
+    /// Whether the port drops outgoing packets.
     pub outbound: bool,
 }
 
@@ -48,9 +48,9 @@ pub struct PartitionPlan {
     /// Tables of end ports, and of the ports in `enforced`. Equal tables are shared.
     tables: BTreeMap<PortKey, Arc<[PKey]>>,
     enforced: BTreeMap<PortKey, Enforced>,
-    /// Tables of virtual ports, without physical functions. Equal tables are shared.
+    /// Tables of virtual ports, except physical functions. Equal tables are shared.
     vports: BTreeMap<VPortKey, Arc<[PKey]>>,
-    /// Number of end ports and virtual ports with other keys than full membership in the default
+    /// Number of end ports and virtual ports whose keys are not just full membership in the default
     /// partition.
     partitioned_ports: usize,
     /// Findings for the operator.
@@ -58,8 +58,9 @@ pub struct PartitionPlan {
 }
 
 impl PartitionPlan {
-    /// The P_KeyTable of a port, by index up to the last key, with [`PKey::INVALID`] at empty
-    /// indices. `None` for ports without a table, and for ports of switches that enforce nothing.
+    /// The P_KeyTable of a port by index, up to the last key, with [`PKey::INVALID`] at empty
+    /// indices. `None` for ports without a table, and for switch ports that do not enforce
+    /// partitions.
     pub fn table(&self, port: PortKey) -> Option<&Arc<[PKey]>> {
         self.tables.get(&port)
     }
@@ -75,7 +76,7 @@ impl PartitionPlan {
         self.tables.iter().map(|(&port, table)| (port, table))
     }
 
-    /// The directions in which an external port of a switch drops packets.
+    /// The directions in which an external port of a switch enforces partitions.
     pub fn enforced(&self, port: PortKey) -> Enforced {
         self.enforced.get(&port).copied().unwrap_or_default()
     }
@@ -106,12 +107,12 @@ impl PartitionPlan {
     }
 }
 
-/// Assigns the tables of every end port of `fabric`. Keys that a port holds keep their indices.
+/// Assigns the tables of every end port of `fabric`. A key that a port holds keeps its index.
 pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     let ports = EndPorts::of(fabric, fabric.end_ports().map(|(at, _)| at).collect());
     let mut assignment = Assignment::new(fabric, policy);
     let partitioned_ports = assignment.give(&ports);
-    // If all ports are full members of only one partition, there are no packets to drop.
+    // If all ports are full members of a single partition, no packet must be dropped.
     if partitioned_ports > 0 {
         assignment.enforce(&ports);
     }
@@ -121,7 +122,7 @@ pub(super) fn assign(fabric: &Fabric, policy: &Policy) -> PartitionPlan {
     }
 }
 
-/// A port that would be in more partitions than its table can hold.
+/// A port that would be a member of more partitions than its table can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overfull {
     /// The port.
@@ -133,7 +134,7 @@ pub struct Overfull {
 }
 
 /// The first port among `guids` whose table cannot hold its keys in the partitions `after`, and
-/// that has more of them than in the partitions `before`. `None` if all tables suffice.
+/// that has more keys there than in the partitions `before`. `None` if all tables suffice.
 pub fn overfull(
     fabric: &Fabric,
     before: &Partitions,
@@ -163,7 +164,8 @@ pub fn overfull(
     })
 }
 
-/// `partitions` with only the rules for which `counts` holds; valid only for the keys of ports.
+/// `partitions` with only the rules for which `counts` returns true; valid only for the keys of
+/// ports.
 fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partitions {
     let rules = partitions.rules.iter().filter(|rule| counts(rule));
     Partitions {
@@ -171,10 +173,11 @@ fn with_rules(partitions: &Partitions, counts: impl Fn(&Rule) -> bool) -> Partit
         list: Vec::new(),
         rules: rules.copied().collect(),
         allow_both: partitions.allow_both,
+        protections: Protections::default(),
     }
 }
 
-/// State of assigning the tables.
+/// State of the assignment of tables.
 struct Assignment<'a> {
     fabric: &'a Fabric,
     policy: &'a Policy,
@@ -194,8 +197,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Assigns tables to end ports and their virtual ports. Returns the number of ports with other
-    /// keys than full membership in the default partition.
+    /// Assigns tables to end ports and their virtual ports. Returns the number of ports whose keys
+    /// are not just full membership in the default partition.
     fn give(&mut self, ports: &EndPorts) -> usize {
         let wanted = ports.members(&self.policy.partitions);
         for (&at, wanted) in ports.list().iter().zip(&wanted) {
@@ -240,8 +243,7 @@ impl<'a> Assignment<'a> {
         }
     }
 
-    /// Makes the switch ports at end ports drop packets with a P_Key that the end port does not
-    /// have.
+    /// Makes the switch ports at end ports drop packets with a P_Key that the end port lacks.
     fn enforce(&mut self, ports: &EndPorts) {
         for &at in ports.list() {
             self.enforce_port(at);
@@ -269,7 +271,7 @@ impl<'a> Assignment<'a> {
         let Some(table) = self.keys_on_link(at) else {
             return;
         };
-        // The key of a full member also admits limited members.
+        // The key of a full member also admits packets of limited members.
         let redundant = |key: PKey| !key.is_full() && table.contains(&PKey(key.0 | 0x8000));
         let keys: Vec<PKey> = table
             .iter()

@@ -12,20 +12,21 @@ pub(super) struct Arrangement {
     pub(super) left_out: Vec<PKey>,
 }
 
-/// Which of the wanted keys shall be at index 0.
+/// The key that must be at index 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum First {
     /// The operator claims index 0 for this key, which moves there.
     Claimed(PKey),
     /// This key goes to index 0, unless the port holds it at another index and index 0 has another
-    /// key that stays. If that key is removed, this one takes its place, as with OpenSM.
+    /// key that stays. If the key at index 0 is removed, this key takes its place, as with OpenSM.
     Usual(PKey),
     /// Any key may be at index 0.
     Any,
 }
 
 impl First {
-    /// The key to put at index 0, if the port holds the keys `held`; `None` to leave it.
+    /// The key to put at index 0 of a port that holds the keys `held`; `None` to keep the key
+    /// there.
     fn put(self, held: &[PKey]) -> Option<PKey> {
         match self {
             First::Claimed(key) => Some(key),
@@ -42,10 +43,10 @@ impl First {
 /// Arranges `wanted` in a table of `capacity` keys, with `first` at index 0. While there is room,
 /// no other new key goes to a reserved index 0. A reserved index 0 is never empty, because programs
 /// that know only one partition use the key there. There is one exception: OpenSM leaves it empty
-/// beside the limited membership of the usual key, and such a table is left as it is.
+/// beside the limited membership of the usual key, and such a table keeps its content.
 ///
-/// Queue pairs refer to keys by index, so a key stays where `held` has it, even if its membership
-/// changes. New keys go to the lowest indices, empty ones before vacated ones.
+/// Queue pairs refer to keys by index: a key keeps its index in `held`, even if its membership
+/// changes. New keys get the lowest indices, empty indices before vacated ones.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
@@ -172,8 +173,8 @@ mod tests {
     #[test]
     fn held_keys_keep_their_indices() {
         let held = [0xffff, 0x8001, 0x8002, 0x8003];
-        // 1 is removed, the membership of 3 changes, 4 and 5 are new: 4 does not take the index of
-        // 1 while another index is empty.
+        // Key 1 is removed, the membership of key 3 changes, keys 4 and 5 are new: key 4 does not
+        // take the index of key 1 while another index is empty.
         assert_eq!(
             arranged(&held, &[0x8002, 3, 4, 5, 0xffff], Some(0xffff), 32),
             [0xffff, 0, 0x8002, 3, 4, 5]

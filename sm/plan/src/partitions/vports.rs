@@ -1,8 +1,8 @@
 //! P_KeyTables of virtual ports.
 //!
-//! Rules about all ports, about virtual adapters (`ALL_VCAS`) and about GUIDs apply to them. A rule
-//! may name a GUID long before a virtual port has it. The physical function has the table of its
-//! port.
+//! Rules about all ports, about virtual adapters (`ALL_VCAS`) and about GUIDs apply to virtual
+//! ports. A rule may name a GUID long before a virtual port has it. A physical function has the
+//! table of its port.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::table::{Arrangement, First, arrange};
 use super::{Assignment, listed};
 
 impl Assignment<'_> {
-    /// Assigns tables to the virtual ports of `ports`. Returns the number with other keys than full
-    /// membership in the default partition.
+    /// Assigns tables to the virtual ports of `ports`. Returns the number whose keys are not just
+    /// full membership in the default partition.
     pub(super) fn give_vports(&mut self, ports: &EndPorts) -> usize {
         let fabric = self.fabric;
         let mut all: Vec<(PortRef, VPortKey, &VPort)> = Vec::new();
@@ -62,8 +62,8 @@ impl Assignment<'_> {
         wanted.iter().filter(|wanted| !wanted.is_default()).count()
     }
 
-    /// The keys of a port and of its virtual ports without duplicates: the keys of all packets on
-    /// its link.
+    /// The keys of a port and of its virtual ports without duplicates, that is, the keys of all
+    /// packets on its link.
     pub(super) fn keys_on_link(&self, at: PortRef) -> Option<Vec<PKey>> {
         let key = self.fabric.key(at);
         let mut keys = self.plan.tables.get(&key)?.to_vec();
@@ -77,7 +77,7 @@ impl Assignment<'_> {
     }
 }
 
-/// Replaces the tables of all virtual ports of these ports by `given`.
+/// Replaces the tables of all virtual ports of these ports by the tables `given`.
 pub(super) fn replace(
     tables: &mut BTreeMap<VPortKey, Arc<[PKey]>>,
     concerned: impl IntoIterator<Item = PortKey>,

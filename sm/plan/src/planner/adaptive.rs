@@ -1,8 +1,8 @@
 //! Plans adaptive routing on the routes of a plan: groups of ports, their proof, and the switches
-//! that may keep theirs in force while forwarding tables change.
+//! that may keep their groups in force while forwarding tables change.
 //!
 //! Groups complement finished routes and never replace them: forwarding tables are correct at all
-//! times, and every failure falls back to them.
+//! times, and after any failure a switch returns to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,11 +25,12 @@ use crate::job::PlanJob;
 use crate::plan::Plan;
 use crate::witness;
 
-/// GroupTop plus one is a multiple of this, so that a new leaf seldom changes it.
+/// GroupTop plus one is a multiple of this number, so that a new leaf seldom changes GroupTop.
 const GROUP_TOP_STEP: u16 = 64;
 
 /// Adds adaptive routing on the routes of `plan`, and findings about it. `links` is the switch
-/// graph with all links that may carry packets, `held` the forwarding tables that switches hold.
+/// graph with all links that may carry packets, `held` are the forwarding tables that switches
+/// hold.
 pub(super) fn add(
     plan: &mut Plan,
     job: &PlanJob,
@@ -64,7 +65,8 @@ fn unused(severity: Severity, why: String) -> Finding {
     Finding::new(FindingKind::AdaptiveUnused, Subject::Subnet, severity, text)
 }
 
-/// Number of groups that each switch can hold; 0 for switches that forward by their tables alone.
+/// Number of groups that each switch can hold; 0 for switches that forward only by their forwarding
+/// tables.
 fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan) -> Vec<u16> {
     let capacity = |guid: Guid| {
         let switch = hardware.switches.get(&guid)?;
@@ -78,7 +80,8 @@ fn capacities(policy: &AdaptivePolicy, hardware: &AdaptiveHardware, plan: &Plan)
         .collect()
 }
 
-/// Findings about types of switches with the capability that forward by their tables alone.
+/// Findings about types of switches that have the capability and forward only by their forwarding
+/// tables.
 fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding> {
     let mut unlisted: BTreeMap<u16, u64> = BTreeMap::new();
     let mut without_sls = 0;
@@ -114,7 +117,7 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
 /// Plans and proves groups for the routes of `plan`; [`Adaptive::kept`] is empty.
 ///
 /// # Errors
-/// Why there are no groups, as a sentence.
+/// The reason for which there are no groups, as a sentence.
 fn try_plan(
     job: &PlanJob,
     plan: &Plan,
@@ -164,7 +167,7 @@ fn try_plan(
     })
 }
 
-/// The ranking of the plan's routes; fails if they are not the shortest ones that follow it.
+/// The ranking of the plan's routes; fails if they are not the shortest routes that follow it.
 fn shortest_ranking(plan: &Plan) -> Result<&Ranking, String> {
     let engine = plan.routing.engine;
     let ranking = plan.routing.ranking.as_ref();
@@ -209,7 +212,7 @@ fn proved(
     ))
 }
 
-/// The first switch of each type among `switches` that answers; see [`Adaptive::tests`].
+/// The first answering switch of each type among `switches`; see [`Adaptive::tests`].
 fn tests(
     plan: &Plan,
     hardware: &AdaptiveHardware,
@@ -240,9 +243,9 @@ fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BT
         .collect()
 }
 
-/// Switches that keep their groups in force while others get new forwarding tables: all whose
-/// tables and groups stay, if no mixture of tables during the push has a loop or a credit loop;
-/// else none.
+/// Switches that keep their groups in force while other switches get new forwarding tables: all
+/// switches whose tables and groups stay, if no mixture of tables during the push has a loop or a
+/// credit loop; otherwise none.
 fn kept(
     job: &PlanJob,
     plan: &Plan,

@@ -5,8 +5,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use crate::plan::Plan;
 use crate::{layout, levels, partitions, roots};
 
-/// Collects the findings of a plan; `replacement` is the finding about the engine, if it replaces
-/// another.
+/// Collects the findings of a plan. `replacement` is the finding about the engine, if it replaces
+/// another one.
 pub(super) fn of(plan: &Plan, replacement: Option<Finding>) -> Vec<Finding> {
     let (policy, routing) = (&plan.policy, &plan.routing);
     let mut findings = plan.lids.findings.clone();

@@ -1,5 +1,5 @@
-//! Plans multicast on the routes of a plan, and the transition of unicast and multicast tables
-//! together.
+//! Plans multicast on the routes of a plan, and a transition that is safe for unicast and multicast
+//! tables together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::plan::Plan;
 use crate::transition::Transition;
 use crate::witness;
 
-/// Why interim tables for unicast alone are not enough.
+/// Reason why interim tables for unicast packets alone do not suffice.
 const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each other";
 
-/// Why there are no multicast trees to follow.
+/// Reason why there are no multicast trees to follow.
 const NO_TREES: &str = "no multicast trees are in force";
 
-/// The unicast tables in force until the plan is.
+/// The unicast tables from the held ones to the planned ones.
 pub(super) struct UnicastWay<'a> {
     /// The tables in force, in the order of the topology's switches.
     pub(super) held: &'a Tables,
@@ -35,12 +35,12 @@ pub(super) struct UnicastWay<'a> {
     pub(super) links: &'a Topology,
     /// Whether unicast packets take only legal turns throughout the transition.
     pub(super) follows: bool,
-    /// The dependencies of the planned tables on `links`, if they are known.
+    /// The dependencies of the planned tables on `links`; `None` if they are not known.
     pub(super) needs: Option<Dependencies<'a>>,
 }
 
-/// Adds multicast to a plan with routes, if the members are known, and another transition if
-/// multicast packets need one.
+/// Adds multicast to a plan with routes, if the members are known, and replaces the transition if
+/// multicast packets require it.
 pub(super) fn add(plan: &mut Plan, job: &PlanJob, orientation: &Orientation, way: UnicastWay<'_>) {
     let Some(groups) = &job.groups else {
         return;
@@ -81,8 +81,8 @@ pub(super) fn replan(job: &PlanJob, basis: &Plan) -> Plan {
     plan
 }
 
-/// Plans multicast on the plan's routes. Reports trees that fail the proof; multicast tables on
-/// switches then stay as they are.
+/// Plans multicast on the plan's routes. If the proof refuses the trees, reports that; the
+/// multicast tables of switches then keep their content.
 fn add_trees(
     plan: &mut Plan,
     job: &PlanJob,
@@ -120,15 +120,15 @@ fn add_trees(
     }
 }
 
-/// Another transition, if multicast and unicast packets together could close a credit loop during
-/// that of `plan`; `None` if it is safe.
+/// The replacement of the transition of `plan`, if multicast and unicast packets together could
+/// close a credit loop during it; `None` if the transition of `plan` is safe.
 ///
 /// A push removes masks from multicast tables everywhere before it adds any, and adds them after
 /// all interim unicast tables. If every changed unicast entry discards in between, each half of the
 /// push mixes only old or only new tables with the entries and masks that both have.
 ///
-/// No further proof is needed if unicast packets throughout the transition and multicast packets
-/// take only legal turns. `masks` are the multicast tables in force.
+/// No further proof is needed if unicast packets during the whole transition, and multicast
+/// packets, take only legal turns. `masks` are the multicast tables in force.
 fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Option<Transition> {
     let topology = way.links;
     let planned = &plan.routing.tables;
@@ -190,8 +190,8 @@ fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Opti
     (!is_safe).then(|| Transition::discarding(old, planned))
 }
 
-/// Whether every mixture of `old` and planned unicast tables is free of credit loops together with
-/// the `held` masks and the planned trees, on the lanes of the plan.
+/// Whether every mixture of `old` and planned unicast tables, together with the `held` masks and
+/// the planned trees, is free of credit loops on the VLs of the plan.
 fn on_lanes(
     plan: &Plan,
     topology: &Topology,

@@ -1,7 +1,7 @@
 //! Prepares the input of every engine: LIDs, switch graph, host order, links and held tables.
 //!
 //! Each step follows the changes since the plan in force if it can, and otherwise records why it
-//! was computed for the whole subnet.
+//! computed its result for the whole subnet.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -23,9 +23,9 @@ use crate::plan::Plan;
 use crate::policy::PolicyChange;
 use crate::{topology, transition};
 
-/// Everything that a plan's routes depend on, except the policy.
+/// All inputs of a plan's routes except the policy.
 pub(super) struct RoutingInput {
-    /// How the policy differs from that of the plan in force.
+    /// Difference of the policy from the policy of the plan in force.
     pub(super) policy_change: PolicyChange,
     /// The LIDs of all ports.
     pub(super) lids: Arc<LidPlan>,
@@ -64,8 +64,8 @@ impl RoutingInput {
         })
     }
 
-    /// The switch graph with damped links as well, which carry packets until no table leads to
-    /// them; `None` if there are no damped links.
+    /// The switch graph including damped links, which carry packets until no table leads to them;
+    /// `None` if there are no damped links.
     pub(super) fn with_damped_links(
         &self,
         job: &PlanJob,
@@ -130,10 +130,7 @@ pub(super) fn partitions_of(
 fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> HostOrder {
     let sources = HostOrderSources {
         gpus: job.gpus.clone(),
-        said: job.policy.categories.clone(),
-        compute_is_listed: job.policy.compute_is_listed,
-        rails: job.policy.rails,
-        listed: job.policy.listed.clone(),
+        policy: job.policy.order.clone(),
     };
     let previous = job.previous.as_ref().ok_or(NO_PLAN);
     let holds = previous.and_then(|plan| {
@@ -158,7 +155,7 @@ fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<L
     followed(Step::Links, follow, read, whole)
 }
 
-/// Builds the switch graph of a plan: by the changes since the plan before, if there is one.
+/// Builds the switch graph of a plan, by the changes since the plan before if there is one.
 fn topology_of(
     job: &PlanJob,
     lids: &LidPlan,
@@ -199,7 +196,7 @@ fn topology_of(
 /// The plan in force, and the port GUIDs whose partition rules have changed since.
 ///
 /// # Errors
-/// Fails if no plan is in force, or anything else in the policy has changed.
+/// Fails if no plan is in force, or another part of the policy has changed.
 fn predecessor<'a>(
     job: &'a PlanJob,
     policy_change: &'a PolicyChange,
@@ -209,8 +206,8 @@ fn predecessor<'a>(
     Ok((previous, members))
 }
 
-/// The result of `follow`, which used the changes since the plan before; if it failed, the result
-/// of `assign` for the whole subnet.
+/// The result of `follow`, which used the changes since the plan before, or, if it failed, the
+/// result of `assign` for the whole subnet.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,

@@ -1,9 +1,8 @@
 //! The planner: the steps from a [`PlanJob`] to its [`Outcome`].
 //!
-//! [`plan_around`] decides about the parts to avoid, [`try_plan`] takes the first engine that has
+//! [`plan_around`] decides about the parts to avoid, [`try_plan`] takes the first engine that finds
 //! routes, and [`try_engine`] runs each engine on the same [`RoutingInput`]: routes, then their
-//! proof and the interim tables in parallel, then partitions, adaptive routing and multicast on
-//! them.
+//! proof and the interim tables in parallel, then partitions, adaptive routing and multicast.
 
 mod adaptive;
 mod findings;
@@ -31,7 +30,7 @@ use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::refused::{self, RefusedPlan};
 
-/// Why there is no plan to follow.
+/// Reason why there is no plan to follow.
 const NO_PLAN: &str = "no plan is in force";
 
 /// Plans a job.
@@ -43,14 +42,14 @@ pub fn plan(job: &PlanJob) -> Outcome {
 }
 
 /// Plans a job with routes that avoid the job's parts. If no such routes exist, the routes use
-/// these parts, unless they are on trial.
+/// these parts, unless the parts are on trial.
 fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
     let mut avoided = Avoided {
         avoid: job.avoid.clone(),
         damped: job.damped.clone(),
         ..Avoided::default()
     };
-    // Multicast is planned on the routes in force.
+    // A multicast job keeps the routes in force.
     if job.avoid.is_empty() || matches!(job.kind, JobKind::Multicast { .. }) {
         return try_plan(job, &Arc::new(avoided));
     }
@@ -77,8 +76,8 @@ fn plan_around(job: &PlanJob) -> Result<Outcome, PlanError> {
     }
 }
 
-/// Plans without the cables in the job's `damped`, which include those of `avoided`, with the first
-/// engine of the policy that has routes.
+/// Plans without the cables in the job's `damped`, which include the cables of `avoided`, with the
+/// first engine of the policy that finds routes.
 fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError> {
     if let JobKind::Multicast { routes } = &job.kind {
         return Ok(Outcome::Plan(Arc::new(groups::replan(job, routes))));
@@ -100,8 +99,8 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
 }
 
 /// Whether `auto` is tried after all engines of the policy have failed: ports that no packet
-/// reaches are worse than another engine's routes. Routes in force that serve all ports stay
-/// instead, and an engine on trial is refused.
+/// reaches are worse than the routes of another engine. If the routes in force serve all ports,
+/// they stay instead; an engine on trial is refused.
 fn stands_behind(job: &PlanJob) -> bool {
     let policy = &job.policy;
     if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
@@ -118,7 +117,7 @@ fn is_of_stand_in(plan: &Plan) -> bool {
     plan.engine == EngineKind::Auto && !plan.policy.engines.contains(&EngineKind::Auto)
 }
 
-/// Plans with `engine`; `refused` is why the first engine of the policy has no routes.
+/// Plans with `engine`. `refused` says why the first engine of the policy found no routes.
 fn try_engine(
     job: &PlanJob,
     avoided: &Arc<Avoided>,
@@ -147,7 +146,7 @@ fn try_engine(
     whole.extend(way.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = input::partitions_of(job, &input.policy_change, &mut whole);
     let (engine, replacement) = routes::engine_behind(job, engine, refused);
-    // The dependencies that the proof found are only of links that routes may use.
+    // The dependencies that the proof found concern only links that routes may use.
     let needs = proof.dependencies.filter(|_| damped_too.is_none());
     let mut plan = Plan {
         generation: job.generation,

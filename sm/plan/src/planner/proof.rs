@@ -19,18 +19,18 @@ pub(super) struct Proof<'a> {
     pub(super) report: Report,
     /// Sums behind the report.
     pub(super) tally: Tally,
-    /// Why the tables are refused; `None` if they are sound.
+    /// Reason why the tables are refused; `None` if they are sound.
     pub(super) refusal: Option<Refusal>,
     /// Whether every route takes only legal turns (up*/down*).
     pub(super) follows: bool,
-    /// How much was proved.
+    /// The part of the tables that was proved.
     pub(super) proved: Proved,
     /// Channel dependencies of the tables; `None` if the proof did not need them.
     pub(super) dependencies: Option<Dependencies<'a>>,
 }
 
 impl Proof<'_> {
-    /// Why all entries were examined; `None` if the changed ones sufficed.
+    /// Reason for which all entries were examined; `None` if the changed entries sufficed.
     pub(super) fn why_whole(&self) -> Option<String> {
         match &self.proved {
             Proved::Whole { why } => Some(why.clone()),
@@ -39,9 +39,8 @@ impl Proof<'_> {
     }
 }
 
-/// Proves the tables of `routing` on the lanes that they need: by the difference from the plan
-/// before if that is conclusive, else as a whole. `orientation` is the up*/down* order of the
-/// routes.
+/// Proves the tables of `routing` on the VLs that they need: by the difference from the plan before
+/// if that is conclusive, otherwise as a whole. `orientation` is the up*/down* order of the routes.
 pub(super) fn prove<'a>(
     topology: &'a Topology,
     routing: &Routing,
@@ -55,8 +54,8 @@ pub(super) fn prove<'a>(
     }
 }
 
-/// Proves by the difference. Fails if that is not conclusive; faulty tables are left to the whole
-/// proof, which names the fault.
+/// Proves by the difference. Fails if that is not conclusive; the proof of the whole names the
+/// fault of faulty tables.
 fn prove_changes<'a>(
     topology: &Topology,
     routing: &Routing,

@@ -1,4 +1,4 @@
-//! Computes the routes of a plan, by an engine or by moving single entries.
+//! Computes the routes of a plan, with an engine or by moving single entries.
 
 use std::sync::Arc;
 
@@ -16,24 +16,25 @@ use crate::job::{JobKind, PlanJob};
 use crate::levels;
 use crate::plan::Plan;
 
-/// The routes of a job's engine.
+/// Result of the computation of routes.
 pub(super) enum Routed {
     /// New routes.
     Made {
         /// The routes, including entries of virtual ports.
         routing: Box<Routing>,
-        /// Number of entries moved off the fullest links; `None` if the engine computed all.
+        /// Number of entries moved off the links with maximum load; `None` if the engine computed
+        /// all entries.
         relieved: Option<usize>,
     },
-    /// No entry was moved; this is the plan in force.
+    /// No entry was moved: the plan in force stays.
     AsBefore(Arc<Plan>, Unmoved),
 }
 
-/// Computes the routes of `engine`, and checks that the operator's lanes let their packets pass.
+/// Computes the routes of `engine`, and checks that the operator's VLs let their packets pass.
 ///
 /// # Errors
-/// Fails if the engine has no routes, for lack of lanes or otherwise, or the operator's tables stop
-/// packets.
+/// Fails if the engine finds no routes, for lack of VLs or otherwise, or if the operator's tables
+/// stop packets.
 pub(super) fn of_engine(
     job: &PlanJob,
     engine: EngineKind,
@@ -57,18 +58,18 @@ pub(super) fn of_engine(
     Ok(routed)
 }
 
-/// The routes of an engine, or those in force with entries moved off the fullest links, without
-/// entries of virtual ports.
+/// The routes of an engine, or the routes in force with entries moved off the links with maximum
+/// load. Entries of virtual ports are missing.
 fn computed(
     job: &PlanJob,
     engine: EngineKind,
     input: &RoutingInput,
 ) -> Result<Routed, EngineError> {
     let policy = &job.policy;
-    // Rankings and tables computed under other rules do not follow the present ones.
+    // Rankings and tables computed under other rules do not follow the present rules.
     let has_other_rules = |plan: &Plan| {
         plan.policy.switch_rules != policy.switch_rules
-            || plan.policy.listed != policy.listed
+            || plan.policy.order.listed != policy.order.listed
             || plan.policy.layout != policy.layout
     };
     let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
@@ -86,7 +87,7 @@ fn computed(
         engine_options: policy.engine_options.clone(),
         categories: input.order.categories.clone(),
         numbers: input.order.numbers.clone(),
-        listed: policy.listed.clone(),
+        listed: policy.order.listed.clone(),
         connect_roots: policy.connect_roots,
         shortest_only: job.adaptive.is_some(),
     };
@@ -142,8 +143,8 @@ fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
     }
 }
 
-/// The engine that computed the routes of a plan, and the finding that it replaces another one, if
-/// so. A plan that only relieves links keeps both from the routes that it starts from.
+/// The engine that computed the routes of a plan, and the finding that it replaces another engine,
+/// if it does. A plan that only relieves links keeps both from the routes that it starts from.
 pub(super) fn engine_behind(
     job: &PlanJob,
     engine: EngineKind,
@@ -159,7 +160,7 @@ pub(super) fn engine_behind(
     }
 }
 
-/// The finding that `engine` replaces the first one, which has no routes because of `error`.
+/// The finding that `engine` replaces the first engine, which found no routes because of `error`.
 fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
     let text = format!(
         "routes are of {engine}, and not of {}, which stands before it: {}; mend the \

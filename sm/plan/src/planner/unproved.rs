@@ -1,5 +1,4 @@
-//! Routes that are not proved yet: their proof, and the transition to them from the tables in
-//! force.
+//! Unproved routes: their proof, and the transition to them from the tables in force.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::job::PlanJob;
 use crate::lint::Refusal;
 use crate::transition::{CheckedTransition, Orders, TransitionJob, Ways};
 
-/// Routes that are not proved yet, with their subnet.
+/// Routes without a proof, with their subnet.
 #[derive(Clone, Copy)]
 pub(super) struct UnprovedRoutes<'a> {
     pub(super) job: &'a PlanJob,
@@ -29,9 +28,9 @@ pub(super) struct UnprovedRoutes<'a> {
 impl<'a> UnprovedRoutes<'a> {
     /// Proves the routes, and finds the transition to them from the tables in force.
     ///
-    /// Both run in parallel, on the assumption that the routes follow an order if those in force
-    /// do. For a first plan they run one after the other, because each then uses all processors and
-    /// much memory.
+    /// Both run in parallel, on the assumption that the routes follow an order if the routes in
+    /// force do. For a first plan they run one after the other, because each of them then uses all
+    /// processors and much memory.
     ///
     /// # Errors
     /// Fails if the proof refutes the routes.
@@ -63,8 +62,8 @@ impl<'a> UnprovedRoutes<'a> {
         }
     }
 
-    /// Finds the transition from the held tables to the routes; `follows` says whether these follow
-    /// their order.
+    /// Finds the transition from the held tables to the routes; `follows` says whether the routes
+    /// follow their order.
     fn transition(self, follows: bool) -> CheckedTransition {
         let topology = &*self.input.topology;
         let previous = self.job.previous.as_deref();

@@ -1,13 +1,14 @@
-//! Quality of service: the tables by which service levels (SLs) and virtual lanes (VLs) share
-//! links, as set by the operator for each class of ports (IBA 7.6).
+//! Quality of service: the operator's tables by which service levels (SLs) and virtual lanes (VLs)
+//! share links, for each class of ports (IBA 7.6).
 //!
-//! [`Qos`] has the operator's decisions. [`PortTables`] derives the content of the tables of one
-//! port from it, for any [`Subnet`] that has PortInfo and cables.
+//! [`Qos`] has the operator's decisions. [`PortTables`] derives the content of one port's tables
+//! from it, for any [`Subnet`] that has PortInfo and cables.
 //!
-//! These tables are managed attributes ([`crate::managed`]): the sweep reads them, the difference
-//! compares them and the push writes them, block by block. A link becomes Active once both ends
-//! have answered theirs. A device that refuses them has a habit, and carries data without them.
-//! Rules about paths are part of the plan's policy, so that the SA answers by the same snapshot.
+//! These tables are managed attributes ([`crate::managed`]): the sweep reads them, the comparison
+//! finds differences and the push writes them, block by block. A link becomes Active once both ends
+//! have answered their tables. A device that refuses them has a habit, and carries data without
+//! them. Rules about paths are part of the plan's policy, so that the SA answers by the same
+//! snapshot.
 
 mod tables;
 
@@ -69,7 +70,7 @@ impl PortClass {
 /// The tables of a class of ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosSet {
-    /// Bound of data VLs, 1 to 15.
+    /// Maximum number of data VLs, 1 to 15.
     pub max_vls: u8,
     /// PortInfo.VLHighLimit.
     pub high_limit: u8,
@@ -86,9 +87,9 @@ pub struct QosSet {
 pub struct Qos {
     /// Tables in the order of [`PortClass::ALL`].
     sets: [QosSet; PortClass::ALL.len()],
-    /// Whether switches that can get one SLtoVLMappingTable for all inputs of an output.
+    /// Whether a switch that supports it gets one SLtoVLMappingTable for all inputs of an output.
     pub optimized: bool,
-    /// Highest OperationalVLs code, 1 to 5, of any port.
+    /// Highest OperationalVLs code of any port, 1 to 5.
     pub max_op_vls: u8,
 }
 
@@ -98,12 +99,13 @@ const MAX_VLS: u8 = 15;
 const HIGH: &str = "0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0";
 /// Default low-priority table: all VLs but VL 0, equally.
 const LOW: &str = "0:0,1:4,2:4,3:4,4:4,5:4,6:4,7:4,8:4,9:4,10:4,11:4,12:4,13:4,14:4";
-/// Default mapping: each SL has its own VL, but SL 15 shares VL 7, because VL 15 carries no data.
+/// Default mapping: each SL has its own VL, except SL 15, which shares VL 7 because VL 15 carries
+/// no data.
 const SL2VL: Row = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 7];
 
 impl Qos {
-    /// The tables of section `qos`; `None` if it is off. `max_op_vls` is the highest OperationalVLs
-    /// code of any port.
+    /// The tables of section `qos`; `None` if the section is off. `max_op_vls` is the highest
+    /// OperationalVLs code of any port.
     pub fn of(config: &QosConfig, max_op_vls: u8) -> Option<Qos> {
         let general = general(config);
         config.enabled.then(|| Qos {
@@ -145,8 +147,8 @@ impl QosSet {
     }
 }
 
-/// The VL that replaces `vl` at a port with the OperationalVLs code `vls`: the remainder by its
-/// number of VLs, a power of two. VL 15 drops packets with any number.
+/// The VL that replaces `vl` at a port with the OperationalVLs code `vls`: `vl` modulo the port's
+/// number of VLs, a power of two. VL 15 drops packets at any number of VLs.
 pub fn fold(vl: u8, vls: u8) -> u8 {
     if vl == DROP {
         return DROP;
@@ -176,7 +178,7 @@ fn general(config: &QosConfig) -> QosKeys {
     }
 }
 
-/// The keys of a class. Links between switches use the keys of external ports where they have none
+/// The keys of a class. Links between switches use the keys of external ports unless they have keys
 /// of their own.
 fn keys(config: &QosConfig, class: PortClass) -> QosKeys {
     let own = match class {
@@ -241,7 +243,7 @@ mod tests {
         let folded: Vec<u8> = (1..=5).map(|vls| fold(14, vls)).collect();
         assert_eq!(folded, [0, 0, 2, 6, 14]);
         assert!((1..=5).all(|vls| fold(DROP, vls) == DROP));
-        // A code that no port should have counts as the nearest valid one.
+        // An invalid code counts as the nearest valid one.
         assert_eq!((fold(14, 0), fold(14, 9)), (0, 14));
         let vls: Vec<u8> = [1, 2, 3, 4, 7, 8, 14, 15].map(code_of).to_vec();
         assert_eq!(vls, [1, 2, 2, 3, 3, 4, 4, 5]);

@@ -10,7 +10,7 @@ use rsm_routing::lanes::Row;
 
 use super::{PortClass, Qos, QosSet, fold};
 
-/// PortInfo and cables of a subnet.
+/// PortInfo and cables of a subnet, as far as QoS tables need them.
 pub trait Subnet {
     /// The kind of the port's node.
     fn kind(&self, port: PortKey) -> Option<NodeType>;
@@ -55,12 +55,12 @@ impl Subnet for Fabric {
 pub struct PortTables<'a> {
     info: &'a PortInfo,
     set: &'a QosSet,
-    /// OperationalVLs code, 1 to 5, that the tables are for.
+    /// OperationalVLs code that the tables are made for, 1 to 5.
     pub vls: u8,
 }
 
 impl<'a> PortTables<'a> {
-    /// The tables of `port`; `None` if it never answered, or its link is down.
+    /// The tables of `port`; `None` if the port never answered, or its link is down.
     pub fn of(qos: &'a Qos, subnet: &'a impl Subnet, port: PortKey) -> Option<PortTables<'a>> {
         let info = subnet.info(port)?;
         if matches!(info.port_state(), PortState::Down | PortState::NoChange) {
@@ -93,8 +93,8 @@ impl<'a> PortTables<'a> {
         self.set.row(self.vls)
     }
 
-    /// The blocks of the port's VLArbitrationTable; none if it has only one data VL, which needs no
-    /// arbitration (IBA 7.6.9).
+    /// The blocks of the port's VLArbitrationTable; empty if the port has only one data VL, which
+    /// needs no arbitration (IBA 7.6.9).
     pub fn blocks(&self) -> impl Iterator<Item = VlArbitrationBlock> + use<> {
         let [low, high] = self.capacities();
         let lower = VlArbitration::ENTRIES as u8;
@@ -120,8 +120,8 @@ impl<'a> PortTables<'a> {
         ]
     }
 
-    /// The content of a block. Entries that the operator does not give, or that the port does not
-    /// have, have weight 0.
+    /// The content of a block. Entries that the operator does not set, or that the port does not
+    /// support, have weight 0.
     pub fn block(&self, block: VlArbitrationBlock) -> VlArbitration {
         let [low, high] = self.capacities();
         let (weights, capacity, first) = match block {
@@ -139,7 +139,7 @@ impl<'a> PortTables<'a> {
     }
 }
 
-/// Code of the largest number of VLs that both ends of a link have, at least 1.
+/// Code of the largest number of VLs that both ends of a link support, at least 1.
 pub fn vl_codes(ours: &PortInfo, theirs: &PortInfo) -> u8 {
     let codes = [ours, theirs].map(|info| info.vl_cap().code());
     codes[0].min(codes[1]).max(1)

@@ -1,19 +1,19 @@
 //! The transition from the held tables to the planned ones, by interim tables.
 //!
-//! If both tables follow one up*/down* order of the switches, stages follow that order
-//! (`rsm_routing::verify`): the order of the planned routes, or the one in force if the planned
+//! If both tables follow one up*/down* order of the switches, the stages follow that order
+//! (`rsm_routing::verify`): the order of the planned routes, or the order in force if the planned
 //! routes follow it as well, as they do when only detours are removed. The first stage then only
 //! removes the entries in force that make an illegal turn. If the planned routes follow no order,
 //! and some mixture of old and new entries closes a loop, changing entries discard first. In both
-//! cases LID-routed Sets only use entries that stay.
+//! cases LID-routed Sets use only entries that stay.
 //!
-//! Hosts go on sending to a host that is gone. A transition is therefore proved for the entries of
-//! every LID in force, whether or not it has a destination. With several lanes such packets have no
-//! service level that a proof could follow, so that the first stage removes their entries.
+//! Hosts continue to send to a host that is gone. A transition is therefore proved for the entries
+//! of every LID in force, even without a destination. If routes use several VLs, such packets have
+//! no service level that a proof could follow, so that the first stage removes their entries.
 //!
 //! Tables of a switch in use lead to a new link only from the second stage on, and the link becomes
 //! Active before that. A switch with only new links gets all of its tables first. On a cold start
-//! that is every switch, and no link waits.
+//! every switch is such a switch, and no link waits.
 
 mod mute;
 
@@ -33,22 +33,22 @@ use rsm_routing::verify::{IdleLinks, Stages, mixture_is_sound, stages, stages_al
 use self::mute::Around;
 use crate::links::LinkPorts;
 
-/// The forwarding table of one switch, as far as it is known.
+/// The forwarding table that one switch holds, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HeldTable {
     /// The switch.
     pub switch: Guid,
-    /// Entries by LID; unknown ones are 255.
+    /// Entries by LID; 255 if unknown.
     pub entries: Lft,
-    /// Whether every entry up to LinearFDBTop is known, except those in `sent`.
+    /// Whether every entry up to LinearFDBTop is known, except the entries in `sent`.
     pub complete: bool,
-    /// Entries of unanswered Sets, which the switch may hold instead.
+    /// Entries of unanswered Sets, which the switch may hold in place of the entries in `entries`.
     pub sent: Vec<(Lid, u8)>,
     /// Whether the switch does not answer at present.
     pub is_suspect: bool,
 }
 
-/// The held tables in the order of `topology`; empty for unknown switches.
+/// The held tables in the order of `topology`; empty for switches with unknown tables.
 pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
     let mut lfts = vec![Lft::default(); topology.switch_count()];
     for switch in held {
@@ -59,13 +59,13 @@ pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
     Tables { lfts }
 }
 
-/// How the lanes of the planned tables relate to those of the tables in force.
+/// Relation of the VLs of the planned tables to those of the tables in force.
 pub(super) enum Ways<'a> {
-    /// The planned tables need only one lane.
+    /// The planned tables need only one VL.
     OneLane,
-    /// Both need the same service levels and lanes.
+    /// Both tables need the same service levels and VLs.
     SameLanes(&'a Lanes),
-    /// The tables in force may need other ones.
+    /// The tables in force may need other VLs.
     OtherLanes,
 }
 
@@ -89,35 +89,37 @@ impl<'a> Ways<'a> {
 
 /// The stages by which the planned tables come into force.
 ///
-/// All switches hold the tables of a stage before any is written of the next, so that no mixture of
-/// tables closes a loop or discards packets that would arrive. Clones share all large parts.
+/// All switches hold the tables of one stage before a push writes any table of the next stage, so
+/// that no mixture of tables closes a loop or discards packets that would arrive. Clones share all
+/// large parts.
 #[derive(Clone, Default, Debug)]
 pub struct Transition {
-    /// The interim tables in their order; empty if every mixture of old and planned tables is safe.
+    /// The interim tables in order; empty if every mixture of old and planned tables is safe.
     pub interim: Arc<[Tables]>,
     /// Ports at both ends of the links that become Active after `cuts` + 1 stages of interim
     /// tables, and before the next stage. Every other link becomes Active once the switches at its
     /// ends hold the planned tables.
     pub awaited: Arc<BTreeSet<PortKey>>,
-    /// Switches to which only such links lead. They hold the planned tables from the first stage
+    /// Switches to which only awaited links lead. They hold the planned tables from the first stage
     /// on, before their links become Active.
     pub dark: Arc<BTreeSet<Guid>>,
-    /// Number of stages, 0 or 1, that only remove entries from held tables. Before they end, none
-    /// of these links becomes Active.
+    /// Number of stages, 0 or 1, that only remove entries from held tables. No awaited link becomes
+    /// Active before these stages end.
     pub cuts: usize,
     /// Whether links of `dark` switches become Active only after all switches hold the stages of
-    /// `awaited`. Otherwise they may as soon as the dark switches at their ends hold their tables.
+    /// `awaited`. Otherwise they may become Active as soon as the dark switches at their ends hold
+    /// their tables.
     pub dark_last: bool,
     /// Whether interim tables discard packets, including LID-routed SMPs, that both old and planned
     /// tables forward.
     pub discards: bool,
-    /// Switches that do not answer. A push writes to them, if at all, only after all others hold
-    /// the last interim tables, which then are their final ones.
+    /// Switches that do not answer. A push writes to them, if at all, only after all other switches
+    /// hold the last interim tables, which are then the final ones of those switches.
     pub mute: Arc<BTreeSet<Guid>>,
-    /// Mute switches that a push writes to: only a Set of their tables is unanswered.
+    /// Mute switches that a push writes to, because only a Set of their tables is unanswered.
     pub tried: Arc<BTreeSet<Guid>>,
-    /// Tables of the other switches until the mute ones hold their planned tables; `None` if there
-    /// are no mute ones.
+    /// Tables of the other switches until the mute switches hold their planned tables; `None` if
+    /// there are no mute switches.
     pub instead: Option<Arc<Tables>>,
 }
 
@@ -130,7 +132,8 @@ impl Transition {
         }
     }
 
-    /// Prepends a stage that only removes entries, if there is one.
+    /// Prepends a stage that only removes entries; returns the transition unchanged if `cut` is
+    /// `None`.
     fn after(self, cut: Option<Tables>) -> Transition {
         Transition {
             cuts: self.cuts + usize::from(cut.is_some()),
@@ -142,7 +145,7 @@ impl Transition {
         }
     }
 
-    /// Uses all but the last of `tables` as stages, which may discard packets.
+    /// Makes all but the last of `tables` stages that may discard packets.
     fn through(mut tables: Vec<Tables>) -> Transition {
         tables.pop();
         Transition {
@@ -157,17 +160,18 @@ impl Transition {
 pub(super) struct CheckedTransition {
     pub(super) transition: Transition,
     pub(super) follows: bool,
-    /// Why all entries were examined, and not only those that change; `None` if not.
+    /// The reason for which all entries were examined; `None` if only changing entries were
+    /// examined.
     pub(super) whole: Option<&'static str>,
 }
 
-/// Why all entries are examined if routes need more than one lane.
+/// Reason for examining all entries if routes need more than one VL.
 const LANES: &str = "the routes need lanes";
 
-/// Why all entries are examined if some switches are mute.
+/// Reason for examining all entries if some switches are mute.
 const MUTE: &str = "switches do not answer, and no order of the switches keeps their entries apart";
 
-/// Why all entries are examined if no order leads from the tables in force to the planned ones.
+/// Reason for examining all entries if no order leads from the tables in force to the planned ones.
 const NO_ORDER: &str = "the tables in force and the planned ones follow no common order";
 
 impl CheckedTransition {
@@ -192,11 +196,11 @@ impl CheckedTransition {
 pub(super) struct Orders<'a> {
     /// The order of the planned tables.
     pub(super) own: Option<&'a Orientation>,
-    /// Whether `own` is an interim order that the tables in force do not follow. It would remove
-    /// more entries than the stages of the tables' own order, and is used only if a switch is mute,
-    /// for which those stages do not provide.
+    /// Whether `own` is an interim order that the tables in force do not follow. This order would
+    /// remove more entries than stages along the tables' own order, and is used only if a switch is
+    /// mute, because those stages do not handle mute switches.
     pub(super) is_own_foreign: bool,
-    /// The order of the tables in force, if the planned ones follow it as well, as they do when
+    /// The order of the tables in force, if the planned tables follow it as well, as they do when
     /// only detours are removed.
     pub(super) before: Option<Orientation>,
 }
@@ -224,8 +228,8 @@ type Along = (Stages, Option<Around>);
 impl TransitionJob<'_> {
     /// Finds the transition from the held tables to the planned ones.
     ///
-    /// If old entries lead beyond the topology, no mixture can be proved. Then every changed entry
-    /// discards first, which only removes dependencies.
+    /// If old entries lead beyond the topology, no mixture of tables can be proved. Every changed
+    /// entry then discards first, which only removes dependencies.
     pub(super) fn plan(&self) -> CheckedTransition {
         let difference = Difference::between(self.old, self.planned);
         if difference.is_empty() {
@@ -260,10 +264,10 @@ impl TransitionJob<'_> {
         Transition::discarding(self.old, self.planned)
     }
 
-    /// The transition if the planned tables need several lanes: without stages, if the tables in
-    /// force need the same lanes and every mixture is sound on them.
+    /// The transition if the planned tables need several VLs: without stages, if the tables in
+    /// force need the same VLs and every mixture is sound on them.
     fn over_lanes(&self, idle: &IdleLinks) -> Transition {
-        // The mixture does not include entries of unanswered Sets.
+        // The proof of the mixture does not include entries of unanswered Sets.
         match self.lanes {
             Ways::SameLanes(lanes)
                 if self.held.iter().all(|held| held.sent.is_empty())
@@ -276,8 +280,8 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// Finds stages along the planned tables' own order, or along that in force if only the former
-    /// removes entries in force. Returns also whether they follow the own one.
+    /// Finds stages along the planned tables' own order, or along the order in force if only the
+    /// former removes entries in force. Returns also whether the stages follow the own order.
     fn along_an_order(
         &self,
         difference: &Difference<'_>,
@@ -297,7 +301,7 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// Finds stages along one order; `None` if the tables do not follow it.
+    /// Finds stages along one order; `None` if the tables do not follow that order.
     fn along(
         &self,
         orientation: &Orientation,
@@ -326,8 +330,8 @@ impl TransitionJob<'_> {
         })
     }
 
-    /// The transition by stages along an order; `follows` says whether it is the planned tables'
-    /// own.
+    /// The transition by stages along an order; `follows` says whether the order is the planned
+    /// tables' own.
     fn by_stages(
         &self,
         (mut stages, around): Along,
@@ -370,9 +374,9 @@ impl TransitionJob<'_> {
         }
     }
 
-    /// The transition in which every changed entry first discards, which only removes dependencies;
-    /// then all switches but the mute ones get the entries that close no credit loop together with
-    /// those of the mute ones.
+    /// The transition in which every changed entry first discards, which only removes dependencies.
+    /// Afterwards, all switches except mute switches get the entries that close no credit loop with
+    /// the entries of mute switches.
     fn beside(&self) -> Transition {
         let tables = (self.old, self.planned);
         let Some(around) = mute::beside(self.topology, self.held, tables) else {
@@ -420,7 +424,7 @@ impl TransitionJob<'_> {
 }
 
 /// The tables in force without the entries to LIDs that are gone: packets to these have no service
-/// level that a proof over lanes could follow. `None` if there is no such entry.
+/// level that a proof over VLs could follow. `None` if there is no such entry.
 fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
     let lids = topology.destinations().iter().flat_map(Destination::lids);
     let present: BTreeSet<Lid> = lids.collect();
@@ -450,7 +454,7 @@ fn leads_beyond_topology(
         if entries.peek().is_none() {
             return false;
         }
-        // Hardly any switch has such a port; for others, no entry is examined.
+        // Hardly any switch has such a port; no entry of other switches is examined.
         let open = open_ports(fabric, topology, switch);
         let is_open = |entry: u8| open.contains(&entry);
         !open.is_empty() && entries.any(|entry| is_open(entry.before) || is_open(entry.after))

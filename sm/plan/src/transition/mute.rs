@@ -1,14 +1,15 @@
-//! Mute switches: they answer no request while their links are up and they forward packets. The
-//! core cannot write their planned tables, and other switches' tables do not wait for them.
+//! Mute switches, which answer no request while their links are up and they forward packets. The
+//! core cannot write their planned tables, and the tables of other switches do not wait for them.
 //!
-//! A mute switch keeps the table that it holds, or one that was last sent to it. All other switches
+//! A mute switch holds its former table, or the one that was last sent to it. All other switches
 //! get the planned tables, except entries that make an illegal turn with an entry that the mute
 //! switch may hold. Those entries discard until the mute switch holds its planned table.
 //!
-//! Two adjacent mute switches can make such a turn together, and the routes of some engines follow
-//! no order. Then the dependencies of all entries that mute switches may hold, together with those
-//! of the other switches' tables, must be acyclic ([`is_safe_beside`]). If not, entries that change
-//! discard first, and those in a cycle until the mute switches answer ([`beside`]).
+//! Two adjacent mute switches can make an illegal turn together, and the routes of some engines
+//! follow no order. In both cases the dependencies of all entries that mute switches may hold,
+//! together with those of the other switches' tables, must be acyclic ([`is_safe_beside`]). If they
+//! are not, entries that change discard first, and entries in a cycle discard until the mute
+//! switches answer ([`beside`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,18 +20,18 @@ use rsm_routing::verify::Unwritten;
 
 use super::HeldTable;
 
-/// The tables that can be reached without the mute switches.
+/// The tables that the switches can reach while mute switches keep theirs.
 #[derive(Default)]
 pub(super) struct Around {
     /// The mute switches.
     pub(super) mute: BTreeSet<Guid>,
-    /// Mute switches that a push writes to afterwards: they are not silent otherwise, and none of
+    /// Mute switches that a push writes to afterwards: they answer other requests, and none of
     /// their neighbours is mute.
     pub(super) tried: BTreeSet<Guid>,
-    /// The tables to reach: for mute switches the held ones, for the others the planned ones
-    /// without the entries that must be cut.
+    /// The tables to reach: for mute switches the tables that they hold, and for all others the
+    /// planned tables without the entries that must be cut.
     pub(super) reached: Tables,
-    /// Whether planned entries of other switches wait for the mute ones.
+    /// Whether planned entries of other switches wait for the mute switches.
     pub(super) has_cut: bool,
 }
 
@@ -44,8 +45,8 @@ pub(super) fn is_any(topology: &Topology, held: &[HeldTable]) -> bool {
         .any(|held| is_mute(held) && topology.switch_by_guid(held.switch).is_some())
 }
 
-/// Whether two mute switches are adjacent: an illegal turn between their entries cannot be removed
-/// by cutting entries elsewhere.
+/// Whether two mute switches are adjacent: entries that are cut elsewhere cannot remove an illegal
+/// turn between their entries.
 pub(super) fn are_neighbours(topology: &Topology, held: &[HeldTable]) -> bool {
     let mute = mute_switches(topology, held);
     mute.keys()
@@ -105,9 +106,9 @@ pub(super) fn around(
     })
 }
 
-/// The tables to reach if no order of the switches helps: the planned ones without the entries that
-/// could close a credit loop with an entry that a mute switch may hold. `None` if such a loop has
-/// no other entry that changes.
+/// The tables to reach if no order of the switches helps: the planned tables without the entries
+/// that could close a credit loop with an entry that a mute switch may hold. `None` if such a loop
+/// contains no other entry that changes.
 pub(super) fn beside(
     topology: &Topology,
     held: &[HeldTable],
@@ -115,7 +116,7 @@ pub(super) fn beside(
 ) -> Option<Around> {
     let mute = mute_switches(topology, held);
     let tried = tried(topology, &mute);
-    // Not writing to a mute switch is better than no transition.
+    // A transition that leaves a mute switch unwritten is better than none.
     let (reached, tried) = [tried, BTreeSet::new()].into_iter().find_map(|tried| {
         let unwritten = unwritten(&mute, &tried, (old, planned));
         let reached = unwritten.reachable(topology, old, planned)?;
@@ -130,7 +131,7 @@ pub(super) fn beside(
 }
 
 /// Whether no mixture of the tables in force and the first of `stages`, nor of any two successive
-/// ones, closes a credit loop with the entries that mute switches may hold.
+/// stages, closes a credit loop with the entries that mute switches may hold.
 pub(super) fn is_safe_beside(
     topology: &Topology,
     held: &[HeldTable],
@@ -140,7 +141,7 @@ pub(super) fn is_safe_beside(
 ) -> bool {
     let mute = mute_switches(topology, held);
     let unwritten = unwritten(&mute, &around.tried, (old, planned));
-    // A stage may have other entries for mute switches, which do not get them.
+    // A stage may contain other entries for mute switches, which do not get them.
     let with_held = |stage: &Tables| {
         let mut tables = stage.clone();
         for &switch in mute.keys() {
@@ -173,7 +174,7 @@ fn has_neighbour_in(
     neighbours.any(|neighbour| mute.contains_key(&neighbour))
 }
 
-/// The mute switches that a push writes to after the others.
+/// The mute switches that a push writes to after all others.
 fn tried(topology: &Topology, mute: &BTreeMap<SwitchIdx, &HeldTable>) -> BTreeSet<Guid> {
     let tried = mute
         .iter()
@@ -200,8 +201,8 @@ fn sent(mute: &BTreeMap<SwitchIdx, &HeldTable>) -> Vec<(SwitchIdx, Lid, u8)> {
     mute.iter().flat_map(of_switch).collect()
 }
 
-/// The mute switches with the entries that they may hold besides those in `old`: sent ones, and the
-/// planned ones if a push writes to them.
+/// The mute switches with the entries that they may hold in addition to the entries in `old`: sent
+/// entries, and planned entries if a push writes to the switch.
 fn unwritten(
     mute: &BTreeMap<SwitchIdx, &HeldTable>,
     tried: &BTreeSet<Guid>,

@@ -1,4 +1,4 @@
-//! Which notices a subscription asks for (IBA 13.4.8.3).
+//! The notices that a subscription asks for (IBA 13.4.8.3).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
@@ -20,9 +20,9 @@ pub enum Sources {
 pub struct Interest {
     /// Ports that issue the notices.
     pub sources: Sources,
-    /// Whether the notices are generic ones, or a vendor's.
+    /// Whether the notices are generic ones; if not, they are a vendor's.
     pub generic: bool,
-    /// Type of the notices; `None` for all, as in the next two fields.
+    /// Type of the notices; `None` for any, as in the next two fields.
     pub notice_type: Option<u16>,
     /// TrapNumber, or a vendor's DeviceID.
     pub trap_or_device: Option<u16>,
@@ -31,9 +31,9 @@ pub struct Interest {
 }
 
 impl Interest {
-    /// Interprets a request. `None` if it is impossible: a LID that no port can have, a range that
-    /// ends before it begins, or a flag that is neither 0 nor 1. An empty range matches no port;
-    /// osmtest sends it.
+    /// Interprets a request. `None` if no notice can ever match: a LID that no port can have, a
+    /// range that ends before it begins, or a flag other than 0 and 1. An empty range, which
+    /// osmtest sends, is valid and matches no port.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {
             Sources::Port(info.gid())

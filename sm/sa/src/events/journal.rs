@@ -1,12 +1,13 @@
 //! The journal of notices, which each subscriber reads at its own pace.
 //!
-//! One list serves all subscribers, and each has a position in it. So its memory depends neither on
-//! the number of subscribers nor on how many do not answer. Two rules keep the list short:
+//! One list serves all subscribers, each of which has a position in it. Its memory therefore
+//! depends neither on the number of subscribers nor on the number of subscribers that do not
+//! answer. Two rules keep the list short:
 //!
-//! * After a notice about a subject, further ones about it are held back for [`QUIET`]; then only
-//!   the last of them is added.
-//! * A later notice replaces an earlier one about the same subject. A subscriber that has not
-//!   received the earlier one receives the later.
+//! * After a notice about a subject, further notices about it are held back for [`QUIET`]; after
+//!   that, only the last one is added.
+//! * A later notice supersedes an earlier one about the same subject. A subscriber that has not
+//!   received the earlier notice receives the later one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -19,11 +20,11 @@ use super::news::{News, NoticeSubject};
 /// The journal.
 #[derive(Debug, Default)]
 pub(super) struct NoticeJournal {
-    /// Notices from number `start` on; `None` where a later notice has replaced one.
+    /// Notices from number `start` on; `None` for a notice that a later one superseded.
     list: VecDeque<Option<Arc<News>>>,
     start: u64,
     latest: BTreeMap<NoticeSubject, u64>,
-    /// Subjects in their quiet time: its end, and the notice to add then.
+    /// Subjects in their quiet time, each with its end and the notice to add then.
     quiet: BTreeMap<NoticeSubject, (Time, Option<News>)>,
     timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
@@ -31,7 +32,7 @@ pub(super) struct NoticeJournal {
 }
 
 impl NoticeJournal {
-    /// Accepts a notice at `now`. Returns whether it was added to the list.
+    /// Takes in a notice at `now`. Returns whether it was added to the list.
     pub(super) fn take(&mut self, news: News, now: Time) -> bool {
         let subject = news.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
@@ -100,18 +101,18 @@ impl NoticeJournal {
         self.start + self.list.len() as u64
     }
 
-    /// The notice with this number; `None` if it was dropped or replaced.
+    /// The notice with this number; `None` if it was dropped or superseded.
     pub(super) fn get(&self, number: u64) -> Option<&Arc<News>> {
         let index = number.checked_sub(self.start)?;
         self.list.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    /// Number of notices that a later one about the same subject replaced.
+    /// Number of notices superseded by a later one about the same subject.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced
     }
 
-    /// Number of notices dropped for lack of room, which slow subscribers may have missed.
+    /// Number of notices dropped for lack of room; slow subscribers may have missed them.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }

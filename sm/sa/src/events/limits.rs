@@ -2,42 +2,44 @@
 
 use std::time::Duration;
 
-/// Bound of the subscriptions of all ports: 45,056 hosts with five each, of about 300 bytes each.
-/// Requests beyond it are answered with ERR_NO_RESOURCES.
+/// Maximum number of subscriptions of all ports: five each for 45,056 hosts, at about 300 bytes.
+/// Further requests are answered with ERR_NO_RESOURCES.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1 << 18;
 
-/// Bound of the subscriptions of one port. A host needs one or two for each interested program.
+/// Maximum number of subscriptions of one port. A host needs one or two for each program that
+/// listens.
 pub(crate) const MAX_PER_PORT: usize = 64;
 
-/// Bound of the notices kept for slow subscribers: enough if every port of a large subnet vanishes
-/// at once, of about 300 bytes each.
+/// Maximum number of notices kept for slow subscribers, enough for the loss of every port of a
+/// large subnet at once, at about 300 bytes each.
 pub(crate) const MAX_NOTICES: usize = 1 << 16;
 
-/// Bound of the subjects in their quiet time. Beyond it, notices are added at once.
+/// Maximum number of subjects in their quiet time. Above this number, notices are added without
+/// delay.
 pub(crate) const MAX_QUIET: usize = 1 << 16;
 
-/// Bound of the reports in flight, at most one to each subscriber: thousands per second if
-/// subscribers answer, and few enough not to delay answers to queries.
+/// Maximum number of reports in flight, at most one to each subscriber: this permits thousands per
+/// second if subscribers answer, and does not delay answers to queries.
 pub(crate) const MAX_REPORTS: usize = 256;
 
-/// Subscriptions compared with notices before other work has its turn; takes well below a
-/// millisecond.
+/// Number of subscriptions compared with notices before other work has its turn, which takes well
+/// below a millisecond.
 pub(crate) const WORK_PER_POLL: usize = 4096;
 
-/// Attempts of a report before its subscriber counts as gone.
+/// Number of attempts of a report after which its subscriber counts as gone.
 pub const ATTEMPTS: u32 = 4;
 
 /// Minimum wait for the answer to a report, even if the subscriber states a shorter response time:
-/// a busy host may not schedule the program for so long.
+/// a busy host may not schedule the program sooner.
 pub(crate) const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
-/// Maximum wait for the answer to a report: RespTimeValue goes up to more than two hours.
+/// Maximum wait for the answer to a report; RespTimeValue permits more than two hours.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(4);
 
-/// Time for which further notices about a subject are held back after one; then the last of them is
-/// reported.
+/// Time for which further notices about a subject are held back after a notice; then the last held
+/// notice is reported.
 pub const QUIET: Duration = Duration::from_secs(1);
 
-/// Time for which the subscriptions of an absent port are kept: the same as for its memberships in
+/// Time for which the subscriptions of an absent port are kept, equal to that of its memberships in
 /// multicast groups.
 pub(crate) const KEEP: Duration = Duration::from_secs(10);

@@ -1,14 +1,14 @@
 //! Events: hosts subscribe to notices, and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It handles requests with InformInfo (`Events::set`),
-//! shows subscriptions to queries in a [`SubscriptionsView`], accepts notices ([`Events::take`]),
+//! shows subscriptions to queries in a [`SubscriptionsView`], takes in notices ([`Events::take`]),
 //! and returns the reports to send (`Events::poll_report`).
 //!
-//! A report goes to each queue pair that subscribed, once for each notice, however many of its
-//! subscriptions match. The next report is sent when the last one was answered. An unanswered
-//! report is sent again, and after [`limits::ATTEMPTS`] attempts its subscriptions end. A slow
-//! subscriber gets fewer reports, not later ones: see `journal`. While a port is absent nothing is
-//! sent to it, and after `limits::KEEP` its subscriptions end.
+//! Each queue pair that subscribed gets one report of each notice, however many of its
+//! subscriptions match. The next report is sent after the former one was answered. An unanswered
+//! report is sent again; after [`limits::ATTEMPTS`] attempts its subscriptions end. A slow
+//! subscriber gets fewer reports, not later ones: see `journal`. An absent port gets no reports,
+//! and after `limits::KEEP` its subscriptions end.
 
 mod interest;
 mod journal;
@@ -37,24 +37,24 @@ pub(crate) use self::subscribe::SubscriptionRequester;
 pub use self::subscription::{SubscriberId, Subscription, SubscriptionId};
 pub use self::view::SubscriptionsView;
 
-/// Numbers of notices and reports.
+/// Counts of notices and reports.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ReportCounters {
     /// Notices accepted.
     pub notices: u64,
-    /// Notices that a later one about the same subject replaced.
+    /// Notices superseded by a later one about the same subject.
     pub(crate) coalesced: u64,
-    /// Notices dropped for lack of room, which slow subscribers may have missed.
+    /// Notices dropped for lack of room; slow subscribers may have missed them.
     pub dropped: u64,
-    /// Reports sent, without repetitions.
+    /// Reports sent, not counting repetitions.
     pub reports: u64,
     /// Reports sent again.
     pub repeated: u64,
     /// Reports answered.
     pub answered: u64,
-    /// Answers that match no pending report, because they are late or from another port.
+    /// Answers that match no pending report, because they are late or come from another port.
     pub stray: u64,
-    /// Reports that were never answered, which ended their subscriptions.
+    /// Reports without an answer, which ended their subscriptions.
     pub unanswered: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Events {
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
     journal: NoticeJournal,
     reports: Reports,
-    /// Absent subscribing ports, and the time at which their subscriptions end.
+    /// Absent ports with subscriptions, each with the time at which these end.
     gone: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`Events::take_unsaved`].
     unsaved: bool,
@@ -73,7 +73,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Accepts a notice.
+    /// Takes in a notice.
     pub fn take(&mut self, news: News, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
@@ -85,7 +85,7 @@ impl Events {
         }
     }
 
-    /// All subscriptions as they are now.
+    /// All subscriptions at this moment.
     pub fn view(&self) -> SubscriptionsView {
         SubscriptionsView::of(self.subscriptions.clone())
     }
@@ -119,8 +119,8 @@ impl Events {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// Time at which `Events::handle_deadline` next has something to do; once that time has come,
-    /// `Events::poll_report` may, too.
+    /// Time at which `Events::handle_deadline` next has work. From that time on,
+    /// `Events::poll_report` may return a report as well.
     pub fn next_deadline(&self) -> Option<Time> {
         let gone = self.gone.values().copied().min();
         [

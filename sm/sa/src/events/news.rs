@@ -1,4 +1,4 @@
-//! A notice for subscribers, and the ports that may receive it.
+//! Notices for subscribers, with the ports that may receive them.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::partitions::can_talk;
 
-/// A notice for subscribers.
+/// A notice for subscribers, with the ports that may receive it.
 #[derive(Clone, Debug)]
 pub struct News {
-    /// Notice in the form that is reported.
+    /// Notice in the form in which it is reported.
     pub notice: SaNotice,
-    /// Ports that may receive it.
+    /// Ports that may receive the notice.
     pub audience: Audience,
 }
 
-/// The ports that may receive a notice (o13-17.1.1): those that share a partition with its subject.
+/// The ports that may receive a notice (o13-17.1.1): ports that share a partition with its subject.
 #[derive(Clone, Debug)]
 pub enum Audience {
     /// The notice is about its issuer, a port with these P_Keys.
@@ -44,7 +44,7 @@ impl Audience {
     }
 }
 
-/// The subject of a notice. A subscriber needs only the last of several notices about one subject.
+/// The subject of a notice. Of several notices about one subject, a subscriber needs only the last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NoticeSubject {
     generic: bool,
@@ -54,7 +54,7 @@ pub struct NoticeSubject {
 }
 
 impl News {
-    /// Trap 64 or 65: the port `ix` of `directory` came into service or left it.
+    /// Trap 64 or 65: the port `ix` of `directory` came into service, or went out of service.
     pub fn of_port(directory: &Directory, ix: EndIx, in_service: bool) -> News {
         let trap = if in_service {
             Trap::GID_IN_SERVICE
@@ -127,7 +127,7 @@ impl News {
     }
 
     /// Whether only trusted subscribers may receive the notice (C15-0.2-1.16): it is about a wrong
-    /// key, and its details help to find the right one.
+    /// key, and its details help to find the right key.
     pub(crate) fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security

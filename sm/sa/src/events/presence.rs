@@ -1,4 +1,4 @@
-//! Ports that appear and vanish, both subscribers' and others'.
+//! Ports that appear and vanish, subscribers and others.
 
 use rsm_ids::Guid;
 use rsm_mad::Time;
@@ -8,8 +8,9 @@ use super::{Events, News};
 use crate::directory::Directory;
 
 impl Events {
-    /// Handles a change of the subnet. A subscriber whose port is absent gets no reports, and loses
-    /// its subscriptions unless the port returns in time; then it gets the reports that it missed.
+    /// Handles a change of the subnet. A subscriber whose port is absent gets no reports. If the
+    /// port returns in time, the subscriber gets the reports that it missed; otherwise its
+    /// subscriptions end.
     pub(crate) fn ports_changed(&mut self, directory: &Directory, now: Time) {
         for port in self.ports() {
             if directory.by_guid(port).is_none() {
@@ -20,7 +21,7 @@ impl Events {
         }
     }
 
-    /// Accepts notices about ports that appeared or vanished between two directories: traps 64 and
+    /// Takes in notices about ports that appeared or vanished between two directories: traps 64 and
     /// 65.
     pub(crate) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
         let (old, new) = (before.in_service(), after.in_service());

@@ -22,8 +22,7 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// Time added to the transport's wait for the answer to a report, so that the transport gives up
-/// first.
+/// Time added to the transport's wait for the answer to a report: the transport must give up first.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to send.
@@ -66,7 +65,7 @@ struct Subscriber {
     queued: bool,
 }
 
-/// A report that is not answered yet.
+/// A report without an answer so far.
 #[derive(Debug)]
 struct Pending {
     tid: u32,
@@ -74,13 +73,13 @@ struct Pending {
     number: u64,
     news: Arc<News>,
     attempts: u32,
-    /// End of the wait for its answer; `None` while the report waits to be sent.
+    /// End of the wait for the answer; `None` while the report waits to be sent.
     until: Option<Time>,
 }
 
 impl Subscriber {
-    /// The address for reports sent now. LID and indices in the tables of this manager's port may
-    /// differ from those of the request, which may have been sent to another manager.
+    /// The address for reports sent now. LIDs and indices in the tables of this manager's port may
+    /// differ from those of the request, which another manager may have received.
     fn address_now(&self, at: EndIx, directory: &Directory) -> RemoteAddress {
         let p_key = self.p_key.map(|p_key| directory.own_p_key_index(p_key));
         RemoteAddress {
@@ -102,7 +101,7 @@ impl Reports {
         self.subscribers.is_empty()
     }
 
-    /// The ports that subscribed, one for each of their queue pairs.
+    /// The ports that subscribed, one for each subscribing queue pair.
     pub(super) fn ports(&self) -> impl Iterator<Item = Guid> {
         self.subscribers.keys().map(|id| id.port)
     }
@@ -144,7 +143,7 @@ impl Reports {
         }
     }
 
-    /// Removes a subscriber; returns the numbers of its subscriptions.
+    /// Removes a subscriber. Returns the numbers of its subscriptions.
     pub(super) fn remove(&mut self, id: SubscriberId) -> BTreeSet<u16> {
         self.release(id);
         let removed = self.subscribers.remove(&id);
@@ -218,7 +217,7 @@ impl Reports {
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
-            // At most MAX_REPORTS identifiers are in use, so that this loop ends.
+            // At most MAX_REPORTS transaction IDs are in use, so that this loop ends.
             if self.last_tid != 0 && !self.by_tid.contains_key(&self.last_tid) {
                 return self.last_tid;
             }
@@ -253,8 +252,8 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to send; `None` if there is none. If [`Events::next_deadline`] has come even
-    /// then, more follow after other work had its turn.
+    /// The next report to send; `None` if there is none at present. If [`Events::next_deadline`]
+    /// has come nevertheless, more reports follow after other work had its turn.
     pub(crate) fn poll_report(&mut self, directory: &Directory, now: Time) -> Option<NoticeReport> {
         while let Some(id) = self.reports.again.pop_front() {
             if !self.reports.is_due_again(id) {
@@ -276,7 +275,7 @@ impl Events {
             };
             subscriber.queued = false;
             let Some(at) = directory.by_guid(id.port) else {
-                // The subscriber gets its turn when the port is back.
+                // The subscriber gets its turn when its port is back.
                 continue;
             };
             match self.look_for(id, at, directory, &mut work) {
@@ -302,7 +301,7 @@ impl Events {
         None
     }
 
-    /// The next notice that a subscriber asked for and may receive; `None` if there is none so far.
+    /// The next notice that a subscriber asked for and may receive; `None` if there is none yet.
     fn look_for(
         &mut self,
         id: SubscriberId,
@@ -358,14 +357,14 @@ impl Events {
         self.reports.queue(id);
     }
 
-    /// Handles that the transport gave up waiting for the answer to a report.
+    /// Handles the transport giving up the wait for the answer to a report.
     pub(crate) fn unanswered(&mut self, tid: Tid) {
         if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
             self.try_again(id);
         }
     }
 
-    /// Does the due work for reports.
+    /// Does the work for reports that is due.
     pub(super) fn handle_reports(&mut self, now: Time) {
         while let Some(&(due, id)) = self.reports.timers.first()
             && due <= now
@@ -395,7 +394,7 @@ impl Events {
         }
     }
 
-    /// Takes back a report that cannot be sent; the subscriber receives it when its port is back.
+    /// Takes back a report that cannot be sent. The subscriber receives it when its port is back.
     fn postpone(&mut self, id: SubscriberId) {
         if let Some(pending) = self.reports.release(id)
             && let Some(subscriber) = self.reports.subscribers.get_mut(&id)
@@ -411,10 +410,10 @@ fn all_of(first: Guid, last: Guid) -> RangeInclusive<SubscriberId> {
     id(first, 0)..=id(last, u32::MAX)
 }
 
-/// Time to wait for an answer of a subscriber that states a response time of 4.096 µs ×
+/// Time to wait for an answer of a subscriber whose stated response time is 4.096 µs ×
 /// 2^`resp_time_value`.
 fn wait_of(resp_time_value: u8) -> Duration {
-    // The longest time is 2^31 × 4.096 µs, which fits.
+    // The longest stated time is 2^31 × 4.096 µs, which fits.
     let said = Duration::from_nanos(4096u64 << resp_time_value.min(31));
     said.clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }

@@ -1,4 +1,4 @@
-//! Subscriptions as they are saved across restarts.
+//! Subscriptions in the form in which they are saved over restarts.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use rsm_mad::wire::sa::InformInfo;
 use super::limits::{MAX_PER_PORT, MAX_SUBSCRIPTIONS};
 use super::{Events, Interest, Subscription, SubscriptionId, SubscriptionsView};
 
-/// A subscription as it is saved.
+/// A subscription in saved form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedSubscription {
     /// GUID of the subscriber's port.
     pub port: Guid,
-    /// Number that distinguishes it from the port's other subscriptions.
+    /// Number that distinguishes the subscription from others of its port.
     pub number: u16,
     /// GID of the subscriber.
     pub gid: Gid,
     /// Address for reports.
     pub address: RemoteAddress,
-    /// P_Key of the request; `None` if it is not known.
+    /// P_Key of the request; `None` if it is unknown.
     pub p_key: Option<PKey>,
     /// Whether the subscriber showed the SM_Key.
     pub trusted: bool,
@@ -32,12 +32,12 @@ pub struct SavedSubscription {
 }
 
 impl SubscriptionsView {
-    /// All subscriptions, to be saved.
+    /// All subscriptions in saved form.
     pub fn save(&self) -> impl ExactSizeIterator<Item = SavedSubscription> {
         self.iter().map(save)
     }
 
-    /// Subscriptions from `first` on, in the order of their ports and numbers.
+    /// Subscriptions from `first` on in saved form, in the order of their ports and numbers.
     pub fn save_not_before(
         &self,
         first: SubscriptionId,
@@ -60,11 +60,11 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
 
 impl Events {
     /// Restores saved subscriptions at the start. Every port counts as absent until
-    /// `Events::ports_changed` finds it, and has until `until` for that, because a sweep of a large
-    /// subnet takes long.
+    /// `Events::ports_changed` finds it. The subscriptions are kept until `until`, because a sweep
+    /// of a large subnet takes long.
     ///
-    /// Records that contradict themselves or present ones are skipped: bytes on a disk deserve no
-    /// more trust than a request. Returns the number of skipped records.
+    /// Records that contradict themselves or present ones are skipped, because bytes on a disk
+    /// deserve no more trust than a request. Returns the number of skipped records.
     pub fn restore(
         &mut self,
         saved: impl IntoIterator<Item = SavedSubscription>,

@@ -1,4 +1,4 @@
-//! Subscribing and unsubscribing (IBA 13.4.8.3).
+//! Handles requests to subscribe and unsubscribe (IBA 13.4.8.3).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,11 +26,11 @@ pub(crate) struct SubscriptionRequester {
 }
 
 impl Events {
-    /// Answers Set of InformInfo: subscribes or unsubscribes. Repeating a subscription only updates
+    /// Answers Set of InformInfo: subscribes or unsubscribes. A repeated subscription only updates
     /// the address of its reports and the response time.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub(crate) fn set(
         &mut self,
         info: &InformInfo,
@@ -39,7 +39,7 @@ impl Events {
     ) -> Result<(), Status> {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
         if let Sources::Port(gid) = interest.sources {
-            // Notices carry only one GID of the port.
+            // Notices contain only one GID of the port.
             let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
             interest.sources = Sources::Port(known.unwrap_or(gid));
         }
@@ -57,8 +57,8 @@ impl Events {
         requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
-        // C15-0.2-1.16: an untrusted subscriber gets no notices about wrong keys; a request for
-        // these alone is refused.
+        // C15-0.2-1.16: an untrusted subscriber gets no notices about wrong keys, and a request for
+        // only these is refused.
         let of_keys = interest.generic && is_of_keys(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
@@ -112,7 +112,7 @@ impl Events {
             .map(|(id, _)| id)
     }
 
-    /// Whether the port with this GUID has as many subscriptions as it may.
+    /// Whether the port with this GUID has its maximum number of subscriptions.
     pub(crate) fn is_used_up(&self, port: Guid) -> bool {
         self.of_port(port).count() >= MAX_PER_PORT
     }
@@ -128,8 +128,8 @@ impl Events {
     }
 }
 
-/// Checks that the requester can talk to a port among `sources` (o13-14.1.1). For the requester, a
-/// port that it cannot talk to does not exist.
+/// Checks that the requester can communicate with a port in `sources` (o13-14.1.1). A port with
+/// which the requester cannot communicate does not exist for the requester.
 fn check_sources(
     sources: Sources,
     requester: &SubscriptionRequester,

@@ -9,8 +9,8 @@ use rsm_mad::wire::sa::{InformInfo, InformInfoRecord};
 use super::interest::{Interest, Sources};
 use super::news::{Audience, News};
 
-/// Identifies a subscription: the subscriber's port, and the number among the port's subscriptions
-/// (Enum in InformInfoRecord).
+/// Identifies a subscription: the subscriber's port, and the number among the subscriptions of that
+/// port (Enum in InformInfoRecord).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubscriptionId {
     /// GUID of the subscriber's port.
@@ -19,7 +19,8 @@ pub struct SubscriptionId {
     pub number: u16,
 }
 
-/// Identifies a subscriber: a queue pair of a port. At most one report to it is in flight.
+/// Identifies a subscriber: a queue pair of a port. At most one report to a subscriber is in
+/// flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SubscriberId {
     /// GUID of the port.
@@ -33,16 +34,16 @@ pub struct SubscriberId {
 pub struct Subscription {
     /// GID of the subscriber.
     pub gid: Gid,
-    /// Address for reports, which use the port's LID at the time of sending.
+    /// Address for reports, except that they go to the port's LID at the time of sending.
     pub address: RemoteAddress,
-    /// P_Key of the request, whose index in this manager's port's table is found when a report is
-    /// sent. `None` if only the index in `address` is known.
+    /// P_Key of the request; each report looks up its index in the table of this manager's port.
+    /// `None` if only the index in `address` is known.
     pub p_key: Option<PKey>,
-    /// Whether the subscriber showed the SM_Key, and may receive notices about wrong keys.
+    /// Whether the subscriber showed the SM_Key, so that it may receive notices about wrong keys.
     pub trusted: bool,
-    /// Request, with the queue pair that reports go to.
+    /// The request, with the queue pair that reports go to.
     pub info: InformInfo,
-    /// Meaning of the request.
+    /// Interpretation of the request.
     pub interest: Interest,
 }
 
@@ -55,7 +56,7 @@ impl Subscription {
         }
     }
 
-    /// How to treat a notice, for a subscriber with these P_Keys.
+    /// Decides about a notice for a subscriber with these P_Keys.
     pub(super) fn verdict(&self, news: &News, p_keys: &[PKey]) -> Verdict {
         if !self.interest.includes(&news.notice) {
             return Verdict::Nothing;
@@ -86,11 +87,11 @@ impl Subscription {
     }
 }
 
-/// How to treat a notice for a subscription.
+/// Decision about a notice for a subscription.
 pub(super) enum Verdict {
     Tell,
     Nothing,
-    /// The subscriber can no longer talk to the sources, so that the subscription ends
+    /// The subscriber can no longer communicate with the sources, so that the subscription ends
     /// (o13-17.1.2).
     Barred,
 }

@@ -19,10 +19,11 @@ const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecor
 /// followed by `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 
-/// Generated GUIDs that are tried. One is free, unless a host has asked for such GUIDs on purpose.
+/// Number of generated GUIDs to try. One of them is free, unless a host has asked for such GUIDs on
+/// purpose.
 const NAMES_TRIED: usize = 1000;
 
-/// The requester, and the state needed to answer it.
+/// The requester, and the state required to answer it.
 #[derive(Clone, Copy)]
 pub(crate) struct AliasRequester<'a> {
     pub(crate) directory: &'a Directory,
@@ -41,12 +42,12 @@ struct Places {
 }
 
 impl AliasRegistry {
-    /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. A GUID of
-    /// 0 asks for any one, and keeps a present one. A GUID that another port has is refused: the
-    /// answer then has the block as it is.
+    /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. GUID 0
+    /// asks for a generated GUID, or for the present GUID if there is one. A GUID of another port
+    /// is refused: the answer then contains the present block.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub(crate) fn assign(
         &mut self,
         record: &GuidInfoRecord,
@@ -68,7 +69,10 @@ impl AliasRegistry {
         for (index, wanted) in wanted {
             let is_free = |name| requester.directory.by_guid(name).is_none();
             let name = if wanted.is_zero() {
-                Some(self.make_up(is_free).ok_or(SaStatus::NO_RESOURCES)?)
+                let protections = &requester.directory.plan.policy.partitions.protections;
+                let has_owner = |name| protections.owner_of_guid(name).is_some();
+                let name = self.make_up(|name| is_free(name) && !has_owner(name));
+                Some(name.ok_or(SaStatus::NO_RESOURCES)?)
             } else {
                 let free = is_free(wanted) && self.names.owner(wanted).is_none();
                 free.then_some(wanted)
@@ -83,7 +87,7 @@ impl AliasRegistry {
     /// Answers Delete of GUIDInfoRecord: releases the alias GUIDs that the mask selects.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub(crate) fn release(
         &mut self,
         record: &GuidInfoRecord,
@@ -139,7 +143,7 @@ impl AliasRegistry {
 /// Port, block and indices that a request concerns.
 ///
 /// # Errors
-/// ERR_NO_RECORDS for a port or a block that does not exist; ERR_REQ_DENIED if the requester is
+/// ERR_NO_RECORDS for a port or block that does not exist; ERR_REQ_DENIED if the requester is
 /// neither the port itself nor trusted; ERR_REQ_INVALID for the port's own GUID, and for indices
 /// beyond GUIDCap.
 fn places(
@@ -150,7 +154,7 @@ fn places(
     if !mask.contains(NAMED) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
-    // Refuses components that the record does not have.
+    // Refuses components that the record lacks.
     Template::new(record, mask, ComponentMask(u64::MAX))?;
     let directory = requester.directory;
     let acts_for_all = requester.trust.acts_for_all();

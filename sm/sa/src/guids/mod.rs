@@ -1,9 +1,9 @@
 //! Alias GUIDs of ports (IBA 15.2.5.18).
 //!
 //! An [`AliasRegistry`] is a state machine without I/O: it handles Set and Delete of
-//! GUIDInfoRecord, maps alias GUIDs to ports, and returns those that the core must write. A port's
-//! own GUID, at index 0 of block 0, never changes. An alias GUID belongs to only one port, and ends
-//! when the port is absent for too long.
+//! GUIDInfoRecord, maps alias GUIDs to ports, and returns the GUIDs that the core must write. A
+//! port's own GUID, at index 0 of block 0, never changes. An alias GUID belongs to only one port,
+//! and ends when that port is absent for too long.
 
 mod change;
 pub mod limits;
@@ -20,7 +20,8 @@ pub(crate) use self::change::AliasRequester;
 use super::alias_index::AliasIndex;
 use super::directory::Directory;
 
-/// Time for which an absent port keeps its alias GUIDs: the same as for its memberships.
+/// Time for which an absent port keeps its alias GUIDs, equal to the time for which it keeps its
+/// memberships.
 const KEEP: Duration = Duration::from_secs(10);
 
 /// All alias GUIDs.
@@ -28,18 +29,18 @@ const KEEP: Duration = Duration::from_secs(10);
 pub struct AliasRegistry {
     /// Alias GUIDs, shared with readers; a change copies them while a reader holds them.
     names: AliasIndex,
-    /// Absent ports with alias GUIDs, and the time at which they lose them.
+    /// Absent ports with alias GUIDs, each with the time at which it loses them.
     gone: BTreeMap<Guid, Time>,
     /// Number of generated alias GUIDs.
     assigned: u32,
-    /// Whether the core does not have the latest alias GUIDs.
+    /// Whether the core lacks the latest alias GUIDs.
     is_pending: bool,
     /// Whether anything has changed since the last [`AliasRegistry::take_unsaved`].
     unsaved: bool,
 }
 
 impl AliasRegistry {
-    /// All alias GUIDs as they are now.
+    /// All alias GUIDs at this moment.
     pub fn names(&self) -> &AliasIndex {
         &self.names
     }
@@ -49,7 +50,7 @@ impl AliasRegistry {
         std::mem::take(&mut self.is_pending).then(|| self.names.aliases.clone())
     }
 
-    /// Whether the core does not have the latest alias GUIDs.
+    /// Whether the core lacks the latest alias GUIDs.
     pub(crate) fn has_pending(&self) -> bool {
         self.is_pending
     }
@@ -96,14 +97,14 @@ impl AliasRegistry {
         !lost.is_empty()
     }
 
-    /// Time at which [`AliasRegistry::handle_deadline`] next has something to do; `None` if never.
+    /// Time at which [`AliasRegistry::handle_deadline`] next has work; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.values().copied().min()
     }
 
     /// Restores saved alias GUIDs at the start. Every port counts as absent until
-    /// [`AliasRegistry::ports_changed`] finds it, and has until `until` for that. GUIDs that
-    /// contradict others or the limits are skipped; returns their number.
+    /// [`AliasRegistry::ports_changed`] finds it, and keeps its GUIDs until `until`. GUIDs that
+    /// contradict others or the limits are skipped. Returns the number of skipped GUIDs.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
         let mut left_out = 0;
         for (&port, names) in &saved.by_port {

@@ -7,8 +7,8 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// Parameters of a group's packets. They never change while the group exists, except MTU and rate
-/// of a group that exists even without members.
+/// Parameters of a group's packets. They never change while the group exists; only MTU and rate may
+/// change, in a group that can exist without members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// MGID of the group.
@@ -38,15 +38,15 @@ pub struct Parameters {
 /// A group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MulticastGroup {
-    /// Parameters of its packets.
+    /// Parameters of the group's packets.
     pub parameters: Parameters,
     /// Multicast LID, which other groups of the same partition may share.
     pub mlid: Lid,
     /// Whether the group exists even without members.
     pub well_known: bool,
-    /// The GUID of the port whose request made it; `None` for one that the operator wants.
+    /// GUID of the port whose request created the group; `None` for a group of the operator.
     pub creator: Option<Guid>,
-    /// The group's members, by the GUID in the PortGID, which may be an alias.
+    /// The group's members, by the GUID in their PortGID, which may be an alias.
     pub members: BTreeMap<Guid, MulticastMember>,
 }
 
@@ -76,7 +76,7 @@ impl MulticastMember {
         self.state.0 & KEEPS_ALIVE.0 != 0
     }
 
-    /// Whether the member receives the packets of the group, and does not only send.
+    /// Whether the member receives the packets of the group, rather than only sending.
     pub fn receives(&self) -> bool {
         self.state.0 & RECEIVES.0 != 0
     }
@@ -88,8 +88,8 @@ impl MulticastGroup {
         self.members.values().any(MulticastMember::keeps_alive)
     }
 
-    /// Uses MTU and rate of `wanted` if there are no members, or if the group `was_wanted` before
-    /// and its members can carry them. Returns whether they have changed.
+    /// Takes over MTU and rate of `wanted` if there are no members, or if the group `was_wanted`
+    /// before and its members can carry them. Returns whether they have changed.
     pub(super) fn take_limits(&mut self, wanted: &Parameters, was_wanted: bool) -> bool {
         let has = &mut self.parameters;
         if (has.mtu, has.rate) == (wanted.mtu, wanted.rate) {
@@ -127,7 +127,7 @@ impl MulticastGroup {
         record
     }
 
-    /// The MCMemberRecord of one of its members.
+    /// The MCMemberRecord of a member of the group.
     pub(crate) fn record_of(&self, member: &MulticastMember) -> McMemberRecord {
         let mut record = self.record();
         record

@@ -1,4 +1,4 @@
-//! Joining a group, and creating it if it does not exist (IBA 15.2.5.17.2).
+//! Joins a group, and creates it if it does not exist (IBA 15.2.5.17.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use super::{
     Parameters, Ports, group_mut, mgid, mlid, realize,
 };
 
-/// Components that every request to join or leave must have.
+/// Components that every request to join or leave must contain.
 pub(super) const NAMED: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0 | McMemberRecord::PORT_GID.0 | McMemberRecord::JOIN_STATE.0,
 );
 
-/// Components that a request to create a group must also have.
+/// Components that a request to create a group must contain in addition.
 pub(super) const TO_CREATE: ComponentMask = ComponentMask(
     McMemberRecord::Q_KEY.0
         | McMemberRecord::P_KEY.0
@@ -29,17 +29,17 @@ pub(super) const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// MGIDs that are tried for a group whose MGID the SA assigns. One is free, unless a host has asked
-/// for such MGIDs on purpose.
+/// Number of MGIDs to try for a group whose MGID the SA assigns. One of them is free, unless a host
+/// has asked for such MGIDs on purpose.
 const NAMES_TRIED: usize = 1000;
 
 impl GroupRegistry {
     /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
-    /// not exist is created, if the request has all components and the port becomes a full member;
-    /// an MGID of 0 asks for an assigned one.
+    /// not exist is created if the request has all components and the port becomes a full member; a
+    /// request with MGID 0 asks for an assigned MGID.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub fn join(
         &mut self,
         record: &McMemberRecord,
@@ -84,13 +84,13 @@ impl GroupRegistry {
         let member = group.and_then(|group| Some((group, group.members.get(&port.gid.guid())?)));
         let (group, member) = member.ok_or(SaStatus::NO_RESOURCES)?;
         let mut answer = group.record_of(member);
-        // The answer has the PortGID of the request.
+        // The answer contains the PortGID of the request.
         answer.set_port_gid(record.port_gid());
         Ok(answer)
     }
 
-    /// Makes the checks common to joining and leaving: required components, and a port that exists.
-    /// Returns the port.
+    /// Makes the checks common to joining and leaving: the required components, and a port that
+    /// exists. Returns the port.
     pub(super) fn check_named<'a>(
         &self,
         record: &McMemberRecord,
@@ -115,7 +115,7 @@ impl GroupRegistry {
         }
     }
 
-    /// The parameters of a new group; fails with the status to answer with.
+    /// The parameters of a new group; fails with the status of the answer.
     fn parameters(
         &mut self,
         record: &McMemberRecord,
@@ -169,14 +169,24 @@ impl GroupRegistry {
         })
     }
 
-    /// Checks that the MGID of a request can be that of a new group. A group of IP over InfiniBand
-    /// needs the broadcast group of its partition, with the same parameters (RFC 4391, 5).
+    /// Checks that a new group can have the MGID of a request. A group of IP over InfiniBand
+    /// requires the broadcast group of its partition, with the same parameters (RFC 4391, 5).
     fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
         }
+        let of_ip = mgid::ip_partition(record.mgid()).filter(|p_key| p_key.is_valid());
         match mgid::broadcast_of(record.mgid()) {
-            None => Ok(()),
+            // A broadcast group is that of the partition in its MGID.
+            None => match of_ip {
+                Some(p_key)
+                    if self.config.rules.validate_ipoib
+                        && p_key.base() != record.p_key().base() =>
+                {
+                    Err(SaStatus::REQ_INVALID)
+                }
+                _ => Ok(()),
+            },
             Some(_) if !self.config.rules.validate_ipoib => Ok(()),
             Some(broadcast) => {
                 let broadcast = self.groups.get(&broadcast).ok_or(SaStatus::REQ_INVALID)?;
@@ -213,7 +223,7 @@ impl GroupRegistry {
         Ok(())
     }
 
-    /// Makes a group for the request of the port `creator`, or for the operator.
+    /// Creates a group for a request of the port `creator`, or for the operator.
     pub(super) fn create(
         &mut self,
         parameters: Parameters,
@@ -284,7 +294,7 @@ impl GroupRegistry {
     }
 }
 
-/// Checks that `port` may join `group`, or change its membership, as requested.
+/// Checks that `port` may join `group`, or change its membership, as the request asks.
 fn check_existing(
     group: &MulticastGroup,
     record: &McMemberRecord,
@@ -298,9 +308,9 @@ fn check_existing(
     is_allowed.then_some(()).ok_or(SaStatus::REQ_INVALID)
 }
 
-/// Whether the requester may change the membership of `port`. A port may change its own. Another
-/// port may only change a membership by proxy, and only if it is in the group's partition (IBA
-/// 15.2.5.17, o15-0.1.2).
+/// Whether the requester may change the membership of `port`. A port may change its own membership.
+/// Another port may change only a membership by proxy, and only if it is in the group's partition
+/// (IBA 15.2.5.17, o15-0.1.2).
 pub(super) fn may_change(
     group: &MulticastGroup,
     port: &MemberPort<'_>,
@@ -322,7 +332,7 @@ pub(super) struct Mismatch {
     pub(super) has: u64,
 }
 
-/// Whether a group matches the components in `mask`; ignores its members.
+/// Whether a group matches the components in `mask`, regardless of its members.
 pub(super) fn matches(
     record: &McMemberRecord,
     mask: ComponentMask,

@@ -1,4 +1,4 @@
-//! Leaving a group (IBA 15.2.5.17.4).
+//! Handles requests to leave a group (IBA 15.2.5.17.4).
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
@@ -8,10 +8,10 @@ use super::{GroupRegistry, GroupRequester, Ports, group_mut};
 
 impl GroupRegistry {
     /// Answers Delete of MCMemberRecord: a port gives up the join states in the request. The answer
-    /// has the remaining ones.
+    /// contains the remaining states.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub fn leave(
         &mut self,
         record: &McMemberRecord,

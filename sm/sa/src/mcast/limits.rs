@@ -1,29 +1,32 @@
 //! Bounds of the registry of groups. Requests beyond them are answered with ERR_NO_RESOURCES.
 
-/// Bound of the groups: twice the number of multicast LIDs, which groups share if they run short.
+/// Maximum number of groups: twice the number of multicast LIDs, which groups share if LIDs run
+/// short.
 pub const MAX_GROUPS: usize = 1 << 15;
 
-/// Groups that the requests of one port have made and that are still there, whichever ports take
-/// part: no single port can take all multicast LIDs, of which switches have some thousand. IP over
-/// InfiniBand makes a group for each IP multicast address that no other host of the partition has.
+/// Maximum number of existing groups that requests of one port have created, whichever ports are
+/// members. The bound keeps a single port from taking all multicast LIDs, of which switches have
+/// some thousand. IP over InfiniBand creates a group for each IP multicast address that no other
+/// host of the partition has.
 pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
 
-/// Memberships in all groups: 45,056 hosts in two dozen groups each. About 200 bytes each.
+/// Maximum number of memberships in all groups: two dozen groups each for 45,056 hosts, at about
+/// 200 bytes.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
-/// Bound of the groups of one port, whichever port requests the membership. A host with many IP
-/// multicast addresses has hundreds.
+/// Maximum number of groups of one port, whichever port requested the membership. A host with many
+/// IP multicast addresses is in hundreds of groups.
 pub(crate) const MAX_GROUPS_PER_PORT: usize = 1 << 12;
 
-/// Bound of the GIDs with which one port is a member of one group: one for each alias GUID, of
-/// which GUIDCap allows 255.
+/// Maximum number of GIDs with which one port is a member of one group: one for each alias GUID, of
+/// which GUIDCap permits 255.
 pub(crate) const MAX_ALIASES_PER_GROUP: usize = 256;
 
-/// Bound of the events that wait to be polled.
+/// Maximum number of events that wait to be polled.
 pub(crate) const MAX_EVENTS: usize = 1 << 12;
 
-/// Bound of the versions of the groups that answers in progress hold. Each keeps a copy of the
-/// groups changed since. A table is fetched within milliseconds, so that there are rarely two; but
-/// a requester that starts thousands of transfers and fetches none, while members come and go,
-/// could otherwise hold as many.
+/// Maximum number of versions of the groups that answers in progress hold. Each version keeps a
+/// copy of the groups changed since. A table is fetched within milliseconds, so that there are
+/// rarely two versions; but a requester that starts thousands of transfers and fetches none, while
+/// members come and go, could otherwise make the SA hold as many.
 pub(crate) const MAX_VERSIONS: usize = 64;

@@ -1,4 +1,4 @@
-//! Multicast GIDs: which ones a request may use, and which ones the SA assigns (IBA 4.1.1,
+//! Multicast GIDs: MGIDs that a request may use, and MGIDs that the SA assigns (IBA 4.1.1,
 //! 15.2.5.17; RFC 4391).
 
 use rsm_mad::ids::Gid;
@@ -21,7 +21,7 @@ const IPV6: u16 = 0x601B;
 /// Signature of MGIDs assigned by the SA.
 const ASSIGNED: u16 = 0xA01B;
 
-/// Scope of groups that do not leave the subnet.
+/// Scope of groups that are confined to the subnet.
 pub(super) const LINK_LOCAL: u8 = 2;
 
 fn signature(mgid: Gid) -> u16 {
@@ -35,8 +35,9 @@ pub(super) fn scope(mgid: Gid) -> u8 {
 
 /// Whether a request may create a group with this MGID.
 ///
-/// All flags are reserved but the lowest, which distinguishes transient groups from permanent ones.
-/// Only the SA itself creates link-local groups with its signature. IP groups must follow RFC 4391.
+/// All flags except the lowest are reserved; the lowest distinguishes transient groups from
+/// permanent ones. Only the SA itself creates link-local groups with its signature. IP groups must
+/// follow RFC 4391.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {
         return false;
@@ -50,20 +51,20 @@ pub(super) fn is_valid(mgid: Gid) -> bool {
 }
 
 /// The P_Key in the MGID of a group of IP over InfiniBand; `None` for other groups.
-pub(super) fn ip_partition(mgid: Gid) -> Option<PKey> {
+pub(crate) fn ip_partition(mgid: Gid) -> Option<PKey> {
     let is_ip = matches!(signature(mgid), IPV4 | IPV6);
     is_ip.then_some(PKey((mgid.0 >> P_KEY_SHIFT) as u16))
 }
 
-/// The broadcast group, of the same scope and partition, that a group of IP over InfiniBand needs.
-/// `None` for other groups, and for the broadcast group itself.
+/// The broadcast group of the same scope and partition, which a group of IP over InfiniBand
+/// requires. `None` for other groups, and for the broadcast group itself.
 pub(super) fn broadcast_of(mgid: Gid) -> Option<Gid> {
     let broadcast = broadcast(scope(mgid), ip_partition(mgid)?);
     (broadcast != mgid).then_some(broadcast)
 }
 
-/// The broadcast group of IPv4 over InfiniBand in a partition, ff12:401b:ffff::ffff:ffff for the
-/// default one.
+/// The broadcast group of IPv4 over InfiniBand in a partition: ff12:401b:ffff::ffff:ffff for the
+/// default partition.
 pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);
     Gid(head << SCOPE_SHIFT
@@ -75,13 +76,13 @@ pub(super) fn broadcast(scope: u8, p_key: PKey) -> Gid {
 /// Whether the group belongs to an IPv6 solicited-node address, ff02::1:ffxx:xxxx (RFC 4291,
 /// 2.7.1), over InfiniBand: ff1s:601b:P_Key::1:ffxx:xxxx.
 pub(super) fn is_snm(mgid: Gid) -> bool {
-    /// Lower 80 bits of such an MGID, without the 24 of the address.
+    /// Lower 80 bits of such an MGID, without the 24 bits of the address.
     const PREFIX: u128 = 0x1_FF00_0000 >> 24;
     let low = mgid.0 & ((1 << P_KEY_SHIFT) - 1);
     signature(mgid) == IPV6 && low >> 24 == PREFIX
 }
 
-/// The MGID with this number among those that the SA assigns in a subnet.
+/// The MGID with this number among the MGIDs that the SA assigns in a subnet.
 pub(super) fn assigned(scope: u8, subnet_prefix: u64, number: u32) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);
     Gid(head << SCOPE_SHIFT

@@ -17,16 +17,16 @@ const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share one only when no other is left, or their partition has its part of them; and never
-/// across partitions: a packet of a group reaches the members of all groups that share its LID, also
-/// those of another partition. As long as half of them are free, a partition may have more than its
-/// part.
+/// Groups share a multicast LID only if none is left, or their partition has used up its part of
+/// the LIDs. Groups of different partitions never share one: a packet of a group reaches the
+/// members of all groups that share its LID. As long as half of the multicast LIDs are free, a
+/// partition may have more than its part.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
     /// Number of multicast LIDs, from 0xC000 on, for which switches have entries.
     capacity: u16,
-    /// How many partitions share them.
+    /// Number of partitions that share the multicast LIDs.
     partitions: usize,
     /// Partition → number of its multicast LIDs.
     held: BTreeMap<u16, usize>,
@@ -64,7 +64,7 @@ impl Mlids {
         held < part || self.used.len() < capacity / 2
     }
 
-    /// The slot of a multicast LID, which `partition` has where it was free.
+    /// The slot of a multicast LID; a free one is assigned to `partition`.
     fn slot(&mut self, mlid: Lid, partition: u16) -> &mut Slot {
         let held = &mut self.held;
         self.used.entry(mlid).or_insert_with(|| {
@@ -84,9 +84,9 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Gives a group a multicast LID: the one it `wants`, if that is free; else the lowest that is;
-    /// else, or where its partition has its part, the one that fewest groups of the partition share.
-    /// `None` where there is none to share.
+    /// Assigns a multicast LID to a group: the LID that it `wants`, if that is free; else the
+    /// lowest free LID; else, or if its partition has used up its part, the LID that the fewest
+    /// groups of the partition share. `None` if there is no LID to share.
     pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
         let fresh = || wants.filter(is_free).or_else(|| self.lowest_free());
@@ -96,8 +96,8 @@ impl Mlids {
         Some(mlid)
     }
 
-    /// Gives a group the multicast LID that it had before, unless another partition uses it.
-    /// Returns whether it did.
+    /// Assigns a group its former multicast LID, unless another partition uses it. Returns whether
+    /// it did.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
             return false;
@@ -139,7 +139,7 @@ impl Mlids {
         mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
     }
 
-    /// The lowest free multicast LID, but never the one reserved for the broadcast group; `None` if
+    /// The lowest free multicast LID, except the one reserved for the broadcast group; `None` if
     /// there is none.
     fn lowest_free(&self) -> Option<Lid> {
         let first = BROADCAST.0 + 1;
@@ -179,7 +179,7 @@ mod tests {
         mlids.release(Lid(0xC002), Gid(2));
         assert_eq!(mlids.allocate(Gid(4), P, None), Some(Lid(0xC002)));
         assert_eq!(mlids.allocate(Gid(5), P, Some(BROADCAST)), Some(BROADCAST));
-        // A requested LID that is not free is not given.
+        // A requested LID that is not free is not assigned.
         assert_eq!(
             mlids.allocate(Gid(6), P, Some(BROADCAST)),
             Some(Lid(0xC004))
@@ -234,7 +234,7 @@ mod tests {
         }
         let shared = mlids.allocate(Gid(1010), Q, None).unwrap();
         assert_eq!(mlids.groups(shared).count(), 2, "ten are its part");
-        // One that P wants by number counts as well.
+        // A LID that partition P requests by number counts as well.
         let wanted = Some(Lid(0xC000 + 99));
         assert_eq!(mlids.allocate(Gid(1011), P, wanted), Some(first));
     }

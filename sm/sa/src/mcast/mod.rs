@@ -5,9 +5,9 @@
 //! [`GroupsView`], follows changes of ports, and returns the ports to reach by each multicast LID
 //! (`GroupRegistry::group_set`), for which the core plans trees.
 //!
-//! Ports are looked up in [`Ports`] at every request, so that the registry holds nothing that a
-//! sweep could invalidate. An absent port keeps its memberships for a while, so that a flapping
-//! link loses no group.
+//! Every request looks its ports up in [`Ports`], so that the registry holds no state that a sweep
+//! could invalidate. An absent port keeps its memberships for a while, so that a flapping link does
+//! not end its groups.
 
 mod group;
 mod join;
@@ -34,6 +34,7 @@ use rsm_mad::wire::sa::Rate;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
 pub use self::group::{MulticastGroup, MulticastMember, Parameters};
+pub(crate) use self::mgid::ip_partition;
 use self::mlid::Mlids;
 use self::presence::Gone;
 pub(crate) use self::presence::Unexamined;
@@ -44,7 +45,7 @@ pub use self::view::{Cursor, GroupsView, McMemberAccess};
 use super::partitions::can_talk;
 use super::trust::Offence;
 
-/// The properties of a port that matter to the registry.
+/// The properties of a port that the registry uses.
 #[derive(Clone, Copy, Debug)]
 pub struct MemberPort<'a> {
     /// GID in the request, with the prefix of the subnet.
@@ -53,9 +54,9 @@ pub struct MemberPort<'a> {
     pub guid: Guid,
     /// P_Keys of the port.
     pub p_keys: &'a [PKey],
-    /// MTU of its link.
+    /// MTU of the port's link.
     pub mtu: Mtu,
-    /// Rate of its link.
+    /// Rate of the port's link.
     pub rate: Rate,
 }
 
@@ -66,8 +67,8 @@ impl MemberPort<'_> {
         p_key.is_valid() && keys.into_iter().any(|key| key.base() == p_key.base())
     }
 
-    /// Whether the two can talk: both are in one partition, and at least one is a full member (IBA
-    /// 10.9.1.1).
+    /// Whether the two ports can communicate: both are in one partition, and at least one is a full
+    /// member (IBA 10.9.1.1).
     pub(crate) fn can_talk_to(&self, other: &MemberPort<'_>) -> bool {
         can_talk(self.p_keys, other.p_keys)
     }
@@ -75,11 +76,11 @@ impl MemberPort<'_> {
 
 /// The ports of the subnet.
 pub trait Ports {
-    /// The port with this GID, which may have an alias GUID, with the prefix of the subnet or the
-    /// link-local one.
+    /// The port with this GID, made from its own or an alias GUID, with the prefix of the subnet or
+    /// the link-local prefix.
     fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
 
-    /// The port with this GUID, which must not be an alias.
+    /// The port with this GUID, which must not be an alias GUID.
     fn by_guid(&self, guid: Guid) -> Option<MemberPort<'_>>;
 }
 
@@ -88,7 +89,7 @@ pub trait Ports {
 pub struct GroupRequester<'a> {
     /// Port of the requester.
     pub port: MemberPort<'a>,
-    /// Whether it may change memberships of any port.
+    /// Whether the requester may change memberships of any port.
     pub acts_for_all: bool,
 }
 
@@ -131,8 +132,7 @@ impl Default for GroupRules {
 impl Default for GroupRegistryConfig {
     fn default() -> GroupRegistryConfig {
         GroupRegistryConfig {
-            // The time is longer than a cable takes to retrain, and shorter than a host takes to
-            // boot.
+            // A cable retrains in less time, and a host boots in more.
             keep: Duration::from_secs(10),
             packet_life_time: 18,
             subnet_prefix: 0xFE80_0000_0000_0000,
@@ -165,17 +165,17 @@ pub struct GroupRegistry {
     created: BTreeMap<Guid, usize>,
     /// Memberships in all groups.
     members: usize,
-    /// Absent ports with memberships, and the time at which they lose them.
+    /// Absent ports with memberships, each with the time at which it loses them.
     gone: Gone,
     /// Number of multicast GIDs assigned so far.
     assigned: u32,
-    /// Whether members from before the start are not known.
+    /// Whether members from before the start are unknown.
     partial: bool,
-    /// Last group set that was returned.
+    /// The last returned group set.
     group_set: Arc<GroupSet>,
-    /// Multicast LIDs whose members have changed since.
+    /// Multicast LIDs whose members have changed since `group_set`.
     stale: BTreeSet<Lid>,
-    /// Whether groups were created or deleted since.
+    /// Whether groups were created or deleted since `group_set`.
     has_stale_levels: bool,
     /// Whether anything has changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
@@ -211,14 +211,15 @@ impl GroupRegistry {
         self.config = config;
     }
 
-    /// How many multicast LIDs from 0xC000 on the switches have table entries for: the smallest
-    /// MulticastFDBCap of those that can multicast at all; and how many partitions share them.
-    /// Groups that have a multicast LID beyond that keep it.
+    /// Sets the number of multicast LIDs, from 0xC000 on, for which switches have entries (the
+    /// smallest MulticastFDBCap of switches that can multicast), and the number of partitions that
+    /// share them. Groups that have a multicast LID beyond it keep that LID.
     pub(crate) fn set_capacity(&mut self, mlids: u16, partitions: usize) {
         self.mlids.set_capacity(mlids, partitions);
     }
 
-    /// The share that is used up, if a join from the port `requester` for `port` was refused for it.
+    /// The share that is used up, if this is the reason for which a join of the port `requester`
+    /// for `port` was refused; `None` otherwise.
     pub(crate) fn used_up(&self, requester: Guid, port: Guid) -> Option<Offence> {
         let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
         if groups >= limits::MAX_GROUPS_PER_PORT {
@@ -233,7 +234,7 @@ impl GroupRegistry {
         created < limits::MAX_CREATED_PER_PORT
     }
 
-    /// Counts a group less of its creator.
+    /// Counts one group fewer for its creator.
     fn forget_creator(&mut self, creator: Option<Guid>) {
         let Some(creator) = creator else { return };
         if let Some(count) = self.created.get_mut(&creator) {
@@ -244,14 +245,14 @@ impl GroupRegistry {
         }
     }
 
-    /// Creates the groups that exist even without members: those of `wanted`, by MGID. An existing
-    /// group becomes one of them with its present parameters; a group that is no longer wanted ends
-    /// with its last full member. A group without members gets MTU and rate of `wanted`. So does
-    /// one that was wanted before, if its members can carry these as well, so that slower hosts can
-    /// join it then.
+    /// Creates the groups that exist even without members: the groups of `wanted`, by MGID. An
+    /// existing group becomes one of them with its present parameters; a group that is no longer
+    /// wanted ends with its last full member. A group without members gets MTU and rate of
+    /// `wanted`. So does a group that was wanted before, if its members can carry these, so that
+    /// slower hosts can join it.
     ///
-    /// If there is no room for all, only the first ones are created. Returns the number of the
-    /// others.
+    /// If there is no room for all, only the first ones are created. Returns the number of groups
+    /// that were not.
     pub(crate) fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
@@ -280,8 +281,8 @@ impl GroupRegistry {
         unmade
     }
 
-    /// Records that members from before the start are not known: ports stay members, as far as the
-    /// tables of switches show, until they have had time to join again.
+    /// Records that the members from before the start are unknown: ports stay members according to
+    /// the tables of switches, until they have had time to join again.
     pub(crate) fn remember_nothing(&mut self) {
         self.partial = true;
     }
@@ -296,19 +297,19 @@ impl GroupRegistry {
         self.groups.values().map(Arc::as_ref)
     }
 
-    /// All groups as they are now.
+    /// All groups at this moment.
     pub fn view(&self) -> GroupsView {
         GroupsView::of(self.groups.clone())
     }
 
-    /// Whether a port is a member of any group with the GID of this GUID.
+    /// Whether a port is a member of any group with the GID of the GUID `name`.
     pub(crate) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
         let mut groups = self.by_port.get(&port).into_iter().flatten();
         groups.any(|(_, names)| names.contains(&name))
     }
 
-    /// A [`GroupRegistry::view`] that may be held for a while. `None` while too many versions are
-    /// already held; see [`limits::MAX_VERSIONS`].
+    /// A [`GroupRegistry::view`] that may be held for a while; `None` while too many versions are
+    /// held, see [`limits::MAX_VERSIONS`].
     pub(crate) fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
@@ -339,7 +340,7 @@ impl GroupRegistry {
     }
 
     /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the former set, and
-    /// changed ones are built again, so that one call after several requests saves work.
+    /// changed ones are built anew, so that one call after several requests saves work.
     pub(crate) fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
@@ -379,7 +380,7 @@ impl GroupRegistry {
         levels
     }
 
-    /// The oldest event that was not polled yet; `None` if there is none.
+    /// The oldest event that was not yet polled; `None` if there is none.
     pub(crate) fn poll_event(&mut self) -> Option<GroupEvent> {
         self.events.pop_front()
     }
@@ -397,7 +398,7 @@ impl GroupRegistry {
         self.events.push_back(event);
     }
 
-    /// Removes a member from a group, and ends the group if nothing keeps it alive.
+    /// Removes a member from a group, and ends the group if no member keeps it alive.
     fn remove_member(&mut self, mgid: Gid, alias: Guid) {
         let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
@@ -412,7 +413,7 @@ impl GroupRegistry {
         self.end_if_over(mgid);
     }
 
-    /// Ends a group without a full member, and its other memberships (IBA 15.2.5.17.4).
+    /// Ends a group without a full member, and all its other memberships (IBA 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {

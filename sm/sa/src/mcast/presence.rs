@@ -1,4 +1,4 @@
-//! Ports that appear and vanish, and their memberships.
+//! Ports that appear and vanish, and the effect on their memberships.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,13 +9,13 @@ use rsm_mad::ids::Gid;
 
 use super::{GroupRegistry, Ports};
 
-/// Memberships examined in one turn: few enough to take less than a millisecond.
+/// Number of memberships examined in one turn: few enough to take less than a millisecond.
 pub(super) const LOOKED_AT: usize = 1024;
 
 /// The ports whose memberships must be examined after a change of the subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unexamined {
-    /// All ports after this one, or all; `None` if only `ports`.
+    /// All ports after this one, or all ports; `None` if only `ports` are left.
     all: Option<Bound<Guid>>,
     ports: BTreeSet<Guid>,
 }
@@ -37,7 +37,7 @@ impl Unexamined {
         self.all.is_none() && self.ports.is_empty()
     }
 
-    /// Takes the next port; among all ports only those with memberships.
+    /// Takes the next port. If all ports are left, returns only ports with memberships.
     fn take<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
         let from = match self.all {
             Some(from) => from,
@@ -57,7 +57,7 @@ impl Unexamined {
     }
 }
 
-/// Absent ports, and the time until which they keep their memberships.
+/// Absent ports, each with the time until which it keeps its memberships.
 #[derive(Default, Debug)]
 pub(super) struct Gone {
     until: BTreeMap<Guid, Time>,
@@ -92,7 +92,7 @@ impl Gone {
         self.by_time.first().map(|&(until, _)| until)
     }
 
-    /// Takes a port whose time is over.
+    /// Takes a port whose time has ended.
     fn take_due(&mut self, now: Time) -> Option<Guid> {
         let &(until, port) = self.by_time.first()?;
         if until > now {
@@ -104,11 +104,11 @@ impl Gone {
 }
 
 impl GroupRegistry {
-    /// Handles a change of the subnet at these ports. Absent ones lose their memberships unless
+    /// Handles a change of the subnet at these ports. Absent ports lose their memberships unless
     /// they return in time; ports that left a partition lose the memberships in its groups at once.
     ///
-    /// Takes from `unexamined` as many ports as have about a thousand memberships. The rest is for
-    /// the next call, after other work had its turn.
+    /// Takes from `unexamined` as many ports as have about a thousand memberships. The remaining
+    /// ones are left to the next call, after other work had its turn.
     pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
         let mut work = 0;
@@ -150,7 +150,7 @@ impl GroupRegistry {
         lost
     }
 
-    /// Time at which [`GroupRegistry::handle_deadline`] next has something to do; `None` if never.
+    /// Time at which [`GroupRegistry::handle_deadline`] next has work; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.next()
     }

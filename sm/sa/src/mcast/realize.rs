@@ -1,5 +1,5 @@
-//! MTU, rate and packet life time: the values of a new group, and whether a group satisfies a
-//! request.
+//! MTU, rate and packet life time: the values of a new group, and the check whether a group
+//! satisfies a request.
 
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
@@ -15,7 +15,7 @@ const MTUS: [Mtu; 5] = [
     Mtu::Bytes4096,
 ];
 
-/// A value in a request, with its selector. Counts only if both components are present.
+/// A value in a request, with its selector. It counts only if both components are present.
 struct Constraint<T> {
     selector: Selector,
     value: T,
@@ -58,7 +58,7 @@ pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> boo
     })
 }
 
-/// The MTU of a new group that `port` can carry: exactly the requested one, or the best that the
+/// The MTU of a new group that `port` can carry: the exact MTU of the request, or the best that its
 /// selector accepts. `None` if `port` could not be a member of such a group.
 pub(super) fn mtu(
     record: &McMemberRecord,
@@ -77,7 +77,7 @@ pub(super) fn mtu(
     MTUS.into_iter().rev().find(fits)
 }
 
-/// The rate of a new group that `port` can carry, chosen as in [`mtu`].
+/// The rate of a new group that `port` can carry, chosen as by [`mtu`].
 pub(super) fn rate(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -95,7 +95,7 @@ pub(super) fn rate(
             })
     };
     let is_asked = |rate: &Rate| {
-        // If a rate has two codes, the requested one is used.
+        // If a rate has two codes, the code of the request is used.
         wanted
             .as_ref()
             .is_some_and(|constraint| constraint.value == *rate)
@@ -126,8 +126,8 @@ pub(super) fn packet_life_time(
     }
 }
 
-/// The first of a group's MTU, rate and packet life time that does not satisfy a request: its name,
-/// and the codes in the request and of the group. `None` if all do.
+/// The first of a group's MTU, rate and packet life time that does not satisfy a request, as its
+/// name and the codes in the request and of the group. `None` if all satisfy it.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,

@@ -1,4 +1,4 @@
-//! Why a join is refused, for findings.
+//! Reasons for refused joins, for findings.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate};
 
 use super::{GroupRegistry, MemberPort, MulticastGroup, join, mgid, realize};
 
-/// Why the join of a port is refused, if the cause is the port and its group, and not the form of
-/// the request.
+/// Reason why the join of a port is refused, if the cause is the port or its group rather than the
+/// form of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinRefusal {
-    /// The link is slower than the group.
+    /// The link is slower than the group's rate.
     Rate {
         /// Rate of the link.
         port: Rate,
@@ -31,7 +31,7 @@ pub enum JoinRefusal {
         /// P_Key of the group.
         p_key: PKey,
     },
-    /// The port has no key of the group's partition.
+    /// The port has no P_Key of the group's partition.
     NotInPartition {
         /// P_Key of the group.
         p_key: PKey,
@@ -47,7 +47,7 @@ pub enum JoinRefusal {
         /// P_Key of the group.
         p_key: PKey,
     },
-    /// There is no such group, and the request lacks components to create it.
+    /// The group does not exist, and the request lacks components to create it.
     NoGroup {
         /// P_Key in the MGID of IP over InfiniBand, or in the request.
         p_key: Option<PKey>,
@@ -55,7 +55,7 @@ pub enum JoinRefusal {
 }
 
 impl JoinRefusal {
-    /// P_Key of the group; `None` if it is not known.
+    /// P_Key of the group; `None` if it is unknown.
     pub fn p_key(&self) -> Option<PKey> {
         match *self {
             JoinRefusal::Rate { p_key, .. }
@@ -149,8 +149,8 @@ pub fn is_broadcast(mgid: Gid) -> bool {
 }
 
 impl GroupRegistry {
-    /// Why [`GroupRegistry::join`] refuses this request of `port` for itself; `None` if the request
-    /// is wrong regardless of port and group.
+    /// Reason why [`GroupRegistry::join`] refuses this request of `port` for itself; `None` if the
+    /// request is wrong regardless of port and group.
     pub fn refusal(
         &self,
         record: &McMemberRecord,

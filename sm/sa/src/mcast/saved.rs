@@ -1,4 +1,4 @@
-//! Groups as they are saved across restarts.
+//! Groups in the form in which they are saved over restarts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use rsm_mad::wire::sa::JoinState;
 use super::limits::{MAX_GROUPS, MAX_MEMBERS};
 use super::{GroupRegistry, MulticastGroup, MulticastMember, Parameters};
 
-/// A group with its members, as it is saved.
+/// A group with its members, in saved form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedGroup {
-    /// Parameters of its packets.
+    /// Parameters of the group's packets.
     pub parameters: Parameters,
     /// Multicast LID, which senders have learned.
     pub mlid: Lid,
@@ -22,7 +22,7 @@ pub struct SavedGroup {
     pub members: Vec<SavedMember>,
 }
 
-/// A member of a group, as it is saved.
+/// A member of a group, in saved form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SavedMember {
     /// GID with which the port is a member.
@@ -46,7 +46,7 @@ impl GroupRegistry {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// All groups, to be saved.
+    /// All groups in saved form.
     pub fn save(&self) -> impl Iterator<Item = SavedGroup> {
         self.groups.values().map(|group| SavedGroup {
             parameters: group.parameters,
@@ -65,11 +65,12 @@ impl GroupRegistry {
     }
 
     /// Restores saved groups at the start. Every port counts as absent until
-    /// [`GroupRegistry::ports_changed`] finds it, and has until `until` for that, because a sweep
-    /// of a large subnet takes long.
+    /// [`GroupRegistry::ports_changed`] finds it, and keeps its memberships until `until`, because
+    /// a sweep of a large subnet takes long.
     ///
-    /// Groups and members that contradict present ones, or themselves, are skipped: bytes on a disk
-    /// deserve no more trust than a request. Returns the number of skipped ones.
+    /// Groups and members that contradict present ones, or themselves, are skipped, because bytes
+    /// on a disk deserve no more trust than a request. Returns the number of skipped groups and
+    /// members.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
         let mut left_out = 0;
         for group in saved {
@@ -108,7 +109,7 @@ impl GroupRegistry {
                 );
             }
             self.stale.insert(group.mlid);
-            // Most groups were made by their first member.
+            // Most groups were created by their first member.
             let creator = members.values().next().map(|member| member.port);
             if let Some(creator) = creator {
                 *self.created.entry(creator).or_default() += 1;
@@ -116,7 +117,7 @@ impl GroupRegistry {
             let group = MulticastGroup {
                 parameters: group.parameters,
                 mlid: group.mlid,
-                // The next [`GroupRegistry::set_well_known`] sets the flag again.
+                // The next [`GroupRegistry::set_well_known`] sets this flag again.
                 well_known: false,
                 creator,
                 members,

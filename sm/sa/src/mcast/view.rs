@@ -71,12 +71,12 @@ impl GroupsView {
     }
 
     /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
-    /// Examines at most `work` groups and members. Returns the record, if one was found, and where
-    /// to continue; `None` for the latter at the end.
+    /// Examines at most `work` groups and members. Returns the record, if one was found, and the
+    /// position to continue from; `None` as position at the end.
     ///
-    /// A requester sees the groups of its own partitions. A trusted one sees all, with their
-    /// members: a record for each member, or one for a group without any. For others, PortGID,
-    /// JoinState and ProxyJoin read as 0.
+    /// A requester sees the groups of its own partitions. A trusted requester sees all groups with
+    /// their members: one record for each member, or one for a group without members. For any other
+    /// requester, PortGID, JoinState and ProxyJoin read as 0.
     pub fn query(
         &self,
         record: &McMemberRecord,
@@ -121,7 +121,7 @@ impl GroupsView {
         (None, Some(cursor))
     }
 
-    /// The group to examine next, and the member after which to continue; `None` at the end.
+    /// The group to examine next, and the member to continue after; `None` at the end.
     fn place(
         &self,
         record: &McMemberRecord,
@@ -150,8 +150,8 @@ impl GroupsView {
     }
 }
 
-/// The record of the next member of `group`, if that member matches, and the member after which to
-/// continue; `None` for the latter at the end of the group.
+/// The record of the next member of `group`, if that member matches, and the member to continue
+/// after; `None` for the latter at the end of the group.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,

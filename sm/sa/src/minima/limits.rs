@@ -3,10 +3,10 @@
 use rsm_mad::wire::attr::{Mtu, PortInfo};
 use rsm_mad::wire::sa::Rate;
 
-/// Largest MTU and fastest rate of a link or path.
+/// Maximum MTU and fastest rate of a link or path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Limits {
-    /// Code of the MTU; codes ascend with the sizes.
+    /// Code of the MTU; codes ascend with the MTU.
     mtu: u8,
     /// Index of the rate in ascending order.
     rank: u8,
@@ -27,7 +27,7 @@ impl Limits {
         rank: RATES as u8 - 1,
     };
 
-    /// Limits assumed for a port that states none.
+    /// Limits assumed for a port that does not state any.
     pub(crate) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
     /// The limits of a port and its link.
@@ -38,8 +38,8 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// The limits of a switch's port 0, which has no link and so no neighbour. A base port 0 may
-    /// state no MTU; then the links before it are the limit.
+    /// The limits of a switch's port 0, which has no link and therefore no neighbour. A base port 0
+    /// may state no MTU; in that case the links before it are the limit.
     pub(crate) fn of_port0(info: &PortInfo) -> Limits {
         let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
         Limits::new(Some(stated.unwrap_or(Limits::NONE.mtu())), info)
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// The limits of two parts of a path together.
+    /// The limits of two successive parts of a path.
     pub(crate) fn meet(self, other: Limits) -> Limits {
         Limits {
             mtu: self.mtu.min(other.mtu),
@@ -72,7 +72,7 @@ impl Limits {
         Rate(CODES[usize::from(self.rank).min(RATES - 1)])
     }
 
-    /// Packs both into 16 bits.
+    /// Packs MTU and rate into 16 bits.
     pub(crate) fn pack(self) -> u16 {
         u16::from_be_bytes([self.mtu, self.rank])
     }

@@ -1,5 +1,5 @@
-//! The links between switches and the attachments of end ports, of which the paths of a snapshot
-//! consist.
+//! The links between switches and the attachments of end ports, which make up the paths of a
+//! snapshot.
 
 use rsm_ids::PortNum;
 use rsm_model::fabric::{Fabric, Node, Port, PortRef};
@@ -9,17 +9,18 @@ use super::limits::Limits;
 use crate::changed::ChangedNodes;
 use crate::ends::{EndPort, Ends};
 
-/// How an end port is attached to the fabric.
+/// Attachment of an end port to the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attachment {
-    /// Switch that the port is cabled to, or is the port 0 of; `None` if the plan does not reach
-    /// the port.
+    /// Switch at the other end of the port's cable, or whose port 0 the port is; `None` if the plan
+    /// does not reach the port.
     pub(crate) switch: Option<SwitchIdx>,
-    /// Limits of its link; none for a switch's port 0, which has no link.
+    /// Limits of the port's link; no limits for a switch's port 0, which has no link.
     pub(crate) link: Limits,
-    /// Limits of packets to itself.
+    /// Limits of packets from the port to itself.
     pub(crate) own: Limits,
-    /// End port at the other end of its cable, if no switch is between them; else `None`.
+    /// End port at the other end of the cable, if there is no switch between the two; `None`
+    /// otherwise.
     pub(crate) neighbour: Option<PortRef>,
     pub(crate) at: PortRef,
 }
@@ -30,7 +31,7 @@ pub(crate) struct Links {
     /// Index of each switch's first entry in `limits`.
     start: Vec<u32>,
     limits: Vec<Limits>,
-    /// Limits of all links between switches, if they are the same; else `None`.
+    /// Limits of all links between switches, if they are equal; `None` otherwise.
     pub(crate) uniform: Option<Limits>,
 }
 
@@ -68,7 +69,7 @@ impl Attachment {
 }
 
 /// Updates the attachments of all ends after changes of nodes. Switches and end ports of the
-/// topology must be the same as before.
+/// topology must be unchanged.
 pub(super) fn follow_attachments(
     attached: &mut [Attachment],
     (fabric, topology): (&Fabric, &Topology),
@@ -93,9 +94,9 @@ pub(super) fn follow_attachments(
 }
 
 impl Links {
-    /// The links after a change, if all links between switches have the same limits before and
-    /// after it. `None` if they do not, or if it is not known what has changed. Both topologies
-    /// must have the same switches.
+    /// The links after a change, if all links between switches have equal limits before and after
+    /// it. `None` if they do not, or if the changes are unknown. Both topologies must have the same
+    /// switches.
     pub(super) fn follow(
         &self,
         fabric: &Fabric,
@@ -113,8 +114,8 @@ impl Links {
         Some(links)
     }
 
-    /// Reads the limits at a node again; `None` if a link to a switch has other limits than the
-    /// rest.
+    /// Reads the limits at a node again; `None` if the limits of a link to a switch differ from the
+    /// others.
     fn renew(&mut self, topology: &Topology, node: &Node) -> Option<()> {
         let Some(switch) = topology.switch_by_guid(node.guid) else {
             return Some(());
@@ -162,7 +163,7 @@ impl Links {
     }
 }
 
-/// For each port of a switch, which is `node`, the limits of its link, and whether that leads to a
+/// The limits of the link at each port of the switch `node`, and whether that link leads to a
 /// switch.
 fn at_ports(
     topology: &Topology,

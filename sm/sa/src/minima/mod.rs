@@ -1,15 +1,17 @@
-//! Minimum MTU and rate along the paths between any two switches, according to the tables.
+//! Minimum MTU and rate along the paths between any two switches, according to the forwarding
+//! tables.
 //!
-//! If all links between switches have the same limits and the plan is proved to reach all ports, as
-//! in most fabrics, two ports only need to be in the same connected part. In other fabrics there
-//! are columns.
+//! In most fabrics all links between switches have equal limits, and the plan is proved to reach
+//! all ports: two ports then only have to be in the same connected part. Other fabrics have
+//! columns.
 //!
-//! A column has all paths to one switch: to every LID at it, from every switch. One pass over the
-//! rows of its LIDs in the tables computes it; then each path takes one lookup. The pass takes as
-//! long as following a thousand single paths. So it runs after that many requests, or ahead of time
-//! in [`Minima::prepare`]; then no request waits for it after a re-route. If the paths of a pair of
-//! switches differ by LID (parallel links of different rates, or tables that do not agree), the
-//! column says so, and the path of the single LID is followed.
+//! A column has the limits of all paths to one switch: to every LID at it, from every switch. One
+//! pass over the rows of its LIDs in the tables computes the column; each path then takes one
+//! lookup. The pass takes as long as following a thousand single paths. It therefore runs after a
+//! thousand requests, or ahead of time in [`Minima::prepare`], so that no request waits for it
+//! after a re-route. If the paths of a pair of switches differ by LID (parallel links of different
+//! rates, or tables that do not agree), the column marks the pair, and the path of the single LID
+//! is followed.
 
 pub(super) mod limits;
 mod links;
@@ -45,7 +47,7 @@ pub(crate) struct Minima {
     columns: Arc<[Column]>,
 }
 
-/// Paths to a switch that are followed one by one before its column is computed.
+/// Number of paths to a switch that are followed one by one before its column is computed.
 const COLUMN_WORTH: u32 = 1024;
 
 /// The paths to one switch.
@@ -57,16 +59,16 @@ struct Column {
     entries: OnceLock<Box<[Entry]>>,
 }
 
-/// Limits of the paths from one switch to the LIDs at another, packed, or one of the constants.
+/// Packed limits of the paths from one switch to the LIDs at another, or one of the constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry(u16);
 
 impl Entry {
-    /// No LID is reached. A packed limit is never 0, because there is no MTU with code 0.
+    /// No LID is reached. Packed limits are never 0, because no MTU has code 0.
     const UNREACHED: Entry = Entry(0);
     /// The limits depend on the LID.
     const MIXED: Entry = Entry(u16::MAX);
-    /// Not computed yet.
+    /// The entry is not computed yet.
     const UNKNOWN: Entry = Entry(u16::MAX - 1);
     /// The entry is being computed.
     const OPEN: Entry = Entry(u16::MAX - 2);
@@ -75,18 +77,18 @@ impl Entry {
         Entry(limits.pack())
     }
 
-    /// The limits; `None` for the constants above.
+    /// The limits; `None` for one of the constants.
     fn limits(self) -> Option<Limits> {
         let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
         is_one.then(|| Limits::unpack(self.0))
     }
 
-    /// The entry of both if they are equal, else [`Entry::MIXED`].
+    /// The entry of two equal entries; [`Entry::MIXED`] if they differ.
     fn join(self, other: Entry) -> Entry {
         if self == other { self } else { Entry::MIXED }
     }
 
-    /// The entry after one more link.
+    /// The entry extended by one more link.
     fn through(self, link: Limits) -> Entry {
         self.limits()
             .map_or(self, |limits| Entry::of(limits.meet(link)))
@@ -95,9 +97,9 @@ impl Entry {
 
 impl Minima {
     /// Computes the paths along the tables of `plan`, over the links of `fabric`. Keeps columns of
-    /// `previous` if neither tables nor links have changed. `is_proved` says that the proof of
+    /// `previous` if neither tables nor links have changed. `is_proved` says whether the proof of
     /// `plan` is valid for `fabric`. `changed` are the nodes that differ since `previous`, if all
-    /// ends are the same: then only what is near them is computed.
+    /// ends are unchanged: then only the parts near these nodes are computed.
     pub(crate) fn new(
         (fabric, plan): (&Fabric, &Arc<Plan>),
         ends: &Ends,
@@ -154,12 +156,14 @@ impl Minima {
         }
     }
 
-    /// The switches that two ports are at or belong to; `None` for a port at none.
+    /// The switches of two ports, at the other end of their cables or their own; `None` for a port
+    /// without a switch.
     pub(crate) fn switches(&self, from: EndIx, to: EndIx) -> [Option<SwitchIdx>; 2] {
         [from, to].map(|end| self.attached[end.0 as usize].switch)
     }
 
-    /// The service level that packets between two ports need; `None` if any will do.
+    /// The service level that packets between two ports require; `None` if any service level will
+    /// do.
     pub(crate) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
         let [from, to] = self.switches(from, to);
         self.plan.routing.lanes.level(from?, to?)
@@ -201,8 +205,8 @@ impl Minima {
         joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
-    /// Computes all missing columns, which takes a millisecond or so each. Any thread may call it
-    /// while other threads look paths up.
+    /// Computes all missing columns, at about a millisecond each. Any thread may call it while
+    /// other threads look up paths.
     pub(crate) fn prepare(&self) {
         if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
             return;
@@ -224,8 +228,8 @@ impl Minima {
         Some(entries[source.index()])
     }
 
-    /// Follows the packets to one LID; `None` if they do not arrive. Ends, because no path passes
-    /// more switches than there are.
+    /// Follows the packets to one LID; `None` if they do not arrive. The function ends because no
+    /// path passes more switches than there are.
     fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
         let topology = &self.plan.topology;
         let mut limits = Limits::NONE;
@@ -263,8 +267,8 @@ impl Minima {
             while let Some(&switch) = stack.last() {
                 match column[switch.index()] {
                     Entry::UNKNOWN => {
-                        // A switch is visited first for the switches that it sends to, then once
-                        // more for itself.
+                        // A switch is visited twice: first to visit the switches that it sends to,
+                        // then to compute its own entry.
                         column[switch.index()] = Entry::OPEN;
                         let next = self
                             .exits(switch, &lids)
@@ -285,7 +289,8 @@ impl Minima {
         column
     }
 
-    /// The entry of the target itself: whether it forwards every LID to the port that has it.
+    /// The entry of the target itself: reached if it forwards every LID to the port that has the
+    /// LID.
     fn at_target(&self, target: SwitchIdx) -> Entry {
         let table = self.tables().lft(target);
         let destinations = self.plan.topology.destinations_of(target);
@@ -301,7 +306,7 @@ impl Minima {
         }
     }
 
-    /// The entry of a switch, from those of the switches that it sends to.
+    /// The entry of a switch, derived from the entries of the switches that it sends to.
     fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
         let exits = self.exits(switch, lids);
         let none = exits.some_dropped.then_some(Entry::UNREACHED);
@@ -340,7 +345,7 @@ impl Minima {
     }
 }
 
-/// Whether the switches and end ports of two topologies are the same, with the same indices.
+/// Whether two topologies have the same switches and end ports, with the same indices.
 fn has_same_places(these: &Topology, those: &Topology) -> bool {
     let mut switches = these.switches().iter().zip(those.switches());
     these.changes_since(those.id()) == Some(&[])
@@ -349,7 +354,7 @@ fn has_same_places(these: &Topology, those: &Topology) -> bool {
             && switches.all(|(this, that)| this.guid == that.guid))
 }
 
-/// The LIDs of `destinations`, which are sorted, as separate ranges.
+/// The LIDs of `destinations`, which are sorted, as disjoint ranges.
 fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for destination in destinations {

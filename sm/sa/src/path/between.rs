@@ -1,5 +1,5 @@
-//! Paths between two ports as a host would get them, for viewers of the subnet; or the reason why a
-//! host would get none.
+//! Paths between two ports as a host would get them, for viewers of the subnet, or the reason for
+//! which a host would get none.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::path_qos::SlReason;
 pub struct PathEnd {
     /// Index of the port.
     pub port: EndIx,
-    /// LID that the path must use; `None` for any of the port's.
+    /// LID that the path must use; `None` for any LID of the port.
     pub lid: Option<Lid>,
 }
 
@@ -39,16 +39,16 @@ pub struct PathQuery {
     pub service_id: Option<u64>,
     /// QoSClass of 12 bits, for rules of the policy.
     pub qos_class: Option<u16>,
-    /// Bound of the paths.
+    /// Maximum number of paths.
     pub most: usize,
 }
 
 /// A path, and the nodes along it, including both ends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TracedPath {
-    /// Record that a host gets.
+    /// Record that a host would get.
     pub record: PathRecord,
-    /// Why the path has its service level.
+    /// Reason for the service level of the path.
     pub sl_reason: SlReason,
     /// Nodes along the path, as GetTraceTable returns them.
     pub nodes: Vec<TraceRecord>,
@@ -70,10 +70,10 @@ impl PathEnd {
 }
 
 impl Directory {
-    /// The paths that the port at one end gets when it asks for paths to the other, in that order.
+    /// The paths that the port at one end would get from a query for paths to the other, in order.
     ///
     /// # Errors
-    /// Why it gets none.
+    /// The reason why it would get none.
     ///
     /// # Panics
     /// Panics if a port's index belongs to another directory and is out of range.
@@ -87,7 +87,7 @@ impl Directory {
             qos_class,
             most,
         } = *question;
-        // Hosts ask with the key that they hold.
+        // A host sends the query with the key that it holds.
         let held = |wanted: PKey| {
             let mut keys = self.p_keys(from.port).iter();
             keys.find(|key| key.base() == wanted.base())

@@ -7,7 +7,7 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selec
 use crate::path_qos::Criteria;
 
 /// The components of a query that constrain the path. Fields of the global route header are
-/// answered as requested, because within the subnet every path has any of them.
+/// answered as requested, because any value fits a path within the subnet.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PathConstraints {
     pub(super) service_id: Option<u64>,
@@ -16,9 +16,9 @@ pub(crate) struct PathConstraints {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) t_class: u8,
-    /// Whether the reverse path is needed. `false` does not require that there is none.
+    /// Whether the reverse path must exist. `false` does not exclude it.
     pub(super) reversible: bool,
-    /// Bound of the paths between two ports.
+    /// Maximum number of paths between two ports.
     pub(super) numb_path: Option<u8>,
     pub(super) p_key: Option<PKey>,
     pub(super) sl: Option<u8>,
@@ -35,8 +35,8 @@ impl PathConstraints {
     /// selector without its value, does not count.
     ///
     /// # Errors
-    /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an MTU or a rate
-    /// that does not exist, and for components that the record does not have.
+    /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an undefined MTU
+    /// or rate, and for components that the record lacks.
     pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {
         let last = PathRecord::COMPONENTS.last().map_or(0, |last| last.mask.0);
         if mask.0 > last | last.wrapping_sub(1) {
@@ -93,19 +93,20 @@ impl PathConstraints {
         }
     }
 
-    /// The largest accepted MTU on a path that carries up to `most`; `None` if none is accepted.
+    /// The largest accepted MTU on a path that carries up to `most`; `None` if no MTU is accepted.
     pub(super) fn mtu(&self, most: Mtu) -> Option<Mtu> {
         let all = (1..=5).map(Mtu::from_code);
         largest(self.mtu, most, all, |mtu| mtu)
     }
 
-    /// The fastest accepted rate on a path that carries up to `most`; `None` if none is accepted.
+    /// The fastest accepted rate on a path that carries up to `most`; `None` if no rate is
+    /// accepted.
     pub(super) fn rate(&self, most: Rate) -> Option<Rate> {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
     /// The shortest accepted packet life time on a path where packets live up to `least`; `None` if
-    /// none is accepted. The value is an upper bound, so that a longer one is true as well.
+    /// none is accepted. The value is an upper bound, so that a longer one is valid as well.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),
@@ -116,12 +117,12 @@ impl PathConstraints {
     }
 }
 
-/// `value` if it is given, else 0.
+/// `value` if `is_given` is true; otherwise 0.
 fn given<T: Default>(is_given: bool, value: T) -> T {
     if is_given { value } else { T::default() }
 }
 
-/// The largest accepted value that is at most `most`, among `all`, which ascend.
+/// The largest accepted value up to `most` among `all`, which must be ascending.
 fn largest<T: Copy + PartialEq, K: Ord>(
     constraint: Option<(Selector, T)>,
     most: T,

@@ -56,7 +56,7 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
         viewer: (!asked.trust.is_trusted()).then_some(asked.requester),
         constraints,
     };
-    // A Get is for one path (IBA 15.2.5.16), however many there are.
+    // A Get returns one path (IBA 15.2.5.16), however many exist.
     let most = if get { Some(1) } else { constraints.numb_path };
     let pairs = Pairs::new(finder, from.ends, to.ends, most.map(usize::from));
     if get {
@@ -86,14 +86,14 @@ struct Candidates {
     ends: Ends,
     /// Whether the query names a port.
     is_given: bool,
-    /// GID of the query, if it has an alias GUID.
+    /// GID in the query, if it contains an alias GUID.
     alias: Option<Gid>,
 }
 
 /// The ports that match GID and LID of a query.
 ///
 /// # Errors
-/// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID that another port has.
+/// ERR_REQ_INVALID_GID for a GID that no port has, ERR_REQ_INVALID for a LID of another port.
 fn end(
     directory: &Directory,
     mask: ComponentMask,
@@ -133,18 +133,18 @@ fn end(
 /// Minimum HopLimit with which hosts send global route headers.
 const GRH_HOP_LIMIT: u8 = 2;
 
-/// Why there is no path between two ports.
+/// Reason why there is no path between two ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoPath {
-    /// The tables do not lead to a LID.
+    /// The forwarding tables do not lead to this LID.
     #[error("the forwarding tables do not lead to LID {0}")]
     NoWay(Lid),
-    /// The ports share no partition, or only as limited members.
+    /// The ports share no partition, or share one only as limited members.
     #[error(
         "there is no partition in which the two ports can talk: both in it, and one of them as a full member"
     )]
     NoPartition,
-    /// The ports cannot talk in the requested partition.
+    /// The ports cannot communicate in the requested partition.
     #[error("the two ports cannot talk in the partition {:#06x}: both have to be in it, and one of them as a full member", .0.0)]
     NotInPartition(PKey),
     /// No path has the requested MTU.
@@ -156,15 +156,15 @@ pub enum NoPath {
     /// No path has the requested packet life time.
     #[error("no path has the packet life time that is asked for")]
     PacketLifeTime,
-    /// The routes need another service level than requested.
+    /// The routes require another service level than the requested one.
     #[error("the routes lead there on service level {needed}, and not on {wanted}")]
     ServiceLevel {
-        /// Service level that keeps the routes free of deadlocks.
+        /// Service level that keeps the routes free of credit loops.
         needed: u8,
         /// Requested service level.
         wanted: u8,
     },
-    /// The policy gives the query another service level than requested.
+    /// The policy assigns another service level to the query than the requested one.
     #[error("the QoS policy gives these packets service level {given}, and not {wanted}")]
     PolicyLevel {
         /// Service level of the policy's level.
@@ -186,11 +186,11 @@ pub enum NoPath {
 #[derive(Clone, Debug)]
 pub(super) struct Finder {
     pub(super) directory: Arc<Directory>,
-    /// Requester, which sees only ports in its partitions; `None` for a trusted one, which sees
-    /// all.
+    /// Requester, which sees only ports in its partitions; `None` for a trusted requester, which
+    /// sees all ports.
     pub(super) viewer: Option<EndIx>,
     pub(super) constraints: PathConstraints,
-    /// GIDs of the query's ends, if they have alias GUIDs; the answer has these as well.
+    /// GIDs of the query's ends that contain alias GUIDs; the answer repeats them.
     pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
@@ -207,7 +207,7 @@ impl Finder {
     /// The path between one LID of each of two ports.
     ///
     /// # Errors
-    /// Why there is none that satisfies the query.
+    /// The reason why no path satisfies the query.
     pub(super) fn path(
         &self,
         (from, slid): (EndIx, Lid),
@@ -270,8 +270,8 @@ impl Finder {
         Ok(path)
     }
 
-    /// HopLimit of a path: as requested; or, if an end is distinguished only by its GID, one that
-    /// makes hosts send global route headers.
+    /// HopLimit of a path: the requested value, or, if an end is distinguished only by its GID, a
+    /// value that makes hosts send global route headers.
     fn hop_limit(&self, from: EndIx, to: EndIx) -> u8 {
         let needs_grh = [from, to]
             .into_iter()
@@ -282,14 +282,15 @@ impl Finder {
         }
     }
 
-    /// The level that the policy gives the query; `None` without a policy.
+    /// The level that the policy assigns to the query; `None` if there is no policy.
     fn chosen(&self, from: EndIx, to: EndIx) -> Option<Chosen<'_>> {
         let criteria = self.constraints.criteria();
         self.directory.level_of(from, to, &criteria)
     }
 
-    /// The service level of a path in the partition `p_key`, and why: the one that the routes need,
-    /// else the requested one, else that of the policy's level, else that of the partition.
+    /// The service level of a path in the partition `p_key`, and the reason: the level that the
+    /// routes require, else the requested one, else that of the policy's level, else that of the
+    /// partition.
     fn level(
         &self,
         from: EndIx,
@@ -316,15 +317,15 @@ impl Finder {
             }
             (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
         };
-        // If no SL is dropped, the shift exceeds the sixteen bits.
+        // If no SL is dropped, the shift exceeds sixteen bits.
         match dropped.checked_shr(sl.into()) {
             Some(rest) if rest & 1 == 0 => Ok((sl, reason)),
             _ => Err(NoPath::Dropped(sl)),
         }
     }
 
-    /// The partition of the path: the requested one, or the first that both ends are in and that
-    /// the policy's level permits. Raw packets have none.
+    /// The partition of the path: the requested partition, or the first partition that contains
+    /// both ends and that the policy's level permits. Raw packets have none.
     fn p_key(&self, from: EndIx, to: EndIx, level: Option<&QosLevel>) -> Result<PKey, NoPath> {
         let mut common = self.directory.common_p_keys(from, to);
         let permitted = level
@@ -353,7 +354,7 @@ impl Finder {
     }
 }
 
-/// The one of both with the lower key.
+/// Whichever of `one` and `other` has the lower key; `one` if the keys are equal.
 fn lesser<T: Copy, K: Ord>(one: T, other: T, key: impl Fn(T) -> K) -> T {
     if key(other) < key(one) { other } else { one }
 }

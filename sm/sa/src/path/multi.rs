@@ -9,10 +9,10 @@ use super::{Body, Finder};
 use crate::asked::Asked;
 use crate::ends::EndIx;
 
-/// Bound of the paths if the query has none (IBA 15.2.5.20): the maximum of NumbPath.
+/// Maximum number of paths if the query states none (IBA 15.2.5.20): the maximum of NumbPath.
 const NUMB_PATH_MAX: u8 = 127;
 
-/// The components that both kinds of query share, with the mask of either.
+/// The components that MultiPathRecord and PathRecord share, each with the masks of both.
 const SHARED: [(ComponentMask, ComponentMask); 17] = [
     (MultiPathRecord::RAW_TRAFFIC, PathRecord::RAW_TRAFFIC),
     (MultiPathRecord::FLOW_LABEL, PathRecord::FLOW_LABEL),
@@ -94,8 +94,8 @@ fn only(EndIx(ix): EndIx) -> Ends {
     }
 }
 
-/// Every source with every destination. Pairs with neither end in common come first, for a host
-/// that moves from a failed path to another.
+/// Every pair of a source and a destination. Pairs that share no end with an earlier pair come
+/// first, for a host that switches from a failed path to another.
 fn apart_first(
     sources: Vec<EndIx>,
     destinations: Vec<EndIx>,

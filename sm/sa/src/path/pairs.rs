@@ -1,4 +1,4 @@
-//! The paths from any port of one set to any port of another, one after the other.
+//! The paths from any port of one set to any port of another, produced one after the other.
 
 use std::ops::Range;
 
@@ -8,34 +8,34 @@ use rsm_mad::wire::sa::PathRecord;
 use super::Finder;
 use crate::ends::EndIx;
 
-/// The ports at one end of paths, and the LID if it is given.
+/// The ports at one end of paths, and their LID if the query states it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub(super) range: Range<u32>,
-    /// LID that the paths must use; `None` for any of a port's.
+    /// LID that the paths must use; `None` for any LID of a port.
     pub(super) lid: Option<Lid>,
 }
 
-/// Preference of paths that share no LID with an earlier one.
+/// Preference of a path that shares no LID with an earlier one.
 const FIRST_CHOICE: u8 = 0;
 
 /// Preference of all other paths.
 const OTHERS: u8 = 2;
 
-/// Examines pairs of ports, all sources for each destination, and pairs of their LIDs.
+/// Examines pairs of ports, with all sources for each destination, and pairs of their LIDs.
 ///
-/// Between ports on rails, the first path is that of their rails. The first paths between two ports
-/// share no LID, so that a host that uses several has redundancy at either end; then the others
-/// follow. Each step examines one pair of LIDs, and so takes a bounded time.
+/// The first path between ports on rails is the path of their rails. The first paths between two
+/// ports share no LID, so that a host that uses several paths has redundancy at both ends; all
+/// other paths follow. Each step examines one pair of LIDs, and therefore takes a bounded time.
 pub(super) struct Pairs {
     finder: Finder,
     from: Ends,
     to: Ends,
-    /// Bound of the paths between two ports; `None` for no bound.
+    /// Maximum number of paths between two ports; `None` if there is none.
     most: Option<usize>,
-    /// Pair of ports that is being examined.
+    /// Pair of ports under examination.
     current: Option<Pair>,
-    /// Pair of ports that comes next.
+    /// Next pair of ports.
     next: (u32, u32),
 }
 
@@ -48,7 +48,7 @@ struct Pair {
     found: usize,
 }
 
-/// Consecutive LIDs of a port, starting from one of them and wrapping around.
+/// Consecutive LIDs of a port, beginning with one of them and wrapping around.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Lids {
     base: Lid,

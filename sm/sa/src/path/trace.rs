@@ -15,8 +15,8 @@ use crate::asked::Asked;
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// Answers GetTraceTable, whose request has a PathRecord: the nodes along the first such path,
-/// including source and destination. Empty if there is no such path.
+/// Answers GetTraceTable, whose request contains a PathRecord: the nodes along the first matching
+/// path, including source and destination. Empty if no path matches.
 ///
 /// # Errors
 /// Fails as for PathRecord.
@@ -43,10 +43,10 @@ pub(crate) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     }))
 }
 
-/// The nodes along the first of several paths, once it is found.
+/// The nodes along the first of several paths, once that path is found.
 struct Hops {
     directory: Arc<Directory>,
-    /// Paths that are not examined yet, until one is found.
+    /// Paths that are not examined yet; `None` once a path is found.
     pairs: Option<Pairs>,
     /// Nodes along the path that are not returned yet.
     nodes: std::vec::IntoIter<TraceRecord>,
@@ -75,8 +75,8 @@ fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
     trace(directory, source, target, path.dlid())
 }
 
-/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` if they do not
-/// arrive.
+/// The nodes that packets from `source` to the LID `dlid` of `target` pass; `None` if the packets
+/// do not arrive.
 pub(super) fn trace(
     directory: &Directory,
     source: EndIx,
@@ -145,7 +145,7 @@ fn node(directory: &Directory, ix: EndIx, enter: PortNum, exit: PortNum) -> Trac
     )
 }
 
-/// The record of a node. Port 0 means none: packets start or end here.
+/// The record of a node. Port 0 means that packets start or end there.
 fn record(
     directory: &Directory,
     kind: NodeType,

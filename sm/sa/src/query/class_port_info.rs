@@ -5,14 +5,14 @@ use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabi
 
 use crate::directory::Directory;
 
-/// RespTimeValue: answers take at most 4.096 µs × 2^17, 0.54 s. That is how long the last request
-/// waits if every LID of the largest subnet asks at once, at a hundred thousand answers per second.
+/// RespTimeValue: answers take at most 4.096 µs × 2^17, 0.54 s, the wait of the last request if
+/// every LID of the largest subnet sends one at once, at a hundred thousand answers per second.
 /// OpenSM states 16, the lowest value above its transaction_timeout.
 const RESP_TIME_VALUE: u8 = 17;
 
-/// Bits of CapabilityMask2, each implemented elsewhere in this crate. Clients depend on them: IPoIB
-/// joins as a send-only full member only if the SA knows such members, and drivers ask for alias
-/// GUIDs only if the SA assigns them.
+/// Bits of CapabilityMask2, each of which stands for a function of this crate. Clients depend on
+/// them: IPoIB joins as a send-only full member only if the SA knows such members, and drivers
+/// request alias GUIDs only if the SA assigns them.
 const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(
     SaCapabilityMask2::MULTICAST_FDB_TOP.0
         | SaCapabilityMask2::ALIAS_GUIDS.0

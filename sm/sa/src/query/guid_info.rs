@@ -1,5 +1,5 @@
-//! GUIDInfoRecord: the GUIDs of a port (see [`crate::guids`]), and those of a virtual port as its
-//! adapter shows them.
+//! GUIDInfoRecord: the GUIDs of a port (see [`crate::guids`]), and the GUIDs of a virtual port as
+//! its adapter shows them.
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub(super) fn candidates(
 }
 
 impl Query<GuidInfoRecord> {
-    /// The ends to examine: those with the LID of the query, or with the port GUID, which is the
-    /// first one of block 0.
+    /// The ends to examine: the ends with the LID of the query, or with its port GUID, which is the
+    /// first GUID of block 0.
     fn tables(&self) -> Ends {
         const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);
 
@@ -56,8 +56,7 @@ impl Query<GuidInfoRecord> {
         }
     }
 
-    /// Number of blocks in the table of the port. Every port has a GUID, and therefore at least one
-    /// block.
+    /// Number of blocks in the table of the port, at least one, because every port has a GUID.
     fn blocks(&self, ix: EndIx) -> u8 {
         if let Some(vport) = self.directory.vport(ix) {
             return vport.guid_blocks().max(1);

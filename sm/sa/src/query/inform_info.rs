@@ -47,7 +47,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines subscriptions, one after the other.
+/// Examines subscriptions one after the other.
 struct Candidates {
     query: Query<InformInfoRecord>,
     view: SubscriptionsView,
@@ -81,7 +81,7 @@ impl Query<InformInfoRecord> {
         let mut record = subscription.record(id);
         if !self.trust.is_trusted() {
             // C15-0.2-1.16: the key is hidden before the record is matched, so that no query can
-            // find it out.
+            // find it by trial.
             let mut info = record.inform_info();
             info.set_qpn(0);
             record.set_inform_info(&info);

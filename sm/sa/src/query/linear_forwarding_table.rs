@@ -1,5 +1,5 @@
-//! LinearForwardingTableRecord: the tables that switches forward by, as planned. LIDs of ports that
-//! the requester may not know of read as dropped, as those that no port has.
+//! LinearForwardingTableRecord: the planned forwarding tables of switches. The entry of a LID whose
+//! port the requester may not see is shown as dropped, like the entry of an unused LID.
 
 use std::sync::{Arc, OnceLock};
 
@@ -21,8 +21,8 @@ pub(super) fn candidates(
     })
 }
 
-/// The LIDs whose ports the requester may know of: a bit for each LID of a block, once the block is
-/// asked for. The blocks of all switches share them.
+/// The LIDs whose ports the requester may know about: one bit for each LID of a block, computed
+/// when the block is first read. The blocks of all switches share them.
 struct KnownLids(Vec<OnceLock<u64>>);
 
 impl KnownLids {
@@ -30,7 +30,7 @@ impl KnownLids {
         KnownLids((0..blocks).map(|_| OnceLock::new()).collect())
     }
 
-    /// The bits of a block; none for one beyond the plan's.
+    /// The bits of a block; 0 for a block beyond the plan's last.
     fn of(&self, block: u16, query: &Query<LinearForwardingTableRecord>) -> u64 {
         let Some(known) = self.0.get(usize::from(block)) else {
             return 0;
@@ -48,7 +48,7 @@ impl KnownLids {
 }
 
 impl Query<LinearForwardingTableRecord> {
-    /// Number of blocks in the table of the node; 0 if it is no switch.
+    /// Number of blocks in the table of the node; 0 if the node is no switch.
     fn blocks(&self, ix: EndIx) -> u16 {
         let (node, _) = self.directory.port(ix);
         let plan = &self.directory.plan;

@@ -8,7 +8,7 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not simply compared: a LID may be any of a port's.
+/// Components that are not compared for equality: a LID may be any LID of a port's range.
 pub(super) const NOT_COMPARED: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
 
 pub(super) fn candidates(

@@ -48,7 +48,7 @@ pub(crate) fn change(
 pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     let record = asked.record::<McMemberRecord>()?;
     let mask = asked.header.component_mask();
-    // The view matches the components; here, unknown ones are refused.
+    // The view matches the components; here, unknown components are refused.
     Template::new(&record, mask, ComponentMask(u64::MAX))?;
     if !is_meaningful(&record, mask) {
         return Err(SaStatus::REQ_INVALID);
@@ -63,7 +63,7 @@ pub(super) fn read(asked: &Asked<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines groups and members, one after the other.
+/// Examines groups and members one after the other.
 struct Candidates {
     view: GroupsView,
     record: McMemberRecord,

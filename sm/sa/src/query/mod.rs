@@ -95,7 +95,8 @@ pub(super) fn answer(asked: &Asked<'_>) -> Result<Body, Status> {
     match (mad.attribute(), mad.method()) {
         CAPABILITIES => return Ok(Body::record(&class_port_info::record(asked.directory))),
         MULTI_PATH => return path::multi::answer(asked),
-        // The request has a PathRecord, the response TraceRecords; requesters set either attribute.
+        // The request contains a PathRecord, the response TraceRecords. Requesters set either
+        // attribute.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
             return path::trace::answer(asked);
         }
@@ -170,7 +171,7 @@ impl Asked<'_> {
             .ok_or(SaStatus::REQ_INVALID)
     }
 
-    /// The answer with those of `candidates` that match; for a Get, the only one.
+    /// The answer with those `candidates` that match; for a Get, the only match.
     ///
     /// # Errors
     /// For a Get, ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS if that is known at once; a table may be
@@ -200,10 +201,10 @@ struct Query<R> {
     act_count: u32,
 }
 
-/// The ends that a query examines: a range, and then single ones.
+/// The ends that a query examines: a range, followed by single ends.
 type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
 
-/// The single end, or none.
+/// The single end, or no end.
 fn only(end: Option<EndIx>) -> Ends {
     let run = end.map_or(0..0, |EndIx(ix)| ix..ix + 1);
     run.chain(Vec::new())
@@ -215,7 +216,7 @@ fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
 }
 
 impl<R: Record> Query<R> {
-    /// The query in `asked`; the caller matches the components in `not_compared`.
+    /// The query in `asked`. The caller matches the components in `not_compared`.
     fn new(asked: &Asked<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
         let record = asked.record::<R>()?;
         let mask = asked.header.component_mask();
@@ -232,8 +233,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The ports to examine if `component` is their LID: the port with `lid`, its base LID or
-    /// another, or all ports. For records that virtual ports do not have.
+    /// The ports to examine if `component` is their LID: the port with `lid`, which may be any LID
+    /// of its range, or all ports. For records that virtual ports lack.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.ports();
@@ -244,8 +245,8 @@ impl<R: Record> Query<R> {
         }
     }
 
-    /// The ends to examine if `component` is their LID: the end with `lid`, its base LID or
-    /// another, or all that tables show. For records that virtual ports have as well.
+    /// The ends to examine if `component` is their LID: the end with `lid`, which may be any LID of
+    /// its range, or all ends in tables. For records that virtual ports have as well.
     fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
         if self.mask.contains(component) {
             let holder = self.directory.by_lid(lid);
@@ -254,7 +255,7 @@ impl<R: Record> Query<R> {
         self.listed()
     }
 
-    /// The ends with records that have this GUID, which is no alias GUID; may include others.
+    /// The ends with records that have this GUID, which is no alias GUID; may include further ends.
     fn ends_with_guid(&self, guid: Guid) -> Ends {
         let directory = &self.directory;
         let found = directory.by_guid(guid);
@@ -267,7 +268,7 @@ impl<R: Record> Query<R> {
         (0..directory.ports()).chain(vport)
     }
 
-    /// The ends in tables for requests that name none.
+    /// The ends in tables if the request names no end.
     fn listed(&self) -> Ends {
         let ports = self.directory.ports();
         let all = self.directory.len() as u32;
@@ -289,8 +290,8 @@ impl<R: Record> Query<R> {
         self.directory.port(ix).0.is_switch()
     }
 
-    /// The operator's QoS tables of a port. `None` if section `qos` is off, at ports without a
-    /// link, and at base ports 0, which send no data packets.
+    /// The operator's QoS tables of a port. `None` if section `qos` is off, for ports without a
+    /// link, and for base ports 0, which send no data packets.
     fn tables_of(&self, ix: EndIx, port: PortNum) -> Option<PortTables<'_>> {
         let qos = self.directory.plan.policy.qos.as_deref()?;
         let fabric = &*self.directory.fabric;
@@ -308,8 +309,8 @@ impl<R: Record> Query<R> {
         PortTables::of(qos, fabric, PortKey::new(node.guid, number))
     }
 
-    /// The port numbers in records of port tables: all ports of a switch; 0 for a CA or router,
-    /// where the number is reserved.
+    /// The port numbers in records of port tables: all ports of a switch; for a CA or router only
+    /// 0, because the number is reserved there.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
         let last = if node.is_switch() {
@@ -320,7 +321,7 @@ impl<R: Record> Query<R> {
         0..=last
     }
 
-    /// The ports with records under this end: all of a switch, otherwise the port itself.
+    /// The ports with records under this end: all ports of a switch, otherwise the port itself.
     fn ports(&self, ix: EndIx) -> impl Iterator<Item = PortRef> + use<R> {
         let at = self.directory.end(ix).at;
         let node = self.directory.fabric.node(at.node);
@@ -350,7 +351,7 @@ where
     ends.map(EndIx).flat_map(move |ix| {
         let is_shown = query.directory.has_records(ix) && query.may_see(ix);
         let seen = is_shown.then(|| of_end(&query, ix));
-        // Examining a port takes time, even if it is hidden or has no such record.
+        // Examining a port takes time, even if the port is hidden or has no such record.
         std::iter::once(None).chain(seen.into_iter().flatten())
     })
 }

@@ -1,5 +1,5 @@
-//! MulticastForwardingTableRecord: the multicast forwarding tables of switches, as planned. Multicast
-//! LIDs of partitions that the requester is not in read as those without a group.
+//! MulticastForwardingTableRecord: the planned multicast forwarding tables of switches. Multicast
+//! LIDs of partitions that the requester is not in read like LIDs without a group.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -27,7 +27,7 @@ pub(super) fn candidates(
     })
 }
 
-/// The multicast LIDs of groups in the requester's partitions, once a block is made.
+/// The multicast LIDs of groups in the requester's partitions, computed when a block is first read.
 struct KnownMlids {
     groups: GroupsView,
     mlids: OnceLock<BTreeSet<Lid>>,
@@ -47,7 +47,8 @@ impl KnownMlids {
 }
 
 impl Query<MulticastForwardingTableRecord> {
-    /// The blocks in the table of the node, up to the last one in use; none if it is no switch.
+    /// The blocks in the table of the node, up to the last one in use; empty if the node is no
+    /// switch.
     fn blocks(&self, ix: EndIx) -> impl Iterator<Item = MftBlock> + use<> {
         let (node, _) = self.directory.port(ix);
         let table = self.directory.plan.multicast_table(node.guid);

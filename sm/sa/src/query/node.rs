@@ -1,4 +1,4 @@
-//! NodeRecord: end ports and their nodes.
+//! NodeRecord: end ports with their nodes.
 
 use rsm_mad::wire::attr::NodeDescription;
 use rsm_mad::wire::sa::NodeRecord;
@@ -18,7 +18,7 @@ pub(super) fn candidates(
 }
 
 impl Query<NodeRecord> {
-    /// The ends to examine: those with the LID, port GUID or node GUID of the query.
+    /// The ends to examine: the ends with the LID, port GUID or node GUID of the query.
     fn nodes(&self) -> Ends {
         if self.mask.contains(NodeRecord::LID) {
             return self.ends_and_vports(NodeRecord::LID, self.record.lid());
@@ -44,7 +44,7 @@ fn record(directory: &Directory, ix: EndIx) -> NodeRecord {
         ),
         None => {
             let mut info = node.info;
-            // The NodeInfo that was read names the port through which it was read.
+            // The stored NodeInfo names the port through which it was read.
             info.set_port_guid(port.guid)
                 .set_local_port_num(end.at.port);
             (info, node.reported())

@@ -10,7 +10,7 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not simply compared: the port counts on switches only.
+/// Components that are not compared for equality: the port number counts only on switches.
 pub(super) const NOT_COMPARED: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
 
 pub(super) fn candidates(
@@ -29,7 +29,7 @@ pub(super) fn candidates(
 }
 
 impl Query<PKeyTableRecord> {
-    /// The keys of a port of the node behind `ix`.
+    /// The keys of a port of the node of `ix`.
     fn table(&self, ix: EndIx, at: PortRef) -> &[PKey] {
         if at == self.directory.end(ix).at {
             self.directory.p_keys(ix)

@@ -1,4 +1,4 @@
-//! PortInfoRecord: ports, including those of switches.
+//! PortInfoRecord: end ports and external ports of switches.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::ends::EndIx;
 const CAPABILITIES: ComponentMask =
     PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
 
-/// Components that are not simply compared. Options choose the form of the answer.
+/// Components that are not compared for equality. Options choose the form of the answer.
 pub(super) fn not_compared(modifier: u32) -> ComponentMask {
     let not_compared = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
     if by_bits(modifier) {
@@ -23,7 +23,7 @@ pub(super) fn not_compared(modifier: u32) -> ComponentMask {
     }
 }
 
-/// Whether the attribute modifier asks to match capability masks bit by bit.
+/// Whether the attribute modifier requests that capability masks are matched bit by bit.
 fn by_bits(modifier: u32) -> bool {
     modifier & PortInfoRecord::CAPABILITY_MASK_MATCH != 0
 }
@@ -74,7 +74,7 @@ impl Query<PortInfoRecord> {
         self.options() & PortInfoRecord::EXTENDED_SPEEDS != 0
     }
 
-    /// Whether `info` has every requested capability; it may have others.
+    /// Whether `info` has every requested capability, possibly among others.
     fn has_capabilities(&self, info: &PortInfo) -> bool {
         let wanted = self.record.port_info();
         let first = !self.mask.contains(PortInfoRecord::CAPABILITY_MASK)
@@ -85,8 +85,8 @@ impl Query<PortInfoRecord> {
     }
 }
 
-/// Shows a link at an extended speed as QDR, for requesters that do not know such speeds: the
-/// original speed fields are empty otherwise (IBA 15.2.5.3).
+/// Shows a link at an extended speed as QDR, for requesters that do not know extended speeds: the
+/// original speed fields would be empty otherwise (IBA 15.2.5.3).
 fn in_old_terms(info: &mut PortInfo) {
     let extended =
         !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();

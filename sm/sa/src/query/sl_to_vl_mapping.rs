@@ -1,9 +1,9 @@
 //! SLtoVLMappingTableRecord: the VL on which packets of each service level leave.
 //!
 //! If routes need several VLs, the answers are the planned tables of switches. Otherwise, and at
-//! adapters and routers, they are the tables of section `qos` of the configuration, if that is on.
-//! Everywhere else devices keep their tables, which are not read: the answers map all service
-//! levels to VL 0, which every link has.
+//! adapters and routers, the answers are the tables of section `qos` of the configuration, if the
+//! section is on. If the section is off, devices keep their tables, which are not read: the answers
+//! then map all service levels to VL 0, which every link has.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not simply compared: ports count on switches only.
+/// Components that are not compared for equality: port numbers count only on switches.
 pub(super) const NOT_COMPARED: ComponentMask = SlToVlMappingTableRecord::LID
     .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
     .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
@@ -26,7 +26,7 @@ pub(super) fn candidates(
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         let ports = query.port_numbers(ix);
-        // A switch has a table for each output with each input; a CA or router has only one.
+        // A switch has one table for each output and input; a CA or router has only one.
         ports.clone().flat_map(move |output| {
             let query = Arc::clone(&query);
             ports
@@ -37,7 +37,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row from an input of a switch to an output, or of another port; `None` if none
+    /// The planned row from an input of a switch to an output, or of any other port; `None` if none
     /// is planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;

@@ -1,4 +1,4 @@
-//! SMInfoRecord: this subnet manager, and the others as they last answered.
+//! SMInfoRecord: this subnet manager, and the other managers as they last answered.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{SmInfo, SmState};
@@ -25,7 +25,7 @@ pub(super) fn candidates(
 }
 
 impl Query<SmInfoRecord> {
-    /// The record of this subnet manager. Only a master answers, so that its state is known.
+    /// The record of this subnet manager. Only a master answers, so that its state is master.
     fn own(&self) -> SmInfoRecord {
         let directory = &self.directory;
         let mut info = SmInfo::default();
@@ -41,8 +41,8 @@ impl Query<SmInfoRecord> {
         record
     }
 
-    /// The record of another manager; `None` if the requester may not see it. The manager's key is
-    /// not known here.
+    /// The record of another manager; `None` if the requester may not see it. The SA does not know
+    /// the key of that manager.
     fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
         let at = self.directory.fabric.find_port(port)?;
         let lid = self.directory.lid_of(at)?;

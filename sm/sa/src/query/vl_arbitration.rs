@@ -1,8 +1,8 @@
-//! VLArbitrationTableRecord: how VLs share a link.
+//! VLArbitrationTableRecord: the shares of VLs of a link.
 //!
-//! If section `qos` of the configuration is on, the answers are the planned tables. Otherwise
-//! devices keep their tables, which are not read: the answers give all entries weight 0, which
-//! disables them. Blocks that a port does not have are empty as well.
+//! If section `qos` of the configuration is on, the answers are the planned tables. If the section
+//! is off, devices keep their tables, which are not read: the answers then give all entries weight
+//! 0, which disables them. Blocks that a port lacks are empty as well.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not simply compared: the port counts on switches only.
+/// Components that are not compared for equality: the port number counts only on switches.
 pub(super) const NOT_COMPARED: ComponentMask =
     VlArbitrationTableRecord::LID.with(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
 
-/// Numbers of the two blocks of low priority and the two of high priority.
+/// Numbers of the two low-priority blocks, followed by the two high-priority blocks.
 const BLOCKS: std::ops::RangeInclusive<u8> = 1..=4;
 
 pub(super) fn candidates(

@@ -1,8 +1,8 @@
 //! Virtual ports, in the form of records of nodes and ports.
 //!
-//! No public source specifies the records of a virtual port. These contain the adapter's values in
-//! VNodeInfo, VNodeDescription and VPortInfo, the planned values, and the port's values about the
-//! link, which all share.
+//! No public source specifies the records of a virtual port. These records contain the adapter's
+//! values in VNodeInfo, VNodeDescription and VPortInfo, the planned values, and the port's values
+//! about the link, which its virtual ports share.
 
 use std::ops::BitOr;
 
@@ -10,14 +10,14 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, GuidInfo, NodeInfo, PortInfo};
 use rsm_model::vports::{GuidBlock, VPort};
 
-/// Capabilities of a port that tell how to read the fields about its link. All others are the
-/// port's own; VPortInfo numbers capabilities differently.
+/// Capabilities of a port that tell how to interpret the fields about its link. All other
+/// capabilities are the port's own; VPortInfo numbers capabilities differently.
 const ABOUT_LINK: [CapabilityMask; 2] = [
     CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED,
     CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED,
 ];
 
-/// Capabilities in CapabilityMask2 that tell how to read the fields about the link.
+/// Capabilities in CapabilityMask2 that tell how to interpret the fields about the link.
 const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
     CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
@@ -26,7 +26,8 @@ const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_SPEED_XDR_SUPPORTED,
 ];
 
-/// Number of a virtual port at its virtual node; that of its port if VNodeInfo has none.
+/// Number of a virtual port at its virtual node; the number of the physical port if VNodeInfo has
+/// none.
 pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     match vport.node.local_port {
         PortNum::ZERO => port,
@@ -34,8 +35,8 @@ pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     }
 }
 
-/// A block of a virtual port's GUIDs, as far as GUIDCap shows that there are any; `None` if the
-/// adapter did not show the block. Block 0 always begins with the virtual port's own GUID.
+/// A block of a virtual port's GUIDs, up to GUIDCap; `None` if the adapter did not show the block.
+/// Block 0 always begins with the virtual port's own GUID.
 pub(super) fn guid_block(vport: &VPort, block: u8) -> Option<GuidBlock> {
     let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
     let shown = vport.guid_block(block);

@@ -1,4 +1,4 @@
-//! Registering and deleting services (IBA 15.2.5.14).
+//! Handles requests to register and delete services (IBA 15.2.5.14).
 
 use std::time::Duration;
 
@@ -14,11 +14,11 @@ use crate::ends::EndIx;
 use crate::template::Template;
 use crate::trust::Trust;
 
-/// Components that a request to register a service must have.
+/// Components that a request to register a service must contain.
 const NAMED: ComponentMask =
     ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
 
-/// The requester.
+/// The requester of a change.
 #[derive(Clone, Copy)]
 pub(crate) struct ServiceRequester<'a> {
     pub(crate) directory: &'a Directory,
@@ -39,11 +39,11 @@ impl ServiceRequester<'_> {
 
 impl ServiceRegistry {
     /// Answers Set of ServiceRecord: registers a service, or changes its data and lease. Without
-    /// ServiceLease it stays until it is deleted; without ServiceP_Key it can be reached in any
-    /// partition.
+    /// ServiceLease, the service stays until it is deleted; without ServiceP_Key, it can be reached
+    /// in any partition.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub(crate) fn register(
         &mut self,
         record: &ServiceRecord,
@@ -54,7 +54,7 @@ impl ServiceRegistry {
         if !mask.contains(NAMED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
-        // Refuses components that the record does not have.
+        // Refuses components that the record lacks.
         Template::new(record, mask, ComponentMask(u64::MAX))?;
         let mut record = *record;
         if !mask.contains(ServiceRecord::SERVICE_P_KEY) {
@@ -93,11 +93,11 @@ impl ServiceRegistry {
     }
 
     /// Answers Delete of ServiceRecord: deletes a service. ServiceID, ServiceGID and ServiceP_Key
-    /// of the record identify it, whether or not the mask includes them; other components in the
+    /// of the record identify the service, even if the mask omits them; all other components in the
     /// mask, except ServiceLease, must match.
     ///
     /// # Errors
-    /// The status to answer with; nothing has changed then.
+    /// The status of the answer; nothing has changed then.
     pub(crate) fn delete(
         &mut self,
         record: &ServiceRecord,
@@ -114,7 +114,7 @@ impl ServiceRegistry {
             p_key,
         };
         let known = self.get(&id(record.service_p_key())).or_else(|| {
-            // A service registered without P_Key has 0, even if this request has another.
+            // A service registered without a P_Key has 0, even if this request has another value.
             let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
             open.then(|| self.get(&id(PKey::INVALID))).flatten()
         });
@@ -161,9 +161,9 @@ fn offering_port(
     Ok(directory.end(port).guid)
 }
 
-/// Whether the requester may change or delete a service. It must be the port that offers it, the
-/// port that registered it, a trusted requester, or one that shows the service's key. A key of 0
-/// does not count.
+/// Whether the requester may change or delete a service: it must be the port that offers the
+/// service, the port that registered it, a trusted requester, or a requester that shows the
+/// service's key. A key of 0 does not count.
 fn may_change(
     known: &Service,
     record: &ServiceRecord,

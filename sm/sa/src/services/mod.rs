@@ -1,13 +1,13 @@
-//! Services that ports offer, and for how long (IBA 15.2.5.14).
+//! Services that ports offer, and their leases (IBA 15.2.5.14).
 //!
 //! A [`ServiceRegistry`] is a state machine without I/O: it handles Set and Delete of
 //! ServiceRecord, shows services to queries in a [`ServicesView`], and removes services whose lease
 //! has ended. It looks ports up in the directory at every request.
 //!
 //! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
-//! share a ServiceName. A service stays while its lease runs, even if its port is absent: a booting
-//! host finds its permanent registrations. Only if there is no room left, services of the ports
-//! that have been absent longest are removed.
+//! share a ServiceName. A service stays while its lease runs, even if its port is absent, so that a
+//! booting host finds its permanent registrations. Only if there is no room left, services of the
+//! ports that have been absent longest are removed.
 
 mod change;
 pub mod limits;
@@ -39,7 +39,8 @@ pub struct Id {
     /// ServiceGID: a GID of the port that offers the service, with the prefix of the subnet; or a
     /// multicast group.
     pub gid: Gid,
-    /// ServiceP_Key; 0 if the request had none, and the service can be reached in any partition.
+    /// ServiceP_Key; 0 if the request had none, so that the service can be reached in any
+    /// partition.
     pub p_key: PKey,
 }
 
@@ -48,12 +49,12 @@ pub struct Id {
 pub struct Service {
     /// The record as registered, with the ServiceLease of the request.
     pub record: ServiceRecord,
-    /// GUID of the port that offers the service, never an alias; for a multicast group, of the port
-    /// that registered it.
+    /// GUID of the port that offers the service, never an alias GUID; for a multicast group, GUID
+    /// of the port that registered the service.
     pub port: Guid,
     /// GUID of the port that registered the service.
     pub owner: Guid,
-    /// End of the lease; `None` if it has no end.
+    /// End of the lease; `None` for a permanent service.
     pub until: Option<Time>,
 }
 
@@ -81,9 +82,9 @@ impl Service {
     }
 }
 
-/// Normalises the GID of a service's port to the prefix of the subnet. The GUID alone identifies
-/// the port: only ports of this subnet offer services here, and programs set all kinds of prefixes,
-/// or none.
+/// Normalises the GID of a service's port to the prefix of the subnet. Only the GUID identifies the
+/// port: only ports of this subnet offer services here, and programs set arbitrary prefixes, or
+/// none.
 fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid
@@ -111,7 +112,7 @@ pub struct ServiceRegistry {
     by_port: BTreeMap<Guid, BTreeSet<Id>>,
     /// Ends of the leases.
     leases: BTreeSet<(Time, Id)>,
-    /// Absent ports that offer services, and since when they are absent.
+    /// Absent ports that offer services, each with the time since which it is absent.
     away: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`ServiceRegistry::take_unsaved`].
     unsaved: bool,
@@ -134,7 +135,7 @@ impl ServiceRegistry {
         self.index.by_id.get(id).map(Arc::as_ref)
     }
 
-    /// All services as they are now.
+    /// All services at this moment.
     pub fn view(&self) -> ServicesView {
         ServicesView::of(self.index.clone())
     }
@@ -175,8 +176,7 @@ impl ServiceRegistry {
         }
     }
 
-    /// Time at which [`ServiceRegistry::handle_deadline`] next has something to do; `None` if
-    /// never.
+    /// Time at which [`ServiceRegistry::handle_deadline`] next has work; `None` if never.
     pub fn next_deadline(&self) -> Option<Time> {
         self.leases.first().map(|&(until, _)| until)
     }
@@ -218,7 +218,7 @@ impl ServiceRegistry {
         Some(service)
     }
 
-    /// Whether the port with this GUID has registered as many services as it may.
+    /// Whether the port with this GUID has registered its maximum number of services.
     pub(crate) fn is_used_up(&self, owner: Guid) -> bool {
         self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT
     }

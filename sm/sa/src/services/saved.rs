@@ -1,4 +1,4 @@
-//! Services as they are saved across restarts.
+//! Services in the form in which they are saved over restarts.
 
 use std::time::Duration;
 
@@ -9,16 +9,16 @@ use rsm_mad::wire::sa::ServiceRecord;
 use super::limits::{MAX_SERVICES, MAX_SERVICES_PER_PORT};
 use super::{Service, ServiceRegistry};
 
-/// A service as it is saved.
+/// A service in saved form.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SavedService {
     /// The record as registered.
     pub record: ServiceRecord,
-    /// GUID of the port that offers it.
+    /// GUID of the port that offers the service.
     pub port: Guid,
-    /// GUID of the port that registered it.
+    /// GUID of the port that registered the service.
     pub owner: Guid,
-    /// Remaining time of the lease; `None` if it has no end.
+    /// Remaining time of the lease; `None` for a permanent service.
     pub left: Option<Duration>,
 }
 
@@ -26,9 +26,9 @@ impl ServiceRegistry {
     /// Restores saved services at the start. Every port counts as absent until
     /// [`ServiceRegistry::ports_changed`] finds it.
     ///
-    /// Services that contradict themselves or the limits are skipped: bytes on a disk deserve no
-    /// more trust than a request. Returns the number of skipped ones; services whose lease has
-    /// ended meanwhile do not count.
+    /// Services that contradict themselves or the limits are skipped, because bytes on a disk
+    /// deserve no more trust than a request. Returns the number of skipped services, not counting
+    /// services whose lease has ended meanwhile.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut left_out = 0;
         for saved in saved {
@@ -102,7 +102,7 @@ mod tests {
             assert_eq!(registry.restore(all, at), 0);
         }
         assert_eq!(registry.restore([saved(ports + 1, 0)], Time::ZERO), 1);
-        // The last port has the earliest time, and so has been absent longest.
+        // The last port has the earliest time, and has therefore been absent longest.
         assert!(registry.make_room(Guid(ports + 1)));
         assert_eq!(
             (registry.displaced(), registry.len()),

@@ -75,7 +75,7 @@ impl ServicesView {
     }
 }
 
-/// The requester, and the directory that decides which services it sees.
+/// The requester, and the directory that decides which services it may see.
 #[derive(Clone, Debug)]
 pub(crate) struct ServiceAccess {
     pub(crate) directory: Arc<Directory>,
@@ -84,8 +84,8 @@ pub(crate) struct ServiceAccess {
 }
 
 impl ServiceAccess {
-    /// Whether the requester may see a service: it can reach the port in the service's partition,
-    /// or in any partition if the service has none.
+    /// Whether the requester may see a service: the requester can reach the port in the service's
+    /// partition, or in any partition if the service has none.
     fn allows(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
@@ -99,7 +99,7 @@ impl ServiceAccess {
                 .any(|key| key.base() == p_key.base()),
             Some(port) => self.directory.may_see(self.requester, port),
             // The port is absent: members of the service's partition see the service; if it has
-            // none, only trusted requesters do.
+            // none, only trusted requesters see it.
             None => {
                 let mut keys = self.directory.p_keys(self.requester).iter();
                 p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
@@ -108,16 +108,16 @@ impl ServiceAccess {
     }
 }
 
-/// The candidates of a Get or GetTable, each of which matches or not.
+/// The candidates of a Get or GetTable, each of which matches or does not.
 #[derive(Debug)]
 pub(crate) struct ServiceQuery {
     view: ServicesView,
     access: ServiceAccess,
     template: Template,
     now: Time,
-    /// ServiceID that candidates must have; `None` for any.
+    /// ServiceID that candidates must have; `None` for any ServiceID.
     service: Option<u64>,
-    /// ServiceName that candidates must have; `None` for any.
+    /// ServiceName that candidates must have; `None` for any ServiceName.
     name: Option<Name>,
     after: Bound<Id>,
 }
@@ -126,7 +126,7 @@ impl ServiceQuery {
     /// The query of `record` and `mask` at `now`.
     ///
     /// # Errors
-    /// ERR_REQ_INVALID for components that do not exist.
+    /// ERR_REQ_INVALID for components that the record lacks.
     pub(crate) fn new(
         view: ServicesView,
         access: ServiceAccess,
@@ -159,7 +159,7 @@ impl ServiceQuery {
             return None;
         }
         let mut record = service.shown(self.now);
-        // A requester that knows the key may search by it; an untrusted one never learns it.
+        // A requester that knows the key may search for it; an untrusted requester never learns it.
         let found = self.template.matches(&record);
         if !self.access.trust.is_trusted() {
             record.set_service_key([0; 16]);

@@ -1,4 +1,4 @@
-//! Hosts that take more than their share: bounds hold, and other hosts are answered.
+//! Tests of hosts that take more than their share: bounds hold, and other hosts are answered.
 
 use std::time::Duration;
 
@@ -16,10 +16,11 @@ use super::world::{SM_KEY, SMALL, World};
 use crate::SaRequest;
 use crate::mcast::limits::{MAX_CREATED_PER_PORT, MAX_VERSIONS};
 
-/// Twice as many as one port may have, and more than there are multicast LIDs in usual switches.
+/// Number of groups to create: twice the bound of one port, and more than the multicast LIDs of
+/// usual switches.
 const MANY: u32 = 10_000;
 
-/// The components of a request that makes a group.
+/// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
     McMemberRecord::MGID.0
         | McMemberRecord::PORT_GID.0
@@ -31,12 +32,12 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// A transient group that the SA has not assigned.
+/// A transient group that the SA did not assign.
 fn name(number: u32) -> Gid {
     Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0000 | u128::from(number))
 }
 
-/// The answer to a host that joins a group, or makes it.
+/// The answer to a host that joins a group, or creates it.
 fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMemberRecord, Status> {
     let mut record = McMemberRecord::default();
     record
@@ -58,7 +59,7 @@ fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::SaAnswer> {
     world.sa.handle(request, world.now)
 }
 
-/// Two partitions of two hosts each.
+/// A world of two partitions with two hosts each.
 fn two_partitions() -> (World, Vec<Lid>) {
     let world = World::new(SMALL);
     let hosts = world.hosts();
@@ -89,7 +90,7 @@ fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
     assert_eq!(refused, MANY as usize - MAX_CREATED_PER_PORT);
     let registry = world.sa.multicast();
     assert_eq!(registry.members(), MAX_CREATED_PER_PORT);
-    // Beside the well-known ones.
+    // The count excludes well-known groups.
     let groups = registry.groups().filter(|group| !group.well_known).count();
     assert_eq!(groups, MAX_CREATED_PER_PORT);
     // One finding names the port, with its cable.
@@ -102,18 +103,18 @@ fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
     for part in [" port 1 at ", &count] {
         assert!(finding.text.contains(part), "{part}: {}", finding.text);
     }
-    // A port with its full share may join its own groups again.
+    // A port that has used up its share may join its own groups again.
     assert!(join(&mut world, greedy, name(0), PKey(0x8001)).is_ok());
-    // Other ports, of the other partition too, make theirs.
+    // Other ports, in this partition and the other, create their groups.
     for (host, p_key) in [(hosts[1], 0x8001), (hosts[2], 0x8002), (hosts[3], 0x8002)] {
         let own = name(MANY + u32::from(host.0));
         let answer = join(&mut world, host, own, PKey(p_key)).unwrap();
-        // Never a multicast LID of the other partition.
+        // No group gets a multicast LID of the other partition.
         let sharing = world.sa.multicast().groups();
         let mut sharing = sharing.filter(|group| group.mlid == answer.mlid());
         assert!(sharing.all(|group| group.parameters.p_key.base() == p_key & 0x7FFF));
     }
-    // No query for all groups, or for one by MGID, shows a group of another partition.
+    // No query for all groups, or for a group by MGID, shows a group of another partition.
     let mut wanted = McMemberRecord::default();
     let all = SaMad::request(Method::GET_TABLE, Tid(2), ComponentMask::NONE, &wanted);
     let table = from(&mut world, hosts[2], &all).unwrap();
@@ -162,9 +163,9 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
     let mut mad = SaMad::request(Method::SET, Tid(1), COMPLETE, &record);
     let mut guesses = 0;
     for guess in 1..=u64::from(MANY) {
-        // Near the right one, and all over.
+        // Guesses close to the right key, and far from it.
         for key in [SM_KEY ^ guess, guess.rotate_left(32), guess] {
-            // A key of 0, and the one that everybody knows, are no guesses.
+            // A key of 0, and the publicly known one, are no guesses.
             if key == SM_KEY || key == 0 || key == KNOWN_KEY {
                 continue;
             }
@@ -208,7 +209,7 @@ fn unfetched_tables_hold_at_most_max_versions() {
     join(&mut world, hosts[1], name(1000), PKey::DEFAULT_FULL).unwrap();
     let refused = from(&mut world, hosts[0], &all).unwrap();
     assert_eq!(refused.status(), Status::BUSY);
-    // Other queries do not wait, and as soon as one table is fetched there is room again.
+    // Other queries do not wait, and there is room again as soon as one table is fetched.
     let mut path = PathRecord::default();
     path.set_slid(hosts[1]).set_dlid(hosts[2]);
     assert!(
@@ -221,7 +222,7 @@ fn unfetched_tables_hold_at_most_max_versions() {
     let groups = super::world::records::<McMemberRecord>(table).unwrap();
     let made = groups.iter().filter(|group| group.mgid().0 >= name(0).0);
     assert!(made.count() > MAX_VERSIONS);
-    // The first table shows the groups as they were then.
+    // The first table shows the groups of that moment.
     let first = super::world::records::<McMemberRecord>(held.remove(0)).unwrap();
     assert_eq!(first.len() + MAX_VERSIONS - 1, groups.len());
 }

@@ -1,4 +1,4 @@
-//! A directory made from the one before is the one made of the whole snapshot.
+//! Tests that a directory derived from its predecessor equals one built from the whole snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rsm_state::Snapshot;
 use super::world::{World, planned};
 use crate::{Directory, EndIx};
 
-/// Two levels with two cables between switches, three levels, and no tree.
+/// Two levels with two cables between switches, three levels, and a network that is no tree.
 const SPECS: [&str; 3] = [
     "pgft:2;3,3;1,2;1,2",
     "fat-tree:k=4,levels=3",
@@ -23,15 +23,15 @@ const SPECS: [&str; 3] = [
 /// A change of the subnet between two snapshots.
 #[derive(Clone, Copy, Debug)]
 enum Change {
-    /// This cable goes, or comes back.
+    /// This cable vanishes, or returns.
     Cable(usize),
-    /// This port has another MTU.
+    /// The MTU of this port changes.
     Mtu(usize),
     /// The state of this port of a host changes.
     State(usize),
-    /// This port loses its LID, or gets it again.
+    /// This port loses its LID, or gets it back.
     Lid(usize),
-    /// The plan follows the fabric.
+    /// The plan is adapted to the fabric.
     Plan,
 }
 
@@ -47,7 +47,7 @@ fn change() -> impl Strategy<Value = Change> {
 
 /// The subnet of a test.
 struct Subnet {
-    /// With all cables.
+    /// The fabric with all cables.
     whole: Fabric,
     gone: BTreeSet<PortKey>,
     plan: Arc<Plan>,
@@ -106,7 +106,7 @@ impl Subnet {
         });
         if matches!(change, Change::Plan) {
             let job = PlanJob::after(&self.plan, self.snapshot.fabric.clone());
-            // A plan that is refused leaves the one before in force.
+            // After a refused plan, the former one stays in force.
             if let Ok(plan) = rsm_plan::plan(&job).plan() {
                 self.plan = plan.clone();
                 self.snapshot.plan = Some(plan);
@@ -121,7 +121,7 @@ impl Subnet {
     }
 }
 
-/// The ports that are in one of the directories only, or in other partitions.
+/// The ports that only one of the directories has, or whose partitions differ.
 fn differing_one_by_one(before: &Directory, after: &Directory) -> BTreeSet<Guid> {
     let partitions = |directory: &Directory, guid| {
         let ix = directory.by_guid(guid)?;
@@ -156,8 +156,8 @@ proptest! {
     }
 }
 
-/// A cable between switches that goes and comes back concerns no end port: all that is arranged by
-/// them is shared.
+/// A cable between switches that vanishes and returns concerns no end port: all parts ordered by
+/// end ports are shared.
 #[test]
 fn a_cable_between_switches_leaves_the_ends_as_they_are() {
     let mut subnet = Subnet::new("pgft:2;3,3;1,2;1,2");

@@ -1,4 +1,4 @@
-//! Alias GUIDs of ports.
+//! Tests of alias GUIDs of ports.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM)
 const FIRST: Guid = Guid(0x1111);
 const SECOND: Guid = Guid(0x2222);
 
-/// Hosts have room for 12 GUIDs, their own included.
+/// A world whose hosts have room for 12 GUIDs, including their own.
 fn world() -> World {
     let (mut fabric, plan) = planned(SMALL, 0);
     for port in fabric.nodes_mut().flat_map(|node| &mut node.ports) {
@@ -59,7 +59,7 @@ fn ask(
     Ok(records[0].guid_info().guids())
 }
 
-/// The answer to a host that asks for these alias GUIDs in block 0 of its table.
+/// The answer to a host that requests these alias GUIDs in block 0 of its table.
 fn assign(world: &mut World, host: Lid, names: &[(usize, Guid)]) -> Result<[Guid; 8], Status> {
     let indices: Vec<usize> = names.iter().map(|&(index, _)| index).collect();
     let record = block(host, 0, names);
@@ -86,7 +86,7 @@ fn alias_guids_are_assigned_found_and_released() {
     let made_up = given[3];
     assert_eq!(given[..3], [own, FIRST, Guid::ZERO]);
     assert!(!made_up.is_zero());
-    // A generated GUID stays when the host asks again.
+    // A generated GUID stays when the host repeats the request.
     let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
     assert_eq!(again, given);
     let told = world.sa.poll_guids().unwrap();
@@ -94,7 +94,7 @@ fn alias_guids_are_assigned_found_and_released() {
     assert_eq!(world.sa.poll_guids(), None);
     let saved = world.sa.poll_save(Time::MAX).unwrap();
     assert_eq!(saved.guids.as_ref(), Some(&told));
-    // Other hosts see them, and get paths by them.
+    // Other hosts see the alias GUIDs, and get paths by them.
     let mut of_a = GuidInfoRecord::default();
     of_a.set_lid(a);
     let seen = world.table(GuidInfoRecord::LID, &of_a);
@@ -125,15 +125,15 @@ fn impossible_alias_guid_requests_are_refused() {
         panic!("there are hosts");
     };
     assign(&mut world, a, &[(1, FIRST)]).unwrap();
-    // A GUID of another port, or the port's own at another index: the answer shows the entry that
-    // stays instead.
+    // The request contains a GUID of another port, or the port's own GUID at another index: the
+    // answer shows the entry that stays instead.
     for taken in [FIRST, world.guid(a), world.guid(b)] {
         let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
         assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");
     }
     let answer = assign(&mut world, a, &[(2, FIRST)]).unwrap();
     assert_eq!(answer[1..3], [FIRST, Guid::ZERO]);
-    // The port's own GUID.
+    // The request contains the port's own GUID at index 0.
     let invalid = Err(SaStatus::REQ_INVALID);
     assert_eq!(assign(&mut world, a, &[(0, SECOND)]), invalid);
     assert_eq!(release(&mut world, a, &[0, 1]), invalid);
@@ -159,7 +159,7 @@ fn impossible_alias_guid_requests_are_refused() {
         ask(&mut world, a, 0, set, NAMED | unknown, &record),
         invalid
     );
-    // Other ports assign a port no GUIDs, unless they are trusted.
+    // Only trusted ports assign GUIDs to other ports.
     let refused = ask(&mut world, b, 0, set, components(&[2]), &record);
     assert_eq!(refused, Err(SaStatus::REQ_DENIED));
     let theirs = block(a, 0, &[(2, Guid(0x3333))]);
@@ -201,7 +201,7 @@ fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
         .handle_deadline(Time::ZERO + Duration::from_secs(10));
     assert!(world.sa.guids().names().is_empty());
     assert_eq!(*world.sa.poll_guids().unwrap(), AliasGuids::default());
-    // Another port may have it now.
+    // Another port may have the released GUID now.
     let other = world.hosts()[0];
     assert_eq!(assign(&mut world, other, &[(5, FIRST)]).unwrap()[5], FIRST);
 }
@@ -212,7 +212,7 @@ fn saved_alias_guids_come_back_unless_contradictory() {
     for (port, index, alias) in [
         (1, 1, 11),
         (1, 2, 12),
-        // The port's own, 0, another port's own, and one already assigned.
+        // The port's own GUID, 0, another port's own GUID, and an assigned one.
         (2, 1, 2),
         (2, 2, 0),
         (2, 3, 1),

@@ -1,4 +1,4 @@
-//! Every request has one answer, and the answer ends.
+//! Tests that every request has one answer, and that the answer ends.
 
 use proptest::prelude::*;
 use rsm_mad::wire::MadBytes;
@@ -8,7 +8,7 @@ use rsm_mad::wire::sa::{SaHeader, SaMad};
 use super::world::{SM_KEY, SMALL, World};
 
 fn any_request() -> impl Strategy<Value = MadBytes> {
-    // Real values mostly, or hardly a request would ever come further than its header.
+    // Most values are valid; otherwise hardly a request would get beyond its header.
     let class = prop_oneof![9 => Just(3u8), 1 => any::<u8>()];
     let version = prop_oneof![9 => Just(2u8), 1 => any::<u8>()];
     let known = prop::sample::select(&[0x01u8, 0x02, 0x12, 0x13, 0x14, 0x15][..]);
@@ -60,13 +60,13 @@ proptest! {
             prop_assert!(answer.header().mad().method().is_response());
             prop_assert_eq!(answer.header().mad().tid(), header.mad().tid());
             prop_assert_eq!(answer.header().sm_key(), 0);
-            // In so small a subnet everything is found at once.
+            // In so small a subnet, every record is found at once.
             prop_assert!(!answer.is_open());
             prop_assert!(answer.status().is_ok() || answer.datagram().is_some());
             let mut room = [0; 4096];
             while !answer.pull(&mut room).ended {}
         }
-        // Then handles the message cut short.
+        // The message is then handled in truncated form.
         if let Some(mut answer) = world.handle(&mad[..cut]) {
             while !answer.pull(&mut [0; 4096]).ended {}
         }

@@ -1,4 +1,4 @@
-//! Requesters learn nothing of other partitions.
+//! Tests that requesters learn nothing about other partitions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use super::world::{SM_KEY, SMALL, World, planned_as};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
-/// Two partitions of two hosts each, both of which the switches are in; the first host asks.
+/// A world of two partitions with two hosts each, and the switches in both; the first host sends
+/// the requests.
 fn world() -> (World, Vec<Lid>) {
     let world = World::new(SMALL);
     let hosts = world.hosts();
@@ -38,7 +39,8 @@ fn trusted<R: Record>(world: &mut World) -> Vec<R> {
         .unwrap()
 }
 
-/// The requester gets records, none of them about `hidden`; a trusted one gets those too.
+/// Checks that the requester gets records, none of them about `hidden`, and that a trusted
+/// requester also gets those.
 fn check<R: Record>(world: &mut World, hidden: &[Lid], lids: impl Fn(&R) -> Vec<Lid>) {
     let names_hidden = |record: &R| lids(record).iter().any(|lid| hidden.contains(lid));
     let shown = world.table(ALL, &R::default());
@@ -110,7 +112,7 @@ fn queries_for_hidden_ports_find_nothing() {
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
     let traced = world.ask::<_, TraceRecord>(Method::GET_TRACE_TABLE, mask, &path);
     assert!(traced.unwrap().is_empty());
-    // Both ends see each other, but the requester sees neither.
+    // The two ends see each other, but the requester sees neither.
     path.set_slid(hosts[1]).set_dlid(hosts[3]);
     let refused = world.get(mask, &path);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
@@ -161,8 +163,8 @@ fn partitions_are_those_of_the_plan() {
     let mut world = World::of(fabric, plan);
     let hosts = world.hosts();
     let mask = PathRecord::SLID | PathRecord::DLID;
-    // The first host is the subnet manager's, and may talk to all; the others only to it and within
-    // their own partition.
+    // The first host is the subnet manager's and may communicate with all hosts; every other host
+    // communicates only with the first host and within its own partition.
     let mut found = |from: Lid, to: Lid| {
         let mut path = PathRecord::default();
         path.set_slid(from).set_dlid(to);
@@ -180,7 +182,7 @@ fn partitions_are_those_of_the_plan() {
     let enforced = tables
         .iter()
         .filter(|record| switch.contains(&record.lid()) && record.port_num().0 > 0);
-    // One for each port that leads to a host.
+    // One table for each port that leads to a host.
     assert_eq!(enforced.count(), hosts.len());
     let of_host = tables.iter().find(|record| record.lid() == hosts[1]);
     let keys = of_host.unwrap().table().p_keys();

@@ -1,5 +1,5 @@
-//! Every pair of a method and an attribute has its answer, or the silence that the specification
-//! has for it.
+//! Tests that every pair of a method and an attribute has its answer, or no answer if the
+//! specification says so.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{AttrId, Method, Status};
@@ -10,9 +10,9 @@ use super::world::{SMALL, World};
 const READ: &[Method] = &[Method::GET, Method::GET_TABLE];
 const REGISTER: &[Method] = &[Method::GET, Method::GET_TABLE, Method::SET, Method::DELETE];
 
-/// The attributes of the class by their numbers, with the methods of each (IBA 15.2.5). Two are
-/// optional and have no records: no switch has a random forwarding table, and services are not
-/// associated.
+/// The attributes of the class by number, with the methods of each (IBA 15.2.5). Two are optional
+/// and have no records: no switch has a random forwarding table, and the SA has no service
+/// associations.
 const TABLE: [(u16, &[Method]); 21] = [
     (0x0001, &[Method::GET]), // ClassPortInfo
     (0x0003, &[Method::SET]), // InformInfo
@@ -50,8 +50,8 @@ const METHODS: [(Method, u8); 6] = [
     (Method::DELETE, 0x95),
 ];
 
-/// Messages without an answer: responses, methods that have none by definition, and traps, whose
-/// TrapRepress the SA does not send.
+/// Whether messages with this method have no answer: responses, methods without a response by
+/// definition, and traps, for which the SA sends no TrapRepress.
 fn is_silence(method: u8) -> bool {
     let silent = [Method::SEND, Method::TRAP, Method::TRAP_REPRESS];
     method & 0x80 != 0 || silent.contains(&Method(method))
@@ -94,7 +94,7 @@ fn every_method_and_attribute_is_answered_or_silent_as_specified() {
             Status::UNSUPPORTED_METHOD_ATTRIBUTE,
         ];
         if is_there {
-            // A record of zeroes asks for something impossible, or for all records.
+            // A record of zeroes requests something impossible, or all records.
             assert!(!refused.contains(&status), "{pair}: {status}");
         } else {
             assert_eq!(status, Status::UNSUPPORTED_METHOD_ATTRIBUTE, "{pair}");

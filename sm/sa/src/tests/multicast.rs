@@ -1,4 +1,4 @@
-//! Multicast as hosts request it.
+//! Tests of multicast as hosts request it.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
@@ -41,7 +41,7 @@ fn change(
     Ok(answer[0])
 }
 
-/// The next deadline, once findings about requests for other ports have been polled.
+/// The next deadline, after findings about requests for other ports were polled.
 fn after_findings(world: &mut World) -> Time {
     let due = world.sa.next_deadline().unwrap();
     match world.sa.poll_findings(due) {
@@ -65,11 +65,11 @@ fn joins_of_the_broadcast_group_reach_the_core() {
     let guid = world.guid(hosts[0]);
     assert!(groups.by_mlid[&Lid(0xC000)].ports[&guid]);
     assert!(world.sa.poll_save(start).is_some());
-    // Joins in quick succession reach the core a little later, together; the save comes later
-    // still.
+    // Joins in quick succession reach the core together, after a short delay; the save follows
+    // later.
     for &host in &hosts[1..3] {
         let mut record = member(&world, host, BROADCAST);
-        // In person: the request comes from the host itself.
+        // The join is in person: the host itself sends the request.
         record.set_port_gid(world.gid(host));
         change(&mut world, Method::SET, &record, NAMED).unwrap();
     }
@@ -81,7 +81,7 @@ fn joins_of_the_broadcast_group_reach_the_core() {
     let due = world.sa.next_deadline().unwrap();
     let saved = world.sa.poll_save(due).unwrap().groups.unwrap();
     assert_eq!(saved.group(BROADCAST).unwrap().members.len(), 3);
-    // The finding about requests for other ports ends then.
+    // The finding about requests for other ports ends at that time.
     assert_eq!(
         world.sa.next_deadline(),
         Some(Time::ZERO + Duration::from_secs(300))
@@ -150,7 +150,7 @@ fn ports_that_are_gone_lose_their_memberships() {
     assert_eq!(world.sa.multicast().groups().count(), 1);
 }
 
-/// Only what differs between two looks at the ports is examined; this port is in neither.
+/// The SA examines only ports that differ between two comparisons; this port is in neither.
 #[test]
 fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
     let mut world = World::new(SMALL);
@@ -178,7 +178,7 @@ fn a_member_that_is_restored_when_its_port_was_seen_long_ago_stays() {
     let record = member(&world, host, BROADCAST);
     change(&mut world, Method::SET, &record, NAMED).unwrap();
     let mut groups: Vec<SavedGroup> = world.sa.multicast().save().collect();
-    // The broadcast group itself is there already.
+    // The broadcast group itself already exists.
     groups[0].parameters.mgid = Gid(BROADCAST.0 & !1);
     groups[0].mlid = Lid(0xC005);
     let mut world = World::new(SMALL);

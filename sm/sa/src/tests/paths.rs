@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::{Mtu, NodeType, PKey};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::*;
 use rsm_model::fabric::{Fabric, PortRef};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_routing::engine::EngineKind;
 
 use super::walk::walk;
@@ -84,10 +84,10 @@ fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
         .set_dgid(Gid::new(PREFIX, Guid(0xDEAD)));
     let invalid = SaStatus::REQ_INVALID_GID;
     assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
-    // Another subnet, to which there is no router.
+    // The GID is of another subnet, to which no router leads.
     wanted.set_dgid(Gid::new(0x1234, world.guid(hosts[1])));
     assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
-    // GID and LID of different ports.
+    // GID and LID belong to different ports.
     wanted.set_dgid(world.gid(hosts[1])).set_dlid(hosts[2]);
     let mask = GIDS | PathRecord::DLID;
     assert_eq!(world.get(mask, &wanted).unwrap_err(), SaStatus::REQ_INVALID);
@@ -105,7 +105,7 @@ fn the_path_to_another_subnet_is_that_to_its_router() {
         for node in hosts.into_iter().skip(3) {
             node.info.set_node_type(NodeType::Router);
         }
-        // The last line is of a port that is not here.
+        // The last line names a port that does not exist in this subnet.
         let text = format!("{routed:#x} {:#x}\n{elsewhere:#x} *\n* 0xdead\n", named.0);
         let (routes, findings) = parse_prefix_routes(Path::new("routes"), &text);
         assert_eq!(findings, []);
@@ -119,7 +119,7 @@ fn the_path_to_another_subnet_is_that_to_its_router() {
     let mut wanted = between(hosts[0], hosts[2]);
     wanted.set_sgid(world.gid(hosts[0]));
     for (prefix, router) in [(routed, hosts[2]), (elsewhere, hosts[3])] {
-        // The lower half may be that of a port here.
+        // The lower half may equal the GUID of a port in this subnet.
         for far in [Guid(0xFA4), world.guid(hosts[1])] {
             wanted.set_dgid(Gid::new(prefix, far));
             let path = world.get(GIDS, &wanted).unwrap();
@@ -160,7 +160,7 @@ fn lids_of_a_port_give_as_many_paths() {
         let some = world.table(GIDS | PathRecord::NUMB_PATH, &wanted);
         assert_eq!(some[..], all[..all.len().min(count.into())]);
     }
-    // A Get is for one path, with any NumbPath.
+    // A Get returns one path, whatever its NumbPath.
     wanted.set_numb_path(0);
     let one = world.get(GIDS | PathRecord::NUMB_PATH, &wanted).unwrap();
     assert_eq!(one, all[0]);
@@ -196,8 +196,8 @@ fn rails_decide_which_lid_comes_first() {
         assert_eq!(ends.len(), 4, "the first paths share no LID");
         offsets(&first)
     };
-    // On one rail base LIDs; from rail 1 to rail 4 of four LIDs the one with the number 1 - 4 = 1,
-    // and back 4 - 1 = 3.
+    // On one rail, paths use base LIDs. From rail 1 to rail 4, with four LIDs, paths use the LID
+    // with the number 1 - 4 = 1 (modulo 4); in the other direction, 4 - 1 = 3.
     assert_eq!(bits(&mut world, own, same), (0, 0));
     assert_eq!(bits(&mut world, own, other), (3, 1));
     assert_eq!(bits(&mut world, other, own), (1, 3));
@@ -211,7 +211,10 @@ fn rails_decide_which_lid_comes_first() {
     assert_eq!(path.dlid(), Lid(other.0 + 2));
     // If no port is on a rail, base LIDs come first.
     let policy = Policy {
-        rails: false,
+        order: OrderPolicy {
+            rails: false,
+            ..OrderPolicy::default()
+        },
         lmc: rsm_ids::Lmc::from_bits(2),
         ..Policy::default()
     };
@@ -359,7 +362,7 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
     assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
     let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
-    // A group has one MTU; no path to it has a smaller one.
+    // A group has exactly one MTU; no path to it has a smaller one.
     wanted.set_mtu_selector(Selector::Exactly);
     let none = SaStatus::NO_RECORDS;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
@@ -376,14 +379,14 @@ fn columns_are_kept_while_neither_tables_nor_links_change() {
     let hosts = world.hosts();
     world.prepare();
     let before = world.get(PAIR, &between(hosts[0], hosts[3])).unwrap();
-    // The manager has read the same subnet once more.
+    // The manager has read the same subnet again.
     world.snapshot.fabric = Arc::new(Fabric::clone(&world.snapshot.fabric));
     world.sa.replace(&world.snapshot);
     assert_eq!(
         world.get(PAIR, &between(hosts[0], hosts[3])).unwrap(),
         before
     );
-    // Slower links between switches.
+    // Links between switches become slower.
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
     for node in fabric.nodes_mut().filter(|node| node.is_switch()) {
         for info in node.ports.iter_mut().filter_map(|port| port.info.as_mut()) {
@@ -445,7 +448,7 @@ fn a_path_has_the_service_level_that_its_route_needs() {
         );
         seen[usize::from(needed)] = true;
     }
-    // Neither ring crossed, one of them, the other, and both.
+    // Paths that cross neither ring, one of them, the other, and both.
     assert_eq!(seen, [true; 4]);
 }
 

@@ -1,4 +1,4 @@
-//! Paths by the operator's policy, and by tables that drop service levels.
+//! Tests of paths under the operator's policy, and under tables that drop service levels.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::world::{SMALL, World, planned_as, records};
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
-/// A level for each rule, so that its SL names the rule.
+/// A policy with a level for each rule, so that the SL identifies the rule.
 const RULES: &str = "
 port-groups
     port-group
@@ -174,7 +174,7 @@ fn first_rule_that_matches_gives_a_path_its_level() {
         "another destination"
     );
     assert_eq!(sl(from, storage, Some(0x200), None, None), (5, 0xffff));
-    // The level has P_Keys: of the partitions in common it takes that one.
+    // The level has P_Keys: the path is in the common partition that is among them.
     assert_eq!(sl(from, other, None, Some(7), None), (3, 0x8010));
     assert_eq!(sl(from, other, None, Some(8), None), (1, 0xffff));
     assert_eq!(sl(from, other, None, None, Some(0x8010)), (4, 0x8010));
@@ -243,7 +243,7 @@ fn multi_path_queries_match_the_same_rules() {
 
 #[test]
 fn service_levels_that_ports_drop_have_no_path() {
-    // Adapters drop SL 6, that of the tenants; switches drop SL 1 between each other.
+    // Adapters drop SL 6, the tenants' level; switches drop SL 1 between each other.
     let lanes = |dropped: usize| {
         let mut lanes = [0; 16];
         lanes[dropped] = 15;
@@ -271,7 +271,7 @@ fn service_levels_that_ports_drop_have_no_path() {
     wanted.set_p_key(PKey(0x8010));
     let refused = world.get(PAIR | PathRecord::P_KEY, &wanted);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
-    // Raw packets are in no partition; the policy's level still holds.
+    // Raw packets are in no partition; the policy's level still applies.
     wanted.set_raw_traffic(true);
     assert_eq!(
         world

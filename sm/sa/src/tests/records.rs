@@ -19,7 +19,7 @@ fn nodes_are_found_by_any_of_their_components() {
     assert_eq!(all.len(), 8);
     let lid = world.hosts()[2];
 
-    // Any LID of the port finds it, and its base LID comes back.
+    // A lookup by any LID of the port finds it, and returns its base LID.
     for asked in [lid, Lid(lid.0 + 1)] {
         let mut wanted = NodeRecord::default();
         wanted.set_lid(asked);
@@ -61,7 +61,7 @@ fn ports_of_switches_come_with_the_lid_of_the_switch() {
     assert_eq!(numbers, all);
     assert!(ports.iter().all(|port| port.end_port_lid() == lid));
 
-    // BaseLID is a component of PortInfo, which external ports have none of.
+    // BaseLID is a component of PortInfo that external ports lack.
     wanted.port_info_mut().set_lid(lid);
     let only = world.get(PortInfoRecord::BASE_LID, &wanted).unwrap();
     assert_eq!((only.end_port_lid(), only.port_num()), (lid, PortNum(0)));
@@ -134,7 +134,7 @@ fn a_wrong_key_is_not_answered() {
 
 #[test]
 fn requesters_without_extended_speeds_read_qdr() {
-    // The links are NDR.
+    // All links are NDR.
     let mut world = World::new("superpod:su=1");
     let mut wanted = PortInfoRecord::default();
     wanted
@@ -166,7 +166,7 @@ fn switches_and_their_tables_are_as_planned() {
     assert_eq!(block.table().ports(), table.block(0));
     let all = world.table(ALL, &wanted);
     assert_eq!(all.len(), lids.len());
-    // A host has none.
+    // A host has no forwarding table.
     wanted.set_lid(world.hosts()[0]);
     assert!(world.table(mask, &wanted).is_empty());
     assert!(
@@ -219,7 +219,7 @@ fn ports_have_records_of_guids_sl2vl_and_vl_arbitration() {
     assert_eq!(world.get(both, &lanes).unwrap(), lanes);
 
     let mut shares = VlArbitrationTableRecord::default();
-    // The number of a host's port is reserved: any value matches.
+    // The port number of a host is reserved, so that any value matches.
     shares
         .set_lid(host)
         .set_block_num(3)
@@ -265,7 +265,7 @@ fn subnet_managers_and_capabilities_have_records() {
     by_guid.set_sm_info(&info);
     assert!(world.table(SmInfoRecord::GUID, &by_guid).is_empty());
 
-    // Another manager, which was polled.
+    // The record of another manager, which was polled.
     let (at, port) = world.fabric().end_ports().last().unwrap();
     let lid = port.lid();
     let mut standby = SmInfo::default();
@@ -289,7 +289,7 @@ fn subnet_managers_and_capabilities_have_records() {
 
     let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
     assert_eq!(can.class_version(), CLASS_VERSION);
-    // 4.096 µs × 2^17, half a second: the wait behind a full inbox.
+    // 4.096 µs × 2^17 is half a second, the wait behind a full inbox.
     assert_eq!(can.resp_time_value(), 17);
     let kept = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
     assert!(can.capability_mask().contains(kept));
@@ -343,8 +343,8 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
-    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and ask again where there is
-    // silence.
+    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and repeat requests without an
+    // answer.
     assert!(world.sa.handle(request(Lid(0x1000)), Time::ZERO).is_none());
     assert_eq!(world.sa.counters().unserved, 1);
 
@@ -378,7 +378,7 @@ fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
     assert_eq!(answer.status(), Status::OK);
 }
 
-/// Another subnet manager is master, at the second host.
+/// The role while another subnet manager, at the second host, is master.
 fn standby(world: &World) -> Role {
     let (at, port) = world.fabric().end_ports().last().unwrap();
     let master = Other {

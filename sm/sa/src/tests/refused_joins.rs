@@ -1,4 +1,4 @@
-//! Refused joins as findings: which, why, and until when.
+//! Tests of refused joins as findings: which ones, the reason, and their duration.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// The broadcast group of the partition 0x10.
@@ -35,7 +35,7 @@ fn world(text: &str) -> World {
     World::of(fabric, plan)
 }
 
-/// A broadcast group that no link is fast enough for.
+/// A world whose broadcast group is too fast for every link.
 fn too_fast() -> World {
     world("Default=0x7fff, ipoib, rate=24 : ALL=full ;")
 }
@@ -59,7 +59,7 @@ fn join(world: &mut World, host: Lid, mgid: Gid) -> bool {
     change(world, Method::SET, host, mgid, 0)
 }
 
-/// The findings a second later, which must have changed.
+/// The findings one second later, which must have changed.
 fn findings(world: &mut World) -> Vec<Finding> {
     world.now += Duration::from_secs(1);
     world.sa.handle_deadline(world.now);
@@ -124,7 +124,7 @@ fn each_reason_is_in_the_text() {
     has(["partition 0x0011", "there is no such group"]);
     has(["partition `Default`", "Q_Key 0xabc, and the group 0xb1b"]);
     assert_eq!(texts.len(), 3);
-    // A request that is wrong by itself is its program's matter.
+    // A request that is wrong by itself is the fault of its program.
     assert!(!join(&mut world, host, Gid(5)));
     assert_eq!(
         world.sa.poll_findings(world.now + Duration::from_secs(9)),
@@ -168,7 +168,7 @@ fn one_port_fills_no_table_and_another_ports_joins_are_not_its_own() {
         assert!(!join(&mut world, hosts[1], Gid(STORAGE.0 + (group << 80))));
     }
     assert_eq!(findings(&mut world).len(), 8);
-    // A join by proxy for a group that does not exist.
+    // A join by proxy of a group that does not exist.
     let mut record = McMemberRecord::default();
     record
         .set_mgid(STORAGE)
@@ -176,7 +176,7 @@ fn one_port_fills_no_table_and_another_ports_joins_are_not_its_own() {
         .set_join_state(JoinState::FULL_MEMBER);
     let answer = world.ask_from((hosts[3], 0), Method::SET, NAMED, &record);
     assert!(answer.is_err());
-    // The proxy is a finding of its own; the port that it named has none.
+    // The proxy has a finding of its own; the port that it named has none.
     let later = world.sa.poll_findings(world.now + Duration::from_secs(9));
     let later = later.unwrap_or_default();
     let joins = later

@@ -1,4 +1,4 @@
-//! For any query, no call takes longer than a turn's worth of candidates.
+//! Tests that no query makes a call examine more than a turn's candidates.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{Method, Status};
@@ -10,7 +10,7 @@ use crate::WORK_PER_PULL;
 /// 1,024 hosts and 320 switches with 17 ports each.
 const LARGE: &str = "fat-tree:k=16,levels=3";
 
-/// The status that answers a Get, and how many more turns its search takes.
+/// The status of the answer to a Get, and the number of further turns that its search takes.
 fn search<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> (Status, usize) {
     let mad = SaMad::request(Method::GET, Tid(1), mask, record);
     let mut answer = world.handle(mad.as_bytes()).unwrap();
@@ -63,7 +63,7 @@ fn a_get_without_a_lid_is_searched_in_turns() {
     node.set_node_description(found.node_description());
     let by_text = search(&mut world, NodeRecord::NODE_DESCRIPTION, &node);
     assert_eq!(by_text, (Status::OK, 1));
-    // With the LID given, the first turn is enough.
+    // If the LID is given, the first turn suffices.
     node.set_lid(last);
     let mask = NodeRecord::PORT_GUID | NodeRecord::LID;
     assert_eq!(search(&mut world, mask, &node), (Status::OK, 0));
@@ -81,6 +81,6 @@ fn ports_without_records_count_as_candidates() {
     while !answer.pull(&mut [0; 4096]).ended {
         pulls += 1;
     }
-    // A candidate for each end port, beside those for the blocks of each switch.
+    // There is a candidate for each end port, in addition to those for the blocks of each switch.
     assert!(pulls > (1024 + 320) / WORK_PER_PULL, "{pulls}");
 }

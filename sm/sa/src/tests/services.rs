@@ -1,4 +1,4 @@
-//! Services as hosts register them and look for them.
+//! Tests of services as hosts register and query them.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn name(text: &str) -> [u8; 64] {
     name
 }
 
-/// A service of `host`, by its usual GID.
+/// A service of `host` with its usual GID.
 fn service(world: &World, host: Lid, id: u64) -> ServiceRecord {
     let mut record = ServiceRecord::default();
     record
@@ -37,7 +37,7 @@ fn service(world: &World, host: Lid, id: u64) -> ServiceRecord {
     record
 }
 
-/// The answer to `host`; `sm_key` is 0 for the untrusted.
+/// The answer to `host`; `sm_key` is 0 for an untrusted requester.
 fn ask(
     world: &mut World,
     host: Lid,
@@ -89,13 +89,13 @@ fn services_are_found_until_they_are_deleted() {
         [7],
         "others find it"
     );
-    // Registering it again replaces its data.
+    // Registering the service again replaces its data.
     record.set_service_data([4; 64]);
     set(&mut world, a, NAMED, &record).unwrap();
     let all = world.table(ALL, &ServiceRecord::default());
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].service_data(), &[4; 64]);
-    // The components in the mask beside the identifier must match.
+    // Components in the mask other than the identifier must match.
     let mut other = record;
     other.set_service_name(name("compute"));
     let refused = delete(&mut world, a, NAME, &other);
@@ -114,7 +114,7 @@ fn any_component_finds_services_and_several_may_share_a_name() {
     for (number, &host) in hosts.iter().enumerate() {
         let mut record = service(&world, host, 10 + number as u64);
         let mut data = [0; 64];
-        // One of each width: ServiceData8.1, 16.1, 32.1 and 64.1.
+        // One component of each width: ServiceData8.1, 16.1, 32.1 and 64.1.
         for byte in [1, 19, 39, 63] {
             data[byte] = number as u8 + 1;
         }
@@ -147,7 +147,7 @@ fn any_component_finds_services_and_several_may_share_a_name() {
     ] {
         assert_eq!(found(&mut world, asker, mask, &by), [11], "{mask:?}");
     }
-    // The GUID counts: osmtest turns the bytes of the prefix round.
+    // Only the GUID counts: osmtest reverses the bytes of the prefix.
     for prefix in [0xFE80_0000_0000_0000, 0, 0x80FE] {
         let mut by = by;
         by.set_service_gid(Gid::new(prefix, world.guid(hosts[1])));
@@ -188,7 +188,7 @@ fn a_service_ends_with_its_lease() {
     later(&mut world, 4);
     let left = world.get(NAME, &record).unwrap();
     assert_eq!(left.service_lease(), 6);
-    // Renewed, it lasts from then on.
+    // A renewed lease runs from the renewal on.
     record.set_service_lease(8);
     set(&mut world, host, LEASED, &record).unwrap();
     let ends = world.now + Duration::from_secs(8);
@@ -196,7 +196,7 @@ fn a_service_ends_with_its_lease() {
     assert_eq!(world.sa.services().len(), 1);
     world.sa.poll_save(world.now).unwrap();
     assert_eq!(world.sa.next_deadline(), Some(ends));
-    // A service whose lease has ended is hidden, also before the deadline is handled.
+    // A service whose lease has ended is hidden, even before the deadline is handled.
     world.now = ends;
     let over = world.get(NAME, &record);
     assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
@@ -227,7 +227,7 @@ fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
     let get = Method::GET;
     let trusted = ask(&mut world, b, SM_KEY, get, ALL, &record).unwrap();
     assert_eq!(trusted[0].service_key(), &[9; 16]);
-    // No other port changes it without the key.
+    // No other port can change the service without its key.
     let mut wrong = record;
     wrong.set_service_key([8; 16]);
     for (mask, record) in [(NAMED, &record), (NAMED | KEY, &wrong)] {
@@ -240,12 +240,13 @@ fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
     set(&mut world, b, NAMED | KEY, &record).unwrap();
     delete(&mut world, b, NAMED | KEY, &record).unwrap();
-    // Without a key there is none to show, and the port itself needs none.
+    // A service without a key cannot be changed by key; the port itself needs none.
     let record = service(&world, a, 2);
     set(&mut world, a, NAMED, &record).unwrap();
     let refused = delete(&mut world, b, NAMED | KEY, &record);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
-    // The port that registered it for another may delete it, and so may a trusted one.
+    // The port that registered the service for another may delete it, and so may a trusted
+    // requester.
     let theirs = service(&world, b, 3);
     set(&mut world, a, NAMED, &theirs).unwrap();
     delete(&mut world, a, NAMED, &theirs).unwrap();
@@ -264,7 +265,7 @@ fn services_are_registered_and_found_within_their_partition() {
         (hosts[3], &[0x0001]),
     ]);
     let mut record = service(&world, hosts[0], 1);
-    // The P_Key of neither, of the requester alone, and none.
+    // A P_Key of neither port, a P_Key of the requester alone, and none.
     for p_key in [0x8002, 0x7FFF, 0] {
         record.set_service_p_key(PKey(p_key));
         let refused = set(&mut world, hosts[0], NAMED | P_KEY, &record);
@@ -290,7 +291,7 @@ fn services_are_registered_and_found_within_their_partition() {
     record.set_service_id(2).set_service_p_key(PKey(0x8003));
     set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
     let mut anywhere = service(&world, hosts[0], 3);
-    // Outside the mask, it does not count.
+    // A component outside the mask does not count.
     anywhere.set_service_p_key(PKey(0x8002));
     set(&mut world, hosts[0], NAMED, &anywhere).unwrap();
     let by = ServiceRecord::default();
@@ -298,7 +299,7 @@ fn services_are_registered_and_found_within_their_partition() {
     assert_eq!(seen(&mut world, hosts[0]), [1, 2, 3]);
     assert_eq!(seen(&mut world, hosts[1]), [1, 3]);
     assert_eq!(seen(&mut world, hosts[2]), [2, 3]);
-    // A limited member talks to the full one.
+    // A limited member communicates with the full one.
     assert_eq!(seen(&mut world, hosts[3]), [1, 3]);
     delete(&mut world, hosts[0], NAMED, &anywhere).unwrap();
     let limited = service(&world, hosts[3], 4);
@@ -318,7 +319,7 @@ fn a_service_stays_while_its_port_is_away() {
     world.take_away(hosts[2]);
     later(&mut world, 3600);
     assert_eq!(world.sa.services().len(), 2);
-    // The partitions of a port that is away are unknown.
+    // The partitions of an absent port are unknown.
     let by = ServiceRecord::default();
     assert_eq!(found(&mut world, hosts[0], ALL, &by), [1]);
 }
@@ -340,7 +341,7 @@ fn registering_beyond_max_services_per_port_is_refused() {
     set(&mut world, hosts[0], NAMED, &record).unwrap();
     let record = service(&world, hosts[1], 0);
     set(&mut world, hosts[1], NAMED, &record).unwrap();
-    // A service may be changed, and deleting one makes room for another.
+    // A service may still be changed, and deleting one makes room for another.
     let first = service(&world, hosts[0], 0);
     delete(&mut world, hosts[0], NAMED, &first).unwrap();
     let other = service(&world, hosts[0], full);

@@ -1,5 +1,5 @@
-//! Ports act for themselves: what kernels and programs ask for their own port is never refused, and
-//! requests in the name of another port are counted, or refused.
+//! Tests of trust: requests of kernels and programs for their own port are never refused; requests
+//! in the name of another port are counted or refused.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ use super::vports::{give, vport};
 use super::world::{PREFIX, SM_KEY, World, planned_on, records};
 use crate::{Offence, Sa, SaConfig, SaRequest, TrustRules};
 
-/// An adapter with two ports and two with one under a switch.
+/// An adapter with two ports, and two adapters with one port, at one switch.
 const NETWORK: &str = r#"
 Switch 4 "S-0000000000000010" # "leaf" enhanced port 0 lid 1 lmc 0
 [1] "H-0000000000000020"[1](21) # "two-ports" lid 2 4xHDR
@@ -48,22 +48,22 @@ const FIRST_OF_TWO: Guid = Guid(0x21);
 const SECOND_OF_TWO: Guid = Guid(0x22);
 const OWN: Guid = Guid(0x31);
 const OTHER: Guid = Guid(0x41);
-/// A virtual port of [`OWN`], with the LID of its port.
+/// A virtual port of [`OWN`] with the LID of its port.
 const VIRTUAL: Guid = Guid(0x00AA_0003);
 const ALIAS: Guid = Guid(0x1111);
 
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// The broadcast group of the partition 0x10.
 const RED_BROADCAST: Gid = Gid(0xFF12_401B_8010_0000_0000_0000_FFFF_FFFF);
-/// A group that the SA has not assigned, as ibacm makes one.
+/// A group that the SA did not assign, in the form that ibacm creates.
 const NEW_GROUP: Gid = Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0001);
 
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
 
-/// The components of a request that makes a group.
+/// The components of a request that creates a group.
 const COMPLETE: ComponentMask = ComponentMask(
     NAMED.0
         | McMemberRecord::Q_KEY.0
@@ -73,7 +73,7 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-fn network() -> (Fabric, Plan) {
+fn network(partitions: &str) -> (Fabric, Plan) {
     let parsed = ibnetdiscover::parse(NETWORK.as_bytes(), "network").unwrap();
     planned_on(&parsed.netlist, |fabric| {
         for node in fabric.nodes_mut() {
@@ -88,7 +88,7 @@ fn network() -> (Fabric, Plan) {
         for info in ports.filter_map(|port| port.info.as_mut()) {
             info.set_port_state(PortState::Active).set_guid_cap(12);
         }
-        let (partitions, findings) = parse_partitions(Path::new("p.conf"), PARTITIONS, false);
+        let (partitions, findings) = parse_partitions(Path::new("p.conf"), partitions, false);
         assert!(findings.is_empty(), "{findings:?}");
         Policy {
             partitions: Arc::new(partitions),
@@ -98,7 +98,11 @@ fn network() -> (Fabric, Plan) {
 }
 
 fn world(mode: TrustMode, proxies: &[Guid]) -> World {
-    let (fabric, plan) = network();
+    world_of(PARTITIONS, mode, proxies)
+}
+
+fn world_of(partitions: &str, mode: TrustMode, proxies: &[Guid]) -> World {
+    let (fabric, plan) = network(partitions);
     let mut world = World::of(fabric, plan);
     world.sa = Sa::new(SaConfig {
         sm_key: SM_KEY,
@@ -122,10 +126,10 @@ fn lid(world: &World, guid: Guid) -> Lid {
     directory.end(directory.by_guid(guid).unwrap()).lid
 }
 
-/// A requester: the port that sends, and the GID in the global route header, if there is one.
+/// A requester: the sending port, and the GID in the global route header, if any.
 type From = (Guid, Option<Gid>);
 
-/// The answer to a request; `None` without one.
+/// The answer to a request; `None` if there is none.
 fn ask<R: Record>(
     world: &mut World,
     (port, header): From,
@@ -161,7 +165,7 @@ fn membership(port: Gid, mgid: Gid, p_key: PKey, state: JoinState) -> McMemberRe
     record
 }
 
-/// A join of the broadcast group, or a leave.
+/// A request to join the broadcast group, or to leave it.
 fn of_broadcast(
     world: &mut World,
     from: From,
@@ -208,7 +212,7 @@ fn subscribe(world: &mut World, from: From, trap: u16) -> Option<Result<(), Stat
     ask(world, from, Method::SET, (ComponentMask::NONE, &info))
 }
 
-/// The findings a second later; none where nothing has changed.
+/// The findings one second later; empty if they have not changed.
 fn findings(world: &mut World) -> Vec<Finding> {
     world.now += Duration::from_secs(1);
     world.sa.handle_deadline(world.now);
@@ -217,7 +221,7 @@ fn findings(world: &mut World) -> Vec<Finding> {
 
 type Request = fn(&mut World) -> Option<Result<(), Status>>;
 
-/// Requests of kernels, drivers and rdma-core's programs, for their own ports.
+/// Requests of kernels, drivers and rdma-core's programs for their own ports.
 const OF_KERNELS: [(&str, Request); 18] = [
     ("IP over InfiniBand joins the broadcast group", |world| {
         of_broadcast(world, (OWN, None), Method::SET, gid(OWN))
@@ -319,10 +323,11 @@ fn requests_of_kernels_for_their_own_ports_are_refused_in_no_mode_and_counted_in
 const DENIED: Option<Result<(), Status>> = Some(Err(SaStatus::REQ_DENIED));
 const DONE: Option<Result<(), Status>> = Some(Ok(()));
 
-/// A request in words, the request, and its answer in the mode `off` where that is known.
+/// A description of a request, the request, and its answer in the mode `off`, if that is known.
 type Row = (&'static str, Request, Option<Result<(), Status>>);
 
-/// Requests in the name of another port: the answer without rules, and the part of the finding.
+/// Requests in the name of another port: the answer without rules, and the matching part of the
+/// finding.
 const OF_STRANGERS: [Row; 7] = [
     (
         "1 joins",
@@ -379,10 +384,11 @@ fn requests_in_the_name_of_another_port_are_obeyed_or_counted_or_refused_by_the_
         assert_eq!(request(&mut report), obeyed, "{counted}");
         let mut enforce = world(TrustMode::Enforce, &[]);
         assert_eq!(request(&mut enforce), DENIED, "{counted}");
-        for (world, effect) in [
-            (&mut report, "the SA obeys"),
-            (&mut enforce, "refuses them"),
-        ] {
+        let of_report = match obeyed {
+            DONE => "the SA obeys",
+            _ => "refuses them",
+        };
+        for (world, effect) in [(&mut report, of_report), (&mut enforce, "refuses them")] {
             let found = findings(world);
             let [finding] = &found[..] else {
                 panic!("{counted}: {found:?}");
@@ -412,7 +418,7 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
     assert_eq!(service(&mut proxy, from, Method::SET, gid(OTHER)), DONE);
     assert_eq!(alias(&mut proxy, from, OTHER), DONE);
     assert_eq!(findings(&mut proxy), []);
-    // A proxy sees no key.
+    // A proxy does not see keys.
     let tables = ask(
         &mut proxy,
         from,
@@ -484,11 +490,263 @@ fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
     assert_eq!(rest.subject, Subject::Subnet);
     let more = format!("{} more ports: ", hosts.len() - 1 - 256);
     assert!(rest.text.starts_with(&more), "{}", rest.text);
-    // A port that goes on offending does not take the place of another.
+    // A port that continues to offend does not displace another one.
     world
         .sa
         .note_share(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);
     world.now += Duration::from_secs(2);
     let later = findings(&mut world);
     assert_eq!(later[..256], found[..256]);
+}
+
+#[test]
+fn ports_beyond_those_counted_one_by_one_are_counted_together() {
+    let mut world = World::new("pgft:2;46,46;1,2;1,1");
+    let hosts = world.hosts();
+    for &host in &hosts[1..=2048] {
+        world.sa.note_share(host, Offence::Services, 1, world.now);
+    }
+    for (&host, groups) in hosts[2049..].iter().zip([3, 4]) {
+        world
+            .sa
+            .note_share(host, Offence::Groups, groups, world.now);
+    }
+    let texts: Vec<String> = findings(&mut world)
+        .into_iter()
+        .map(|one| one.text)
+        .collect();
+    let beyond = texts
+        .iter()
+        .filter(|text| text.contains("ports beyond 2048"));
+    let beyond: Vec<&String> = beyond.collect();
+    assert!(
+        matches!(&beyond[..], [text] if text.contains("7 new multicast groups")),
+        "{texts:?}"
+    );
+    world.now += Duration::from_secs(301);
+    world.sa.handle_deadline(world.now);
+    assert_eq!(findings(&mut world), []);
+}
+
+/// The partition 0x10 owns MGIDs and alias GUIDs; the port 0x31 is its member.
+const OWNERS: &str = "\
+Default=0x7fff, ipoib : ALL=full ;
+red=0x10, ipoib : 0x31=full, mgids=ff12:a01d::/64, guids=0x0000000000001100/56 ;
+";
+
+/// A request to make or join a group, from a port for itself.
+fn join(world: &mut World, from: Guid, mgid: Gid, p_key: u16) -> Option<Result<(), Status>> {
+    let record = membership(gid(from), mgid, PKey(p_key), JoinState::FULL_MEMBER);
+    ask(world, (from, None), Method::SET, (COMPLETE, &record))
+}
+
+/// The text of the only finding.
+fn finding(world: &mut World) -> String {
+    let found = findings(world);
+    let [finding] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(finding.kind, FindingKind::SaTrust);
+    finding.text.clone()
+}
+
+#[test]
+fn group_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
+    for (mode, obeyed, effect) in [
+        (TrustMode::Off, DONE, None),
+        (TrustMode::Report, DONE, Some("the SA obeys")),
+        (TrustMode::Enforce, DENIED, Some("the SA refuses them")),
+    ] {
+        let mut world = world_of(OWNERS, mode, &[]);
+        assert_eq!(
+            join(&mut world, OTHER, NEW_GROUP, 0xFFFF),
+            obeyed,
+            "{mode:?}"
+        );
+        match effect {
+            None => assert_eq!(findings(&mut world), []),
+            Some(effect) => {
+                let text = finding(&mut world);
+                assert!(
+                    text.starts_with(
+                        "other port 1 at leaf port 4: 1 joins of groups of another partition"
+                    ),
+                    "{text}"
+                );
+                assert!(text.contains(effect), "{text}");
+            }
+        }
+        // A port of the partition takes the name where the other one has not got it.
+        let own = join(&mut world, OWN, NEW_GROUP, 0x8010);
+        assert_eq!(own.unwrap().is_ok(), obeyed == DENIED, "{mode:?}");
+        let accused = findings(&mut world);
+        let accuses_own = accused
+            .iter()
+            .any(|one| one.kind == FindingKind::SaTrust && one.text.starts_with("own port 1"));
+        assert!(!accuses_own, "{mode:?}: {accused:?}");
+    }
+}
+
+#[test]
+fn group_of_another_partition_is_refused_to_its_own_members_in_other_partitions_too() {
+    let mut world = world_of(OWNERS, TrustMode::Enforce, &[]);
+    assert_eq!(join(&mut world, OWN, NEW_GROUP, 0xFFFF), DENIED);
+    // A host that is no member shows the right key in vain.
+    assert_eq!(join(&mut world, OTHER, NEW_GROUP, 0x8010), DENIED);
+    let named: Vec<String> = findings(&mut world)
+        .into_iter()
+        .map(|one| one.text)
+        .collect();
+    let [of_own, of_other] = &named[..] else {
+        panic!("{named:?}");
+    };
+    for (text, port) in [(of_own, "own port 1"), (of_other, "other port 1")] {
+        let is_right =
+            text.starts_with(port) && text.contains("1 joins of groups of another partition");
+        assert!(is_right, "{text}");
+    }
+    assert_eq!(join(&mut world, OWN, NEW_GROUP, 0x8010), DONE);
+    // Names that no partition owns are for all.
+    let free = Gid(0xFF15_A01D << 96 | 1);
+    assert_eq!(join(&mut world, OTHER, free, 0xFFFF), DONE);
+    let mut proxy = world_of(OWNERS, TrustMode::Enforce, &[OTHER]);
+    assert_eq!(join(&mut proxy, OTHER, NEW_GROUP, 0xFFFF), DONE);
+}
+
+#[test]
+fn no_host_makes_a_group_of_ip_over_infiniband_with_the_p_key_of_another_partition() {
+    // The broadcast group of a partition that is not there yet: its own one could not be made.
+    let coming = Gid(0xFF12_401B_8011 << 80 | 0xFFFF_FFFF);
+    let of_scope = Gid(0xFF15_401B_8010 << 80 | 0xFFFF_FFFF);
+    for mode in TrustMode::ALL {
+        for mgid in [coming, of_scope] {
+            let mut world = world(mode, &[]);
+            let refused = join(&mut world, OTHER, mgid, 0xFFFF).unwrap();
+            assert!(refused.is_err(), "{mode:?} {mgid}");
+            assert!(world.sa.multicast().group(mgid).is_none());
+            match mode {
+                TrustMode::Off => assert_eq!(findings(&mut world), []),
+                _ => {
+                    let text = finding(&mut world);
+                    let named = text.starts_with(
+                        "other port 1 at leaf port 4: 1 joins of groups of another partition",
+                    );
+                    assert!(named && text.contains("the SA refuses them"), "{text}");
+                }
+            }
+        }
+        let mut world = world(mode, &[]);
+        // A member of the partition makes it in a scope of its own.
+        assert_eq!(join(&mut world, OWN, of_scope, 0x8010), DONE);
+        assert_eq!(findings(&mut world), []);
+    }
+}
+
+#[test]
+fn alias_guid_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
+    assert_eq!(ALIAS, Guid(0x1111));
+    let holds = |world: &World, port: Guid| world.sa.guids().names().owner(ALIAS) == Some(port);
+    for (mode, obeyed) in [
+        (TrustMode::Off, DONE),
+        (TrustMode::Report, DONE),
+        (TrustMode::Enforce, DENIED),
+    ] {
+        let mut world = world_of(OWNERS, mode, &[]);
+        assert_eq!(alias(&mut world, (OTHER, None), OTHER), obeyed, "{mode:?}");
+        assert_eq!(holds(&world, OTHER), obeyed == DONE, "{mode:?}");
+        match mode {
+            TrustMode::Off => assert_eq!(findings(&mut world), []),
+            _ => assert!(finding(&mut world).contains("1 alias GUIDs of another partition")),
+        }
+        let mut world = world_of(OWNERS, mode, &[]);
+        assert_eq!(alias(&mut world, (OWN, None), OWN), DONE, "{mode:?}");
+        assert!(holds(&world, OWN), "{mode:?}");
+        assert_eq!(findings(&mut world), [], "{mode:?}");
+    }
+}
+
+#[test]
+fn made_up_alias_guids_are_those_of_no_partition() {
+    let all = OWNERS.replace("0x0000000000001100/56", "0x0252534d00000000/63");
+    let mut world = world_of(&all, TrustMode::Report, &[]);
+    let mut record = GuidInfoRecord::default();
+    record.set_lid(lid(&world, OTHER));
+    let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
+    let mask = mask | GuidInfoRecord::guid_component(1).unwrap();
+    assert_eq!(
+        ask(&mut world, (OTHER, None), Method::SET, (mask, &record)),
+        DONE
+    );
+    let names = world.sa.guids().names();
+    assert_eq!(names.owner(Guid(0x0252_534D_0000_0001)), None);
+    assert_eq!(names.owner(Guid(0x0252_534D_0000_0002)), Some(OTHER));
+}
+
+#[test]
+fn partition_has_a_mode_of_its_own_for_requests_about_its_members_and_names() {
+    let with = |mode: &str| OWNERS.replace("ipoib : 0x31", &format!("ipoib, trust={mode} : 0x31"));
+    // A service for a port of the partition, and one for another port.
+    let asked = |world: &mut World| {
+        let about_member = service(world, (OTHER, None), Method::SET, gid(OWN));
+        let about_other = service(world, (OWN, None), Method::SET, gid(OTHER));
+        let group = join(world, OTHER, NEW_GROUP, 0xFFFF);
+        [about_member, about_other, group]
+    };
+    for (of_all, of_red, expected) in [
+        (TrustMode::Report, "enforce", [DENIED, DONE, DENIED]),
+        (TrustMode::Off, "enforce", [DENIED, DONE, DENIED]),
+        (TrustMode::Enforce, "report", [DONE, DENIED, DONE]),
+        (TrustMode::Enforce, "off", [DONE, DENIED, DONE]),
+    ] {
+        let mut world = world_of(&with(of_red), of_all, &[]);
+        assert_eq!(asked(&mut world), expected, "{of_all:?} {of_red}");
+        let named = findings(&mut world);
+        let of_other = named.iter().any(|one| one.text.starts_with("other port 1"));
+        assert_eq!(of_other, of_red != "off", "{of_all:?} {of_red}");
+        let of_own = named.iter().any(|one| one.text.starts_with("own port 1"));
+        assert_eq!(of_own, of_all != TrustMode::Off, "{of_all:?} {of_red}");
+        // The GID of a member in the header of another host.
+        let shown = path(&mut world, (OTHER, Some(gid(OWN))));
+        assert_eq!(shown == DENIED, of_red == "enforce", "{of_all:?} {of_red}");
+    }
+}
+
+#[test]
+fn of_several_partitions_of_a_port_the_strictest_mode_counts() {
+    let text = "\
+Default=0x7fff, ipoib, trust=off : ALL=full ;
+red=0x10, trust=enforce : 0x31=full ;
+blue=0x11, trust=report : 0x31=full, 0x41=full ;
+";
+    let mut world = world_of(text, TrustMode::Enforce, &[]);
+    assert_eq!(
+        service(&mut world, (OTHER, None), Method::SET, gid(OWN)),
+        DENIED
+    );
+    assert_eq!(
+        service(&mut world, (OWN, None), Method::SET, gid(OTHER)),
+        DONE
+    );
+    assert_eq!(
+        service(&mut world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
+        DONE
+    );
+    // Its own port obeyed two and was refused none; the one of `off` is not counted.
+    let texts: Vec<String> = findings(&mut world)
+        .into_iter()
+        .map(|one| one.text)
+        .collect();
+    let of = |name: &str| texts.iter().find(|text| text.starts_with(name)).unwrap();
+    assert!(
+        of("own port 1").contains("1 services") && of("own port 1").contains("the SA obeys"),
+        "{texts:?}"
+    );
+    assert!(
+        of("other port 1").contains("the SA refuses them"),
+        "{texts:?}"
+    );
+    assert_eq!(
+        service(&mut world, (OTHER, None), Method::SET, gid(SECOND_OF_TWO)),
+        DONE
+    );
 }

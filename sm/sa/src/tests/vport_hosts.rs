@@ -1,4 +1,4 @@
-//! Virtual ports as hosts of their own: joins, services and reports, with a LID of their own or a
+//! Tests of virtual ports as hosts: joins, services and reports, with a LID of their own or a
 //! shared one.
 
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::world::{PREFIX, World, records};
 use crate::SaRequest;
 
 const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;";
-/// ff12:401b:ffff::ffff:ffff
+/// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
-/// One with a LID of its own, one with that of its port.
+/// Indices of a virtual port with its own LID, and of one with the LID of its port.
 const INDICES: [u64; 2] = [2, 3];
 
 fn world() -> World {
@@ -31,7 +31,7 @@ fn gid(guid: Guid) -> Gid {
     Gid::new(PREFIX, guid)
 }
 
-/// The answer to a virtual port, whose requests have a global route header.
+/// The answer to a virtual port, whose requests contain a global route header.
 fn ask_as<R: Record>(
     world: &mut World,
     guid: Guid,
@@ -60,7 +60,7 @@ fn ask_as<R: Record>(
     )
 }
 
-/// Takes the virtual port at this index of a host out of the model.
+/// Removes the virtual port at this index of a host from the model.
 fn take_away(world: &mut World, (host, index): (u64, u64)) {
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
     let at = hosts_of(&fabric)[host as usize];

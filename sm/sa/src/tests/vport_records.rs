@@ -1,4 +1,5 @@
-//! Records of virtual ports: lookups by LID and GUID, partitions, shared LIDs, any component mask.
+//! Tests of records of virtual ports: lookups by LID and GUID, partitions, shared LIDs, any
+//! component mask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -20,11 +21,11 @@ use super::world::{PREFIX, SM_KEY, SMALL, World, planned_as, records};
 use crate::{Sa, SaConfig, WORK_PER_PULL};
 
 const ALL: ComponentMask = ComponentMask::NONE;
-/// Virtual ports of each host: those at even indices have a LID of their own.
+/// Number of virtual ports of each host. Virtual ports at even indices have their own LID.
 const VPORTS: u64 = 16;
 const HOSTS: u64 = 4;
 const RED: PKey = PKey(0x8010);
-/// Capabilities of a port that are not those of its virtual ports.
+/// Capabilities of a port that its virtual ports lack.
 const OF_PORT: CapabilityMask = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
 const OF_PORT2: CapabilityMask2 = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
 
@@ -79,7 +80,7 @@ fn world() -> World {
     )
 }
 
-/// `world` with an SA that also lists virtual ports in tables that name no port.
+/// `world` with an SA that lists virtual ports in tables if the request names no port.
 fn listing(mut world: World) -> World {
     let mut sa = Sa::new(SaConfig {
         sm_key: SM_KEY,
@@ -92,13 +93,13 @@ fn listing(mut world: World) -> World {
     world
 }
 
-/// The LID of a GUID, and the number of the end port.
+/// The LID of a GUID, and the number of its end port.
 fn lid_of(world: &World, guid: Guid) -> Lid {
     let directory = world.sa.sa_snapshot.directory().unwrap();
     directory.end(directory.by_guid(guid).unwrap()).lid
 }
 
-/// All virtual ports with a LID of their own, with their LIDs.
+/// All virtual ports with their own LID, each with that LID.
 fn owners(world: &World) -> Vec<(u64, u64, Lid)> {
     let all = (0..HOSTS).flat_map(|host| (2..=VPORTS).step_by(2).map(move |index| (host, index)));
     all.map(|(host, index)| (host, index, lid_of(world, guid(host, index))))
@@ -113,7 +114,7 @@ fn node_with(port_guid: Guid, node_guid: Guid) -> NodeRecord {
     wanted
 }
 
-/// The records of a trusted requester.
+/// The records that a trusted requester gets.
 fn trusted<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> Vec<R> {
     let host = world.hosts()[0];
     let table = Method::GET_TABLE;
@@ -152,7 +153,7 @@ fn vport_with_a_lid_is_found_by_lid_port_guid_and_node_guid() {
             assert_eq!(info.device_id(), adapter.device_id());
             assert_eq!(info.system_image_guid(), adapter.system_image_guid());
         }
-        // Components that contradict each other fit nothing.
+        // Components that contradict each other match no record.
         by_lid.set_lid(hosts[0]);
         let both = NodeRecord::LID | NodeRecord::PORT_GUID;
         assert_eq!(world.get(both, &by_lid), Err(SaStatus::NO_RECORDS));
@@ -185,7 +186,7 @@ fn port_info_of_a_vport_has_its_state_and_the_link_of_its_port() {
         assert!((info.capability_mask() & OF_PORT).is_empty());
         assert!(port.capability_mask2().contains(OF_PORT2));
         assert!((info.capability_mask2() & OF_PORT2).is_empty());
-        // The port has an M_Key, the virtual port none.
+        // The port has an M_Key, and the virtual port has none.
         let keys = |lid: Lid| PortInfoRecord::default().set_end_port_lid(lid).to_owned();
         let by_lid = PortInfoRecord::END_PORT_LID;
         let of_vport = trusted(&mut world, by_lid, &keys(lid));
@@ -240,13 +241,13 @@ fn p_keys_and_guids_of_a_vport_are_found_by_its_lid() {
             (host, index) == (1, 2),
             "{host} {index}"
         );
-        // The table shows which partitions there are.
+        // The table shows which partitions exist.
         let untrusted = world.get(PKeyTableRecord::LID, &wanted);
         assert_eq!(untrusted, Err(SaStatus::REQ_INVALID));
     }
 }
 
-/// GUIDInfoRecords have the blocks that the adapter showed, as far as GUIDCap counts entries.
+/// GUIDInfoRecords contain the blocks that the adapter showed, up to GUIDCap entries.
 #[test]
 fn guids_of_a_vport_are_those_that_its_adapter_shows() {
     let further: GuidBlock = std::array::from_fn(|entry| Guid(0x00CC_0000 + entry as u64));
@@ -300,7 +301,8 @@ fn guids_of_a_vport_are_those_that_its_adapter_shows() {
     }
 }
 
-/// Their LID is that of the port, whose records there are already. A path has what a host needs.
+/// Such virtual ports have the LID of their port, which already has records. A path has everything
+/// that a host needs.
 #[test]
 fn vports_that_share_a_lid_have_paths_and_no_records() {
     for mut world in [world(), listing(world())] {
@@ -324,7 +326,7 @@ fn vports_that_share_a_lid_have_paths_and_no_records() {
     }
 }
 
-/// The identifiers of all records, each of which may be there once.
+/// The identifiers of all records; each identifier may occur once.
 fn identifiers(world: &mut World) -> Vec<(&'static str, u16, u8, u16)> {
     let mut all = Vec::new();
     let nodes = trusted(world, ALL, &NodeRecord::default());
@@ -355,7 +357,7 @@ fn tables_have_each_record_once_with_and_without_vports() {
         assert_eq!(different.len(), all.len());
     }
     let owners = owners(&listing).len();
-    // One record of each kind.
+    // Each kind adds one record.
     assert_eq!(with.len(), without.len() + 4 * owners);
     assert_eq!(
         with.iter().filter(|id| id.0 == "node").count(),
@@ -391,7 +393,7 @@ fn requester_in_a_vport_sees_what_its_partitions_share() {
             let found = world.ask_from(from, table, GuidInfoRecord::LID, &guids);
             assert_eq!(found.unwrap().len(), count, "{lid}");
         }
-        // Ports are limited members of the default partition, as it is: the host of the asker, too.
+        // Ports are limited members of the default partition, including the requester's host.
         let nodes = world.ask_from((asker, 0), Method::GET_TABLE, ALL, &NodeRecord::default());
         let lids: BTreeSet<Lid> = nodes.unwrap().iter().map(NodeRecord::lid).collect();
         assert!(!lids.contains(&stranger));
@@ -431,7 +433,7 @@ fn vport_that_leaves_is_in_no_answer_that_begins_then() {
     assert_eq!(found, Err(SaStatus::NO_RECORDS));
     let now = world.table(ALL, &NodeRecord::default());
     assert!(!now.iter().any(|record| record.lid() == lid));
-    // The answer that was begun before ends as it began: of one moment, and whole.
+    // The answer that was begun earlier ends in its original state: complete, and of one moment.
     let rest = under_way.into_message(usize::MAX).unwrap();
     let bytes = [&first[..], &rest[SA_HEADER_LEN..]].concat();
     let lids = bytes.chunks(NodeRecord::LEN);
@@ -442,7 +444,7 @@ fn vport_that_leaves_is_in_no_answer_that_begins_then() {
     assert!(lids.contains(&lid));
 }
 
-/// A guest may take the GUID of a port: that stays the port's.
+/// A guest may take the GUID of a port: the GUID stays the port's.
 #[test]
 fn vport_with_the_guid_of_a_port_has_no_records() {
     let mut world = listing(world());
@@ -466,7 +468,7 @@ fn vport_with_the_guid_of_a_port_has_no_records() {
     assert_eq!(claims.count(), 1);
 }
 
-/// Two ports may have the same GUID: a lookup finds both, as without an index.
+/// Two ports may have the same GUID: a lookup finds both, as a search without an index would.
 #[test]
 fn all_ports_with_a_guid_are_found_by_it() {
     let mut world = world();
@@ -524,21 +526,21 @@ fn lookups_look_at_what_they_find_alone() {
             "one record in one turn"
         );
     }
-    // The search for a description takes several.
+    // The search for a description takes several turns.
     let by_text = NodeRecord::NODE_DESCRIPTION;
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), by_text, &node);
     let mut answer = world.handle(mad.as_bytes()).unwrap();
     assert!(!answer.pull(&mut out).ended);
 }
 
-/// Bits of components, few or any.
+/// Any mask of components, with few or many bits.
 fn any_mask() -> impl Strategy<Value = u64> {
     let few = prop::collection::vec(0..15u32, 0..4);
     let few = few.prop_map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit));
     prop_oneof![8 => few, 1 => any::<u64>()]
 }
 
-/// Whether `record` has the components `mask` of `wanted`, bit by bit.
+/// Whether `record` has the components `mask` of `wanted`, compared bit by bit.
 fn fits<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
     let bit = |of: &R, at: usize| of.as_bytes()[at / 8] >> (7 - at % 8) & 1;
     let asked = R::COMPONENTS
@@ -551,7 +553,7 @@ fn fits<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
     bits.all(|at| bit(record, at) == bit(wanted, at))
 }
 
-/// Checks a query against the table of everything, from which `wanted` is the record at `place`,
+/// Compares a query with the table of all records, from which `wanted` is the record at `place`
 /// with a bit flipped at `flipped`.
 fn check<R: Record + PartialEq + std::fmt::Debug>(
     world: &mut World,
@@ -586,7 +588,7 @@ fn check<R: Record + PartialEq + std::fmt::Debug>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever is asked: the answer is the part of everything that fits, in the same order.
+    /// The answer to any query is the matching part of all records, in the same order.
     #[test]
     fn any_query_finds_what_fits(
         mask in any_mask(),
@@ -605,7 +607,7 @@ proptest! {
                 check::<PortInfoRecord>(world, mask, (place, flipped))
             }
             2 => check::<GuidInfoRecord>(world, mask, (place, flipped)),
-            // The number of a port counts at switches alone.
+            // The number of a port counts only on switches.
             _ => {
                 let mask = mask & !PKeyTableRecord::PORT_NUM.0;
                 check::<PKeyTableRecord>(world, mask, (place, flipped))
@@ -614,7 +616,7 @@ proptest! {
     }
 }
 
-/// Joins, services and paths of several ends name virtual ports by GID.
+/// Joins, services and paths with several ends name virtual ports by GID.
 #[test]
 fn multi_path_leads_to_each_vport_by_its_gid() {
     let mut world = world();

@@ -1,4 +1,4 @@
-//! Virtual ports: paths by their GIDs, partitions of their own, requesters behind a shared LID.
+//! Tests of virtual ports: paths by GID, partitions of their own, requesters behind a shared LID.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::world::{PREFIX, SMALL, World, planned_as};
 use crate::Directory;
 
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
-/// At the first host, with the LID of its port.
+/// A virtual port at the first host, with the LID of its port.
 const SHARED: Guid = Guid(0x00AA_0001);
-/// At the last host, with a LID of its own.
+/// A virtual port at the last host, with its own LID.
 const OWN: Guid = Guid(0x00AA_0002);
-/// There, with the LID of its port.
+/// A virtual port at the last host, with the LID of its port.
 const OTHER: Guid = Guid(0x00AA_0003);
-/// There as well, and not Active.
+/// A virtual port at the last host that is not Active.
 const DOWN: Guid = Guid(0x00AA_0004);
 const RED: PKey = PKey(0x8010);
 
@@ -54,7 +54,7 @@ pub(super) fn give(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
     fabric.port_mut(at).vports = Some(Arc::new(all));
 }
 
-/// All ports in the default partition, and two virtual ports in another.
+/// A world with all ports in the default partition, and two virtual ports in another.
 fn world() -> World {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
         let ports = fabric.end_ports().map(|(at, _)| at);
@@ -126,7 +126,7 @@ fn paths_to_vports_have_their_lids_and_a_grh_where_a_lid_is_shared() {
     assert_eq!((back.slid(), back.dlid()), (own.dlid(), first));
     let ports = path(&mut world, first_guid, last_guid);
     assert_eq!(ports.hop_limit(), 0, "ports are as before");
-    // A wish of the client stays.
+    // A HopLimit requested by the client is kept.
     let mut wanted = PathRecord::default();
     wanted
         .set_sgid(gid(SHARED))
@@ -197,7 +197,7 @@ fn requester_behind_a_shared_lid_is_known_by_its_global_route_header() {
     };
     let port = ask(None);
     assert_eq!(ask(Some(OTHER)), OTHER);
-    // A GID of another LID proves nothing.
+    // The GID of a port with another LID proves nothing.
     for foreign in [SHARED, OWN, Guid(0xDEAD)] {
         assert_eq!(ask(Some(foreign)), port, "{foreign}");
     }

@@ -1,4 +1,4 @@
-//! Paths as a packet takes them, written apart from the code that answers.
+//! Follows paths as a packet takes them, with code independent of the SA.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use rsm_plan::Plan;
 
 use super::world::{SMALL, World, planned};
 
-/// The least MTU in bytes and the least rate in units of 100 Mb/s, and the nodes on the way.
+/// The minimum MTU in bytes and rate in units of 100 Mb/s of a path, and the nodes along it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Found {
     pub(super) mtu: u16,
@@ -27,7 +27,7 @@ fn limits(info: &PortInfo) -> (u16, u16) {
     )
 }
 
-/// Sends a packet from the port `from` to `dlid`, which is one of the LIDs of `to`.
+/// Sends a packet from the port `from` to `dlid`, a LID of `to`.
 pub(super) fn walk(
     fabric: &Fabric,
     plan: &Plan,
@@ -71,12 +71,12 @@ pub(super) fn walk(
     }
 }
 
-/// Gives every cable a random speed and MTU, the same at both ends.
+/// Gives every cable a random speed and MTU, equal at both ends.
 fn scatter(fabric: &mut Fabric, seed: u64) {
     let cables: Vec<_> = fabric.links().collect();
     let mut state = seed;
     for (a, b) in cables {
-        // A multiplicative congruential generator is random enough to tell cables apart.
+        // A multiplicative congruential generator is random enough to distinguish cables.
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -92,7 +92,8 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
     }
 }
 
-/// Every pair of ports: the path has the limits that a packet meets, in both directions.
+/// Checks that the path of every pair of ports has the limits that a packet meets, in both
+/// directions.
 fn check_all_pairs(world: &mut World) -> Result<usize, TestCaseError> {
     let fabric = world.snapshot.fabric.clone();
     let plan = world.snapshot.plan.clone().unwrap();

@@ -1,4 +1,4 @@
-//! A subnet that is up, and a host that sends requests.
+//! A subnet that is up, with a host that sends requests.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) now: Time,
 }
 
-/// The plan for `spec`, and the fabric as it is when all of the plan is written.
+/// The plan for `spec`, and the fabric after the whole plan was written.
 pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
     let policy = Policy {
         lmc: Lmc::from_bits(lmc),
@@ -134,7 +134,7 @@ impl World {
         self.sa.answer_from(sa_snapshot);
     }
 
-    /// Gives each of these ports another P_Key table.
+    /// Gives each of these ports its P_Key table.
     pub(super) fn with_partitions(mut self, tables: &[(Lid, &[u16])]) -> World {
         let mut directory = Directory::of(&self.snapshot, None).unwrap();
         let inner = Arc::get_mut(&mut directory).unwrap();
@@ -149,7 +149,7 @@ impl World {
         self
     }
 
-    /// The host with this LID has lost its LID, as if it were not there.
+    /// Removes the LID of the host with this LID, as if the host were absent.
     pub(super) fn take_away(&mut self, lid: Lid) {
         let guid = self.guid(lid);
         let mut fabric = Fabric::clone(&self.snapshot.fabric);
@@ -193,7 +193,7 @@ impl World {
         Gid::new(PREFIX, self.guid(lid))
     }
 
-    /// Answer that the first host gets to `method` with `record`.
+    /// The answer that the first host gets to `method` with `record`.
     pub(super) fn ask<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -223,7 +223,7 @@ impl World {
         records(answer)
     }
 
-    /// The answer to `host`, which shows `sm_key`, 0 for the untrusted.
+    /// The answer to `host`, which shows `sm_key`; 0 for an untrusted requester.
     pub(super) fn ask_from<R: Record>(
         &mut self,
         (host, sm_key): (Lid, u64),
@@ -245,12 +245,12 @@ impl World {
         self.sa.handle(SaRequest { bytes, requester }, self.now)
     }
 
-    /// All records of a table.
+    /// All records of a GetTable.
     pub(super) fn table<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Vec<R> {
         self.ask(Method::GET_TABLE, mask, record).unwrap()
     }
 
-    /// The one record of a Get.
+    /// The record of a Get.
     pub(super) fn get<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Result<R, Status> {
         let records = self.ask(Method::GET, mask, record)?;
         assert_eq!(records.len(), 1);

@@ -1,8 +1,12 @@
-//! Trust in requesters: which keys and records they see, and what of other hosts they change.
+//! Trust in requesters: the keys and records that they see, and the registrations of other hosts
+//! that they may change.
 //!
 //! A port acts for itself: it joins and leaves groups, and registers services and alias GUIDs, for
 //! its own GIDs, and for the other ports and virtual ports of its adapter. Requesters with the key
 //! of the SA, and the operator's proxies, act for any port.
+//!
+//! The partitions of a port may have a treatment of their own for requests about it, and a
+//! partition for requests about its names.
 
 mod offences;
 
@@ -24,31 +28,32 @@ use super::ends::EndIx;
 /// The operator's rules for requests in the name of another port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrustRules {
-    /// The treatment of such requests.
+    /// Treatment of such requests.
     pub mode: TrustMode,
-    /// GUIDs of ports that may make them without the key of the SA.
+    /// GUIDs of ports that may make such requests without the key of the SA.
     pub proxies: Arc<BTreeSet<Guid>>,
 }
 
-/// The trust in a requester, by the SM_Key of its request (IBA 15.4.1) and by its port.
+/// The trust in a requester, determined by the SM_Key of its request (IBA 15.4.1) and by its port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trust {
-    /// The requester showed the key: it sees keys, and records that are for trusted requesters
-    /// only, and changes records of all ports.
+    /// The requester showed the key: it sees keys and records reserved for trusted requesters, and
+    /// may change records of all ports.
     Trusted,
-    /// The requester's port is a proxy of the operator: it changes records of all ports, and keys
-    /// read as 0.
+    /// The requester's port is a proxy of the operator: it may change records of all ports, and
+    /// keys read as 0.
     Proxy,
     /// The requester showed no key: keys read as 0.
     Untrusted,
 }
 
 impl Trust {
-    /// The trust that `shown` gives if `sa_key` is the SA's key, or 0 where it has none; `None` for
-    /// a wrong key, whose request is discarded.
+    /// The trust that the key `shown` gives if `sa_key` is the SA's key, or 0 if the SA has none;
+    /// `None` for a wrong key, whose request is discarded.
     ///
-    /// The key that everybody knows opens nothing, and closes nothing: tools of OpenSM's sites show
-    /// it unasked. Where the SA has no key there is none to find out, and no request is discarded.
+    /// The publicly known key gives no trust, and its request is not discarded: tools of OpenSM's
+    /// sites show it by default. If the SA has no key, there is none to find by trial, and no
+    /// request is discarded.
     pub fn of(shown: u64, sa_key: u64) -> Option<Trust> {
         match (shown, sa_key) {
             (0 | KNOWN_KEY, _) | (_, 0) => Some(Trust::Untrusted),
@@ -76,11 +81,22 @@ impl Trust {
     }
 
     /// Hides the M_Key of `info` from an untrusted requester, before the record is matched, so that
-    /// no query can find the key out.
+    /// no query can find it by trial.
     pub(crate) fn conceal(self, info: &mut PortInfo) {
         if !self.is_trusted() {
             info.set_m_key(0);
         }
+    }
+}
+
+impl TrustRules {
+    /// The treatment of requests about a port: the strictest of those that its partitions have of
+    /// their own.
+    pub(crate) fn of_port(&self, directory: &Directory, port: EndIx) -> TrustMode {
+        let protections = &directory.plan.policy.partitions.protections;
+        let keys = directory.p_keys(port).iter();
+        let own = keys.filter_map(|&key| protections.trust(key)).max();
+        own.unwrap_or(self.mode)
     }
 }
 
@@ -100,13 +116,13 @@ pub(crate) fn shows_foreign_gid(
         && directory.port(requester).0.kind() != NodeType::Router
 }
 
-/// The offence of a request to change a record of a port that is not the requester's own; `None`
-/// for its own, and where no port of the subnet is named.
+/// The offence of a request to change a record of a port that is not the requester's own, and that
+/// port; `None` for its own, and where no port of the subnet is named.
 pub(crate) fn offence(
     directory: &Directory,
     requester: EndIx,
     (header, data): (&SaHeader, &[u8]),
-) -> Option<Offence> {
+) -> Option<(Offence, EndIx)> {
     let method = header.mad().method();
     let (subject, offence) = match header.mad().attribute() {
         McMemberRecord::ID => {
@@ -129,11 +145,12 @@ pub(crate) fn offence(
         }
         _ => return None,
     };
-    (!acts_for(directory, requester, subject)).then_some(offence)
+    (!acts_for(directory, requester, subject)).then_some((offence, subject))
 }
 
-/// Whether `subject` is the requester's own port: the same one, or for a port another one, or a
-/// virtual one, of its adapter. The host of a virtual port is a guest, and acts for that alone.
+/// Whether `subject` counts as the requester's own port: the same port or, if the requester is a
+/// port, another port or virtual port of its adapter. The host of a virtual port is a guest, and
+/// acts only for that virtual port.
 fn acts_for(directory: &Directory, requester: EndIx, subject: EndIx) -> bool {
     let [from, of] = [requester, subject].map(|ix| directory.end(ix));
     requester == subject || from.vport.is_none() && from.at.node == of.at.node

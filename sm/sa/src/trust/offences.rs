@@ -1,13 +1,12 @@
-//! Requests of ports against the trust in them or beyond their share, counted for findings.
+//! Requests of ports that violate trust rules or exceed the port's share, counted for findings.
 //!
-//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings of
-//! the daemon once a second at most, and only when a port is new in it, has gone, or has doubled its
-//! requests.
+//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings
+//! of the daemon at most once per second, and only if a port is new in it, has vanished from it, or
+//! has doubled its requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use rsm_config::TrustMode;
 use rsm_ids::Guid;
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
@@ -16,18 +15,19 @@ use crate::directory::Directory;
 use crate::ends::EndPort;
 use crate::pace::Pace;
 
-/// How long a port counts after its last offence: longer than hosts take to repeat a join.
+/// Time for which a port is listed after its last offence, longer than hosts take to repeat a join.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Most ports kept: those of a large partition, some hundred kilobytes. The requests of further
-/// ports count together.
+/// Maximum number of ports kept: the ports of a large partition, at some hundred kilobytes.
+/// Requests of further ports are counted together.
 const MAX_PORTS: usize = 2048;
 
-/// Ports with a finding of their own, those first that offended first: where more do, it is a
-/// program that the site runs. One finding counts the rest, and the ports that have gone.
+/// Number of ports with separate findings, in the order of their first offence: if more ports
+/// offend, the cause is a program that the site runs. One finding counts all other ports, including
+/// ports that have vanished.
 const NAMED: usize = 256;
 
-/// A kind of request against the trust in a port, or beyond its share.
+/// A kind of request that violates trust rules, or exceeds a port's share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Offence {
     /// A join of a multicast group for another port.
@@ -40,6 +40,10 @@ pub enum Offence {
     AliasGuid,
     /// The GID of another port in the global route header.
     SourceGid,
+    /// A join of a multicast group whose MGID belongs to another partition.
+    ForeignGroup,
+    /// Alias GUIDs that belong to another partition.
+    ForeignAlias,
     /// More new multicast groups than a port may make.
     Groups,
     /// More memberships in multicast groups than a port may have.
@@ -48,23 +52,28 @@ pub enum Offence {
     Services,
     /// More subscriptions than a port may have.
     Subscriptions,
-    /// More tables at once, or more bytes of tables, than are sent to a port.
+    /// More tables at once, or more bytes of tables, than a port may get.
     Tables,
-    /// More requests a second than a port may send while others wait.
+    /// More requests per second than a port may send while others wait.
     Requests,
 }
 
 impl Offence {
     /// How many kinds there are.
-    const COUNT: usize = 11;
+    const COUNT: usize = 13;
 
     /// The offences of each kind of finding, with their names in its text.
-    const OF_TRUST: [(Offence, &'static str); 5] = [
+    const OF_TRUST: [(Offence, &'static str); 7] = [
         (Offence::Join, "joins"),
         (Offence::Leave, "leaves"),
         (Offence::Service, "services"),
         (Offence::AliasGuid, "alias GUIDs"),
         (Offence::SourceGid, "requests with another GID"),
+        (
+            Offence::ForeignGroup,
+            "joins of groups of another partition",
+        ),
+        (Offence::ForeignAlias, "alias GUIDs of another partition"),
     ];
     const OF_SHARE: [(Offence, &'static str); 6] = [
         (Offence::Groups, "new multicast groups"),
@@ -76,21 +85,32 @@ impl Offence {
     ];
 }
 
-/// The offences of a port.
+/// The offences of one port.
 #[derive(Clone, Copy, Debug)]
 struct Offender {
-    /// How many ports had offended before.
+    /// Number of ports that had offended earlier.
     order: u64,
     counts: [u64; Offence::COUNT],
+    /// Requests against the trust in the port that the SA refused.
+    refused: u64,
     /// All of them when they were last listed.
     listed: u64,
-    /// When they end without another one.
+    /// Time at which the offences end unless another follows.
     until: Time,
 }
 
 impl Offender {
     fn sum(&self) -> u64 {
         self.counts.iter().sum()
+    }
+
+    /// The treatment of its requests against the trust in it.
+    fn treated(&self) -> Treated {
+        let counts = Offence::OF_TRUST.map(|(offence, _)| self.counts[offence as usize]);
+        Treated {
+            all: counts.iter().sum(),
+            refused: self.refused,
+        }
     }
 
     /// The counts of `offences`, in words; `None` without any.
@@ -104,35 +124,80 @@ impl Offender {
     }
 }
 
+/// Requests against the trust in ports.
+#[derive(Clone, Copy, Default, Debug)]
+struct Treated {
+    all: u64,
+    /// Requests that the SA refused.
+    refused: u64,
+}
+
+impl Treated {
+    /// The effect on other ports, and what the operator does.
+    fn in_words(self) -> String {
+        let Treated { all, refused } = self;
+        let obeyed = "ports get or lose groups, services or GUIDs that their hosts did not ask for";
+        let manager = "managers of others belong in `sa.trust_proxies`";
+        let enforce = "set `sa.trust_mode = \"enforce\"`, or `trust=enforce` for the partition";
+        match refused {
+            0 => format!(
+                "the SA obeys, and {obeyed}; see what runs on these hosts; {manager}; {enforce}"
+            ),
+            _ if refused >= all => format!(
+                "the SA refuses them, and nothing of other ports changes; see what runs on these hosts; {manager}"
+            ),
+            _ => format!(
+                "the SA refused {refused} of them and obeyed the others, by which {obeyed}; see what runs on these \
+                 hosts; {manager}; {enforce}"
+            ),
+        }
+    }
+}
+
 /// The ports with offences.
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
-    /// Ports so far, those that have gone with them.
+    /// The offences of ports beyond [`MAX_PORTS`], together.
+    beyond: Option<Offender>,
+    /// Number of ports that have offended so far, including ports that have vanished.
     seen: u64,
-    /// When the findings are listed.
+    /// Pace at which the findings are listed.
     pace: Pace,
 }
 
 impl Offences {
-    /// The port with this GUID has made `requests` of this kind.
+    /// The port with this GUID has made `requests` of this kind beyond its share.
     pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
-        if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
-            return;
-        }
+        self.count(port, (offence, requests), 0, now);
+    }
+
+    /// The port with this GUID has made a request against the trust in it.
+    pub(crate) fn note_trust(&mut self, port: Guid, offence: Offence, is_refused: bool, now: Time) {
+        self.count(port, (offence, 1), u64::from(is_refused), now);
+    }
+
+    fn count(&mut self, port: Guid, (offence, requests): (Offence, u64), refused: u64, now: Time) {
+        let is_beyond = self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port);
         let seen = &mut self.seen;
-        let offender = self.ports.entry(port).or_insert_with(|| {
+        let fresh = || {
             *seen += 1;
             Offender {
                 order: *seen,
                 counts: [0; Offence::COUNT],
+                refused: 0,
                 listed: 0,
                 until: now,
             }
-        });
+        };
+        let offender = match is_beyond {
+            true => self.beyond.get_or_insert_with(fresh),
+            false => self.ports.entry(port).or_insert_with(fresh),
+        };
         let count = &mut offender.counts[offence as usize];
         let is_first = *count == 0;
         *count = count.saturating_add(requests);
+        offender.refused = offender.refused.saturating_add(refused);
         offender.until = now + KEPT_FOR;
         self.pace
             .note(is_first || offender.sum() >= offender.listed.saturating_mul(2));
@@ -142,53 +207,49 @@ impl Offences {
     pub(crate) fn handle_deadline(&mut self, now: Time) {
         let before = self.ports.len();
         self.ports.retain(|_, offender| offender.until > now);
-        self.pace.note(self.ports.len() != before);
+        let ended = self.beyond.take_if(|offender| offender.until <= now);
+        self.pace
+            .note(self.ports.len() != before || ended.is_some());
     }
 
-    /// Ends all of them.
+    /// Ends all offences.
     pub(crate) fn clear(&mut self) {
         self.pace.note(!self.ports.is_empty());
         self.ports.clear();
+        self.beyond = None;
     }
 
-    /// The next time for [`Offences::handle_deadline`] or [`Offences::poll`].
+    /// Time of the next [`Offences::handle_deadline`] or [`Offences::poll`].
     pub(crate) fn next_deadline(&self) -> Option<Time> {
-        let ends = self.ports.values().map(|offender| offender.until).min();
+        let all = self.ports.values().chain(&self.beyond);
+        let ends = all.map(|offender| offender.until).min();
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings, if they may differ from those of the last call; without a directory there are
-    /// none.
+    /// The findings; `None` if they cannot differ from those of the last call. Empty if there is no
+    /// directory.
     pub(crate) fn poll(
         &mut self,
         directory: Option<&Directory>,
-        mode: TrustMode,
         now: Time,
     ) -> Option<Vec<Finding>> {
         if !self.pace.is_due(now) {
             return None;
         }
-        for offender in self.ports.values_mut() {
+        for offender in self.ports.values_mut().chain(&mut self.beyond) {
             offender.listed = offender.sum();
         }
         let Some(directory) = directory else {
             return Some(Vec::new());
         };
-        let (effect, remedy) = match mode {
-            TrustMode::Enforce => (
-                "the SA refuses them, and nothing of other ports changes",
-                "see what runs on these hosts; managers of others belong in `sa.trust_proxies`",
-            ),
-            TrustMode::Off | TrustMode::Report => (
-                "the SA obeys, and ports get or lose groups, services or GUIDs that their hosts did not ask for",
-                "see what runs on these hosts, name managers of others in `sa.trust_proxies`, and set \
-                 `sa.trust_mode = \"enforce\"`",
-            ),
-        };
-        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named| {
-            format!("{named}: these requests to the SA are in the name of other ports; {effect}; {remedy}")
+        let of_trust = self.findings(directory, FindingKind::SaTrust, &Offence::OF_TRUST, |named, treated| {
+            format!(
+                "{named}: these requests to the SA are in the name of other ports, or for names of other \
+                 partitions; {}",
+                treated.in_words()
+            )
         });
-        let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named| {
+        let of_share = self.findings(directory, FindingKind::SaShare, &Offence::OF_SHARE, |named, _| {
             format!(
                 "{named}: the SA refused these requests, beyond the share of one port; other hosts are \
                  served as before, and programs on these miss what was refused; see what runs there"
@@ -197,14 +258,14 @@ impl Offences {
         Some([of_trust, of_share].concat())
     }
 
-    /// The findings of `kind` about the ports with `offences`, whose text `worded` makes of the
-    /// port with its counts.
+    /// The findings of `kind` about the ports with `offences`. `worded` makes the text from the
+    /// port and its counts.
     fn findings(
         &self,
         directory: &Directory,
         kind: FindingKind,
         offences: &[(Offence, &str)],
-        worded: impl Fn(String) -> String,
+        worded: impl Fn(String, Treated) -> String,
     ) -> Vec<Finding> {
         let ports = self.ports.iter();
         let all = ports.filter_map(|(&port, offender)| {
@@ -215,17 +276,32 @@ impl Offences {
         let named = all.iter().filter_map(|(_, port, counts)| {
             let end = directory.end(directory.by_guid(*port)?);
             let subject = Subject::Port(directory.fabric.key(end.at));
-            let text = worded(format!("{}: {counts}", place(directory, end)));
-            Some(Finding::new(kind, subject, Severity::Warning, text))
+            let named = format!("{}: {counts}", place(directory, end));
+            let text = worded(named, self.ports.get(port)?.treated());
+            Some((*port, Finding::new(kind, subject, Severity::Warning, text)))
         });
-        let mut findings: Vec<Finding> = named.take(NAMED).collect();
+        let (with_own, mut findings): (BTreeSet<Guid>, Vec<Finding>) = named.take(NAMED).unzip();
         let more = all.len() - findings.len();
         if more > 0 {
             let ports = if more == 1 { "port" } else { "ports" };
-            let text = worded(format!("{more} more {ports}"));
+            let rest = all.iter().filter(|(_, port, _)| !with_own.contains(port));
+            let rest = rest.filter_map(|(_, port, _)| Some(self.ports.get(port)?.treated()));
+            let treated = rest.fold(Treated::default(), |sum, one| Treated {
+                all: sum.all + one.all,
+                refused: sum.refused + one.refused,
+            });
+            let text = worded(format!("{more} more {ports}"), treated);
             let subject = Subject::Subnet;
             findings.push(Finding::new(kind, subject, Severity::Warning, text));
         }
+        let beyond = self.beyond.iter();
+        findings.extend(beyond.filter_map(|offender| {
+            let counts = offender.described(offences)?;
+            let named =
+                format!("all ports beyond {MAX_PORTS} that are counted one by one: {counts}");
+            let text = worded(named, offender.treated());
+            Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+        }));
         findings
     }
 }

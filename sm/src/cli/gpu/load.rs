@@ -8,27 +8,35 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{
-    InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream, import,
+    HostStream, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file, hosts_of_stream,
+    import, is_copy,
 };
 use rsm_gdr::inventory::HostInventory;
 
-/// Name, without extension, of the file for all hosts that have no file of their own.
+/// File name, without extension, for the hosts that have no file of their own.
 const DEFAULT: &str = "default";
 
-/// The inventories at `path`: a folder with one or more files for each host, named after it,
-/// `default.*` being the machine that other hosts are like; the output of a parallel shell, each line
-/// behind its host's name; or one file, which all hosts are like.
+/// Reads the inventories at `path`, which is one of:
 ///
-/// Detects the format of a file from its content. Where two files of a host disagree, the first in
-/// the order of names holds, and a warning says so.
+/// - a folder with one or more files for each host, named after the host; `default.*` describes the
+///   machine type of all other hosts;
+/// - a file with the output of a parallel shell, each line after the name of its host;
+/// - a file of one machine type, which all hosts share.
+///
+/// Detects the format of a file from its content. If two files of a host disagree, the first file
+/// in the order of names applies, and a warning says so.
 ///
 /// # Errors
-/// A file cannot be read, or is no inventory. The error states its name, the line and the reason.
+/// A file cannot be read, or is no inventory. The error states the file's name, the line and the
+/// reason.
 pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInventory> {
     let mut inventory = GpuInventory::new();
     if !path.is_dir() {
-        if let Some(hosts) = stream(path)? {
-            for (name, text) in hosts {
+        if let Some(stream) = stream(path)? {
+            for (name, told) in &stream.silent {
+                skipped(path, &format!("host {name} has printed nothing ({told})"));
+            }
+            for (name, text) in stream.hosts {
                 let shown = || format!("{}, host {name}", path.display());
                 let bytes = text.as_bytes();
                 let told = import(InventoryFormat::detect(bytes), bytes).with_context(shown)?;
@@ -54,7 +62,7 @@ pub(in crate::cli) fn inventory(path: &Path, now: u64) -> anyhow::Result<GpuInve
 }
 
 /// The text of each host in the output of a parallel shell; `None` for a file of one host.
-fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+fn stream(path: &Path) -> anyhow::Result<Option<HostStream>> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
     ensure!(
@@ -66,8 +74,8 @@ fn stream(path: &Path) -> anyhow::Result<Option<BTreeMap<String, String>>> {
     hosts_of_stream(&bytes).with_context(|| shown.to_string())
 }
 
-/// The files of each host in a folder, by the name without its ending, each host's in the order of
-/// their names.
+/// Files of each host in a folder, under the file name without its extension; the files of a host
+/// are in the order of their names.
 fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     let shown = folder.display();
     let mut hosts: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
@@ -81,6 +89,10 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             bail!("{} is not named after a host", file.display());
         };
+        if is_copy(name) {
+            skipped(&file, "a copy of a file");
+            continue;
+        }
         let host = host_of_file(name).to_owned();
         hosts.entry(host).or_default().push(file);
     }
@@ -94,6 +106,16 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
+/// Says what is left out.
+fn skipped(path: &Path, why: &str) {
+    // The other inventories are right even if the note cannot be written.
+    drop(writeln!(
+        std::io::stderr(),
+        "{}: {why}, left out",
+        path.display()
+    ));
+}
+
 /// Merges several files of one host. Where they disagree, the first one holds, and a warning says
 /// so.
 ///
@@ -104,7 +126,7 @@ pub(super) fn merged(files: &[PathBuf]) -> anyhow::Result<HostInventory> {
     let mut host = self::host(first)?;
     for file in rest {
         for conflict in host.merge(&self::host(file)?) {
-            // The inventory is right even if the warning cannot be written.
+            // The inventory is valid even if the warning cannot be written.
             drop(writeln!(
                 std::io::stderr(),
                 "{}: {} of {} is {}: {} holds",
@@ -136,7 +158,7 @@ fn host(path: &Path) -> anyhow::Result<HostInventory> {
         .with_context(|| format!("{shown} is no inventory of a host"))?;
     if !host.unknown_members.is_empty() {
         let members = host.unknown_members.join(", ");
-        // The rest of the inventory is right even if the warning cannot be written.
+        // The inventory is valid even if the warning cannot be written.
         drop(writeln!(
             std::io::stderr(),
             "{shown}: this rsm does not know {members}"

@@ -24,7 +24,7 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{self, Claims};
 use rsm_plan::order::{HostOrder, HostOrderSources, roles};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_routing::engine::{self, Categories, EngineKind, Options};
 use rsm_routing::ibnetdiscover::Strictness;
 use rsm_routing::netlist::Netlist;
@@ -176,7 +176,8 @@ pub(super) fn inventory(path: &Path) -> anyhow::Result<Arc<GpuInventory>> {
     Ok(Arc::new(load::inventory(path, 0)?))
 }
 
-/// Joins inventories with a fabric that is routed already, in the order of its compute ports.
+/// Joins inventories with a fabric that is already routed, in the order of the fabric's compute
+/// ports.
 pub(super) fn analyse(
     order: &HostOrder,
     netlist: &Netlist,
@@ -274,9 +275,10 @@ fn analysed(args: &GpuArgs) -> anyhow::Result<Analysis> {
     let topology = Arc::new(rsm_plan::topology(&model, &lids, &BTreeSet::new())?);
     let sources = HostOrderSources {
         gpus: inventory(path)?,
-        rails: true,
-        said: Arc::new(said),
-        ..HostOrderSources::default()
+        policy: OrderPolicy {
+            categories: Arc::new(said),
+            ..OrderPolicy::default()
+        },
     };
     let order = HostOrder::new(&model, &topology, sources, &Arc::default());
     let options = Options {
@@ -295,7 +297,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
         Format::Json => print_json(&summary)?,
         Format::Text => print(|out| summary.write(out))?,
     }
-    // If no host is in the fabric, a lack of findings says nothing.
+    // If the fabric contains no host of the inventory, an absence of findings proves nothing.
     analysis.joined()?;
     let broken = analysis
         .findings

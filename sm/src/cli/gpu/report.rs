@@ -24,7 +24,7 @@ pub(in crate::cli) struct Summary {
 #[derive(Serialize)]
 struct UnitPart {
     hosts: usize,
-    /// Leaf switch of each rail; null where no host has a port on the rail.
+    /// Leaf switch of each rail; null if no host has a port on the rail.
     rails: Vec<Option<String>>,
 }
 
@@ -187,7 +187,7 @@ struct EndPart {
 struct PathPart {
     path_bits: u8,
     dlid: u16,
-    /// Number of switches on the path; null where the tables lead nowhere.
+    /// Number of switches on the path; null if the tables lead nowhere.
     hops: Option<usize>,
     problem: Option<String>,
 }

@@ -8,7 +8,7 @@ use clap_mangen::roff::{Inline, Roff, bold, italic, roman};
 use rsm_api::manual::{inlines, keep_words, literal, section_folder};
 use rsm_config::{Applies, Config, KeyReference};
 
-/// The section of the manual for files.
+/// Section of the manual for file formats.
 const SECTION: &str = "5";
 
 const DESCRIPTION: &[&str] = &[
@@ -55,7 +55,7 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Writes the page below the folder of manuals.
+/// Writes the page into the manual folder `root`.
 pub(super) fn write(root: &Path) -> io::Result<()> {
     let dir = section_folder(root, SECTION)?;
     fs::write(dir.join("rsm.toml.5"), page().render())
@@ -95,7 +95,7 @@ fn page() -> Roff {
     page
 }
 
-/// The longest example within a line of text, in characters.
+/// Length of the longest example within a line of text, in characters.
 const EXAMPLE_WITHIN: usize = 50;
 
 fn describe(page: &mut Roff, key: &KeyReference) {

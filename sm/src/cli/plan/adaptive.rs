@@ -28,8 +28,8 @@ pub(super) struct Adaptive {
     report: SetReport,
     recovery: Recovery,
     quality: Option<AdaptiveQuality>,
-    /// Writes that lead from the state before to these groups. `after_faults` tells whether that
-    /// state is the fabric without the faults of `--fail`, or switches without tables.
+    /// Writes that turn the state before into these groups. `after_faults` tells whether the state
+    /// before is the fabric without the faults of `--fail`, or switches without tables.
     writes: Blocks,
     after_faults: bool,
     plan: Duration,
@@ -85,7 +85,7 @@ impl Before {
             let place = self.guids.binary_search(&switch.guid).ok();
             let lft = place.map(|place| self.tables.lfts[place].clone());
             tables.lfts.push(lft.unwrap_or_default());
-            // Switch indexes have 32 bits.
+            // A switch index has 32 bits.
             let at = place.map(|place| SwitchIdx(place as u32));
             let table = at.and_then(|at| self.groups.tables.table(at));
             groups
@@ -168,14 +168,15 @@ pub(super) fn of(
 pub(super) struct AdaptivePart {
     leaves: usize,
     groups: usize,
-    /// Number of groups that switches hold, over all switches, and number of ports in them.
+    /// Sum over all switches of the groups that a switch holds; `group_ports` is the sum of their
+    /// ports.
     held_groups: usize,
     group_ports: usize,
     free_entries: usize,
     fixed_entries: usize,
     verify: SetsPart,
     links: usize,
-    /// Number of links that a switch cannot replace by another port of a group.
+    /// Number of links that their switch cannot replace by another port of a group.
     sole_links: usize,
     writes: WritesPart,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +198,7 @@ struct SetsPart {
     max_hops: u32,
 }
 
-/// Sets from the fabric without faults, or from switches without any tables.
+/// Sets that turn the fabric without faults, or switches without any tables, into the groups.
 #[derive(Serialize)]
 struct WritesPart {
     after_faults: bool,

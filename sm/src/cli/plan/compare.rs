@@ -24,9 +24,9 @@ struct Comparison {
 struct Contender {
     /// Requested engine.
     asked: &'static str,
-    /// Engine that routed, for `auto` the chosen one; null where no tables were made.
+    /// Engine that routed, for `auto` the engine that it chose; null if no tables were made.
     name: Option<&'static str>,
-    /// Reason why the engine was chosen, or why it made no tables.
+    /// Reason for which the engine was chosen, or for which it made no tables.
     reason: String,
     route_ms: Option<f64>,
     verify: Option<VerifyPart>,

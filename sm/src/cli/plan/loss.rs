@@ -128,7 +128,7 @@ fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> 
     }
 }
 
-/// Number of names that the text shows of a list; JSON has all.
+/// Number of names of a list that the text shows; JSON shows all.
 const SHOWN: usize = 8;
 
 fn list(names: &[String]) -> String {

@@ -26,7 +26,7 @@ use rsm_model::fabric::Fabric;
 use rsm_plan::lids::{self, Claims, LidPlan};
 use rsm_plan::measured;
 use rsm_plan::order::{HostOrder, HostOrderSources};
-use rsm_plan::policy::Policy;
+use rsm_plan::policy::{OrderPolicy, Policy};
 use rsm_plan::{self};
 use rsm_routing::engine::{self, EngineKind, Options};
 use rsm_routing::generate;
@@ -163,7 +163,7 @@ struct Measured {
     tables: Tables,
     /// Engine that made the tables.
     engine: &'static str,
-    /// Engine's reason, or the source of the tables.
+    /// Reason that the engine gives, or the source of the tables.
     reason: String,
     /// Level of each switch; `None` where the engine does not route by levels.
     ranks: Option<Vec<u8>>,
@@ -226,8 +226,8 @@ fn exit_code(sound: bool) -> ExitCode {
     }
 }
 
-/// Prepares the fabric with `faults`. `before` supplies what the manager remembers of the fabric
-/// without them.
+/// Prepares the fabric with `faults`. `before` supplies the manager's memory of the fabric without
+/// faults.
 fn prepare(
     args: &PlanArgs,
     faults: Option<&str>,
@@ -251,10 +251,7 @@ fn prepare(
             Some(path) => gpu::inventory(path)?,
             None => Arc::default(),
         },
-        said: policy.categories.clone(),
-        compute_is_listed: policy.compute_is_listed,
-        rails: policy.rails,
-        listed: policy.listed.clone(),
+        policy: policy.order.clone(),
     };
     let positions = before.map(|before| before.bench.order.positions.clone());
     let order = HostOrder::new(&fabric, &topology, sources, &positions.unwrap_or_default());
@@ -269,7 +266,7 @@ fn prepare(
             root_guids: policy.root_guids.clone(),
             categories: order.categories.clone(),
             numbers: order.numbers.clone(),
-            listed: policy.listed.clone(),
+            listed: policy.order.listed.clone(),
             layout: policy.layout.clone(),
             connect_roots: args.connect_roots,
             shortest_only: args.adaptive,
@@ -294,7 +291,7 @@ fn broken(netlist: Netlist, faults: &str) -> anyhow::Result<(Netlist, Vec<(Guid,
     Ok((netlist, missing))
 }
 
-/// Planner's policy from the command line and the files that it names.
+/// Policy of the planner from the command line and the files that it names.
 fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     let root_guids = root_guids(args.root_guid_file.as_deref())?;
     let files = RoutingConfig {
@@ -307,16 +304,19 @@ fn policy(args: &PlanArgs) -> anyhow::Result<Policy> {
     };
     Ok(Policy {
         switch_rules: Arc::new(load_switch_rules(&files)?),
-        listed: Arc::new(load_port_order(&files)?),
+        order: OrderPolicy {
+            categories: match &args.categories {
+                Some(file) => Arc::new(load_categories(file)?),
+                None => Arc::default(),
+            },
+            rails: !args.no_rails,
+            listed: Arc::new(load_port_order(&files)?),
+            ..OrderPolicy::default()
+        },
         layout: load_torus_layout(&files)?.map(Arc::new),
         lmc: rsm_ids::Lmc::new(args.lmc)?,
         engine: args.engine,
         root_guids,
-        categories: match &args.categories {
-            Some(file) => Arc::new(load_categories(file)?),
-            None => Arc::default(),
-        },
-        rails: !args.no_rails,
         connect_roots: args.connect_roots,
         ..Policy::default()
     })
@@ -378,8 +378,8 @@ fn route_adaptively(
 }
 
 impl Measured {
-    /// Measures tables on the lanes that they need. `route` is the time that was spent to make or
-    /// read them.
+    /// Measures tables on the virtual lanes that the tables need. `route` is the time in which the
+    /// tables were made or read.
     fn of(
         bench: &Bench,
         tables: Tables,

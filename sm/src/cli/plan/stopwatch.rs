@@ -30,8 +30,7 @@ pub(super) fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Largest resident memory of this process so far, in bytes; `None` where the system does not state
-/// it.
+/// Peak resident memory of this process, in bytes; `None` if the system does not state the peak.
 pub(super) fn memory_peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -9,7 +9,7 @@ use rsm_routing::lfts::{self, Fit};
 use super::stopwatch::Stopwatch;
 use super::{Bench, Measured};
 
-/// Largest size of a file of tables that is read, in bytes: 4,000 switches with 49,151 LIDs each,
+/// Largest accepted size of a file of tables, in bytes: 4,000 switches with 49,151 LIDs each, and
 /// 80 bytes per entry.
 const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
 

@@ -7,8 +7,8 @@ use anyhow::Context as _;
 /// File name of the library.
 const FILE: &str = "librsm_sim_preload.so";
 
-/// Folders to look in, relative to that of rsm: as Cargo builds the library, and as packages
-/// install it.
+/// Folders to search for the library, relative to the folder of rsm: Cargo's build folder, and the
+/// folder of packages.
 const FOLDERS: [&str; 2] = ["", "../lib/rsm"];
 
 /// Characters that end a path in `LD_PRELOAD` (ld.so(8)).
@@ -17,7 +17,7 @@ const SEPARATORS: [char; 2] = [':', ' '];
 /// Absolute path of the library: `given`, or the first one found in [`FOLDERS`].
 ///
 /// # Errors
-/// No such file exists, or the system's loader cannot be told its path.
+/// The file does not exist, or its path contains a character that ends a path in `LD_PRELOAD`.
 pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let path = match given {
         Some(path) => path.to_owned(),

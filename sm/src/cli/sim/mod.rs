@@ -1,10 +1,10 @@
 //! `rsm sim`: a simulated fabric for programs written for real hardware.
 //!
-//! `rsm sim run` fails closed. A program that the preloaded library does not reach would run on the
-//! umad devices of this machine, a subnet manager on the site's fabric. So rsm starts a program
-//! only after three proofs: the [`library`] is there; a [`probe`], which is rsm itself in the
-//! program's environment, sees the simulated device; and the [`program`]'s own loader loads the
-//! library.
+//! `rsm sim run` fails closed: a program that the preloaded library does not reach would use the
+//! umad devices of this machine, and a subnet manager would then manage the site's fabric. rsm
+//! starts a program only after three proofs: the [`library`] exists; a [`probe`], which is rsm
+//! itself in the program's environment, sees the simulated device; and the loader of the
+//! [`program`] loads the library.
 
 mod library;
 mod probe;
@@ -115,11 +115,11 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces this process by the program, after proving that the program cannot see this machine's
+/// Replaces this process by the program, after a proof that the program cannot see this machine's
 /// devices.
 fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program is named")?;
-    // The program and its children may change their directory.
+    // The program and its children may change their working directory.
     let socket = std::path::absolute(&args.socket).context("cannot find the socket")?;
     let library = library::find(args.preload.as_deref())?;
     let program = Program::find(name)?;
@@ -160,5 +160,6 @@ impl Surroundings {
     }
 }
 
-/// Variable that names libraries which the system's loader loads before those of a program.
+/// Environment variable that lists libraries which the system's loader loads before the libraries
+/// of a program.
 const PRELOAD: &str = "LD_PRELOAD";

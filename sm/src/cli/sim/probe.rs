@@ -1,4 +1,4 @@
-//! Proves that the umad device which a program sees is simulated.
+//! Proves that the umad devices visible to a program are simulated.
 
 use std::process::{Command, ExitCode, Stdio};
 
@@ -8,7 +8,7 @@ use rsm_sim_host::seen;
 use super::Surroundings;
 use crate::cli::output::print;
 
-/// Runs rsm itself in the environment of the program, and lets it look at its devices.
+/// Runs rsm itself in the environment of the program, and checks the devices that this rsm sees.
 ///
 /// # Errors
 /// The devices are not simulated; the error states the reason.

@@ -1,4 +1,4 @@
-//! Tells programs that the preloaded library reaches from those that it does not.
+//! Distinguishes programs that the preloaded library reaches from programs that it does not reach.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -12,14 +12,15 @@ use anyhow::Context as _;
 
 use super::{PRELOAD, Surroundings};
 
-/// Set-user-ID and set-group-ID (inode(7)): the loader ignores `LD_PRELOAD` (ld.so(8)).
+/// Bits of set-user-ID and set-group-ID (inode(7)): the loader ignores `LD_PRELOAD` for such files
+/// (ld.so(8)).
 const SET_ID: u32 = 0o6000;
 
-/// Extended attribute with a file's capabilities; where it is set, the loader ignores `LD_PRELOAD`
-/// as well.
+/// Extended attribute with a file's capabilities; the loader ignores `LD_PRELOAD` for files that
+/// have the attribute.
 const CAPABILITIES: &str = "security.capability";
 
-/// Number of scripts that may be each other's interpreters, as in Linux (`exec_binprm`).
+/// Largest number of scripts that are each other's interpreters, as in Linux (`exec_binprm`).
 const MAX_SCRIPTS: usize = 5;
 
 /// Longest first line of a script that Linux reads, in bytes (`BINPRM_BUF_SIZE`).
@@ -35,7 +36,7 @@ impl Program {
     /// Finds a program by its path, or by its name in `PATH`.
     ///
     /// # Errors
-    /// No such program exists that may be executed.
+    /// No executable program with this name exists.
     pub(super) fn find(name: &OsStr) -> anyhow::Result<Program> {
         let candidates: Vec<PathBuf> = if name.as_bytes().contains(&b'/') {
             vec![PathBuf::from(name)]
@@ -56,11 +57,11 @@ impl Program {
         &self.path
     }
 
-    /// Proves that the loader of the program, or of the script's interpreter, will load `library`.
-    /// Does not run the program.
+    /// Proves that the loader of the program, or of the script's interpreter, loads `library`,
+    /// without running the program.
     ///
     /// # Errors
-    /// The loader will not load the library, or that is not certain.
+    /// The loader does not load the library, or whether it does is uncertain.
     pub(super) fn prove_preloaded(
         &self,
         library: &Path,
@@ -150,8 +151,8 @@ impl Image {
     }
 }
 
-/// Lets the program's loader list what it would load. `--list` runs nothing of the program; glibc's
-/// and musl's loaders both support it.
+/// Lets the program's loader list the libraries that it would load. `--list`, which the loaders of
+/// glibc and musl support, runs no code of the program.
 fn is_loaded(
     loader: &Path,
     path: &Path,
@@ -185,7 +186,7 @@ fn is_loaded(
 
 fn has_capabilities(path: &Path) -> io::Result<bool> {
     use rustix::io::Errno;
-    // A length of 0 only asks for the size.
+    // A length of 0 requests only the size.
     match rustix::fs::getxattr(path, CAPABILITIES, &mut [0u8; 0]) {
         Ok(_) => Ok(true),
         Err(Errno::NODATA | Errno::NOTSUP) => Ok(false),
@@ -237,7 +238,7 @@ fn elf(file: &File, start: &[u8]) -> io::Result<Image> {
     Ok(Image::Static)
 }
 
-/// Eight bytes of `bytes` at `at`, in the byte order of this machine.
+/// Eight bytes of `bytes` at index `at`, as an integer in the byte order of this machine.
 fn long(bytes: &[u8], at: usize) -> u64 {
     let mut long = [0; 8];
     long.copy_from_slice(&bytes[at..at + 8]);
@@ -265,7 +266,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates an executable file with the content `bytes`.
+    /// Creates an executable file whose content is `bytes`.
     fn executable(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
@@ -280,7 +281,7 @@ mod tests {
         (dir, path)
     }
 
-    /// A 64-bit ELF file with one segment of the given kind, whose content is `content`.
+    /// A 64-bit ELF file with one segment of the type `kind`, whose content is `content`.
     fn elf_file(kind: u32, content: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; 64 + 56];
         let order = if cfg!(target_endian = "little") { 1 } else { 2 };

@@ -1,6 +1,6 @@
-//! Runs the collector of performance counters beside the core, on a thread of its own that sends
-//! through the transport by itself. Neither the core nor the SA waits for it, and it waits for
-//! neither.
+//! Runs the collector of performance counters beside the core, on its own thread with its own
+//! transport handle. The core and the SA never wait for the collector, nor does the collector wait
+//! for them.
 //!
 //! ```text
 //! port ─▶ sink ─▶ inbox ─▶ collector ─▶ port
@@ -34,7 +34,7 @@ use super::sa::TimeSource;
 use super::settings::health_policy;
 
 /// Number of events that can wait for the thread: more than the requests in flight
-/// ([`CountersConfig::window`]), with their notices. Further answers are dropped and counted, and
+/// ([`CountersConfig::window`]) and their notices. Further answers are dropped and counted, and
 /// their counters are read again.
 const INBOX: usize = 256;
 
@@ -53,8 +53,8 @@ fn collector(config: &Config) -> CountersConfig {
     }
 }
 
-/// Takes the ports that exceed a limit for the core, without waiting. Returns whether there was
-/// room.
+/// Passes the ports that exceed a limit to the core, without waiting. Returns whether the core had
+/// room for them.
 pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -> bool + Send>;
 
 /// Settings of the thread.
@@ -62,7 +62,7 @@ pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -
 pub(super) struct Settings {
     /// Settings of the collector.
     pub(super) collector: CountersConfig,
-    /// Limits from which on the thread reports a port to the core.
+    /// Limits from which the thread reports a port to the core.
     pub(super) limits: SymptomLimits,
 }
 
@@ -79,7 +79,7 @@ impl Settings {
 /// Message to the thread.
 enum Call {
     Inbound(Box<Inbound>),
-    /// [`Orders`] holds something new.
+    /// [`Orders`] contains something new.
     Wake,
 }
 
@@ -124,8 +124,8 @@ impl CountersSetup {
         })
     }
 
-    /// Starts to read through `port` as soon as a snapshot says that this subnet manager is master,
-    /// if `settings` enable it. Passes ports that exceed a limit to `errors`.
+    /// Starts reading through `port` as soon as a snapshot says that this subnet manager is master,
+    /// if `settings` enable the collector. Passes ports that exceed a limit to `errors`.
     ///
     /// # Errors
     /// The operating system cannot start a thread.
@@ -135,7 +135,7 @@ impl CountersSetup {
         port: Arc<dyn PerformancePort>,
         errors: ErrorsSink,
     ) -> anyhow::Result<CountersHandle> {
-        // Identifiers differ from those of an earlier process, whose answers may still arrive.
+        // Transaction IDs differ from an earlier process's, whose answers may still arrive.
         let first_tid = std::process::id() << 16;
         let worker = Worker {
             collector: Collector::new(settings.collector, first_tid),
@@ -168,19 +168,19 @@ pub(super) struct CountersHandle {
 }
 
 impl CountersHandle {
-    /// Follows `snapshot` soon. Does not wait.
+    /// Makes the collector follow `snapshot` soon. Does not wait.
     pub(super) fn publish(&self, snapshot: Arc<Snapshot>) {
         *self.orders.snapshot.lock() = Some(snapshot);
         self.wake();
     }
 
-    /// Uses other settings soon. Does not wait.
+    /// Makes the collector use `settings` soon. Does not wait.
     pub(super) fn configure(&self, settings: Settings) {
         *self.orders.settings.lock() = Some(settings);
         self.wake();
     }
 
-    /// Access to the last readings.
+    /// Access to the latest readings.
     pub(super) fn source(&self) -> Arc<dyn CountersSource> {
         Arc::new(LastReadings(Arc::clone(&self.orders)))
     }
@@ -202,7 +202,7 @@ impl CountersHandle {
     }
 
     fn wake(&self) {
-        // A full inbox keeps the thread awake, and the thread looks at its orders after each call.
+        // With a full inbox the thread stays awake, and it checks its orders after each call.
         let _ = self.inbox.try_send(Call::Wake);
     }
 }

@@ -16,11 +16,11 @@ use super::{Call, ErrorsSink, Orders};
 use crate::daemon::compute;
 use crate::daemon::sa::TimeSource;
 
-/// Time between two snapshots of the readings. Each snapshot copies a pointer for each agent, of
-/// which a large fabric has 50,000.
+/// Time between two snapshots of the readings. A snapshot copies a pointer for each agent, and a
+/// large fabric has 50,000 agents.
 const SHOW_EVERY: Duration = Duration::from_secs(1);
 
-/// Service level that is used where the plan names none.
+/// Service level for destinations without a service level in the plan.
 const SL: u8 = 0;
 
 /// Thread that owns the collector.
@@ -30,18 +30,18 @@ pub(super) struct Worker {
     pub(super) orders: Arc<Orders>,
     pub(super) port: Arc<dyn PerformancePort>,
     pub(super) clock: TimeSource,
-    /// Limits from which on the thread reports a port to the core.
+    /// Limits from which the thread reports a port to the core.
     pub(super) limits: SymptomLimits,
     pub(super) errors: ErrorsSink,
-    /// Ports that were reported to the core last.
+    /// Ports that were last reported to the core.
     pub(super) told: Arc<BTreeMap<PortKey, PortErrors>>,
-    /// Time when the readings are shown next; `None` while there are no new ones.
+    /// Time of the next snapshot of the readings; `None` while there are no new readings.
     pub(super) show_at: Option<Time>,
 }
 
 impl Worker {
     pub(super) fn run(mut self) {
-        // Hosts and convergence take precedence.
+        // Answers to hosts and convergence take precedence over counters.
         compute::step_back();
         while !self.orders.closing.load(Ordering::Acquire) {
             self.obey();
@@ -116,12 +116,13 @@ impl Worker {
         let now = (self.clock)();
         let snapshot = self.collector.snapshot(now);
         self.tell_errors(&snapshot, now);
-        // Dropped after the lock is released: this may be the last owner of many readings.
+        // The old snapshot is dropped after the lock is released: this may be the last owner of
+        // many readings.
         let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
         drop(before);
     }
 
-    /// Tells the core which ports exceed a limit, if they changed.
+    /// Reports to the core the ports that exceed a limit, if these ports changed.
     fn tell_errors(&mut self, counters: &CountersSnapshot, now: Time) {
         let over = evidence(counters, &self.limits, now);
         if over == *self.told {
@@ -131,12 +132,12 @@ impl Worker {
         if (self.errors)(over.clone()) {
             self.told = over;
         } else {
-            // The core is busy; it is told with the next snapshot.
+            // The core is busy; the next snapshot repeats the report.
             self.show_soon(now);
         }
     }
 
-    /// Waits for a call, or until something is due.
+    /// Waits for a call, but no longer than until the next due time.
     fn wait(&self) -> Result<Call, RecvTimeoutError> {
         let deadlines = [self.collector.next_deadline(), self.show_at];
         match deadlines.into_iter().flatten().min() {
@@ -149,7 +150,7 @@ impl Worker {
     }
 }
 
-/// Extracts the subnet of a snapshot for the collector.
+/// Extracts the collector's view of the subnet from a snapshot.
 fn counted(snapshot: &Snapshot) -> CountedSubnet {
     CountedSubnet {
         is_master: snapshot.role == Role::Master,

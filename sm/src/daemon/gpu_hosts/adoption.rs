@@ -9,9 +9,10 @@ use super::{GpuHosts, Report, State};
 use crate::daemon::persistence::{StoredGpus, set_machine_type, stored_bytes};
 
 impl GpuHosts {
-    /// Takes over the inventories of a store, and returns those in force. A host that reported to
-    /// this manager in this run, later than the store says, keeps its inventory. A host that the
-    /// store does not have is forgotten, unless an earlier version wrote the store.
+    /// Takes over the inventories of a store, and returns the inventories in force. The inventory
+    /// of a host stays if the host has reported to this manager in this run, and no earlier than
+    /// the store says. A host that the store lacks is forgotten, unless an earlier version wrote
+    /// the store.
     pub(in crate::daemon) fn adopt(&self, stored: StoredGpus) -> Arc<GpuInventory> {
         let mut guard = self.state.lock();
         let state = &mut *guard;
@@ -38,7 +39,7 @@ impl State {
         state
     }
 
-    /// Takes over everything except the inventories themselves.
+    /// Takes over everything except the inventories.
     fn take(
         &mut self,
         reports: BTreeMap<String, Report>,
@@ -54,7 +55,7 @@ impl State {
     }
 }
 
-/// Joins the inventories of the store with those that stay, and their reports.
+/// Joins the inventories of the store with the inventories that stay, and their reports.
 fn joined(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String, Report>) {
     let mut inventory = stored.inventory.clone();
     let mut reports = BTreeMap::new();
@@ -104,7 +105,7 @@ fn joined(state: &State, stored: &StoredGpus) -> (GpuInventory, BTreeMap<String,
     (inventory, reports)
 }
 
-/// Tells whether two sets hold the same inventories, ignoring the times of import.
+/// Tells whether two sets hold the same inventories, regardless of their import times.
 fn is_same(one: &GpuInventory, other: &GpuInventory) -> bool {
     let (hosts, others) = (one.hosts(), other.hosts());
     let is_alike = |name: &String| match (hosts.get(name), others.get(name)) {

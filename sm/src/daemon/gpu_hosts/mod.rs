@@ -1,9 +1,9 @@
 //! Keeps the inventories of GPU hosts, and joins them with the snapshot in force.
 //!
-//! A host reports the digest of its inventory, and the inventory only where the manager does not
-//! know the digest. The time of a host's report is kept beside the inventory: a report without news
-//! makes no new inventory, no plan and no analysis, and the store writes changed inventories only.
-//! A thread passes all inventories that arrive within one second to the core together.
+//! A host reports the digest of its inventory, and sends the inventory only if the manager does not
+//! know the digest. The time of a host's report is kept beside the inventory: a report without
+//! changes causes no new inventory, no plan and no analysis, and the store writes only changed
+//! inventories. A thread passes all inventories that arrive within one second to the core together.
 
 mod adoption;
 mod publisher;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rsm_api::limits::MAX_STATUS_NAMES;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
-use rsm_gdr::fabric::{AbsentHost, host_and_device};
+use rsm_gdr::fabric::{AbsentHost, FormerPlace, host_and_device};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
 use rsm_gdr::{Analysis, AnalysisConfig};
@@ -28,34 +28,34 @@ use tokio::sync::watch;
 pub(super) use self::publisher::{Tell, publish};
 use super::persistence::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 
-/// Upper bound of all inventories in the store, in bytes: ten times those of 5,632 hosts with eight
-/// GPUs.
+/// Largest size of all inventories in the store, in bytes: ten times the inventories of 5,632 hosts
+/// with eight GPUs.
 const TEXTS_MAX: usize = 256 << 20;
 
-/// Seconds between two writes of report times to the store. Hosts report without news every minute
-/// or so, and each write would change a row.
+/// Time between two writes of report times to the store, in seconds. Hosts report about every
+/// minute even without changes, and each write would change a row.
 const SAVE_SEEN: u64 = 300;
 
 /// Inventories for the store.
 pub(super) struct SavedGpus {
     /// Inventories, with the times of their imports.
     pub(super) inventory: Arc<GpuInventory>,
-    /// Host name → time of the last report, in seconds since the Unix epoch; `None` where the
-    /// stored times stay.
+    /// Host name → time of the last report, in seconds since the Unix epoch; `None` keeps the
+    /// stored times.
     pub(super) seen: Option<BTreeMap<String, u64>>,
 }
 
-/// Takes inventories for the store. Does not wait.
+/// Passes inventories to the store. Does not wait.
 pub(super) type Keep = Box<dyn Fn(SavedGpus) + Send + Sync>;
 
-/// Keeps inventories, and joins them with the fabric on request.
+/// Inventories of GPU hosts, which are joined with the fabric on request.
 pub(super) struct GpuHosts {
     view: Arc<View>,
     keep: Keep,
-    /// Seconds after which an inventory is stale; `None` for never.
+    /// Age in seconds above which an inventory is stale; `None` for no limit.
     max_age: Option<u64>,
     state: Mutex<State>,
-    /// Last analysis. Locked apart from the state, because hosts report while an analysis is made.
+    /// Last analysis. Has its own lock, because hosts report while an analysis is made.
     joined: Mutex<Option<Joined>>,
     /// Number of changes of the inventories.
     changes: watch::Sender<u64>,
@@ -64,15 +64,16 @@ pub(super) struct GpuHosts {
 #[derive(Default)]
 struct State {
     inventory: Arc<GpuInventory>,
-    /// Host name → its last report. Each host here has an inventory of its own.
+    /// Host name → last report of the host. Contains only hosts with an inventory of their own.
     reports: BTreeMap<String, Report>,
-    /// Names under which a second machine has reported.
+    /// Host names under which a second machine has reported.
     taken_twice: BTreeSet<String>,
     /// Hosts whose inventories in the store cannot be read, until they report again.
     unreadable: BTreeSet<String>,
     /// Size of all inventories in the store, in bytes.
     bytes: usize,
-    /// Whether hosts have reported since `saved_at`, when the store last got the times of reports.
+    /// Whether hosts have reported since `saved_at`, the time when the store last received report
+    /// times.
     has_news: bool,
     saved_at: u64,
 }
@@ -84,7 +85,7 @@ struct Report {
     seen: u64,
     /// Digest of the inventory; `None` after a restart or a takeover.
     digest: Option<InventoryDigest>,
-    /// Whether the report came to this manager in this run.
+    /// Whether this manager received the report in this run.
     is_own: bool,
     /// Size of the inventory in the store, in bytes.
     bytes: usize,
@@ -100,7 +101,7 @@ struct Joined {
 }
 
 impl GpuHosts {
-    /// Joins `stored` with the snapshots of `view`; `keep` takes changes to the store.
+    /// Joins `stored` with the snapshots of `view`. `keep` passes changes to the store.
     pub(super) fn new(
         view: Arc<View>,
         keep: Keep,
@@ -128,7 +129,7 @@ impl GpuHosts {
         self.changed(state);
     }
 
-    /// Stores the inventory in force, which has changed, and wakes its readers.
+    /// Stores the changed inventory in force, and wakes its readers.
     fn changed(&self, state: &State) {
         self.keep_inventory(state);
         self.changes.send_modify(|count| *count += 1);
@@ -142,7 +143,7 @@ impl GpuHosts {
         });
     }
 
-    /// Stores the times of reports, if any arrived since the last call.
+    /// Stores the times of reports, if a report arrived since the last call.
     pub(super) fn save_seen(&self) {
         let now = self.seconds();
         let mut state = self.state.lock();
@@ -157,8 +158,8 @@ impl GpuHosts {
         }
     }
 
-    /// Stores the times of reports as [`GpuHosts::save_seen`] does, but at most once every
-    /// [`SAVE_SEEN`] seconds.
+    /// Stores the times of reports like [`GpuHosts::save_seen`], but at most once in [`SAVE_SEEN`]
+    /// seconds.
     fn save_seen_at_times(&self) {
         let saved_at = self.state.lock().saved_at;
         if self.seconds().saturating_sub(saved_at) >= SAVE_SEEN {
@@ -166,7 +167,7 @@ impl GpuHosts {
         }
     }
 
-    /// Hosts whose inventories in the store could not be read, and that have not reported since.
+    /// Hosts with an unreadable inventory in the store that have not reported since.
     fn unreadable(&self) -> BTreeSet<String> {
         self.state.lock().unreadable.clone()
     }
@@ -193,8 +194,8 @@ impl GpuHosts {
     }
 
     /// Refuses `import` if it comes from another machine than the inventory of the same name,
-    /// unless that is stale. Adapters are exchanged, added and lost a few at a time, so at least
-    /// half of the GUIDs of both must be the same.
+    /// unless this inventory is stale. Adapters are exchanged, added and lost a few at a time, so
+    /// inventories of one machine have at least half of their GUIDs in common.
     fn refuse_other_machine(
         &self,
         state: &mut State,
@@ -232,7 +233,8 @@ impl GpuHosts {
     }
 }
 
-/// GUIDs of a host's adapters and their ports. Leaves out virtual functions, which come and go.
+/// GUIDs of a host's adapters and their ports, without virtual functions, which appear and
+/// disappear often.
 fn guids(host: &HostInventory) -> BTreeSet<Guid> {
     let physical = (0..host.hca_ports.len()).filter(|&port| !host.is_virtual_function(port));
     physical
@@ -242,7 +244,7 @@ fn guids(host: &HostInventory) -> BTreeSet<Guid> {
         .collect()
 }
 
-/// Size of an inventory in the store, in bytes. An error where it is too long.
+/// Size of an inventory in the store, in bytes; an error if the inventory is too long.
 fn checked_bytes(host: &HostInventory) -> Result<usize, GpuImportError> {
     let bytes = stored_bytes(host);
     if bytes > TEXT_MAX {
@@ -252,7 +254,7 @@ fn checked_bytes(host: &HostInventory) -> Result<usize, GpuImportError> {
     Ok(bytes)
 }
 
-/// Service levels on which switches choose among several ports now, one bit each.
+/// Service levels on which switches currently choose among several ports, one bit each.
 fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     let plan = snapshot.plan.as_deref();
     let adaptive = plan.and_then(|plan| plan.adaptive.as_deref());
@@ -260,19 +262,22 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
-/// The hosts that missing nodes describe, each with the place of its first node.
+/// The hosts that missing nodes describe, each with the places of its devices.
 fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
     let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
     for node in gone {
         let Some((host, device)) = host_and_device(&node.description) else {
             continue;
         };
-        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
-            devices: BTreeSet::new(),
+        let former = FormerPlace {
             place: node.place.clone(),
             until: node.until.clone(),
+        };
+        let of_host = hosts.entry(host.to_owned()).or_insert_with(|| AbsentHost {
+            devices: BTreeMap::new(),
+            first: former.clone(),
         });
-        of_host.devices.insert(device.to_owned());
+        of_host.devices.insert(device.to_owned(), former);
     }
     hosts
 }
@@ -292,7 +297,7 @@ impl Gpus for GpuHosts {
         }
         let plan = snapshot.plan.as_ref();
         let fabric = plan.map(|plan| {
-            // The plan owns its tables together with their origin, so they must be copied.
+            // The plan owns its tables together with their origin, so the tables must be copied.
             let tables = Arc::new(plan.routing.tables.clone());
             let mut fabric =
                 gpu::fabric(&snapshot.fabric, &plan.topology, Some(tables), generation);
@@ -301,7 +306,7 @@ impl Gpus for GpuHosts {
             fabric
         });
         let config = AnalysisConfig {
-            roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.categories)),
+            roles: plan.map_or_else(BTreeMap::new, |plan| roles(&plan.policy.order.categories)),
             adaptive_sls: adaptive_levels(&snapshot),
             max_age: self.max_age,
             now,

@@ -1,5 +1,4 @@
-//! Passes inventories to the core, and their findings to the daemon's findings, on a thread of its
-//! own.
+//! Passes inventories to the core, and their findings to the daemon's findings, on its own thread.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -15,22 +14,21 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::GpuHosts;
 use crate::daemon::findings::{DaemonFindings, Part};
 
-/// Takes each new inventory.
+/// Receives each new inventory.
 pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
 
-/// Time between two checks for changes. Hosts report one by one: all reports within this time make
-/// one new inventory for the core, which plans again for each, and one analysis.
+/// Time between two checks for changes. Hosts report one by one; all reports within this time make
+/// a single new inventory, for which the core plans once and a single analysis is made.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Upper bound of the findings that are published one by one; one more tells how many others there
-/// are.
+/// Largest number of findings that are published one by one; a further finding counts the others.
 const MOST_FINDINGS: usize = 1_000;
 
-/// Number of hosts that a finding names; it counts the others.
+/// Largest number of hosts that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
-/// Starts the thread, which ends with `hosts`. `tell` takes each new inventory; `findings` get the
-/// faults of GPU hosts.
+/// Starts the thread, which ends with `hosts`. `tell` receives each new inventory; the faults of
+/// GPU hosts become `findings`.
 ///
 /// # Errors
 /// The thread cannot be started.
@@ -60,7 +58,7 @@ struct Publisher {
     hosts: Weak<GpuHosts>,
     tell: Tell,
     findings: DaemonFindings,
-    /// Inventory that the core has.
+    /// Inventory that was passed to the core last.
     told: Arc<GpuInventory>,
     /// Hosts whose inventories were reported as unreadable.
     unreadable: BTreeSet<String>,
@@ -69,7 +67,7 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Passes on what has changed. Returns false once the [`GpuHosts`] are gone.
+    /// Passes changes on. Returns false once the [`GpuHosts`] are dropped.
     fn turn(&mut self) -> bool {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
@@ -97,7 +95,7 @@ impl Publisher {
 }
 
 impl Publisher {
-    /// Reports the inventories of the store that cannot be read.
+    /// Reports the unreadable inventories of the store.
     fn report_unreadable(&mut self, names: BTreeSet<String>) {
         if names == self.unreadable {
             return;
@@ -110,7 +108,7 @@ impl Publisher {
     }
 }
 
-/// Text about inventories of the store that cannot be read; `None` where all can.
+/// Text about unreadable inventories of the store; `None` if all are readable.
 fn unreadable(names: &BTreeSet<String>) -> Option<String> {
     let shown: Vec<&str> = names.iter().take(NAMES_SHOWN).map(String::as_str).collect();
     let more = names.len().saturating_sub(NAMES_SHOWN);
@@ -128,7 +126,7 @@ fn unreadable(names: &BTreeSet<String>) -> Option<String> {
     })
 }
 
-/// Converts the findings to the form of all others.
+/// Converts GPU findings to the form of all other findings.
 fn published(findings: &[GpuFinding]) -> Vec<Finding> {
     let one = |finding: &GpuFinding| {
         let text = format!(

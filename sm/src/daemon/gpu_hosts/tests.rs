@@ -21,7 +21,7 @@ impl rsm_view::publish::UnixClock for Hands {
     }
 }
 
-/// A store that GPU hosts write, and read again after a restart.
+/// A store to which GPU hosts write, and which they read again after a restart.
 #[derive(Clone, Default)]
 struct Shelf(Arc<Mutex<(GpuRows, Persisted)>>);
 
@@ -38,7 +38,7 @@ impl Shelf {
         rows.reader.read(persisted)
     }
 
-    /// The hosts of the store, and their clock.
+    /// GPU hosts with the content of the store, and their clock.
     fn open(&self, max_age: Option<u64>) -> (GpuHosts, Arc<AtomicU64>) {
         let clock = Arc::new(AtomicU64::new(5));
         let hands = Hands(clock.clone());
@@ -59,7 +59,7 @@ fn host() -> HostInventory {
     )
 }
 
-/// A host with an adapter of this GUID.
+/// A host with one adapter, whose GUID is `guid`.
 fn host_with(guid: u64) -> HostInventory {
     let mut host = host();
     host.hca_ports[0].port_guid = Some(Guid(guid));
@@ -94,7 +94,7 @@ fn inventories_survive_restarts_until_forgotten() {
     assert_eq!(analysis.hints[0][0].port(), Some(0));
     assert_eq!(default_type(&again).as_deref(), Some("dgx"));
     let forget = |subject| again.forget(subject).expect("files of ours");
-    // A host and a machine type of one name are two.
+    // A host and a machine type of the same name are distinct.
     assert!(!forget(GpuSubject::Host("dgx")));
     for name in ["gpu-1", "gpu-2"] {
         assert!(forget(GpuSubject::Host(name)));
@@ -121,7 +121,7 @@ fn repeated_report_changes_nothing_but_the_age() {
     clock.store(100, Ordering::Relaxed);
     assert!(hosts.check("gpu-1", &[1; 32]));
     assert!(!hosts.check("gpu-1", &[2; 32]));
-    // A host sends the same inventory in other words after its server has restarted.
+    // After a restart of its server, a host sends the same inventory in different text.
     let imported = hosts.import_hosts(vec![report("gpu-1", host(), 2)]);
     assert_eq!(imported.expect("room"), 0);
     assert!(hosts.check("gpu-1", &[2; 32]));
@@ -129,7 +129,7 @@ fn repeated_report_changes_nothing_but_the_age() {
     assert_eq!(*changes.borrow(), 1);
     clock.store(130, Ordering::Relaxed);
     assert_eq!(hosts.ages().ages, [(30, "gpu-1".to_owned())]);
-    // The store has the time of the last report.
+    // The store holds the time of the last report.
     hosts.save_seen();
     let (again, clock) = shelf.open(None);
     clock.store(160, Ordering::Relaxed);
@@ -174,11 +174,11 @@ fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten(
         "{refused}"
     );
     assert_eq!(hosts.ages().names_taken_twice, ["gpu-1"]);
-    // All of a bulk import is refused with it.
+    // One refused import refuses the whole bulk import.
     let bulk = vec![report("gpu-0", host(), 1), report("gpu-1", host_with(2), 1)];
     assert!(hosts.import_hosts(bulk).is_err());
     assert_eq!(hosts.inventory().hosts().len(), 1);
-    // The inventory of the first one holds.
+    // The first host's inventory stays in force.
     let kept = hosts.inventory();
     let known = &kept.hosts()["gpu-1"].inventory;
     assert_eq!(known.hca_ports[0].port_guid, Some(Guid(1)));
@@ -194,7 +194,7 @@ fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten(
     assert_eq!(import(3).expect("forgotten"), 1);
 }
 
-/// A host with an adapter for each of these GUIDs.
+/// A host with one adapter for each of the GUIDs.
 fn host_of(guids: &[u64]) -> HostInventory {
     let mut host = host();
     let first = host.hca_ports.remove(0);
@@ -213,7 +213,7 @@ fn host_of(guids: &[u64]) -> HostInventory {
 fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
     let (hosts, clock) = Shelf::default().open(Some(60));
     let import = |host| hosts.import_hosts(vec![report("gpu-1", host, 1)]);
-    // Without any GUID there is nothing to lose.
+    // An inventory without GUIDs has none to lose.
     assert_eq!(import(host()).expect("the first"), 1);
     assert_eq!(import(host_of(&[1, 2, 3, 4])).expect("with GUIDs"), 1);
     let empty = read(r#"{"version":1,"gpus":[{"index":0}],"tiers":[[]]}"#);
@@ -226,7 +226,7 @@ fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
         );
         assert!(text.contains("forget the host `gpu-1` first"), "{text}");
     }
-    // One GUID out of many can be copied; adapters are lost and exchanged a few at a time.
+    // A single common GUID may be a copy; adapters are lost and exchanged a few at a time.
     for other in [&[1][..], &[1, 9, 8, 7], &[1, 2, 3, 4, 5, 6, 7, 8, 9]] {
         let refused = import(host_of(other)).expect_err("most GUIDs are others");
         assert!(
@@ -239,7 +239,7 @@ fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
     for same in [&[1, 2, 3, 9][..], &[1, 2], &[1, 2, 3, 4]] {
         assert_eq!(import(host_of(same)).expect("the same machine"), 1);
     }
-    // Virtual functions come and go.
+    // Virtual functions do not count, because they appear and disappear often.
     let mut many = host_of(&[1, 2, 3, 4, 11, 12, 13, 14, 15, 16]);
     for port in &mut many.hca_ports[4..] {
         port.virtual_function = true;
@@ -279,7 +279,7 @@ fn inventories_of_the_master_replace_all_but_later_reports() {
     };
     master.import_hosts(all(1)).expect("room");
     ours.open(None).0.import_hosts(all(1)).expect("room");
-    // After a restart nothing of it has come to this manager.
+    // After the restart, this manager has received none of these inventories itself.
     let (standby, own_clock) = ours.open(None);
     let gone = master.forget(GpuSubject::Host("gone"));
     assert!(gone.expect("it is known"));
@@ -306,10 +306,10 @@ fn inventories_of_the_master_replace_all_but_later_reports() {
     let changed = &adopted.hosts()["changed"].inventory;
     assert_eq!(changed.gpus[0].model.as_deref(), Some("other"));
     assert_eq!(adopted.default_machine_type(), Some("dgx"));
-    // Only what came to this manager is known by its digest.
+    // Only inventories that this manager has received are known by their digest.
     assert!(standby.check("both", &[9; 32]));
     assert!(!standby.check("changed", &[2; 32]));
-    // All of it is stored here, too.
+    // All inventories are also in this manager's store.
     assert_eq!(ours.read().inventory.hosts().len(), 4);
     let changes = standby.changes();
     let before = *changes.borrow();

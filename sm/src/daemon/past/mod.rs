@@ -1,10 +1,13 @@
-//! Keeps the past of the counters, on a thread of its own: every ten seconds it takes what was read
-//! since, adds it to the steps under way, and writes those that are over.
+//! Records the counters on its own thread: every ten seconds it takes the new readings, adds them
+//! to the steps under way, and writes the completed steps.
+//!
+//! Once an hour it looks for ports whose errors before correction grow (`rises`).
 //!
 //! The collector waits for neither: the thread compares two of its snapshots. A step that cannot be
 //! written is lost, with a finding, and later ones are kept.
 
 mod readings;
+mod rises;
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -17,17 +20,18 @@ use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{Bounds, PastReader, Tier};
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
-use rsm_view::publish::{CountersSource, PastSource, UnixClock as _};
+use rsm_view::publish::{CountersSource, PastSource, UnixClock as _, View};
 
 use self::readings::Differ;
+use self::rises::Rises;
 use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two looks at the readings: a step of the finest tier.
+/// Time between two checks of the readings: a step of the finest tier.
 const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms());
 
-/// Place of the past.
+/// Location of the recorded past.
 pub(super) struct Folder {
     pub(super) state_dir: PathBuf,
     pub(super) disk: Disk,
@@ -50,16 +54,17 @@ impl PastSource for Opened {
     }
 }
 
-/// The past, and the thread that writes it.
+/// Recorded past, and the thread that writes it.
 pub(super) struct Past {
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
     stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Past {
-    /// Keeps the readings of `source` in `folder`. If that cannot be opened, a finding says why, and
-    /// the thread opens it as soon as it can.
+    /// Records the readings of `source` in `folder`. If the folder cannot be opened, a finding
+    /// states the reason, and the thread opens it as soon as it can.
     ///
     /// # Errors
     /// The thread cannot be started.
@@ -70,6 +75,7 @@ impl Past {
         source: Arc<dyn CountersSource>,
     ) -> anyhow::Result<Past> {
         let opened = Arc::<Opened>::default();
+        let view = Arc::<OnceLock<Arc<View>>>::default();
         let (stop, stopped) = sync_channel(1);
         let mut writer = Writer {
             folder,
@@ -77,6 +83,8 @@ impl Past {
             findings,
             source,
             opened: opened.clone(),
+            view: view.clone(),
+            rises: Rises::default(),
             past: None,
             differ: Differ::default(),
             before: CountersSnapshot::default(),
@@ -87,9 +95,15 @@ impl Past {
             .context("cannot start the thread of the past of the counters")?;
         Ok(Past {
             opened,
+            view,
             stop,
             thread,
         })
+    }
+
+    /// Gives the names that findings about ports need; without them there are none.
+    pub(super) fn name_ports(&self, view: &Arc<View>) {
+        self.view.get_or_init(|| view.clone());
     }
 
     /// Access to what has been written.
@@ -99,7 +113,7 @@ impl Past {
 
     /// Writes the steps under way, and ends the thread.
     pub(super) fn finish(self) {
-        // This fails if the thread has ended already.
+        // An error means that the thread has already ended.
         let _ = self.stop.try_send(());
         if self.thread.join().is_err() {
             tracing::error!("the thread of the past of the counters panicked");
@@ -114,15 +128,17 @@ struct Writer {
     findings: DaemonFindings,
     source: Arc<dyn CountersSource>,
     opened: Arc<Opened>,
+    view: Arc<OnceLock<Arc<View>>>,
+    rises: Rises,
     past: Option<rsm_past::Past>,
     differ: Differ,
-    /// Readings at the last look.
+    /// Readings at the last check.
     before: CountersSnapshot,
 }
 
 impl Writer {
     fn run(&mut self, stopped: &Receiver<()>) {
-        // Hosts and convergence take precedence.
+        // Answers to hosts and convergence take precedence over the record.
         compute::step_back();
         loop {
             self.open();
@@ -133,6 +149,7 @@ impl Writer {
                 Ok(()) => {}
                 Err(error) => self.findings.fail(Part::Past, unwritten(&error)),
             }
+            self.look_for_rises();
             if is_over {
                 return;
             }
@@ -152,6 +169,32 @@ impl Writer {
         }
     }
 
+    /// Reports ports whose errors before correction grow, once an hour while counters are read.
+    fn look_for_rises(&mut self) {
+        let counters = &self.before;
+        if !counters.is_collecting {
+            self.rises = Rises::default();
+            self.findings.clear(Part::ErrorCorrection);
+            return;
+        }
+        let now_unix_ms = self.clock.unix_ms(counters.at);
+        let (Some(past), Some(view)) = (&self.past, self.view.get()) else {
+            return;
+        };
+        if !self.rises.is_due(now_unix_ms) {
+            return;
+        }
+        let fabric = view.snapshot().fabric.clone();
+        let ports = rises::watched(counters, counters.at);
+        let found = self
+            .rises
+            .look(&ports, &past.reader(), &fabric, now_unix_ms);
+        match found {
+            Ok(findings) => self.findings.report(Part::ErrorCorrection, findings),
+            Err(error) => tracing::warn!(%error, "the past of error correction cannot be read"),
+        }
+    }
+
     /// Adds what was read since the last look; with `is_last` writes the steps under way.
     fn look(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
@@ -163,7 +206,7 @@ impl Writer {
         let unix_ms = |at| clock.unix_ms(at);
         let readings = self.differ.between(&before, &self.before, unix_ms);
         let added = past.add(readings);
-        // All readings until then are in the snapshot.
+        // The snapshot includes all readings until this time.
         let written = match is_last {
             true => past.flush(),
             false => past.advance(unix_ms(self.before.at)),

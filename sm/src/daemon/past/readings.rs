@@ -1,4 +1,4 @@
-//! Counts of ports between two snapshots of the collector.
+//! Computes the counts of ports between two snapshots of the collector.
 
 use rsm_ids::PortKey;
 use rsm_mad::Time;
@@ -6,8 +6,9 @@ use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::{AgentCounters, CountersSnapshot, PortReading};
 use rsm_past::{Counts, Quantity, Reading};
 
-/// Compares snapshots. Totals of the collector go on where a counter is reset or wraps; a port that
-/// the collector has begun anew in between, because its node had left, gives no reading.
+/// Compares snapshots of the collector. Its totals continue when a counter is reset or wraps. A
+/// port that the collector began anew between the snapshots, because its node had left, gives no
+/// reading.
 pub(super) struct Differ {
     /// Counters of the collector, with their names in the past.
     counters: Vec<(Quantity, Counter)>,
@@ -37,7 +38,7 @@ impl Differ {
         for agent in now.agents() {
             while earlier.next_if(|one| one.key < agent.key).is_some() {}
             let same = earlier.next_if(|one| one.key == agent.key);
-            // Snapshots share what has not changed.
+            // Unchanged agents share their memory between snapshots.
             if let Some(before) = same.filter(|before| !std::ptr::eq(*before, agent)) {
                 self.add(before, agent, &unix_ms);
             }
@@ -48,7 +49,10 @@ impl Differ {
     fn add(&mut self, before: &AgentCounters, now: &AgentCounters, unix_ms: &impl Fn(Time) -> u64) {
         for (port, reading) in now.ports() {
             let earlier = before.port(port.port);
-            let earlier = earlier.filter(|earlier| earlier.at() != reading.at());
+            let moved = |earlier: &&PortReading| {
+                earlier.at() != reading.at() || corrected_at(earlier) != corrected_at(reading)
+            };
+            let earlier = earlier.filter(moved);
             let read = earlier.and_then(|earlier| self.reading(port, earlier, reading, unix_ms));
             self.readings.extend(read.map(|read| Reading {
                 is_switch: now.is_switch,
@@ -70,16 +74,18 @@ impl Differ {
                 counts[quantity] = now.checked_sub(before)?;
             }
         }
-        let corrections = |reading: &PortReading| reading.causes()?.corrections;
-        if let (Some(before), Some(now)) = (corrections(before), corrections(now)) {
-            // These counters have no total: one that was reset counts from its next reading on.
-            let moved = |now: u32, before: u32| u64::from(now.saturating_sub(before));
-            counts[Quantity::FecCorrectedSymbols] =
-                moved(now.corrected_symbols, before.corrected_symbols);
-            counts[Quantity::FecUncorrectableBlocks] =
-                moved(now.uncorrectable_blocks, before.uncorrectable_blocks);
+        let corrected = now.corrected();
+        if let Some(corrected) = corrected.filter(|one| Some(one.at) != corrected_at(before))
+            && let Some(moved) = corrected.moved
+        {
+            // Every link corrects symbols, and all of them would fill the disk.
+            if corrected.is_watched() {
+                counts[Quantity::FecCorrectedSymbols] = moved.symbols;
+            }
+            counts[Quantity::FecUncorrectableBlocks] = moved.lost_blocks;
         }
-        let since = before.at().filter(|_| now.rates().is_some());
+        let has_traffic = now.rates().is_some() && before.at() != now.at();
+        let since = before.at().filter(|_| has_traffic);
         Some(Reading {
             port,
             is_switch: false,
@@ -88,4 +94,9 @@ impl Differ {
             counts,
         })
     }
+}
+
+/// Time at which counters of error correction were read.
+fn corrected_at(reading: &PortReading) -> Option<Time> {
+    reading.corrected().map(|corrected| corrected.at)
 }

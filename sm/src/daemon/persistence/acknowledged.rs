@@ -1,4 +1,4 @@
-//! Journal: registrations are on the disk before the SA acknowledges them.
+//! Journal, which puts registrations on the disk before the SA acknowledges them.
 //!
 //! ```text
 //! request ─▶ SA ─▶ rows ─▶ append ─▶ thread: write, flush ─▶ durable ─▶ the answer
@@ -26,14 +26,14 @@ use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 /// Table that holds the number of the last journal entry that the database includes.
 const TABLE: &str = "journal";
 
-/// Key of the table's only row. The value is that number, big-endian.
+/// Key of the table's only row. The row's value is that entry number, big-endian.
 const COVERED: &[u8] = b"covered";
 
-/// Upper bound of the bytes that wait to be written: the requests of a whole subnet's hosts in one
-/// second. Beyond it answers do not wait for the disk.
+/// Largest number of bytes that wait to be written: the requests of a whole subnet's hosts in one
+/// second. Above it, answers do not wait for the disk.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Time between two attempts on a disk that fails.
+/// Time between two attempts on a failing disk.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Number of the last entry that the database includes.
@@ -45,7 +45,7 @@ pub(super) fn covered(persisted: &Persisted) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Notes in `changes` that they include the journal up to entry `number`.
+/// Records in `changes` that they include the journal up to entry `number`.
 pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
     if let Ok(namespace) = Namespace::new(TABLE)
         && let Err(error) = changes.set_record(&namespace, COVERED, &number.to_be_bytes())
@@ -101,13 +101,13 @@ struct Work {
     last: u64,
     /// Number of the last entry that the database includes.
     covered: u64,
-    /// Whether the last attempt failed: an attempt without entries then shows whether the disk is
-    /// back.
+    /// Whether the last attempt failed. An attempt without entries then shows whether the disk
+    /// works again.
     is_repeated: bool,
 }
 
 impl Work {
-    /// Drops the entries that the database includes, and writes the new ones. Earlier calls have
+    /// Drops the entries that the database includes, and writes the new entries. Earlier calls have
     /// already dropped entries up to number `dropped`.
     fn on(&self, journal: &mut journal::Journal, dropped: u64) -> Result<(), StoreError> {
         if self.covered > dropped {
@@ -120,12 +120,12 @@ impl Work {
     }
 }
 
-/// Journal that the SA and the thread of the store share.
+/// Journal that the SA and the store's thread share.
 pub(super) struct Acknowledged {
     clock: Clock,
     state: Mutex<State>,
     bell: Condvar,
-    /// Number of the last entry that answers no longer wait for.
+    /// Number of the last entry for which answers no longer wait.
     durable: AtomicU64,
     wake: OnceLock<Wake>,
 }
@@ -141,19 +141,19 @@ struct State {
     /// Whether the last attempt on the disk failed. The next attempt writes all of `waiting`, so
     /// that the journal has no gap between two entries.
     is_failing: bool,
-    /// Whether more than [`MAX_WAITING`] bytes waited and were dropped. The journal then takes no
-    /// entries until the database includes the dropped ones.
+    /// Whether more than [`MAX_WAITING`] bytes waited and were dropped. The journal then accepts no
+    /// entries until the database includes the dropped entries.
     is_broken: bool,
     closing: bool,
 }
 
 impl State {
-    /// Tells whether the database includes the entries that were dropped.
+    /// Tells whether the database includes the dropped entries.
     fn is_mended(&self) -> bool {
         self.is_broken && self.covered >= self.last
     }
 
-    /// Drops the waiting entries if they are too many.
+    /// Drops the waiting entries if they exceed [`MAX_WAITING`].
     fn bound(&mut self) {
         if self.waiting.len() > MAX_WAITING {
             self.is_broken = true;
@@ -163,7 +163,7 @@ impl State {
 }
 
 impl Acknowledged {
-    /// Starts to write to `journal`, with numbers after `last`.
+    /// Starts writing to `journal`, with entry numbers after `last`.
     ///
     /// # Errors
     /// The operating system cannot start the thread.
@@ -198,7 +198,7 @@ impl Acknowledged {
         self.state.lock().last
     }
 
-    /// Notes that the database includes everything up to this entry.
+    /// Records that the database includes all entries up to `number`.
     pub(super) fn cover(&self, number: u64) {
         self.state.lock().covered = number;
         self.bell.notify_one();
@@ -227,7 +227,7 @@ impl Acknowledged {
         }
     }
 
-    /// Waits for work, or until the next attempt is due while the disk fails; `None` at the end.
+    /// Waits for work, or for the next attempt while the disk fails; `None` at the end.
     fn wait(&self, dropped: u64) -> Option<Work> {
         let mut state = self.state.lock();
         let mut is_due = false;
@@ -245,8 +245,7 @@ impl Acknowledged {
                 return None;
             }
             if state.is_failing {
-                // Entries that arrive in the meantime wait as well, because each attempt may take
-                // long.
+                // Entries that arrive meanwhile wait as well, because each attempt may take long.
                 let until = now() + AGAIN;
                 while !state.closing && !self.bell.wait_until(&mut state, until).timed_out() {}
                 is_due = true;
@@ -256,7 +255,7 @@ impl Acknowledged {
         }
     }
 
-    /// Notes that the work is on the disk.
+    /// Records that the work is on the disk.
     fn succeeded(&self, work: &Work, is_slow: bool, findings: &DaemonFindings) {
         let mut state = self.state.lock();
         let is_mended = state.is_mended();
@@ -275,8 +274,8 @@ impl Acknowledged {
         }
     }
 
-    /// Keeps the work for the next attempt. Answers are sent nevertheless: the fabric works without
-    /// a disk.
+    /// Keeps the work for the next attempt. Answers are sent nevertheless, because the fabric works
+    /// without a disk.
     fn failed(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
         let mut state = self.state.lock();
         state.is_failing = true;
@@ -302,8 +301,8 @@ impl Acknowledged {
         }
     }
 
-    /// Appends an entry. Returns the number that its answer must wait for; `None` if the answer
-    /// does not wait.
+    /// Appends an entry. Returns the entry number for which the answer must wait; `None` if the
+    /// answer need not wait.
     pub(super) fn append_rows(&self, rows: &[RowChange]) -> Option<u64> {
         let mut state = self.state.lock();
         if state.closing {
@@ -429,8 +428,8 @@ mod tests {
         assert_eq!(covered(&persisted), 3);
         assert!(replay(&persisted, entries()).is_empty());
 
-        // The database is at entry 2: replay must not undo its newer rows with the first two
-        // entries.
+        // The database includes entry 2: a replay must not overwrite its newer rows with the first
+        // two entries.
         let mut persisted = Persisted::default();
         let mut changes = ChangeSet::new();
         changes.set_record(&table, b"aa", b"9").unwrap();

@@ -1,8 +1,8 @@
-//! Stores the cabling and its missing parts: one row for each node, and one with the node's cables.
-//! Keys are a letter and a node GUID. A row for each cable would be several times as many rows, and
-//! a row costs memory in the database and twice beside it.
+//! Stores the cabling and its missing parts: one row for each node, and one row with the node's
+//! cables. A key consists of a letter and a node GUID. One row for each cable would multiply the
+//! number of rows, and a row takes memory once in the database and twice beside it.
 //!
-//! The rows are written at the end of a pass, when ports have their final state.
+//! The rows are written at the end of a pass, when ports are in their final state.
 
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Cabling {
     }
 }
 
-/// Adds the changes that give `persisted` the cabling of `rows`. Returns whether `rows` have the
-/// table.
+/// Adds the changes that make the cabling of `persisted` equal to that of `rows`. Returns whether
+/// `rows` have the table.
 pub(super) fn follow(persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) -> bool {
     let name = Namespace::new(CABLING).ok();
     let table = name.and_then(|name| rows.records.get(&name));
@@ -53,8 +53,8 @@ pub(super) fn follow(persisted: &Persisted, rows: &Persisted, changes: &mut Chan
     table.is_some()
 }
 
-/// Adds the changes that turn the cabling `before`, which `persisted` holds, into `cabling`.
-/// Without `before` compares all rows.
+/// Adds the changes that turn the cabling `before`, which `persisted` holds, into `cabling`. If
+/// `before` is `None`, compares all rows.
 pub(super) fn changes(
     persisted: &Persisted,
     before: Option<&Cabling>,
@@ -88,11 +88,10 @@ pub(super) fn changes(
     }
 }
 
-/// Time in milliseconds since the Unix epoch; 0 if it is not known.
+/// Time in milliseconds since the Unix epoch; 0 if the time is unknown.
 fn stamp(at: LostAt, clock: &impl UnixClock) -> u64 {
     match at {
-        // A present part has no time: if it disappears, that happens after its last row was
-        // written.
+        // A present part has no time: if it disappears, it does so after its last row was written.
         LostAt::Unknown => 0,
         LostAt::Unix(unix_ms) => unix_ms,
         LostAt::Run(at) => clock.unix_ms(at),
@@ -110,7 +109,8 @@ fn key(letter: u8, guid: Guid) -> Vec<u8> {
     [&[letter][..], &guid.0.to_be_bytes()].concat()
 }
 
-/// Encodes a node: time, kind, number of end ports; number, GUID and LID of each; the description.
+/// Encodes a node: time, kind, number of end ports, then number, GUID and LID of each end port, and
+/// the description.
 fn node_value(node: &LostNode, unix_ms: u64) -> Vec<u8> {
     let mut value = unix_ms.to_be_bytes().to_vec();
     value.push(node.kind.code());
@@ -125,7 +125,7 @@ fn node_value(node: &LostNode, unix_ms: u64) -> Vec<u8> {
     value
 }
 
-/// Appends a cable of a node: port, time, state, the other end.
+/// Appends a cable of a node: port, time, state and other end.
 fn write_cable(cables: &mut Vec<u8>, here: PortNum, port: &LostPort, unix_ms: u64) {
     cables.push(here.0);
     cables.extend(unix_ms.to_be_bytes());
@@ -284,8 +284,8 @@ mod tests {
         changes(&persisted, None, &before, &clock, &mut set);
         persisted.apply(&set);
         for step in 1..12usize {
-            // In each round some cables disappear and some return; in every third an operator
-            // accepts the missing ones.
+            // In each round some cables disappear and some return; in every third round an operator
+            // accepts the missing cables.
             let gone = cables
                 .iter()
                 .copied()

@@ -1,4 +1,4 @@
-//! Stores drained parts, one row for each.
+//! Stores drained parts, one row for each part.
 
 use std::collections::BTreeMap;
 
@@ -8,19 +8,19 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of drained parts. Its keys are a letter, a node GUID and a port.
+/// Table of drained parts. A key consists of a letter, a node GUID and a port.
 const DRAINED: &str = "drained";
 
-/// Ports would be cut off, which the operator accepted.
+/// Flag: the operator accepted that the drain cuts off ports.
 const FORCED: u8 = 1;
 
-/// The port is disabled.
+/// Flag: the port is disabled.
 const DISABLED: u8 = 2;
 
 const NODE: u8 = b'n';
 const PORT: u8 = b'p';
 
-/// Drained parts in the store. Logs and skips invalid records.
+/// Drained parts in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> Avoid {
     let mut avoid = Avoid::default();
     for (part, drained) in table::read(persisted, DRAINED, decode) {
@@ -35,7 +35,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Avoid {
     avoid
 }
 
-/// Adds the changes that make `persisted` have these drained parts.
+/// Adds the changes after which `persisted` holds these drained parts.
 pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut ChangeSet) {
     let row = |(part, drained): (Part, &Drained)| (key(part), encode(drained));
     let rows: Rows = avoid.drained().map(row).collect();
@@ -57,8 +57,8 @@ fn port(key: PortKey) -> [u8; 9] {
     bytes
 }
 
-/// When (8 bytes), the bits of FORCED and DISABLED (1), whether the peer is known (1), the peer (9), then three texts, each
-/// behind its length (2); big-endian.
+/// Encodes the time (8 bytes), the flags FORCED and DISABLED (1), whether the peer is known (1),
+/// the peer (9), then three texts, each after its length (2); big-endian.
 fn encode(drained: &Drained) -> Vec<u8> {
     let none = PortKey::new(Guid::ZERO, PortNum::ZERO);
     let mut value = drained.since_unix_ms.to_be_bytes().to_vec();

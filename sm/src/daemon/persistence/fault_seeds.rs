@@ -1,9 +1,11 @@
-//! Tests the state folder under random failures. What a start reads must equal the registrations up
-//! to some number, and that number must not lie before the last one that was reported as written.
+//! Tests the state folder under random failures. The state that a start reads must equal the
+//! registrations up to some number, which is not less than the last number that was reported as
+//! written.
 //!
-//! A seed determines several lives of a manager, each with commits and journal entries on a disk
-//! whose operations fail at random, tear writes, or stop for good in the middle, as by SIGKILL.
-//! Between two lives a file may be damaged, or revert to its content before its last flushes.
+//! A seed determines several lives of a manager. Each life has commits and journal entries on a
+//! disk whose operations fail at random, tear writes, or stop for good in the middle, as after
+//! SIGKILL. Between two lives a file may be damaged, or revert to its content before its last
+//! flushes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,17 +24,17 @@ use rsm_store::{
 
 use super::acknowledged::{cover, covered, replay};
 
-/// Keys of registrations: few, so that later ones replace earlier ones.
+/// Number of keys of registrations: small, so that later registrations replace earlier ones.
 pub(super) const KEYS: u64 = 6;
 
-/// More records than one batch of the database takes.
+/// Number of records that exceeds one batch of the database.
 const LARGE: u16 = 1100;
 
 /// Number of bytes of a failed write that reach the disk, given the length of the write.
 pub(super) const TEARS: [TornLength; 4] =
     [|_| 0, |all| all / 2, |all| all.saturating_sub(1), |all| all];
 
-/// Random numbers by Splitmix64, so that a failing seed can be run again.
+/// Random numbers by Splitmix64, so that a failing seed can be repeated.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -129,7 +131,7 @@ pub(super) fn rows(persisted: &Persisted) -> Rows {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Harm {
     None,
-    /// Damages the database, whose copies hold everything.
+    /// Damages the database, while the copies hold everything.
     Database,
     /// Damages the text copy or the side file, while the database holds everything.
     Witness,
@@ -145,9 +147,9 @@ struct World {
     root: tempfile::TempDir,
     random: Random,
     faults: Arc<Mutex<Faults>>,
-    /// Number of folders so far; the last one is that of the present life.
+    /// Number of folders so far; the last folder is the present life's.
     folders: usize,
-    /// Copies of the folder at earlier times of this life and the last.
+    /// Copies of the folder at earlier times of this life and the previous one.
     earlier: Vec<PathBuf>,
     /// Number of the last registration at the start of this life, and the rows at that time.
     base: (u64, Rows),
@@ -163,7 +165,7 @@ struct Life {
     store: FolderStore,
     journal: Journal,
     owed: ChangeSet,
-    /// Encoded entries that the journal has not taken.
+    /// Encoded entries that the journal has not accepted yet.
     waiting: Vec<u8>,
 }
 
@@ -216,12 +218,13 @@ impl World {
         rows
     }
 
-    /// Starts a manager, and compares what it reads with what was reported as written.
+    /// Starts a manager, and compares the state that it reads with the registrations reported as
+    /// written.
     fn open(&mut self, harm: Harm) -> Life {
         if harm != Harm::DatabaseAndCopy && self.random.below(3) == 0 {
             self.end_while_it_opens();
         }
-        // Starts on a failing disk read the text copy, and have tests of their own.
+        // A start on a failing disk reads the text copy, which other tests cover.
         *self.faults.lock() = Faults::none(self.random.below(u64::MAX));
         let disk = self.disk();
         let opened = FolderStore::open_on(&self.dir(), StoreFabric::Hardware, disk.clone());
@@ -236,12 +239,12 @@ impl World {
         assert!(store.unopened().is_none(), "{:?}", store.unopened());
         self.compare(harm, last, &rows(&persisted), &report);
         if last < self.last() {
-            // The same numbers are assigned once more.
+            // The next registrations reuse the lost numbers.
             self.earlier.clear();
         }
         self.base = (last, rows(&persisted));
         self.registered.clear();
-        // Both the database and its text copy now hold what was read.
+        // Both the database and its text copy now hold the state that was read.
         (self.durable, self.committed) = (last, committed);
         Life {
             store,
@@ -268,7 +271,7 @@ impl World {
         self.move_on(opened);
     }
 
-    /// Leaves `running` as a kill does, and goes on with a copy of the folder.
+    /// Abandons `running` as a kill does, and continues with a copy of the folder.
     fn move_on(&mut self, running: impl Sized) {
         let left = self.dir();
         self.folders += 1;
@@ -373,12 +376,12 @@ impl World {
         if life.store.commit(&life.owed).is_ok() {
             life.owed = ChangeSet::new();
             self.committed = number;
-            // A failure leaves entries that change nothing.
+            // A failure leaves entries that have no effect.
             let _ = life.journal.covered(number);
         }
     }
 
-    /// Replaces the folder by a copy of it.
+    /// Replaces the folder by a copy.
     fn replace(&mut self) {
         let aside = self
             .root
@@ -388,7 +391,7 @@ impl World {
         copy(&aside, &self.dir());
     }
 
-    /// Keeps the folder's present files, for a disk that loses what is flushed later.
+    /// Copies the folder's present files, for a disk that loses later flushes.
     fn keep_copy(&mut self) {
         let kept = self
             .root
@@ -399,7 +402,7 @@ impl World {
         self.earlier.push(kept);
     }
 
-    /// Ends the life, in order or by a kill, and damages one of the files that it leaves.
+    /// Ends the life, regularly or by a kill, and damages one of the files that it leaves.
     fn end(&mut self, mut life: Life) -> Harm {
         if !self.faults.lock().is_over() && self.random.below(3) == 0 {
             let _ = life.store.close();
@@ -430,14 +433,14 @@ impl World {
             self.harm(file);
         }
         if harm != Harm::None {
-            // The following events are different ones, whose numbers are assigned once more.
+            // The following registrations differ and reuse the numbers.
             self.earlier.clear();
         }
         harm
     }
 
-    /// Damages a file: overwrites a part of it, truncates it, moves a part of it, removes it, or
-    /// brings back an earlier state.
+    /// Damages a file: overwrites a part of it, truncates it, copies a part of it to another place,
+    /// removes it, or restores its earlier state.
     fn harm(&mut self, file: &str) {
         let path = self.dir().join(file);
         let Ok(mut bytes) = fs::read(&path) else {
@@ -469,8 +472,8 @@ impl World {
     }
 }
 
-/// Creates a folder in memory if the system has one: flushes of a disk would take most of the time,
-/// and these tests examine what is in the files.
+/// Creates a folder in memory if the system supports it: flushes to a disk would take most of the
+/// time, and these tests examine only the content of files.
 pub(super) fn memory_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -491,7 +494,7 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Seed in the environment variable `RSM_SEEDS`; `None` without one.
+/// Seed in the environment variable `RSM_SEEDS`; `None` if it is not set.
 pub(super) fn asked() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The journal's thread on a disk that fails for a while.
+//! Tests the journal's thread on a disk that fails for a while.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -16,8 +16,8 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::{AckJournal as _, HELD_AT_MOST};
 
-/// A journal whose disk takes no writes while `failing` is set, and long for a flush while `slow`
-/// is.
+/// A journal whose disk refuses writes while `failing` is set, and takes long for a flush while
+/// `slow` is set.
 struct Failing {
     dir: tempfile::TempDir,
     failing: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ impl Failing {
         }
     }
 
-    /// Appends a registration, and returns the number that its answer waits for.
+    /// Appends a registration, and returns the entry number for which its answer waits.
     fn register(&self) -> Option<u64> {
         let touched = rsm_sa::Touched::AliasGuids(Guid(9));
         self.journal.append(&[touched], &self.sa)
@@ -85,7 +85,7 @@ impl Failing {
     }
 }
 
-/// The numbers of the entries that a start would find.
+/// Numbers of the entries that a start would find.
 fn numbers(dir: &Path) -> Vec<u64> {
     let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
     entries.iter().map(|entry| entry.number).collect()
@@ -99,9 +99,9 @@ fn entries_of_a_disk_that_failed_are_written_once_it_is_back() {
     site.fails(true);
     site.register();
     site.until_finding(true);
-    // Answers wait for no disk that is known to fail.
+    // Answers do not wait for a disk that is known to fail.
     assert_eq!(site.register(), None);
-    // The store has entry 2 alone: entry 3 came after its commit began.
+    // The store includes entry 2 but not entry 3, which came after its commit began.
     site.journal.cover(2);
     assert_eq!(site.register(), None);
     site.fails(false);
@@ -135,7 +135,7 @@ fn slow_disk_is_a_finding_until_a_write_is_fast_again() {
     site.until_finding(true);
     assert!(site.findings.all()[0].text.contains("takes longer"));
     assert_eq!(site.journal.durable(), 1);
-    // The store's commit is no write of the journal.
+    // A commit of the store does not write to the journal.
     site.journal.cover(1);
     until(|| numbers(site.dir.path()).is_empty());
     assert!(!site.findings.all().is_empty());

@@ -1,7 +1,7 @@
 //! Stores footprints of the last plans, for a manager that follows the master of a shared store.
 //!
-//! A footprint is a byte string, split into rows of at most [`CHUNK`] bytes, whose keys are the
-//! number of the plan and that of the row. Numbers are big-endian:
+//! A footprint is a byte string, split into rows of at most [`CHUNK`] bytes; a row's key consists
+//! of the numbers of the plan and of the row. Numbers are big-endian:
 //!
 //! ```text
 //! since: 1 byte (0: none), 8 bytes
@@ -11,8 +11,8 @@
 //! masks:  count, 4 bytes; then switch, 8 bytes, block, 2 bytes, and position, 1 byte
 //! ```
 //!
-//! A reader leaves out a footprint that it cannot read in full. If the remaining ones do not lead
-//! back to what it has read of the subnet, it reads the whole subnet.
+//! A reader omits a footprint that it cannot read in full. If the remaining footprints do not lead
+//! back to the state of the subnet that the reader knows, it reads the whole subnet.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use super::table::{self, Rows};
 
 const TABLE: &str = "footprints";
 
-/// Longest row, in bytes.
+/// Largest size of a row, in bytes.
 const CHUNK: usize = 48 * 1024;
 
 /// Footprints in the store.
@@ -38,7 +38,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Footprints {
         Some(((plan, row), value.to_vec()))
     });
     let mut plans: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-    // The rows of a plan come in their order; a gap makes the length wrong.
+    // The rows of a plan are in order; a missing row causes a wrong length.
     for ((plan, _), chunk) in rows {
         plans.entry(plan).or_default().extend(chunk);
     }
@@ -47,7 +47,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Footprints {
     Footprints::restored(footprints.collect())
 }
 
-/// Adds the changes after which the store, which held `known`, holds `footprints`.
+/// Adds the changes that replace `known`, which the store holds, by `footprints`.
 pub(super) fn changes(
     persisted: &Persisted,
     known: Option<&Footprints>,
@@ -126,7 +126,7 @@ fn decode(plan: u64, bytes: &[u8]) -> Option<Footprint> {
     })
 }
 
-/// Reads values from the front of the bytes left to decode.
+/// Reads values from the front of a byte slice.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

@@ -1,4 +1,4 @@
-//! Takes over GPU inventories from files of earlier versions into the store.
+//! Moves GPU inventories from files of earlier versions into the store.
 //!
 //! ```text
 //! DIR/gpu/hosts/NAME.json          a host; the time of the file is that of its last report
@@ -22,8 +22,8 @@ pub(super) struct OldFiles {
     read: Vec<PathBuf>,
 }
 
-/// Adds the inventories of the files below `dir` to `stored`, where it has none or an older one.
-/// Logs a warning for a file that cannot be read, which stays.
+/// Adds the inventories of the files below `dir` that `stored` lacks or has in an older version.
+/// Logs a warning for an unreadable file, and keeps the file.
 pub(super) fn load(dir: &Path, stored: &mut StoredGpus) -> OldFiles {
     let folder = dir.join("gpu");
     let mut old = OldFiles {
@@ -60,12 +60,12 @@ impl OldFiles {
         }
     }
 
-    /// Tells whether there was nothing to take over.
+    /// Tells whether there are no files to remove.
     pub(super) fn is_empty(&self) -> bool {
         self.read.is_empty()
     }
 
-    /// Removes the files, whose content the store now holds. A failure does no harm, because the
+    /// Removes the files whose content the store now holds. A failure does no harm, because the
     /// next start finds the same inventories in the store.
     pub(super) fn remove(self) {
         for path in &self.read {
@@ -73,7 +73,7 @@ impl OldFiles {
                 tracing::warn!("{} cannot be removed: {error}", path.display());
             }
         }
-        // A folder stays if it holds files that could not be read.
+        // A folder stays if it holds unreadable files.
         for folder in [
             self.folder.join("hosts"),
             self.folder.join("machine-type"),

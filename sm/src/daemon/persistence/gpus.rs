@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Part 0 of a text begins with the version (1 byte), the number of parts (1), the time of the
-//! import (8) and the checksum of the whole text (8), big-endian. A text that cannot be read loses
-//! only its own host.
+//! import (8) and the checksum of the whole text (8), big-endian. An unreadable text loses only its
+//! own host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -29,19 +29,19 @@ const HOSTS: &str = "gpu-hosts";
 /// Table of report times.
 const SEEN: &str = "gpu-seen";
 
-/// Key of the row that distinguishes a store without hosts from one of an earlier version.
+/// Key of the row that distinguishes a store without hosts from a store of an earlier version.
 const MARKER: &[u8] = b"v";
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + 1 + 8 + 8;
 
-/// Length of a part in bytes: with its header and its key it fits into a row.
+/// Length of a part in bytes; with its header and key, a part fits into a row.
 const PART: usize = 60_000;
 
-/// Longest text of a host, in bytes; a host with eight GPUs takes some 4,000.
+/// Longest text of a host, in bytes; a host with eight GPUs takes about 4,000.
 pub(in crate::daemon) const TEXT_MAX: usize = 8 * PART;
 
-/// Bits of the hash that assigns the times of hosts to rows: with 45,056 hosts a row holds about 44
-/// times.
+/// Number of bits of the hash that assigns report times to rows; with 45,056 hosts a row holds
+/// about 44 times.
 const PAGE_BITS: u32 = 10;
 
 /// Kind of machine that a text describes.
@@ -73,13 +73,12 @@ impl Kind {
 pub(in crate::daemon) struct StoredGpus {
     /// Inventories, with the times of their imports.
     pub(in crate::daemon) inventory: GpuInventory,
-    /// Host name → time of the last report, in seconds since the Unix epoch. Hosts that are not
-    /// here have not reported since their import.
+    /// Host name → time of the last report, in seconds since the Unix epoch. Hosts without a time
+    /// have not reported since their import.
     pub(in crate::daemon) seen: BTreeMap<String, u64>,
-    /// Hosts whose inventories cannot be read; for a key that names no host, the key in
-    /// hexadecimal.
+    /// Hosts with unreadable inventories; for a key that names no host, the key in hexadecimal.
     pub(in crate::daemon) unreadable: BTreeSet<String>,
-    /// Whether a version that keeps inventories in the store wrote it.
+    /// Whether a version that keeps inventories in the store has written it.
     pub(in crate::daemon) is_complete: bool,
 }
 
@@ -87,14 +86,15 @@ pub(in crate::daemon) struct StoredGpus {
 #[derive(Default)]
 pub(in crate::daemon) struct GpuRows {
     pub(in crate::daemon) reader: GpuReader,
-    /// Inventories that the store holds; `None` where they are not known.
+    /// Inventories that the store holds; `None` if unknown.
     pub(super) known: Option<Arc<GpuInventory>>,
     /// Files of an earlier version, until the store holds their inventories.
     old: Option<OldFiles>,
 }
 
 impl GpuRows {
-    /// Reads the inventories in `persisted`, and adds those in files of an earlier version.
+    /// Reads the inventories in `persisted`, and adds the inventories in files of an earlier
+    /// version.
     pub(super) fn open(
         dir: Option<&Path>,
         persisted: &mut Persisted,
@@ -130,7 +130,7 @@ impl GpuRows {
         self.known = Some(saved.inventory);
     }
 
-    /// Notes that all changes so far are on the disk.
+    /// Records that all changes so far are on the disk.
     pub(super) fn stored(&mut self) {
         if let Some(old) = self.old.take() {
             old.remove();
@@ -141,7 +141,7 @@ impl GpuRows {
 /// Parts of a text, each with its number.
 type Parts<'a> = Vec<(u8, &'a [u8])>;
 
-/// Reads inventories repeatedly, and decodes only texts that changed.
+/// Reads inventories repeatedly, and decodes only changed texts.
 #[derive(Default)]
 pub(in crate::daemon) struct GpuReader {
     inventory: GpuInventory,
@@ -150,7 +150,7 @@ pub(in crate::daemon) struct GpuReader {
 }
 
 impl GpuReader {
-    /// The inventories in `persisted`.
+    /// Inventories in `persisted`.
     pub(in crate::daemon) fn read(&mut self, persisted: &Persisted) -> StoredGpus {
         let mut stored = StoredGpus::default();
         let mut texts: BTreeMap<(Kind, String), Parts<'_>> = BTreeMap::new();
@@ -193,7 +193,7 @@ impl GpuReader {
         };
     }
 
-    /// Takes in the text of a name, unless it is unchanged.
+    /// Takes in the text of a host or machine type, unless it is unchanged.
     fn take(&mut self, key: &(Kind, String), parts: &[(u8, &[u8])]) -> Result<(), String> {
         let (header, text) = assemble(parts)?;
         let (kind, name) = key;
@@ -231,7 +231,8 @@ pub(in crate::daemon) fn stored_bytes(host: &HostInventory) -> usize {
 }
 
 /// Adds the changes after which `persisted` holds these inventories, and the machine type of the
-/// other hosts. Inventories that `known`, a part of `persisted`, holds as well are not compared.
+/// other hosts. Skips the comparison of inventories that are also in `known`, a part of
+/// `persisted`.
 pub(super) fn changes(
     persisted: &Persisted,
     known: Option<&GpuInventory>,
@@ -273,7 +274,7 @@ pub(super) fn changes(
     }
 }
 
-/// Adds the changes that give the text of a name exactly these parts.
+/// Adds the changes after which the text of a name consists of exactly these parts.
 fn put(
     (kind, name): (Kind, &str),
     imported: u64,
@@ -301,7 +302,7 @@ fn put(
     }
 }
 
-/// Adds the changes after which `persisted` holds these times of reports.
+/// Adds the changes after which `persisted` holds these report times.
 pub(super) fn seen_changes(
     persisted: &Persisted,
     seen: &BTreeMap<String, u64>,
@@ -386,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates a host with one GPU whose model name has `bytes` letters.
+    /// A host with one GPU whose model name has `bytes` letters.
     fn host(bytes: usize) -> HostInventory {
         let json = format!(
             r#"{{"version":1,"gpus":[{{"index":0}}],"hca_ports":[{{"device":"mlx5_{bytes}","port":1}}],"tiers":[["PIX"]]}}"#
@@ -457,8 +458,8 @@ mod tests {
         change(&mut whole, None, &wanted);
         let value = whole.records[&table][&key[..]].to_vec();
         for at in 0..value.len() {
-            // The checksum does not cover the time of the import: a wrong time only makes a host
-            // look older.
+            // The checksum does not cover the import time: a wrong time only makes a host appear
+            // older.
             if (2..10).contains(&at) {
                 continue;
             }

@@ -24,7 +24,7 @@ const GID_LEN: usize = 16;
 const GROUP_LEN: usize = 19;
 const MEMBER_LEN: usize = 10;
 
-/// Groups in the store. Logs and skips invalid records.
+/// Groups in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
     let groups = table::read(persisted, GROUPS, decode_group);
     let mut groups: BTreeMap<Gid, SavedGroup> = groups
@@ -43,8 +43,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
 pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let groups = view.groups().map(encode_group);
     table::replace(persisted, GROUPS, groups, changes);
-    // Members are produced one at a time, without allocation: a group may have every port of the
-    // subnet as a member.
+    // Members are produced one at a time, without allocation: a group may contain every port of the
+    // subnet.
     let members = view.groups().flat_map(|group| {
         let mut members: Vec<&MulticastMember> = group.members.values().collect();
         members.sort_unstable_by_key(|member| member.gid);
@@ -130,7 +130,7 @@ fn decode_group(key: &[u8], value: &[u8]) -> Option<SavedGroup> {
         hop_limit,
         scope,
     };
-    // Accepts valid groups only: no record can carry other values.
+    // Accepts only valid groups: no record can contain other values.
     let is_sound = parameters.mtu.bytes().is_some()
         && parameters.rate.tenth_gbps().is_some()
         && packet_life_time < 64
@@ -216,7 +216,7 @@ mod tests {
             change(&persisted, &view(some())).is_empty(),
             "nothing is written twice"
         );
-        // A group that is gone also leaves the store.
+        // A deleted group also leaves the store.
         let fewer = some()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(remembered(&persisted), fewer);
@@ -232,8 +232,8 @@ mod tests {
             state: JoinState::FULL_MEMBER,
             proxy: false,
         };
-        // Members joined before and after the operator changed the prefix: their order by GID
-        // differs from that by GUID.
+        // Members joined before and after the operator changed the prefix: the orders by GID and by
+        // GUID differ.
         let (old, new) = (0xFE80_0000_0000_0001, 0xFE80_0000_0000_0000);
         let of_old = [member(old, 10), member(old, 12)];
         groups[0].members.extend(of_old);

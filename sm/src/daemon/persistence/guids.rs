@@ -10,7 +10,7 @@ use super::table;
 /// Table of alias GUIDs.
 const GUIDS: &str = "alias-guids";
 
-/// Alias GUIDs in the store. Logs and skips invalid records.
+/// Alias GUIDs in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
     let mut guids = AliasGuids::default();
     for (port, index, alias) in table::read(persisted, GUIDS, decode) {

@@ -1,4 +1,4 @@
-//! Makes a store from the files of another manager.
+//! Creates a store from the files of another subnet manager.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,12 +17,12 @@ use rsm_view::publish::UnixClock as _;
 use super::super::clock::Clock;
 use super::{groups, guids, services, subscriptions, table};
 
-/// Table that has one row as long as no daemon has used the store since the import. Until then,
+/// Table that has one row until a daemon uses the store after the import. While the row exists,
 /// hosts may have registered with the other manager after it wrote its files.
 const IMPORTED: &str = "imported";
 const FRESH: &[u8] = b"registrations";
 
-/// Reason why nothing was imported.
+/// Reason why no import was made.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The store is in use, or cannot be written.
@@ -31,7 +31,7 @@ pub enum ImportError {
     /// The store holds records that an import would replace.
     #[error("the store has {records} records already")]
     NotEmpty {
-        /// Number of these records.
+        /// Number of the records that an import would replace.
         records: usize,
     },
     /// A claim contains LIDs that no port can have.
@@ -44,13 +44,11 @@ pub enum ImportError {
 pub struct Imported {
     /// Number of records in the store.
     pub records: usize,
-    /// Number of registrations that are left out because they contradict others or exceed the SA's
-    /// limits.
+    /// Number of omitted registrations, which contradict others or exceed the SA's limits.
     pub left_out: usize,
 }
 
-/// Makes the store in `dir` from LIDs and registrations. All of it is on the disk when this
-/// returns.
+/// Creates the store in `dir` from LIDs and registrations. On return, the disk holds all of them.
 ///
 /// # Errors
 /// The store holds records, is in use, or cannot be written.
@@ -78,7 +76,8 @@ pub fn import(
     Ok(Imported { records, left_out })
 }
 
-/// Adds the registrations that the SA would take back at a start. Returns how many it would refuse.
+/// Adds the registrations that the SA would restore at a start. Returns the number that it would
+/// refuse.
 fn register(persisted: &Persisted, saved: SavedSaState, changes: &mut ChangeSet) -> usize {
     let clock = Clock::start();
     let (now, never) = (clock.now(), Time::MAX);
@@ -103,7 +102,7 @@ pub(super) fn is_fresh(persisted: &Persisted) -> bool {
     rows.pop().is_some()
 }
 
-/// Notes that a daemon uses the store.
+/// Records that a daemon uses the store.
 pub(super) fn used(persisted: &Persisted, changes: &mut ChangeSet) {
     table::put(persisted, IMPORTED, FRESH, None, changes);
 }

@@ -1,5 +1,5 @@
-//! Stores the generations of M_Keys, and this machine's port. Stores no key: keys are derived from
-//! the secret, which is in a file.
+//! Stores the generations of M_Keys, and this machine's port. No key is stored: keys are derived
+//! from the secret, which is in a file.
 
 use rsm_config::m_keys::Generations;
 use rsm_ids::{Guid, PortKey, PortNum};
@@ -7,12 +7,11 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
-/// Table of generations. Its only row holds the generation of switches and that of other ports,
+/// Table of generations. Its only row holds the generations of switches and of other ports,
 /// big-endian.
 const GENERATIONS: &str = "m-keys";
 
-/// Table with the port of this machine, a node GUID and a port number; it is not shared with other
-/// managers.
+/// Table of this machine's port, as a node GUID and a port number. Other managers do not share it.
 const LOCAL: &str = "local-port";
 
 /// Key of the only row in each table.

@@ -1,7 +1,7 @@
 //! Stores the state of the core and the SA.
 //!
-//! Commits on a thread of its own, so that no convergence waits for a disk. Of several states that
-//! wait, it commits only the last, because each state is whole.
+//! Commits on its own thread, so that no convergence waits for a disk. If several states wait, the
+//! thread commits only the last, because each state is complete.
 
 mod acknowledged;
 mod cabling;
@@ -29,6 +29,8 @@ mod subscriptions;
 mod table;
 #[cfg(test)]
 mod takeover_seeds;
+#[cfg(test)]
+mod tests;
 mod unhealthy;
 
 use std::path::Path;
@@ -78,12 +80,12 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 struct Latest {
     remembered: Option<Box<SavedCoreState>>,
     sa: rsm_sa::Unsaved,
-    /// Number of the newest journal entry when the SA handed over `sa`.
+    /// Number of the newest journal entry when the SA passed `sa`.
     journaled: Option<u64>,
     gpus: Option<SavedGpus>,
     /// Events for managers that share the store.
     history: Vec<Arc<v1::Event>>,
-    /// Whether the SA has replaced its registrations, so that `sa` is later than that.
+    /// Whether the SA has replaced its registrations; `sa` is then later than the replacement.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
     orders: Vec<Order>,
@@ -116,8 +118,8 @@ pub(super) struct Kept {
     pub(super) gpus: StoredGpus,
 }
 
-/// Opens the store of `fabric` in `dir` (`None` keeps nothing on disk). If several managers share a
-/// store, opens it as well. Returns the stored state.
+/// Opens the store of `fabric` in `dir`; `None` keeps nothing on disk. Also opens the shared store,
+/// if several managers share one. Returns the stored state.
 pub(super) fn open(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -129,8 +131,8 @@ pub(super) fn open(
     let (mut persisted, report) = store.load().context("cannot read what was remembered")?;
     let mut owed = ChangeSet::new();
     if is_unopened {
-        // Something must be committed although nothing has changed, because a commit opens the
-        // database.
+        // The commit must contain a change even if the state has not changed, because a commit
+        // opens the database.
         owed.set_plan_generation(persisted.plan_generation);
     }
     let journal = match dir {
@@ -158,8 +160,7 @@ pub(super) fn open(
         None => (None, None),
     };
     let mut core = remembered(&persisted, &clock);
-    // If the store is new or lost records, hosts may be registered with an SA that no longer
-    // exists.
+    // If the store is new or lost records, hosts may be registered with an SA that has ended.
     core.reregister = persisted.claims.is_empty()
         || report.may_lack_records()
         || import::is_fresh(&persisted)
@@ -197,7 +198,7 @@ pub(super) fn open(
 }
 
 /// Opens the store in `dir`. Also returns whether its database could not be opened: a finding then
-/// says so, and the next commit tries again.
+/// reports it, and the next commit tries again.
 fn open_folder(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -217,8 +218,8 @@ fn open_folder(
 }
 
 /// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
-/// store lacks. `None` where it cannot be read: a finding then says so, and acknowledgements do not
-/// wait for the disk.
+/// store lacks. `None` if the journal cannot be read: a finding then reports it, and
+/// acknowledgements do not wait for the disk.
 fn open_journal(
     dir: &Path,
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
@@ -269,7 +270,7 @@ impl Keeper {
             .put(|latest| latest.remembered = Some(remembered));
     }
 
-    /// Sink for the SA's states. Does not wait. The store stays open as long as the sink lives.
+    /// Sink for the SA's states. Does not wait. The store stays open while the sink lives.
     pub(super) fn sa_sink(&self) -> Box<dyn Fn(rsm_sa::Unsaved) + Send> {
         let mailbox = self.mailbox.clone();
         let journal = self.journal.as_ref().map(|(journal, _)| journal.clone());
@@ -284,7 +285,7 @@ impl Keeper {
         })
     }
 
-    /// Journal that acknowledgements wait for; `None` if nothing is kept on disk.
+    /// Journal for which acknowledgements wait; `None` if nothing is kept on disk.
     pub(super) fn journal(&self) -> Option<Arc<dyn AckJournal>> {
         let (journal, _) = self.journal.as_ref()?;
         Some(journal.clone())
@@ -302,7 +303,7 @@ impl Keeper {
         })
     }
 
-    /// Waits until the disk holds everything, and closes the store.
+    /// Waits until the disk holds the whole state, and closes the store.
     pub(super) fn close(self) {
         self.mailbox.put(|latest| latest.is_closing = true);
         drop(self.mailbox);
@@ -323,7 +324,7 @@ struct Keeping {
     store: Box<dyn Store>,
     /// State of the disk after the next successful commit.
     persisted: Persisted,
-    /// Core's last state that `persisted` includes.
+    /// Last state of the core that `persisted` includes.
     known: Option<Box<SavedCoreState>>,
     /// Changes that are not on the disk yet; the next commit repeats failed ones.
     owed: ChangeSet,
@@ -345,20 +346,20 @@ impl Keeping {
         };
         let mut pause = self.commit(COMMIT_AGAIN.0);
         loop {
-            // An error means that the sender is gone; its last state is still in the mailbox.
+            // An error means that the sender was dropped; its last state is still in the mailbox.
             let open = match pause {
                 Some(pause) => {
                     let rung = async { tokio::time::timeout(pause, rung.changed()).await };
                     match runtime.block_on(rung) {
                         Ok(rung) => rung.is_ok(),
-                        // No new state has arrived, so repeat the failed commit.
+                        // No new state has arrived, so the failed commit is repeated.
                         Err(_elapsed) => true,
                     }
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // Views must not be held while waiting for the disk: the SA would have to copy them to
-            // change its registrations.
+            // No view may be held during the wait for the disk: the SA would have to copy the view
+            // to change its registrations.
             let latest = std::mem::take(&mut *mailbox.lock());
             let is_last = !open || latest.is_closing;
             self.take(latest);
@@ -410,8 +411,8 @@ impl Keeping {
         self.owed.merge(changes);
     }
 
-    /// Commits the open changes. After a failure returns the pause before the next attempt; `pause`
-    /// is the previous one.
+    /// Commits the open changes. After a failure, returns the pause before the next attempt;
+    /// `pause` is the previous pause.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if self.shared.is_some() {
@@ -476,8 +477,8 @@ fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
         habits,
         capabilities: Arc::new(capabilities::remembered(persisted)),
         group_ids: group_ids::remembered(persisted),
-        // Stored footprints come from an earlier master; the first footprint of this run covers
-        // everything.
+        // Stored footprints come from an earlier master; the first footprint of this run covers the
+        // whole subnet.
         footprints: Footprints::default(),
         generations: m_keys::remembered(persisted),
         local: m_keys::remembered_port(persisted),
@@ -584,8 +585,8 @@ fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> 
     })
 }
 
-/// Adds the changes after which a table holds exactly these bits by device kind. What a device
-/// refused before a reload, and accepts since, must not come back with a restart.
+/// Adds the changes after which the table holds exactly these bits by device kind. A refusal that
+/// the core has forgotten must not return with a restart.
 fn keep_by_kind(
     persisted: &Persisted,
     name: &'static str,
@@ -630,219 +631,4 @@ fn decode_kind(key: &[u8]) -> Option<DeviceKind> {
 
 fn decode_bits(value: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(value.try_into().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use rsm_ids::{Guid, Lid, Lmc};
-    use rsm_store::LoadReport;
-    use rsm_store::io::Operation;
-
-    use super::*;
-
-    #[test]
-    fn stored_core_state_is_restored() {
-        let mut before = SavedCoreState {
-            generation: 7,
-            ..SavedCoreState::default()
-        };
-        let claim = Claim {
-            base: Lid(8),
-            lmc: Lmc::from_bits(2),
-        };
-        Arc::make_mut(&mut before.claims).insert(Guid(1), claim);
-        let kind = DeviceKind {
-            vendor: 0x2c9,
-            device: 4129,
-            revision: 3,
-            role: PortRole::External,
-        };
-        before.not_kept.learn(kind, FieldMask(0x81));
-        before.habits.restore(kind, 1);
-        let mut persisted = Persisted::default();
-        persisted.apply(&changes(&persisted, None, &before, &Clock::start()));
-        let after = remembered(&persisted, &Clock::start());
-        assert_eq!(after.claims, before.claims);
-        assert_eq!(after.not_kept, before.not_kept);
-        assert_eq!(after.habits, before.habits);
-        assert_eq!(after.generation, 7);
-        assert!(
-            changes(&persisted, None, &after, &Clock::start()).is_empty(),
-            "nothing is written twice"
-        );
-    }
-
-    #[test]
-    fn habits_that_a_reload_forgets_are_forgotten_by_the_store() {
-        let kind = DeviceKind {
-            vendor: 0x2c9,
-            device: 4129,
-            revision: 3,
-            role: PortRole::External,
-        };
-        let mut learned = claimed();
-        learned.not_kept.learn(kind, FieldMask(0x81));
-        learned.habits.restore(kind, 1);
-        let mut persisted = Persisted::default();
-        persisted.apply(&changes(&persisted, None, &learned, &Clock::start()));
-        persisted.apply(&changes(&persisted, None, &claimed(), &Clock::start()));
-        let after = remembered(&persisted, &Clock::start());
-        assert_eq!(after.not_kept, NotKept::default());
-        assert_eq!(after.habits, DeviceHabits::default());
-    }
-
-    fn claimed() -> SavedCoreState {
-        let mut remembered = SavedCoreState::default();
-        let claim = Claim {
-            base: Lid(8),
-            lmc: Lmc::from_bits(0),
-        };
-        Arc::make_mut(&mut remembered.claims).insert(Guid(1), claim);
-        remembered
-    }
-
-    #[test]
-    fn damaged_side_file_alone_requests_no_reregistration() {
-        let dir = tempfile::tempdir().unwrap();
-        let findings = DaemonFindings::new();
-        let open = || {
-            let opened = open(
-                Some(dir.path()),
-                StoreFabric::Hardware,
-                None,
-                Clock::start(),
-                findings.clone(),
-            );
-            let (keeper, kept, _) = opened.unwrap();
-            (keeper, kept)
-        };
-        let (keeper, kept) = open();
-        assert!(kept.core.reregister, "nothing is known of before");
-        keeper.keep(Box::new(claimed()));
-        keeper.close();
-        std::fs::write(dir.path().join("store.meta"), "rsm-store schema=1 gen").unwrap();
-        let (keeper, kept) = open();
-        assert_eq!(kept.core.claims, claimed().claims);
-        assert!(!kept.core.reregister);
-        keeper.close();
-        // Without the database, only the essential state comes back.
-        std::fs::remove_dir_all(dir.path().join("db")).unwrap();
-        let (keeper, kept) = open();
-        assert_eq!(kept.core.claims, claimed().claims);
-        assert!(kept.core.reregister);
-        keeper.close();
-    }
-
-    /// Store on a disk that is full for a while.
-    struct Flaky {
-        inner: MemoryStore,
-        full: Arc<AtomicBool>,
-        kept: Arc<Mutex<Persisted>>,
-    }
-
-    impl Store for Flaky {
-        fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
-            self.inner.load()
-        }
-
-        fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
-            if self.full.load(Ordering::Relaxed) {
-                return Err(StoreError::Io {
-                    operation: Operation::Write,
-                    path: "export.jsonl".into(),
-                    source: std::io::ErrorKind::StorageFull.into(),
-                });
-            }
-            self.inner.commit(changes)?;
-            self.kept.lock().apply(changes);
-            Ok(())
-        }
-
-        fn close(&mut self) -> Result<(), StoreError> {
-            Ok(())
-        }
-    }
-
-    /// Waits until `holds` returns true.
-    pub(super) fn until(holds: impl Fn() -> bool) {
-        for _ in 0..2000 {
-            if holds() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it never came to that");
-    }
-
-    #[test]
-    fn failed_commit_is_a_finding_until_repeated() {
-        let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
-        let findings = DaemonFindings::new();
-        let keeping = Keeping {
-            store: Box::new(Flaky {
-                inner: MemoryStore::default(),
-                full: full.clone(),
-                kept: Arc::clone(&kept),
-            }),
-            known: None,
-            persisted: Persisted::default(),
-            owed: ChangeSet::new(),
-            journal: None,
-            shared: None,
-            gpus: GpuRows::default(),
-            clock: Clock::start(),
-            findings: findings.clone(),
-        };
-        let (bell, rung) = watch::channel(());
-        let mailbox = Mailbox {
-            latest: Arc::default(),
-            bell,
-        };
-        let latest = mailbox.latest.clone();
-        let thread = std::thread::spawn(move || keeping.run(&latest, rung));
-        mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
-        until(|| !findings.all().is_empty());
-        assert!(findings.all()[0].text.contains("export.jsonl"));
-        // The thread repeats the commit although no new state arrives.
-        full.store(false, Ordering::Relaxed);
-        until(|| findings.all().is_empty());
-        assert!(kept.lock().claims.contains_key(&Guid(1)));
-        drop(mailbox);
-        thread.join().unwrap();
-    }
-
-    #[test]
-    fn durable_entries_are_on_disk_until_the_store_has_them() {
-        let dir = tempfile::tempdir().unwrap();
-        let read = || Journal::open(dir.path(), Disk::new()).unwrap();
-        let (journal, _) = read();
-        let findings = DaemonFindings::new();
-        let started = Acknowledged::start(journal, 40, Clock::start(), findings.clone());
-        let (journal, thread) = started.unwrap();
-        let rung = Arc::new(AtomicBool::new(false));
-        journal.on_durable({
-            let rung = rung.clone();
-            Box::new(move || rung.store(true, Ordering::Relaxed))
-        });
-        let sa = rsm_sa::Sa::new(rsm_sa::SaConfig {
-            sm_key: 0,
-            ..rsm_sa::SaConfig::default()
-        });
-        let touched = rsm_sa::Touched::AliasGuids(Guid(9));
-        assert_eq!(journal.append(&[touched], &sa), Some(41));
-        assert_eq!(journal.append(&[touched, touched], &sa), Some(42));
-        until(|| journal.durable() == 42 && rung.load(Ordering::Relaxed));
-        let (_, entries) = read();
-        let numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
-        assert_eq!(numbers, [41, 42]);
-        assert_eq!(entries[1].rows.len(), 2);
-        journal.cover(42);
-        until(|| read().1.is_empty());
-        journal.close();
-        thread.join().unwrap();
-        assert_eq!(journal.append(&[touched], &sa), None);
-        assert_eq!(findings.all(), []);
-    }
 }

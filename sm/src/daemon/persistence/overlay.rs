@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rsm_config::Membership;
 use rsm_config::overlay::{MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings};
+use rsm_config::{Membership, Owned, Protection, TrustMode};
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::Rate;
@@ -11,11 +11,14 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of partitions. Its keys are a P_Key; the P_Key 0 stands for the overlay as a whole.
+/// Table of partitions. A key is a P_Key; P_Key 0 is the key of the overlay itself.
 const PARTITIONS: &str = "partitions";
 
-/// Table of members. Its keys are a P_Key and a port GUID.
+/// Table of members. A key consists of a P_Key and a port GUID.
 const MEMBERS: &str = "partition-members";
+
+/// Table of what belongs to partitions. Its keys are a P_Key; earlier versions do not know it.
+const PROTECTIONS: &str = "partition-protections";
 
 /// Overlay in the store. Logs and skips invalid records, and members of partitions that do not
 /// exist.
@@ -28,6 +31,11 @@ pub(super) fn remembered(persisted: &Persisted) -> Overlay {
             Row::Partition(partition) => {
                 partitions.insert(p_key, *partition);
             }
+        }
+    }
+    for (p_key, protection) in table::read(persisted, PROTECTIONS, decode_protection) {
+        if let Some(partition) = partitions.get_mut(&p_key) {
+            partition.protection = protection;
         }
     }
     let mut strays = 0;
@@ -52,11 +60,16 @@ pub(super) fn remembered(persisted: &Persisted) -> Overlay {
 pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut ChangeSet) {
     let mut partitions = Rows::new();
     let mut members = Rows::new();
+    let mut protections = Rows::new();
     if overlay.limits_default() {
         partitions.insert(0_u16.to_be_bytes().to_vec(), vec![1]);
     }
     for (p_key, partition) in overlay.partitions() {
         partitions.insert(p_key.to_be_bytes().to_vec(), encode(partition));
+        if !partition.protection.is_empty() {
+            let row = encode_protection(&partition.protection);
+            protections.insert(p_key.to_be_bytes().to_vec(), row);
+        }
         for (guid, member) in &partition.members {
             let key = [&p_key.to_be_bytes()[..], &guid.0.to_be_bytes()].concat();
             members.insert(key, encode_member(member));
@@ -64,6 +77,7 @@ pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut Ch
     }
     table::replace(persisted, PARTITIONS, &partitions, changes);
     table::replace(persisted, MEMBERS, &members, changes);
+    table::replace(persisted, PROTECTIONS, &protections, changes);
 }
 
 enum Row {
@@ -71,8 +85,8 @@ enum Row {
     Partition(Box<OverlayPartition>),
 }
 
-/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU (1) and rate (1) as
-/// IBA codes them, then name and maker, each after its length (2); big-endian.
+/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU and rate in IBA's
+/// codes (1 each), then name and creator, each after its length (2); big-endian.
 fn encode(partition: &OverlayPartition) -> Vec<u8> {
     let PartitionSettings {
         name,
@@ -118,6 +132,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(u16, Row)> {
         },
         by,
         since_unix_ms: u64::from_be_bytes(*since),
+        protection: Protection::default(),
         members: BTreeMap::new(),
     };
     Some((p_key, Row::Partition(Box::new(partition))))
@@ -157,6 +172,31 @@ fn decode_member(key: &[u8], value: &[u8]) -> Option<(u16, Guid, Member)> {
     is_port.then_some((u16::from_be_bytes(*p_key), Guid(guid), member))
 }
 
+/// Encodes the word of the trust mode, empty for that of all, and the prefixes as they are written,
+/// with a blank before each.
+fn encode_protection(protection: &Protection) -> Vec<u8> {
+    let mode = protection.trust.map_or("", TrustMode::name);
+    let owned = protection.owned.iter().map(|owned| format!(" {owned}"));
+    let line: String = std::iter::once(mode.to_owned()).chain(owned).collect();
+    line.into_bytes()
+}
+
+fn decode_protection(key: &[u8], value: &[u8]) -> Option<(u16, Protection)> {
+    let p_key = u16::from_be_bytes(key.try_into().ok()?);
+    let mut words = std::str::from_utf8(value).ok()?.split(' ');
+    let trust = match words.next()? {
+        "" => None,
+        word => Some(
+            TrustMode::ALL
+                .into_iter()
+                .find(|mode| mode.name() == word)?,
+        ),
+    };
+    let owned = words.map(|word| Owned::guids(word).or_else(|_| Owned::mgids(word)).ok());
+    let owned = owned.collect::<Option<_>>()?;
+    Some((p_key, Protection { trust, owned }))
+}
+
 fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
@@ -165,6 +205,8 @@ fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use rsm_store::Namespace;
 
     use super::*;
@@ -181,6 +223,16 @@ mod tests {
             },
             by: "alice".to_owned(),
             since_unix_ms: 1_700_000_000_000,
+            protection: match p_key {
+                0x10 => Protection {
+                    trust: Some(TrustMode::Enforce),
+                    owned: BTreeSet::from([
+                        Owned::mgids("ff12:a01d:10::/48").expect("a prefix"),
+                        Owned::guids("0x0252000000100000/44").expect("a prefix"),
+                    ]),
+                },
+                _ => Protection::default(),
+            },
             members,
         };
         let members = BTreeMap::from([
@@ -219,8 +271,12 @@ mod tests {
         let good = encode(wanted.find(0x10).expect("it is there"));
         let mut cut = good.clone();
         cut.truncate(good.len() - 1);
+        let protections = Namespace::new(PROTECTIONS).expect("a name");
         for (table, key, value) in [
-            (&partitions, &b"x"[..], &good[..]),
+            (&protections, &[0x00, 0x11][..], &b"forbid"[..]),
+            (&protections, &[0x00, 0x11, 0], b"enforce"),
+            (&protections, &[0x00, 0x12], b" ff12::/1"),
+            (&partitions, &b"x"[..], &good),
             (&partitions, &[0x00, 0x20], &cut),
             (&partitions, &[0x80, 0x21], &good),
             (&members, &[0x00, 0x10, 1], &[1, 0]),

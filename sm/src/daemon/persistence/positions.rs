@@ -9,7 +9,7 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of positions. Its keys are a letter and a GUID.
+/// Table of positions. A key consists of a letter and a GUID.
 const POSITIONS: &str = "positions";
 
 const STRIDE: u8 = b's';
@@ -23,8 +23,8 @@ enum Row {
     Port(Guid, HostPosition),
 }
 
-/// Host positions in the store. Logs and skips invalid records. If the rest is inconsistent,
-/// returns none, and every host gets its position from its cable.
+/// Host positions in the store. Logs and skips invalid rows. If the remaining rows are
+/// inconsistent, returns no positions, and every host gets its position from its cable.
 pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
     for row in table::read(persisted, POSITIONS, decode) {
@@ -126,7 +126,7 @@ mod tests {
             positions,
             "what is not readable is left out"
         );
-        // The port is at an unknown leaf.
+        // The leaf of this port is unknown.
         let mut orphan = ChangeSet::new();
         let key = [&[PORT][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
         orphan.set_record(&namespace, &key, &[0; 12]).expect("room");

@@ -14,7 +14,7 @@ pub(super) fn remembered(persisted: &Persisted) -> bool {
     !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
 }
 
-/// Adds the changes after which `persisted` holds this state.
+/// Adds the changes after which `persisted` holds `is_pushing`.
 pub(super) fn changes(persisted: &Persisted, is_pushing: bool, changes: &mut ChangeSet) {
     let mut rows = Rows::new();
     if is_pushing {

@@ -1,5 +1,5 @@
-//! Stores services, keyed by ServiceID, ServiceGID and ServiceP_Key. Stores a lease by its end in
-//! Unix time, so that it runs on while rsm is down.
+//! Stores services, keyed by ServiceID, ServiceGID and ServiceP_Key. A lease is stored as its end
+//! in Unix time, so that it continues to run while rsm is down.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ use super::table;
 /// Table of services.
 const SERVICES: &str = "services";
 
-/// Stored end, in milliseconds since the Unix epoch, of a lease that does not end.
+/// Stored end, in milliseconds since the Unix epoch, of a lease without an end.
 const NEVER: u64 = u64::MAX;
 
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
-/// Services in the store, with their leases at `now`. Logs and skips invalid records.
+/// Services in the store, with their remaining leases at `now`. Logs and skips invalid rows.
 pub(super) fn remembered(
     persisted: &Persisted,
     clock: &dyn UnixClock,
@@ -44,7 +44,7 @@ pub(super) fn changes(
     table::replace(persisted, SERVICES, rows, changes);
 }
 
-/// Row of a service, or its removal if the service is gone.
+/// Row of a service, or its removal if the service no longer exists.
 pub(super) fn row(view: &ServicesView, id: &Id, clock: &dyn UnixClock) -> Vec<RowChange> {
     let row = match view.get(id) {
         Some(service) => table::set(SERVICES, key(id), encode(service, clock)),
@@ -84,7 +84,7 @@ fn decode(row: &[u8], value: &[u8], now_ms: u64) -> Option<SavedService> {
         gid: record.service_gid(),
         p_key: record.service_p_key(),
     };
-    // A clock that was set back prolongs no lease.
+    // A clock that was set back extends no lease.
     let longest = Duration::from_secs(u64::from(record.service_lease()));
     let left = (until != NEVER).then(|| Duration::from_millis(until.saturating_sub(now_ms)));
     (key(&id) == row).then_some(SavedService {
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    /// Process that started this many milliseconds after 1970.
+    /// Process that started this number of milliseconds after 1970.
     struct World(u64);
 
     impl UnixClock for World {
@@ -172,10 +172,10 @@ mod tests {
         let mut registry = ServiceRegistry::default();
         assert_eq!(registry.restore(now, Time::ZERO), 0);
         assert_eq!(registry.len(), 2);
-        // A clock set back by a year prolongs no lease.
+        // A clock that was set back by a year extends no lease.
         let now = remembered(&persisted, &World(0), Time::ZERO);
         assert_eq!(now[1].left, services[1].left);
-        // A service that is gone also leaves the store.
+        // A removed service also leaves the store.
         let none = view_of_nothing();
         persisted.apply(&change(&persisted, &none, &before));
         assert!(persisted.is_empty());

@@ -1,4 +1,4 @@
-//! Connects the store that several managers share with the one of this machine.
+//! Connects the store that several managers share with the store of this machine.
 //!
 //! ```text
 //! core ── claim, release ─▶ store's thread ─▶ replica ─▶ etcd
@@ -6,12 +6,12 @@
 //! core ◀─ granted ◀─ SA ◀─ registrations ◀─ store's thread ◀─ granted, with the state
 //! ```
 //!
-//! A grant with another manager's state goes through the store's thread and the SA, so that the
-//! core becomes master only when all three have that state.
+//! A grant with another manager's state passes through the store's thread and the SA, so that the
+//! core becomes master only when all three have this state.
 //!
-//! While this manager stands by, it also follows rows that the holder of the epoch changes: claims,
-//! cables and generations of M_Keys go to the core, GPU inventories to the GPU hosts, events into
-//! this machine's history. The number of a plan arrives after the rows that belong to it. A
+//! A standby manager also follows the rows that the holder of the epoch changes: claims, cables and
+//! generations of M_Keys go to the core, GPU inventories to the GPU hosts, events into this
+//! machine's history. The number of a plan arrives after the rows that belong to the plan. A
 //! takeover reads the same rows once more.
 
 use std::sync::{Arc, OnceLock};
@@ -46,18 +46,18 @@ use crate::daemon::sa::SaRestorer;
 /// Table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";
 
-/// Key of the table's only row. The value is that number, big-endian.
+/// Key of the table's only row. The row's value is the epoch's number, big-endian.
 const HELD: &[u8] = b"held";
 
 /// Inputs of the shared store.
 pub(in crate::daemon) struct SharedSetup {
-    /// Address of etcd, and how to reach it.
+    /// Address of etcd, and the options of the connection.
     pub(in crate::daemon) options: EtcdOptions,
-    /// Takes events for the core.
+    /// Channel of events for the core.
     pub(in crate::daemon) core: mpsc::Sender<Event>,
 }
 
-/// Takes events for the managers that share the store.
+/// Passes events to the managers that share the store.
 pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>;
 
 /// Request to the store's thread, or an answer.
@@ -70,21 +70,20 @@ pub(super) enum Order {
         state: Option<Box<Persisted>>,
         unseen: Duration,
     },
-    /// The shared store does not answer a claim. Holds the last state that it showed.
+    /// The shared store does not answer a claim. Holds the last state that the store returned.
     Unreachable {
         number: u64,
         state: Box<Persisted>,
     },
-    /// More changes wait for the shared store than it keeps.
+    /// More changes wait for the shared store than the queue holds.
     Overflowed,
-    /// Another manager, which holds the epoch, has stored these rows.
+    /// The manager that holds the epoch has stored these rows.
     Followed(Box<Persisted>),
-    /// The manager that holds the epoch has stored this plan; the rows that belong to it came
-    /// before.
+    /// The manager that holds the epoch has stored this plan; the rows of the plan arrived before.
     Planned(u64),
 }
 
-/// Shared store, for the store's thread.
+/// Shared store, as the store's thread uses it.
 pub(super) struct Shared {
     replica: ReplicaHandle,
     core: mpsc::Sender<Event>,
@@ -92,20 +91,20 @@ pub(super) struct Shared {
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
     history: SharedHistory,
     mailbox: Mailbox,
-    /// Number of the last claim. `last` holds the claim itself.
+    /// Number of the last claim; `last` holds the claim itself.
     claims: u64,
     last: Option<EpochRequest>,
     deposed: Arc<Mutex<Option<Epoch>>>,
-    /// Whether the SA has yet to replace its registrations: until then, the state that it saves is
-    /// out of date.
+    /// Whether the SA has yet to replace its registrations: until then, the state that the SA saves
+    /// is out of date.
     pub(super) awaits_sa: bool,
 }
 
-/// Shared store, for the daemon.
+/// Shared store, as the daemon uses it.
 pub(super) struct Handles {
     /// Access to the SA, once it exists.
     restorer: Arc<OnceLock<SaRestorer>>,
-    /// GPU hosts, once they exist; `recorder` likewise holds the history.
+    /// GPU hosts, once they exist. `recorder` is the recorder of the history, once it exists.
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
     recorder: Arc<OnceLock<Recorder>>,
     own: Arc<OnceLock<Guid>>,
@@ -113,7 +112,7 @@ pub(super) struct Handles {
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// Shared store, for readers.
+/// Shared store, as readers see it.
 pub(in crate::daemon) struct SharedView {
     replica: ReplicaHandle,
     endpoints: String,
@@ -127,21 +126,22 @@ struct Shown {
     health: Option<(Health, u64)>,
 }
 
-/// State that another manager, the last to hold the epoch, has stored, with that epoch.
+/// Stored state of the manager that last held the epoch, with this epoch.
 type Stored = Option<(Epoch, Persisted)>;
 
-/// Shared store after it was opened.
+/// Opened shared store.
 pub(super) struct Opened {
     /// Store of this machine, which the shared store follows.
     pub(super) store: Box<dyn Store>,
     pub(super) shared: Shared,
     pub(super) view: SharedView,
-    /// State of the shared store; `None` if it does not answer, or no manager has held the epoch.
+    /// State of the shared store; `None` if the store does not answer, or no manager has held an
+    /// epoch.
     pub(super) state: Stored,
 }
 
-/// Opens the shared store behind `local`. Refuses a store whose data are damaged or another
-/// program's; accepts one that does not answer.
+/// Opens the shared store behind `local`. Refuses a store with damaged data or another program's
+/// data; accepts a store that does not answer.
 pub(super) fn open(
     setup: SharedSetup,
     local: Box<dyn Store>,
@@ -152,7 +152,7 @@ pub(super) fn open(
     let SharedSetup { options, core } = setup;
     let endpoints = options.endpoints.join(", ");
     let cannot = || format!("cannot use the shared store at {endpoints}");
-    // Looks on a thread of its own, because the client must not block a thread of the daemon's
+    // Reads on a separate thread, because the client must not block a thread of the daemon's
     // runtime.
     let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
@@ -166,13 +166,13 @@ pub(super) fn open(
     start(back_end, local, mailbox, clock, findings)
 }
 
-/// Shared store that answered, or that is to be asked later.
+/// Shared store that has answered, or that will be asked later.
 pub(super) struct BackEnd {
     pub(super) store: Box<dyn SharedStore>,
     pub(super) state: Stored,
-    /// Addresses, for operators.
+    /// Addresses of the store, for operators.
     pub(super) endpoints: String,
-    /// Takes events for the core.
+    /// Channel of events for the core.
     pub(super) core: mpsc::Sender<Event>,
 }
 
@@ -227,8 +227,8 @@ pub(super) fn start(
     })
 }
 
-/// Takes over whatever a manager must know before the first port that wants its M_Key answers, if
-/// another manager stored it later than this machine did.
+/// Takes over the state that a manager needs before the first port that requires its M_Key answers,
+/// if another manager stored this state later than this machine did.
 pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
     let is_own = epoch.number == held_before(persisted);
@@ -242,8 +242,8 @@ pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut C
     owed.merge(changes);
 }
 
-/// Opens the store at `options`, and reads its state. Refuses data that are damaged or another
-/// program's. A store that does not answer is accepted without a state.
+/// Opens the store at `options`, and reads its state. Refuses damaged data or another program's
+/// data. A store that does not answer is accepted without a state.
 fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     let mut store = EtcdStore::new(options)?;
     let loaded = store
@@ -254,7 +254,8 @@ fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
             tracing::info!(report = %report, "the shared store answers");
             seen.map(|seen| (seen.epoch, state))
         }
-        // The fabric does not wait for the store; the replica reports that it does not answer.
+        // The fabric does not wait for the store; the replica reports that the store does not
+        // answer.
         Err(error @ StoreError::Unreachable { .. }) => {
             tracing::warn!("{error}");
             None
@@ -270,11 +271,11 @@ struct Teller {
     clock: Clock,
     findings: DaemonFindings,
     shown: Arc<Mutex<Shown>>,
-    /// Epoch that ended this manager's; the shell must see it before it sends anything.
+    /// Epoch that has ended this manager's; the shell must read it before it sends anything.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// Passes on the replica's events.
+/// Passes the replica's events on.
 fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
     Box::new(move |event| {
         let epoch_event = match event {
@@ -321,7 +322,7 @@ fn teller(teller: Teller) -> Box<dyn Fn(ReplicaEvent) + Send> {
                 teller.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
-            // Follows the rows that belong to the plan.
+            // This event follows the rows that belong to the plan.
             ReplicaEvent::Planned(plan) => {
                 let order = Order::Planned(plan);
                 return teller.mailbox.put(|latest| latest.orders.push(order));
@@ -408,13 +409,13 @@ impl super::Keeper {
         }
     }
 
-    /// Allows GPU hosts and the history to follow those of the master.
+    /// Allows GPU hosts and the history to follow the master's.
     pub(in crate::daemon) fn attach(
         &self,
         gpus: Option<&Arc<GpuHosts>>,
         recorder: Option<&Recorder>,
     ) {
-        // The daemon has only one of each.
+        // The daemon has only one set of GPU hosts and one history.
         if let (Some(shared), Some(gpus)) = (&self.shared, gpus) {
             let _ = shared.gpus.set(gpus.clone());
         }
@@ -423,7 +424,8 @@ impl super::Keeper {
         }
     }
 
-    /// Sink for events to the managers that share the store; `None` where none does. Does not wait.
+    /// Sink for events to the managers that share the store; `None` if no store is shared. Does not
+    /// wait.
     pub(in crate::daemon) fn history_sink(&self) -> Option<HistorySink> {
         let mailbox = self.mailbox.clone();
         self.shared.as_ref()?;
@@ -432,7 +434,7 @@ impl super::Keeper {
         }))
     }
 
-    /// Shows the settings of this manager to the others that share the store.
+    /// Publishes the settings of this manager to the managers that share the store.
     pub(in crate::daemon) fn announce(&self, own: Guid, checksums: &str) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !own.is_zero()) {
             let _ = shared.own.set(own);
@@ -440,8 +442,8 @@ impl super::Keeper {
         }
     }
 
-    /// Epoch that has ended this manager's since the last call. The core must know it before it
-    /// sends anything.
+    /// Epoch that has ended this manager's since the last call. The core must know it before the
+    /// core sends anything.
     pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
         self.shared.as_ref()?.deposed.lock().take()
     }
@@ -463,7 +465,7 @@ impl super::Keeper {
 }
 
 impl Shared {
-    /// Handles for the daemon.
+    /// Handles of the shared store for the daemon.
     pub(super) fn handles(&self) -> Handles {
         Handles {
             restorer: self.restorer.clone(),
@@ -517,7 +519,7 @@ impl Shared {
 }
 
 impl Keeping {
-    /// Carries out requests of the core, and takes answers to them.
+    /// Carries out requests of the core, and accepts answers to them.
     pub(super) fn carry_out(&mut self, orders: Vec<Order>) {
         for order in orders {
             let Some(shared) = &mut self.shared else {
@@ -530,7 +532,8 @@ impl Keeping {
                     shared.replica.release();
                 }
                 Order::Overflowed => {
-                    // Claims as the master, whose state replaces what the store holds by then.
+                    // Claims the epoch as master: the state of a master replaces whatever the store
+                    // holds by then.
                     if let Some(EpochRequest::Claim { own, .. }) = shared.last {
                         let request = EpochRequest::Claim {
                             own,
@@ -559,7 +562,7 @@ impl Keeping {
                     let state = Some(state);
                     self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
                 }
-                // A later claim has superseded it, or none is pending.
+                // A later claim has superseded this claim, or no claim is pending.
                 Order::Granted { .. } | Order::Unreachable { .. } => {}
                 Order::Followed(rows) => self.follow(&rows),
                 Order::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
@@ -567,8 +570,8 @@ impl Keeping {
         }
     }
 
-    /// Takes over the state of the shared store, if there is one, together with `more`; then passes
-    /// the event about it to the core.
+    /// Takes over the state of the shared store, if present, together with `more`; then passes the
+    /// event about it to the core.
     fn go_on_with(
         &mut self,
         state: Option<Box<Persisted>>,
@@ -595,7 +598,7 @@ impl Keeping {
             shared.history.read(&self.persisted, state, &mut changes);
         }
         if let (Some(journal), false) = (&self.journal, is_master) {
-            // The shared state replaces the registrations that this machine had journaled.
+            // The shared state replaces the registrations in this machine's journal.
             if state.is_some() {
                 acknowledged::cover(journal.last(), &mut changes);
             }
@@ -635,7 +638,7 @@ impl Keeping {
 }
 
 impl Keeping {
-    /// Takes over what the master has stored, as far as readers see it before a takeover.
+    /// Takes over the master's stored rows that readers see before a takeover.
     fn follow(&mut self, rows: &Persisted) {
         let Some(shared) = &mut self.shared else {
             return;
@@ -647,7 +650,7 @@ impl Keeping {
         let positions = Arc::new(super::positions::remembered(rows));
         shared.tell(EpochEvent::Positions(positions));
         let mut changes = ChangeSet::new();
-        // A restart while the shared store is unreachable must know them, too.
+        // A restart while the shared store is unreachable needs this cabling as well.
         if cabling::follow(&self.persisted, rows, &mut changes) {
             self.known = None;
             let cabling = cabling::remembered(rows).missing;

@@ -5,8 +5,9 @@
 //! history-local   "read"     row (8) and number of its events (4) that this machine has copied
 //! ```
 //!
-//! Rows form a ring: row N is in slot N modulo [`ROWS`]. Only the master writes them; each manager
-//! copies the events of the others into the history of its own machine. All numbers are big-endian.
+//! Rows form a ring: row N is in slot N modulo [`ROWS`]. Only the master writes rows; each manager
+//! copies the other managers' events into the history of its own machine. All numbers are
+//! big-endian.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -25,21 +26,22 @@ const TABLE: &str = "history";
 const LOCAL: &str = "history-local";
 const READ: &[u8] = b"read";
 
-/// Number of rows of the ring: with [`ROW_BYTES`] each, 4 MiB in all, some 10,000 events.
+/// Number of rows of the ring: with [`ROW_BYTES`] each, 4 MiB in total, which is about 10,000
+/// events.
 const ROWS: u64 = 512;
 
-/// Bytes after which a row is full. The last row is written anew with each event.
+/// Size in bytes from which a row is full. Each event rewrites the last row.
 const ROW_BYTES: usize = 8 << 10;
 
-/// Longest event, in bytes: it fits into a row of the store with any header.
+/// Largest size of an event, in bytes: with any header, the event fits into a row of the store.
 const EVENT_MAX: usize = 48 << 10;
 
 const VERSION: u8 = 1;
 const HEADER: usize = 1 + 8 + 8;
 
-/// Tells whether managers that share the store get an event: those that tell an operator what the
-/// master did and why. Events of single nodes, ports and links stay on the master's machine;
-/// missing parts are findings.
+/// Tells whether managers that share the store receive an event. They receive the events that tell
+/// an operator what the master did, and for which reason. Events of single nodes, ports and links
+/// stay on the master's machine; missing parts are findings.
 pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
     match &event.change {
         Some(
@@ -71,7 +73,7 @@ pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
 struct Row {
     number: u64,
     manager: Guid,
-    /// The encoded events.
+    /// Encoded events.
     events: Vec<u8>,
 }
 
@@ -97,7 +99,7 @@ impl Row {
         table::put(persisted, TABLE, &slot.to_be_bytes(), Some(&value), changes);
     }
 
-    /// Decoded events; `None` in place of one that cannot be read.
+    /// Decoded events; `None` in place of an unreadable event.
     fn events(&self) -> Vec<Option<v1::Event>> {
         let mut events = Vec::new();
         let mut rest = &self.events[..];
@@ -161,17 +163,17 @@ pub(super) fn add(
     }
 }
 
-/// Position in the ring up to which events were copied into the history of this machine.
+/// Position in the ring up to which events are copied into the history of this machine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Position {
     row: u64,
-    /// Number of copied events in that row.
+    /// Number of copied events in the row.
     events: u32,
 }
 
 impl Position {
-    /// Reads the position; `None` where nothing was ever copied or written, so that the history of
-    /// this machine is new.
+    /// Reads the position; `None` if no event was ever copied or written, which means that the
+    /// history of this machine is new.
     fn of(persisted: &Persisted) -> Option<Position> {
         let known = table::read(persisted, LOCAL, |key, value| {
             let (row, events) = value.split_first_chunk()?;
@@ -190,8 +192,8 @@ impl Position {
     }
 }
 
-/// Events after `from` of managers other than `own`, and the end of the ring; all events if `from`
-/// is `None`.
+/// Events after `from` of managers other than `own`, and the end of the ring. If `from` is `None`,
+/// returns the events of all managers.
 fn unread(
     rows: &Persisted,
     own: Guid,
@@ -206,7 +208,7 @@ fn unread(
         row: last.number,
         events: u32::try_from(last.events().len()).unwrap_or(u32::MAX),
     };
-    // The ring has begun anew, because the store was made anew.
+    // The ring began anew, because the store was created anew.
     let own = from.map(|_| own);
     let from = from.filter(|from| from.row <= end.row).unwrap_or_default();
     let mut events = Vec::new();
@@ -242,7 +244,8 @@ pub(super) struct SharedHistory {
 }
 
 impl SharedHistory {
-    /// Copies the events in `rows` that this machine lacks, and adds the change that notes it.
+    /// Copies the events in `rows` that this machine lacks, and adds the change that records the
+    /// position.
     pub(super) fn read(&self, persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) {
         let (Some(recorder), Some(&own)) = (self.recorder.get(), self.own.get()) else {
             return;
@@ -330,7 +333,7 @@ mod tests {
         // The last row grows.
         write(&mut rows, ONE, 3..5);
         assert_eq!(other.copy(&rows), of(ONE, 3..5));
-        // The first manager has written these events itself.
+        // The first manager wrote these events itself.
         let mut noted = ChangeSet::new();
         Position::default().put(&one.local, &mut noted);
         one.local.apply(&noted);
@@ -341,7 +344,7 @@ mod tests {
         write(&mut rows, ONE, 200..201);
         assert_eq!(one.copy(&rows), []);
         assert_eq!(other.copy(&rows), of(ONE, 200..201));
-        // The manager has lost its folder, so it gets everything.
+        // The manager has lost its folder, so it receives all events.
         let all = [of(ONE, 0..5), of(OTHER, 5..200), of(ONE, 200..201)].concat();
         assert_eq!(Reader::new(ONE).copy(&rows), all);
     }

@@ -21,21 +21,21 @@ const GRH_LEN: usize = 23;
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
 /// Table with copies of the rows of trusted subscriptions. Earlier versions do not know this table,
-/// and read the subscriptions without it. A subscription that they changed differs from its copy,
-/// and is not trusted.
+/// and read subscriptions without it. A subscription that an earlier version changed differs from
+/// its copy, and is not trusted.
 const TRUSTED: &str = "subscriptions-trusted";
 
 /// Table of the P_Keys of subscriptions, each after its index in the row. Earlier versions do not
-/// know this table, and write rows with an index alone.
+/// know this table, and write rows with only an index.
 const P_KEYS: &str = "subscriptions-p-keys";
 
-/// Flag of a value: a GRH is present. In earlier versions bit 0 meant trust, for an SM_Key that
-/// every host may have known; it is accepted and means nothing. Those versions refuse values with
+/// Flag of a value: a GRH is present. In earlier versions bit 0 marked trust, based on an SM_Key
+/// that every host could know; the bit is accepted and ignored. Earlier versions refuse values with
 /// further bits.
 const HAS_GRH: u8 = 1 << 1;
 const FLAGS_END: u8 = 1 << 2;
 
-/// Subscriptions in the store. Logs and skips invalid records.
+/// Subscriptions in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedSubscription> {
     let copy = |key: &[u8], value: &[u8]| Some((key.to_vec(), value.to_vec()));
     let trusted: table::Rows = table::read(persisted, TRUSTED, copy).into_iter().collect();
@@ -95,7 +95,7 @@ fn key_of(saved: &SavedSubscription) -> Vec<u8> {
     key
 }
 
-/// Value of a row of [`P_KEYS`]; `None` where the P_Key is not known.
+/// Value of a row of [`P_KEYS`]; `None` if the P_Key is unknown.
 fn p_key_of(saved: &SavedSubscription) -> Option<Vec<u8>> {
     let p_key = saved.p_key?;
     let mut value = saved.address.pkey_index.to_be_bytes().to_vec();
@@ -130,8 +130,8 @@ fn encode(saved: &SavedSubscription) -> (Vec<u8>, Vec<u8>) {
     (key, value)
 }
 
-/// Decodes the subscription of a row. [`TRUSTED`] tells whether it is trusted, [`P_KEYS`] holds its
-/// P_Key.
+/// Decodes the subscription of a row. The row of [`TRUSTED`] tells whether it is trusted; the row
+/// of [`P_KEYS`] holds its P_Key.
 fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
     let key: &[u8; KEY_LEN] = key.try_into().ok()?;
     let (port, number) = key.split_first_chunk::<8>()?;
@@ -163,7 +163,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<SavedSubscription> {
         path_bits,
         grh: (flags & HAS_GRH != 0).then_some(grh),
     };
-    // Accepts valid subscriptions only: no request can bring other values.
+    // Accepts only valid subscriptions: no request can contain other values.
     let is_sound = flags < FLAGS_END && sl < 16 && path_bits < 128 && grh.flow_label < 1 << 20;
     is_sound.then_some(SavedSubscription {
         port: Guid(u64::from_be_bytes(*port)),

@@ -1,5 +1,4 @@
-//! Table of the store, whose rows of bytes are written and removed by comparison with the wanted
-//! ones.
+//! Table of the store, whose rows are written and removed by comparison with the wanted rows.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -22,7 +21,7 @@ pub(super) fn clear(name: &'static str, prefix: Vec<u8>) -> Option<RowChange> {
     Some(RowChange::Clear { table, prefix })
 }
 
-/// Decoded rows of the table `name`. Logs and skips invalid ones.
+/// Decoded rows of the table `name`. Logs and skips invalid rows.
 pub(super) fn read<T>(
     persisted: &Persisted,
     name: &'static str,
@@ -42,8 +41,8 @@ pub(super) fn read<T>(
     rows
 }
 
-/// Adds the changes after which the table `name` holds exactly the rows of `wanted`, whose keys
-/// ascend.
+/// Adds the changes after which the table `name` holds exactly the rows of `wanted`, which are in
+/// ascending order of their keys.
 pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     persisted: &Persisted,
     name: &'static str,
@@ -72,7 +71,7 @@ pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     }
 }
 
-/// Adds the change that gives one row of the table `name` this value; `None` removes the row.
+/// Adds the change after which a row of the table `name` has this value; `None` removes the row.
 pub(super) fn put(
     persisted: &Persisted,
     name: &'static str,

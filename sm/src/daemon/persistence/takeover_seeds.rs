@@ -1,12 +1,14 @@
-//! Takeovers between managers whose disks fail at random: what the next master continues with is
-//! what the registrations up to some number add up to, and that number is not before the last one
-//! that the shared store, or an unharmed folder of the same machine, is known to have.
+//! Tests takeovers between managers whose disks fail at random. The state with which the next
+//! master continues must equal the sum of the registrations up to some number. This number is not
+//! less than the last number that the shared store, or an intact folder of the same machine, is
+//! known to have.
 //!
-//! A seed makes two machines, each with a folder on a disk whose operations fail, tear writes, end
-//! in the middle as by SIGKILL, or lose what was flushed, and lets either be the next master at a
-//! random moment. The shared store is away at random while a master runs, and is there again when
-//! the next one claims it. The parts are those of a manager but for etcd: the store's thread is this
-//! one, and journals and the shared store have their own.
+//! A seed determines two machines. Each has a folder on a disk whose operations fail, tear writes,
+//! stop in the middle as after SIGKILL, or lose flushed data; at random moments one of the machines
+//! becomes the next master. The shared store is unreachable at random while a master runs, and
+//! reachable again when the next manager claims the epoch. All parts except etcd are a manager's
+//! own: this thread is the store's thread, and journals and the shared store have their own
+//! threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -38,23 +40,23 @@ use crate::daemon::clock::Clock;
 use crate::daemon::findings::DaemonFindings;
 use crate::daemon::sa::AckJournal as _;
 
-/// The managers' GUIDs, by machine.
+/// GUIDs of the managers, by machine.
 const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];
 
-/// The shared store: each transaction is there as a whole.
+/// Content of the shared store; each transaction applies as a whole.
 #[derive(Default)]
 struct Contents {
-    /// Nothing is answered.
+    /// Whether the store answers no request.
     is_away: bool,
     epoch: Option<Epoch>,
     beat: i64,
     state: Persisted,
 }
 
-/// One process's access to the shared store.
+/// Access of one process to the shared store.
 struct Access {
     contents: Arc<Mutex<Contents>>,
-    /// The process has not been killed.
+    /// Whether the process has not been killed.
     is_alive: Arc<AtomicBool>,
     held: Option<Epoch>,
 }
@@ -162,29 +164,30 @@ impl SharedStore for Access {
     }
 }
 
-/// A process on a machine.
+/// Process on a machine.
 struct Running {
     keeping: Keeping,
     mailbox: Arc<Mutex<Latest>>,
-    /// Kept open: the store's thread would see that the daemon ends.
+    /// Held open, because closing it would tell the store's thread that the daemon is ending.
     _rung: watch::Receiver<()>,
     core: mpsc::Receiver<Event>,
     journal: Arc<Acknowledged>,
     thread: JoinHandle<()>,
     is_alive: Arc<AtomicBool>,
-    /// The last commit to the folder failed, or none was made since the epoch was granted.
+    /// Whether the last commit to the folder failed, or no commit was made since the epoch was
+    /// granted.
     is_behind: bool,
 }
 
-/// A machine: its folder, and its disk as the store and as the journal see it.
+/// Machine: its folder, and its disk as the store and as the journal see it.
 struct Machine {
     folders: usize,
     faults: [Arc<Mutex<Faults>>; 2],
-    /// The folder as it was at some earlier time, for a disk that loses what was flushed since.
+    /// Copy of the folder at some earlier time, for a disk that loses later flushes.
     earlier: Option<PathBuf>,
 }
 
-/// A registration: a value for a key, or that the key is gone.
+/// Registration: sets a value for a key, or removes the key.
 #[derive(Clone, Copy)]
 struct Registration {
     key: u64,
@@ -197,15 +200,15 @@ struct World {
     random: Random,
     contents: Arc<Mutex<Contents>>,
     machines: [Machine; 2],
-    /// The machine of the master.
+    /// Machine of the master.
     master: usize,
     /// All registrations that count, of all masters.
     history: Vec<Registration>,
-    /// Registrations so far: each has another value.
+    /// Number of registrations so far; each registration has another value.
     registered: u64,
-    /// How many of the history the shared store is known to have had.
+    /// Number of registrations in `history` that the shared store is known to have had.
     shared: usize,
-    /// How many of it the folder of the master is known to have.
+    /// Number of registrations in `history` that the folder of the master is known to have.
     on_disk: usize,
 }
 
@@ -247,7 +250,7 @@ impl World {
         self.root.path().join(format!("{machine}-{folders}"))
     }
 
-    /// The rows after so many registrations.
+    /// Rows after `number` registrations.
     fn rows_at(&self, number: usize) -> Rows {
         let mut rows = Rows::new();
         for registration in &self.history[..number] {
@@ -259,8 +262,8 @@ impl World {
         rows
     }
 
-    /// Starts the next master on its machine, lets it claim the epoch, and compares what it
-    /// continues with.
+    /// Starts the next master on its machine, lets it claim the epoch, and checks the state with
+    /// which it continues.
     fn begin(&mut self) -> Running {
         let held = self.contents.lock().epoch.map(|epoch| epoch.holder);
         let is_same = held.is_none_or(|holder| holder == GUIDS[self.master]);
@@ -357,7 +360,7 @@ impl World {
         }
     }
 
-    /// Claims the epoch, `over` another manager, until it is granted.
+    /// Claims the epoch until it is granted; `over` names the manager that holds it.
     fn claim(&self, running: &mut Running, over: Option<Guid>) {
         let claim = EpochRequest::Claim {
             own: GUIDS[self.master],
@@ -451,7 +454,7 @@ impl World {
         running.keeping.owed.merge(changes);
         let Some(number) = number else { return };
         until(|| running.journal.durable() >= number);
-        // A store that lags behind the shared one counts for nothing, its journal included.
+        // A store that lags behind the shared store does not count, nor does its journal.
         if journal_faults.lock().failed == failed && !running.is_behind {
             self.on_disk = self.history.len();
         }
@@ -467,7 +470,7 @@ impl World {
         };
     }
 
-    /// Waits until the shared store has what was registered, unless it is away.
+    /// Waits until the shared store has all registrations, unless it is unreachable.
     fn hand_over(&mut self, running: &mut Running) {
         self.commit(running);
         if self.contents.lock().is_away {
@@ -478,7 +481,7 @@ impl World {
         self.shared = self.history.len();
     }
 
-    /// Keeps a copy of the master's folder.
+    /// Copies the master's folder.
     fn keep_copy(&mut self) {
         let kept = self.root.path().join(format!("earlier-{}", self.master));
         let _ = fs::remove_dir_all(&kept);
@@ -486,15 +489,15 @@ impl World {
         self.machines[self.master].earlier = Some(kept);
     }
 
-    /// Ends the master as a kill does, and goes on with a copy of its folder, or with the one that
-    /// a disk without its last flushes has.
+    /// Kills the master, and continues with a copy of its folder, or with the folder of a disk
+    /// without its last flushes.
     fn kill(&mut self, mut running: Running) {
         running.is_alive.store(false, Ordering::SeqCst);
         let machine = &mut self.machines[self.master];
         for faults in &machine.faults {
             faults.lock().left = Some(0);
         }
-        // No transaction is under way from here on.
+        // No transaction is under way after this point.
         let shared = rows(&self.contents.lock().state);
         let earlier = machine.earlier.take();
         let left = self.dir(self.master);
@@ -518,7 +521,8 @@ impl World {
         remove(&left);
     }
 
-    /// Makes the other machine the next master in two of three cases, with the shared store there.
+    /// Makes the shared store reachable, and in two of three cases the other machine the next
+    /// master.
     fn change_master(&mut self) {
         self.contents.lock().is_away = false;
         if self.random.below(3) != 0 {
@@ -529,7 +533,7 @@ impl World {
 }
 
 impl Running {
-    /// Carries out what the thread of the shared store asks for.
+    /// Carries out the requests of the shared store's thread.
     fn pump(&mut self) {
         let latest = std::mem::take(&mut *self.mailbox.lock());
         self.keeping.take(latest);

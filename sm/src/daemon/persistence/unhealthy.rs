@@ -1,4 +1,4 @@
-//! Stores unhealthy ports, one row for each.
+//! Stores unhealthy ports, one row for each port.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use rsm_view::publish::UnixClock;
 
 use super::table::{self, Rows};
 
-/// Table of unhealthy ports. Its keys are a node GUID and a port.
+/// Table of unhealthy ports. A key consists of a node GUID and a port.
 const UNHEALTHY: &str = "unhealthy";
 
-/// Longest text that is stored, in bytes.
+/// Largest size of a stored text, in bytes.
 const TEXT_MAX: usize = 1024;
 
 /// Decoded row.
@@ -24,7 +24,7 @@ struct Row {
     illness: SavedIllness,
 }
 
-/// Unhealthy ports in the store that are not healthy again by now. Logs and skips invalid records.
+/// Unhealthy ports in the store that have not recovered by now. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted, clock: &dyn UnixClock) -> SavedHealth {
     let now = clock.now();
     let mut health = SavedHealth::default();
@@ -66,16 +66,17 @@ fn key(port: PortKey) -> Vec<u8> {
     [&port.node.0.to_be_bytes()[..], &[port.port.0]].concat()
 }
 
-/// Encodes when the port is healthy again (8 bytes, seconds since the Unix epoch), how long it must
-/// be quiet (8, seconds), the checksum of the limits (8), the excess (8), symptoms (4), times (4),
-/// isolated (1), and the text; big-endian.
+/// Encodes the time at which the port is healthy again (8 bytes, seconds since the Unix epoch), the
+/// time for which it must be quiet (8, seconds), the checksum of the limits (8), the excess (8),
+/// symptoms (4), number of times (4), isolated (1), and the text; big-endian.
 fn encode(
     limits: u64,
     is_isolated: bool,
     illness: &SavedIllness,
     clock: &dyn UnixClock,
 ) -> Vec<u8> {
-    // Stored in seconds, so that a restart does not rewrite rows for fractions of a second.
+    // The end is stored in seconds, so that a restart does not rewrite rows for fractions of a
+    // second.
     let ends = clock.unix_ms(illness.ends) / 1000;
     let mut value = ends.to_be_bytes().to_vec();
     value.extend(illness.quiet.as_secs().to_be_bytes());
@@ -109,8 +110,8 @@ fn decode(key: &[u8], value: &[u8], now: Time, now_ms: u64) -> Option<Row> {
     }
     let quiet = Duration::from_secs(u64::from_be_bytes(*quiet));
     let ends_ms = u64::from_be_bytes(*ends).checked_mul(1000)?;
-    // A clock that was set back must not keep the port ill for longer than an error that occurs now
-    // would.
+    // After a clock was set back, a port must not stay ill for longer than after an error that
+    // occurs now.
     let left = Duration::from_millis(ends_ms.saturating_sub(now_ms)).min(quiet);
     Some(Row {
         port,
@@ -135,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Run that began this many milliseconds after 1970.
+    /// Run that began this number of milliseconds after 1970.
     struct Run(u64);
 
     impl UnixClock for Run {
@@ -184,7 +185,7 @@ mod tests {
         let mut persisted = Persisted::default();
         persisted.apply(&change(&persisted, &saved(), &before));
         assert!(change(&persisted, &saved(), &before).is_empty());
-        // Ten minutes and a second later only the second port is still ill.
+        // Ten minutes and a second later, only the second port is still ill.
         let after = remembered(&persisted, &Run(before.0 + 601_000));
         let mut expected = saved();
         expected.ill.pop_first();
@@ -193,7 +194,7 @@ mod tests {
             .values_mut()
             .for_each(|illness| illness.ends = at(599));
         assert_eq!(after, expected);
-        // A clock that was set back by a year does not lengthen the time.
+        // A clock that was set back by a year does not extend the time.
         let after = remembered(&persisted, &Run(before.0 - 31_536_000_000));
         let longest = after.ill.values().map(|illness| illness.ends).max();
         assert_eq!(longest, Some(at(1200)));

@@ -1,29 +1,29 @@
 //! Controls admission to the SA under overload.
 //!
-//! As long as there is plenty of room, the SA admits every request. When room is short, it answers
-//! BUSY to requesters that exceed their rate, and drops their other packets, so that the others still
-//! find room.
+//! While there is plenty of room, the SA admits every request. When room is short, the SA answers
+//! BUSY to requesters that exceed their rate, and drops their other packets, so that all other
+//! requesters still find room.
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// Requests per second that a requester may send while room is short. A starting host sends some
-/// tens; one that resolves paths to all others sends as fast as it gets answers.
+/// Requests per second that a requester may send while room is short. A starting host sends a few
+/// tens; a host that resolves paths to all others sends as fast as answers arrive.
 const RATE: u64 = 2_000;
 
-/// Packets other than requests (acknowledgements, answers of subscribers) that count as one request: a
-/// port may send 32,000 a second, and acknowledges at most one for each packet of its tables.
+/// Number of packets other than requests (acknowledgements, answers of subscribers) that count as
+/// one request. A port may send 32,000 such packets a second, and acknowledges at most one for each
+/// packet of its tables.
 const PACKETS: u64 = 16;
 
-/// Number of requests that a requester may send at once.
+/// Number of requests that a requester may send in one burst.
 const BURST: u64 = 256;
 
-/// Number of requesters that have a bucket of their own: every unicast LID. The buckets take 768
-/// KiB.
+/// Number of requesters that have their own bucket: every unicast LID. The buckets take 768 KiB.
 const REQUESTERS: usize = 0xC000;
 
-/// Cost of one request, in the unit of the buckets: at a rate of one per second a nanosecond adds
-/// 1.
+/// Cost of one request, in the unit of the buckets: at a rate of one request per second, a
+/// nanosecond adds 1.
 const TOKEN: u64 = 1_000_000_000;
 
 /// Remaining tokens of a requester.
@@ -31,7 +31,7 @@ const TOKEN: u64 = 1_000_000_000;
 struct Bucket {
     tokens: u64,
     at: Time,
-    /// Messages refused since all tokens were last there.
+    /// Messages refused since the bucket was last full.
     refused: u32,
 }
 
@@ -52,13 +52,14 @@ impl Admission {
         }
     }
 
-    /// Takes the token for a request of the requester at `lid`. Returns whether it had one.
+    /// Takes the token for a request of the requester at `lid`. Returns whether the requester had
+    /// one.
     pub(super) fn take(&mut self, lid: Lid, now: Time) -> bool {
         self.pay(lid, TOKEN, now)
     }
 
-    /// Takes the part of a token for another packet of the requester at `lid`. Returns whether it had
-    /// as much.
+    /// Takes the part of a token for another packet of the requester at `lid`. Returns whether the
+    /// requester had this part.
     pub(super) fn take_packet(&mut self, lid: Lid, now: Time) -> bool {
         self.pay(lid, TOKEN / PACKETS, now)
     }
@@ -83,9 +84,9 @@ impl Admission {
         }
     }
 
-    /// Counts a message of the requester at `lid` that was refused because it had no token. Returns
-    /// how many there were since the last report, where it is time for another one: with the first,
-    /// and whenever there are twice as many.
+    /// Counts a message of the requester at `lid` that was refused for lack of a token. A report is
+    /// due for the first refusal, and each time their number has doubled: then returns the number
+    /// of refusals since the last report.
     pub(super) fn refuse(&mut self, lid: Lid) -> Option<u64> {
         let bucket = self.bucket(lid)?;
         bucket.refused = bucket.refused.saturating_add(1);
@@ -95,7 +96,7 @@ impl Admission {
     }
 
     fn bucket(&mut self, lid: Lid) -> Option<&mut Bucket> {
-        // Only a unicast LID is a valid source; all others share a bucket.
+        // Only a unicast LID is a valid source; all other LIDs share a bucket.
         let index = if lid.is_unicast() { lid.index() } else { 0 };
         self.buckets.get_mut(index)
     }
@@ -143,7 +144,7 @@ mod tests {
         }
         assert_eq!(reported, [1, 1, 2, 4, 8, 16, 32]);
         assert_eq!(admission.refuse(Lid(6)), Some(1));
-        // After a quiet time they begin anew.
+        // After a quiet period the reports begin anew.
         admission.take(Lid(5), Time::ZERO);
         admission.take(Lid(5), Time::ZERO + Duration::from_secs(1));
         assert_eq!(admission.refuse(Lid(5)), Some(1));

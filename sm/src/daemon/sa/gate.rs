@@ -1,4 +1,4 @@
-//! Admits or refuses the SA's messages, on the thread that reads them, which never waits here.
+//! Admits or refuses the SA's messages, on the thread that reads them, without ever waiting.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,21 +19,21 @@ use super::admission::Admission;
 use super::inbox::Inbox;
 use super::worker::READ_AT_ONCE;
 
-/// Number of messages that can wait for an answer: one request from every unicast LID, and a
-/// reserve for other messages; 20 MB. This admits a whole subnet that starts at once. At more than
-/// a hundred thousand answers a second the last one waits half a second, less than the second after
-/// which a host repeats; after BUSY it would come back later than that.
+/// Number of messages that can wait for an answer, which take 20 MB: one request from every unicast
+/// LID, and a reserve for other messages. This room admits a whole subnet that starts at once. At
+/// more than a hundred thousand answers a second, the last message waits half a second. A host
+/// repeats a request only after a second; after BUSY it would return later than that.
 pub(super) const ROOM: usize = LIDS + RESERVED;
 
 /// Number of unicast LIDs (IBA 4.1.3).
 const LIDS: usize = 0xBFFF;
 
-/// Reserve for messages other than requests: acknowledgements and answers, without which no room
-/// becomes free.
+/// Reserve for messages other than requests: acknowledgements and answers, which free room.
 const RESERVED: usize = 1024;
 
-/// Waiting messages from which on each requester is held to its rate: those that the thread reads at
-/// once. With fewer, an answer takes a millisecond at most.
+/// Number of waiting messages above which each requester is limited to its rate: the number of
+/// messages that the thread reads at once. With fewer messages, an answer takes at most a
+/// millisecond.
 const CONTENDED: usize = READ_AT_ONCE;
 
 /// Message and its time of arrival.
@@ -48,7 +48,7 @@ pub(super) enum Call {
     Arrival(Arrival),
     /// Notice from a port to the subnet manager.
     Notice(Box<Notice>),
-    /// So many messages from a LID were refused because they were above its rate.
+    /// This number of messages from a LID exceeded its rate and were refused.
     Refused(Lid, u64),
     /// Wakes the thread for other work.
     Wake,
@@ -58,8 +58,7 @@ pub(super) enum Call {
 pub(super) struct Gate {
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether the SA answers requests. While it does not, requests that find no room get no BUSY
-    /// either.
+    /// Whether the SA answers requests. If not, requests that find no room get no BUSY either.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: TimeSource,
 }
@@ -99,7 +98,8 @@ impl Gate {
 
     /// Reports refused messages for a finding.
     fn report(&self, lid: Lid, refused: u64) {
-        // The thread reads the inbox anyway. Without room the next report comes after as many more.
+        // The thread reads the inbox anyway. Without room, the next report follows when the number
+        // of refusals has doubled.
         if self.inbox.put(Call::Refused(lid, refused)).is_err() {
             self.statistics.dropped();
         }
@@ -127,7 +127,7 @@ struct Question {
     remote: RemoteAddress,
 }
 
-/// The LID that a message came from; `None` if it is a failure to send.
+/// Source LID of a message; `None` for a failure to send.
 fn sender(what: &SaInbound) -> Option<Lid> {
     match what {
         SaInbound::Datagram(datagram) => Some(datagram.remote.lid),
@@ -136,7 +136,7 @@ fn sender(what: &SaInbound) -> Option<Lid> {
     }
 }
 
-/// Extracts the question from a message: a request, or the first packet of a longer one.
+/// Extracts the question from a message: a request, or the first packet of a multi-packet request.
 fn question(what: &SaInbound) -> Option<Question> {
     let (bytes, remote) = match what {
         SaInbound::Datagram(datagram) => (&datagram.mad[..], datagram.remote),
@@ -156,8 +156,8 @@ fn question(what: &SaInbound) -> Option<Question> {
     })
 }
 
-/// Answer without records, in one datagram, to the request with this header, or in place of the
-/// answer with it. `None` if the method has no answer.
+/// Answer without records, in one datagram: the answer to a request with this header, or a
+/// replacement of the answer with this header. `None` if the method has no answer.
 pub(super) fn refusal(header: &SaHeader, status: Status) -> Option<MadBytes> {
     let method = header.mad().method();
     let mut answer = if method.is_response() {
@@ -192,7 +192,7 @@ mod tests {
     use super::super::inbox::inbox;
     use super::*;
 
-    /// Keeps the messages sent through it.
+    /// Keeps the messages that are sent through it.
     #[derive(Default)]
     struct Outbox(Mutex<Vec<(Lid, Vec<u8>)>>);
 
@@ -264,13 +264,13 @@ mod tests {
         assert_eq!((header.mad().tid(), header.sm_key()), (Tid(7), 0));
         assert_eq!(*data, [0; 200]);
 
-        // Others are admitted while the flooding requester is refused.
+        // Other requesters are admitted while the flooding requester is refused.
         let before = outbox.0.lock().len();
         for lid in 100..200 {
             sink(ask(lid));
         }
         assert_eq!(outbox.0.lock().len(), before);
-        // Room runs out although no requester exceeds its rate.
+        // The room fills up although no requester exceeds its rate.
         for round in 0..600 {
             for lid in 1000..1100 {
                 sink(ask(lid + round));
@@ -293,8 +293,8 @@ mod tests {
         let reports = ROOM - RESERVED - waiting;
         assert!((1..100).contains(&reports), "{reports}");
 
-        // An acknowledgement finds room where requests do not, and gets no answer; a flood of them
-        // finds none.
+        // An acknowledgement finds room when requests do not, and gets no answer; a flood of
+        // acknowledgements finds none.
         let before = outbox.0.lock().len();
         let ack = |lid| {
             datagram(lid, Method::GET_TABLE, |rmpp| {
@@ -312,7 +312,7 @@ mod tests {
         let admitted = take_all();
         assert!((CONTENDED..ROOM / 2).contains(&admitted), "{admitted}");
         assert_eq!(outbox.0.lock().len(), before);
-        // Only the flooding requester is reported, with at least half of what was refused.
+        // Only the flooding requester is reported, with at least half of the refused messages.
         assert_eq!(reported.keys().copied().collect::<Vec<_>>(), [5]);
         assert!(2 * reported[&5] > refused as u64);
     }

@@ -1,5 +1,5 @@
-//! Queue of the SA's thread. Its memory follows the number of waiting calls, not its bound. At its
-//! bound it takes some twenty megabytes; it is nearly always empty.
+//! Queue of the SA's thread. Its memory grows with the number of waiting calls, to about twenty
+//! megabytes at the bound; it is nearly always empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -16,8 +16,8 @@ pub(super) struct Inbox {
     calls: Sender<Call>,
     waiting: Arc<AtomicUsize>,
     room: usize,
-    /// Port of the SA. A weak reference: the transport holds the gate, which holds this inbox and
-    /// must not keep the port alive.
+    /// Port of the SA. The reference is weak, because the transport holds the gate, which holds
+    /// this inbox; the inbox must not keep the port alive.
     port: Arc<OnceLock<Weak<dyn SaPort>>>,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Calls {
     waiting: Arc<AtomicUsize>,
 }
 
-/// The inbox is full, or its receiver is gone.
+/// The inbox is full, or its receiver was dropped.
 #[derive(Debug)]
 pub(super) struct NoRoom;
 
@@ -49,26 +49,26 @@ pub(super) fn inbox(room: usize) -> (Inbox, Calls) {
 }
 
 impl Inbox {
-    /// Number of calls that wait.
+    /// Number of waiting calls.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Sets the port at which the thread may wait.
     pub(super) fn attach(&self, port: &Arc<dyn SaPort>) {
-        // Only the first call counts: an SA has one port.
+        // Only the first call has an effect, because an SA has one port.
         let _ = self.port.set(Arc::downgrade(port));
     }
 
-    /// Port of the SA; `None` once it is gone.
+    /// Port of the SA; `None` after the port was dropped.
     pub(super) fn port(&self) -> Option<Arc<dyn SaPort>> {
         self.port.get().and_then(Weak::upgrade)
     }
 
-    /// Appends `call` to the queue. Does not wait, and does not end a wait at the port: for
-    /// messages, the port does that.
+    /// Appends `call` to the queue, without waiting. Does not end a wait at the port; for messages,
+    /// the port itself ends the wait.
     pub(super) fn put(&self, call: Call) -> Result<(), NoRoom> {
-        // Counts before sending: the receiver must not subtract the call before it was added.
+        // Counting precedes sending: the receiver must not subtract the call before it was added.
         let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) < self.room;
         if has_room && self.calls.send(call).is_ok() {
             return Ok(());
@@ -77,8 +77,8 @@ impl Inbox {
         Err(NoRoom)
     }
 
-    /// Appends `call` as [`Inbox::put`] does, for calls from outside the port: also ends a wait at
-    /// the port.
+    /// Appends `call` as [`Inbox::put`] does, and ends a wait at the port. For calls that do not
+    /// come from the port.
     pub(super) fn post(&self, call: Call) -> Result<(), NoRoom> {
         let put = self.put(call);
         if let Some(port) = self.port() {
@@ -87,26 +87,26 @@ impl Inbox {
         put
     }
 
-    /// Wakes the thread. A full inbox means that it is awake.
+    /// Wakes the thread. A full inbox means that the thread is awake.
     pub(super) fn wake(&self) {
         let _ = self.post(Call::Wake);
     }
 }
 
 impl Calls {
-    /// Whether no call waits.
+    /// Tells whether no call waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes the first call, if one waits.
+    /// Takes the first waiting call, without waiting for one.
     pub(super) fn try_take(&self) -> Result<Call, TryRecvError> {
         let call = self.calls.try_recv()?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         Ok(call)
     }
 
-    /// Takes the first call. Waits for one for at most `timeout`.
+    /// Takes the first call, and waits for one for at most `timeout`.
     pub(super) fn take_within(&self, timeout: Duration) -> Result<Call, RecvTimeoutError> {
         let call = self.calls.recv_timeout(timeout)?;
         self.waiting.fetch_sub(1, Ordering::Relaxed);

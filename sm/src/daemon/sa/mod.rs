@@ -1,8 +1,8 @@
-//! Runs the SA beside the core, on a thread of its own with its own inbox and port. No request
-//! waits for the core, and the core waits for no request.
+//! Runs the SA beside the core, on its own thread with its own inbox and port. No request waits for
+//! the core, and the core waits for no request.
 //!
-//! The worker's thread reads the port itself where the port [is polled](SaPort::is_polled), so that
-//! no other thread has to run between a request and its answer. Elsewhere the transport's receive
+//! If the port [is polled](SaPort::is_polled), the worker's thread reads it directly, so that no
+//! other thread has to run between a request and its answer. Otherwise the transport's receive
 //! thread calls the gate.
 //!
 //! ```text
@@ -12,15 +12,16 @@
 //! core ─▶ notices ─▶ inbox
 //! ```
 //!
-//! A bounded inbox holds requests. When it is full, the hosts with the most requests get BUSY, and
-//! counters show every drop. No call of the SA processes more than some thousand candidates:
-//! tables, and searches for Gets without a LID, take turns. An answer that changes a registration
-//! is sent once the journal has the change on the disk, at most 250 ms later.
+//! A bounded inbox holds requests. When the inbox is full, the hosts with the most requests get
+//! BUSY, and counters show every drop. No call of the SA processes more than a few thousand
+//! candidates: tables, and searches for Gets without a LID, take turns. An answer that changes a
+//! registration is sent once the journal has written the change to the disk, or after 250 ms at the
+//! latest.
 //!
 //! The API reads registrations through a request to this thread, which answers with views that
-//! share the SA's data. Registrations change with every request of a host, so they are in no
-//! snapshot. Counters are atomics. The API gets paths from the directory through the code that
-//! answers hosts.
+//! share the SA's data. Snapshots contain no registrations, because registrations change with every
+//! request of a host. Counters are atomics. The API gets paths from the directory, through the same
+//! code that answers hosts.
 
 mod admission;
 mod gate;
@@ -61,34 +62,34 @@ use crate::daemon::compute;
 /// Clock of the daemon.
 pub type TimeSource = Arc<dyn Fn() -> Time + Send + Sync>;
 
-/// Takes the SA's events for the core. Does not wait; returns whether there was room.
+/// Passes the SA's events to the core. Does not wait; returns whether the core had room.
 pub type CoreSink = Box<dyn Fn(Event) -> bool + Send>;
 
-/// Takes the SA's state for the store. Does not wait.
+/// Passes the SA's state to the store. Does not wait.
 pub type SaveSink = Box<dyn Fn(rsm_sa::Unsaved) + Send>;
 
-/// Takes the SA's findings, which replace those before. Does not wait.
+/// Receives the SA's findings, which replace the earlier findings. Does not wait.
 pub type FindingsSink = Box<dyn Fn(Vec<Finding>) + Send>;
 
 /// Longest time that an answer waits for the disk: well below the time after which a host repeats
-/// its request, and above the latency of a busy disk. After it the answer is sent nevertheless: a
-/// lost disk never stops the fabric.
+/// its request, and above the latency of a busy disk. After this time the answer is sent
+/// unconditionally, because a lost disk must not stop the fabric.
 pub const HELD_AT_MOST: Duration = Duration::from_millis(250);
 
 /// Wakes the thread that answers.
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
-/// Journal of changes by requests, written before their answers are sent.
+/// Journal of changes by requests, which are written before their answers are sent.
 pub trait AckJournal: Send + Sync {
-    /// Appends the present state of these registrations, together with others that change at the
-    /// same time. Does not wait. Returns the number that [`AckJournal::durable`] will reach; `None`
-    /// if the state cannot be written.
+    /// Appends the present state of these registrations, together with other changes of the same
+    /// time. Does not wait. Returns the number that [`AckJournal::durable`] will reach; `None` if
+    /// the state cannot be written.
     fn append(&self, touched: &[Touched], sa: &Sa) -> Option<u64>;
 
     /// Number of the last entry that is on the disk.
     fn durable(&self) -> u64;
 
-    /// Sets the function to call at each advance of [`AckJournal::durable`].
+    /// Sets the function that is called at each advance of [`AckJournal::durable`].
     fn on_durable(&self, wake: Wake);
 }
 
@@ -96,13 +97,13 @@ pub trait AckJournal: Send + Sync {
 pub struct Surroundings {
     /// State that an earlier run stored.
     pub remembered: rsm_sa::SavedSaState,
-    /// Takes multicast groups and alias GUIDs for the core.
+    /// Passes multicast groups and alias GUIDs to the core.
     pub core: CoreSink,
-    /// Takes state for the store.
+    /// Passes state to the store.
     pub save: SaveSink,
-    /// Takes findings.
+    /// Receives findings.
     pub findings: FindingsSink,
-    /// Journal that acknowledgements wait for; `None` if they do not wait.
+    /// Journal for which acknowledgements wait; `None` if they do not wait.
     pub journal: Option<Arc<dyn AckJournal>>,
 }
 
@@ -139,8 +140,8 @@ impl SaSetup {
         gate.into_sink()
     }
 
-    /// Starts to answer through `port`, and to pass events to the core and the store. Requests get
-    /// no answer until there is a plan.
+    /// Starts answering through `port`, and passing events to the core and the store. Requests get
+    /// no answer until the first plan.
     ///
     /// # Errors
     /// The operating system cannot start a thread.
@@ -238,32 +239,32 @@ pub struct SaHandle {
 }
 
 impl SaHandle {
-    /// Answers from `snapshot` soon. Does not wait.
+    /// Makes the SA answer from `snapshot` soon. Does not wait.
     pub fn publish(&self, snapshot: Arc<Snapshot>) {
         self.latest.send_replace(Some(Basis::Published(snapshot)));
     }
 
-    /// Answers soon from the state after the push that begins, until the next snapshot. Does not
-    /// wait.
+    /// Makes the SA soon answer from the state that the beginning push leads to, until the next
+    /// snapshot. Does not wait.
     pub fn serve(&self, forthcoming: Arc<Forthcoming>) {
         self.latest
             .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
-    /// Reports a notice to subscribers. Does not wait: if there is no room, drops and counts the
-    /// notice, which could have been lost as a trap as well.
+    /// Reports a notice to subscribers. Does not wait. Without room, drops and counts the notice,
+    /// just as a trap can be lost.
     pub fn notice(&self, notice: Notice) {
         if self.inbox.post(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
         }
     }
 
-    /// Access with which the store replaces the registrations.
+    /// Handle through which the store replaces the registrations.
     pub fn restorer(&self) -> SaRestorer {
         self.restorer.clone()
     }
 
-    /// Whether the SA answers requests.
+    /// Tells whether the SA answers requests.
     pub fn is_serving(&self) -> bool {
         self.serving.load(Ordering::Relaxed)
     }
@@ -300,13 +301,13 @@ impl SaHandle {
     }
 }
 
-/// State that replaces all registrations, and a function to call afterwards on the SA's thread.
+/// State that replaces all registrations, and a function that is then called on the SA's thread.
 pub(super) struct Restoration {
     saved: rsm_sa::SavedSaState,
     then: Box<dyn FnOnce() + Send>,
 }
 
-/// Replaces the SA's registrations while it runs and does not serve.
+/// Replaces the SA's registrations while the SA runs but does not serve.
 #[derive(Clone)]
 pub struct SaRestorer {
     restoration: Arc<Mutex<Option<Restoration>>>,
@@ -314,9 +315,10 @@ pub struct SaRestorer {
 }
 
 impl SaRestorer {
-    /// Replaces all registrations by `saved` soon, then calls `then` on the SA's thread; after
-    /// that, all that the SA passes on comes from `saved`. Does not wait. A later call supersedes
-    /// one that was not carried out yet, whose `then` is not called.
+    /// Schedules the replacement of all registrations by `saved`, followed by a call of `then` on
+    /// the SA's thread. Everything that the SA passes on after this call of `then` comes from
+    /// `saved`. Does not wait. A later call supersedes an earlier one that was not carried out yet,
+    /// and whose `then` is not called.
     pub fn restore(&self, saved: rsm_sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration { saved, then });
         self.inbox.wake();
@@ -339,8 +341,9 @@ impl Basis {
     }
 }
 
-/// Makes a directory of each snapshot; of several that wait, only of the last. Runs on a thread of
-/// its own, because a large subnet takes some milliseconds, in which the SA must answer hosts.
+/// Makes a directory of each snapshot; if several snapshots wait, only of the last. Runs on its own
+/// thread, because a large subnet takes several milliseconds, during which the SA must answer
+/// hosts.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,

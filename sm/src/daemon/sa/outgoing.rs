@@ -7,8 +7,8 @@ use rsm_sa::SaAnswer;
 
 use super::table_shares::Meter;
 
-/// An answer for the transport: a datagram, or a table that is produced during sending, whose bytes
-/// `meter` counts. It must no longer be [open](SaAnswer::is_open).
+/// Form of an answer for the transport: a datagram, or a table that is produced during sending and
+/// whose bytes `meter` counts. The answer must not be [open](SaAnswer::is_open) any more.
 pub fn outgoing(answer: SaAnswer, meter: Meter) -> Outgoing {
     let remote = answer.remote;
     match answer.datagram() {
@@ -24,7 +24,7 @@ pub fn outgoing(answer: SaAnswer, meter: Meter) -> Outgoing {
     }
 }
 
-/// The records of an answer.
+/// Records of an answer.
 struct Table {
     answer: SaAnswer,
     meter: Meter,
@@ -40,7 +40,7 @@ impl Source for Table {
         }
     }
 
-    /// The number of records is known only after the last one.
+    /// The number of records is known only after the last record.
     fn remaining(&self) -> Option<u64> {
         None
     }

@@ -1,4 +1,4 @@
-//! Passes requests of the API for registrations to the SA's thread, the only one that has them.
+//! Passes the API's requests for registrations to the SA's thread, which alone has them.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
 
-/// Number of requests that may wait at once: those of several connections. They wait as long as the
-/// thread takes for the messages at hand.
+/// Number of requests of several connections that may wait together. Their wait ends when the
+/// thread has handled the messages at hand.
 pub(super) const MAX_STATE_REQUESTS: usize = 256;
 
 /// Reply channel of a waiting request.
@@ -22,7 +22,7 @@ pub(super) struct SaStateReader {
     pub(super) requests: mpsc::Sender<StateRequest>,
     pub(super) inbox: Inbox,
     pub(super) statistics: Arc<Statistics>,
-    /// Snapshot that the SA answers from.
+    /// Snapshot from which the SA answers.
     pub(super) sa_snapshot: Arc<RwLock<SaSnapshot>>,
 }
 

@@ -1,8 +1,8 @@
-//! The share of each requester in the bytes of tables.
+//! Limits the share of each requester in the bytes of tables.
 //!
-//! A transport that does RMPP keeps a table until the requester has acknowledged it, or for up to
-//! forty seconds: a requester that never does would fill the memory of this host. The first table
-//! always has room.
+//! A transport that performs RMPP keeps a table until the requester has acknowledged it, or for up
+//! to forty seconds: a requester that never acknowledges would fill the memory of this host. The
+//! first table is always admitted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,30 +11,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// Bytes that a requester may get at once: the longest table (`MAX_WHOLE` of the messenger).
+/// Number of bytes that a requester may get in one burst: the longest table (`MAX_WHOLE` of the
+/// messenger).
 const BURST: u64 = 64 << 20;
 
-/// Bytes a second: a hundred thousand records. Programs that read all records of a large subnet get
-/// ten megabytes every few seconds.
+/// Number of bytes per second: a hundred thousand records. Programs that read all records of a
+/// large subnet get ten megabytes every few seconds.
 const RATE: u64 = 8 << 20;
 
-/// Most requesters kept: every unicast LID.
+/// Largest number of requesters that are kept: every unicast LID.
 const MAX_REQUESTERS: usize = 0xC000;
 
 /// Counts the bytes of the tables that are made for a requester.
 pub(super) type Meter = Arc<AtomicU64>;
 
-/// The bytes of tables of a requester.
+/// Bytes of tables of a requester.
 #[derive(Debug)]
 struct Share {
     made: Meter,
-    /// Bytes above its rate.
+    /// Number of bytes by which the requester exceeds its rate.
     above: u64,
     at: Time,
 }
 
 impl Share {
-    /// Takes in the bytes made, and those that the time since has paid.
+    /// Adds the bytes made, and subtracts the bytes that the elapsed time allows.
     fn settle(&mut self, now: Time) {
         let earned = now.since(self.at).as_nanos() * u128::from(RATE) / 1_000_000_000;
         let earned = u64::try_from(earned).unwrap_or(u64::MAX);
@@ -44,12 +45,13 @@ impl Share {
     }
 }
 
-/// The shares of the requesters that got tables lately.
+/// Shares of the requesters that got tables lately.
 #[derive(Debug, Default)]
 pub(super) struct TableShares(HashMap<Lid, Share>);
 
 impl TableShares {
-    /// The meter for one more table to the requester at `lid`; `None` if it has used up its share.
+    /// Meter for one more table to the requester at `lid`; `None` if the requester has used up its
+    /// share.
     pub(super) fn of(&mut self, lid: Lid, now: Time) -> Option<Meter> {
         if self.0.len() >= MAX_REQUESTERS && !self.0.contains_key(&lid) {
             self.0.retain(|_, share| {

@@ -28,17 +28,18 @@ use super::table_shares::TableShares;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::daemon::compute;
 
-/// Number of messages that the thread takes before it sends, and number of datagrams that it sends
-/// before it takes messages again.
+/// Number of messages that the thread takes before it sends, and of datagrams that it sends before
+/// it takes messages again.
 const AT_ONCE: usize = 64;
 
-/// How many parts of tables for a port that does RMPP the thread makes before it takes messages
-/// again: each has some hundred records, and takes as long as the answers to as many questions.
+/// Number of parts of tables that the thread makes for a port with RMPP before it takes messages
+/// again. A part has about a hundred records, and takes as long as the answers to as many
+/// questions.
 const PARTS_AT_ONCE: usize = 2;
 
-/// How many messages the thread reads from its port before it answers: more than it answers, so
-/// that under overload the inbox fills and the gate says BUSY; few enough to take less than a
-/// millisecond.
+/// Number of messages that the thread reads from its port before it answers. The number exceeds
+/// [`AT_ONCE`], so that under overload the inbox fills and the gate answers BUSY; reading that many
+/// messages takes less than a millisecond.
 pub(super) const READ_AT_ONCE: usize = 4 * AT_ONCE;
 
 /// Longest sleep of the thread; every call wakes it.
@@ -51,37 +52,37 @@ pub(super) struct Worker {
     pub(super) searches: Searches,
     pub(super) table_shares: TableShares,
     pub(super) calls: Calls,
-    /// New snapshot to answer from; `None` without one.
+    /// New snapshot for answers; `None` without a new one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
-    /// Whether the SA answers requests, for the gate.
+    /// Tells the gate whether the SA answers requests.
     pub(super) serving: Arc<AtomicBool>,
     pub(super) clock: TimeSource,
-    /// Takes multicast groups and alias GUIDs for the core.
+    /// Passes multicast groups and alias GUIDs to the core.
     pub(super) core: CoreSink,
-    /// Takes state for the store.
+    /// Passes state to the store.
     pub(super) save: SaveSink,
-    /// Takes findings.
+    /// Receives findings.
     pub(super) findings: FindingsSink,
-    /// Takes changes before they are acknowledged; `None` if acknowledgements do not wait.
+    /// Journal for changes before their acknowledgement; `None` if acknowledgements do not wait.
     pub(super) journal: Option<Arc<dyn AckJournal>>,
     /// Answers that wait for the journal, in ascending order of entry number.
     pub(super) held: VecDeque<HeldAnswer>,
-    /// State that is to replace all registrations; `None` without one.
+    /// State that will replace all registrations; `None` without such a state.
     pub(super) restoration: Arc<Mutex<Option<Restoration>>>,
     /// Requests of the API for the registrations.
     pub(super) state_requests: mpsc::Receiver<StateRequest>,
-    /// Groups that found no room at the core.
+    /// Groups for which the core had no room.
     pub(super) pending_groups: Option<Arc<GroupSet>>,
-    /// Alias GUIDs that found no room at the core.
+    /// Alias GUIDs for which the core had no room.
     pub(super) pending_alias_guids: Option<Arc<AliasGuids>>,
-    /// Ports that must register anew, and that found no room at the core.
+    /// Ports that must register again, and for which the core had no room.
     pub(super) unregistered: BTreeSet<Guid>,
 }
 
-/// Number of answers that may wait for the disk: those to a whole subnet. Further answers do not
-/// wait.
+/// Number of answers that may wait for the disk: the answers to a whole subnet. Further answers do
+/// not wait.
 const MAX_HELD: usize = 1 << 16;
 
 /// Answer that waits until its change is on the disk.
@@ -91,11 +92,11 @@ pub(super) struct HeldAnswer {
     answer: SaAnswer,
     /// Time when the request arrived.
     at: Time,
-    /// Time when the answer is sent in any case.
+    /// Latest time at which the answer is sent.
     until: Time,
 }
 
-/// Pause before the core is told again after it had no room.
+/// Pause before the core is offered the same data again after it had no room.
 const TELL_AGAIN: Duration = Duration::from_millis(10);
 
 impl Worker {
@@ -121,7 +122,7 @@ impl Worker {
             self.tell(now);
             self.report(now);
             while let Ok(state_request) = self.state_requests.try_recv() {
-                // A request whose connection is gone needs no answer.
+                // A request whose connection was closed needs no answer.
                 let _ = state_request.send(self.sa.holdings());
             }
             let at_once = match self.messenger.port().does_rmpp() {
@@ -150,15 +151,15 @@ impl Worker {
         }
         let now = (self.clock)();
         self.release(Time::MAX, now);
-        // A requester whose answer cannot be sent any more repeats its request.
+        // A requester repeats its request if its answer can no longer be sent.
         let _ = self.messenger.transmit(usize::MAX, now);
-        // Saves state whose time has not come yet.
+        // Saves state that is not due yet.
         if let Some(unsaved) = self.sa.poll_save(Time::MAX) {
             (self.save)(unsaved);
         }
     }
 
-    /// Replaces all registrations, if another manager was master in the meantime.
+    /// Replaces all registrations, if another manager was master meanwhile.
     fn restore(&mut self, now: Time) {
         let Some(Restoration { saved, then }) = self.restoration.lock().take() else {
             return;
@@ -172,7 +173,7 @@ impl Worker {
         then();
     }
 
-    /// Takes arrived calls; waits for one if no other work is left. Returns whether a sender is
+    /// Takes arrived calls; waits for a call if no other work is left. Returns whether a sender is
     /// left.
     fn receive(&mut self, left: Left) -> bool {
         if self.messenger.port().is_polled() {
@@ -185,7 +186,7 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => return false,
             },
             Left::Blocked => {
-                // Messages that arrive in the meantime wait in the inbox, or get BUSY.
+                // Messages that arrive meanwhile wait in the inbox, or get BUSY.
                 std::thread::sleep(self.sleep());
                 return true;
             }
@@ -206,13 +207,13 @@ impl Worker {
         true
     }
 
-    /// Takes calls as [`Worker::receive`] does, from a port that no other thread reads.
+    /// Takes calls like [`Worker::receive`], from a port that no other thread reads.
     fn receive_from_port(&mut self, left: Left) -> bool {
         let patience = match left {
             Left::Nothing if self.calls.is_empty() => self.sleep(),
             Left::Nothing | Left::More => Duration::ZERO,
             Left::Blocked => {
-                // Messages that arrive in the meantime wait at the port.
+                // Messages that arrive meanwhile wait at the port.
                 std::thread::sleep(self.sleep());
                 return true;
             }
@@ -247,8 +248,9 @@ impl Worker {
         })
     }
 
-    /// Passes multicast groups and alias GUIDs to the core, state to the store, and findings on.
-    /// Does not wait: if the core has no room, it gets the latest ones later.
+    /// Passes multicast groups and alias GUIDs to the core, state to the store, and findings to
+    /// their receiver. Does not wait: if the core has no room, it gets the latest groups and alias
+    /// GUIDs later.
     fn tell(&mut self, now: Time) {
         let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
         if let Some(groups) = groups
@@ -294,8 +296,8 @@ impl Worker {
         }
     }
 
-    /// Handles a call. `now` is the time when the thread began to take calls: one look at the clock
-    /// serves up to [`AT_ONCE`] of them, which take less than a millisecond.
+    /// Handles a call. `now` is the time when the thread began to take calls: one reading of the
+    /// clock serves up to [`AT_ONCE`] calls, which take less than a millisecond.
     fn take(&mut self, call: Call, now: Time) {
         let Arrival { what, at } = match call {
             Call::Arrival(arrival) => arrival,
@@ -347,7 +349,7 @@ impl Worker {
         }
     }
 
-    /// Sends an answer. One that acknowledges a change waits until the change is on the disk.
+    /// Sends an answer. An answer that acknowledges a change waits until the change is on the disk.
     fn hold(&mut self, answer: SaAnswer, at: Time, now: Time) {
         let touched = self.sa.take_touched();
         let journal = self.journal.as_ref().filter(|_| !touched.is_empty());
@@ -363,7 +365,7 @@ impl Worker {
         }
     }
 
-    /// Sends the answers whose change is on the disk, or whose waiting time ends by `due`.
+    /// Sends the answers whose changes are on the disk, or whose wait ends by `due`.
     fn release(&mut self, due: Time, now: Time) {
         let Some(journal) = &self.journal else {
             return;
@@ -390,7 +392,7 @@ impl Worker {
         };
         match sent {
             Ok(()) => self.statistics.answered((self.clock)().since(at)),
-            // The answer is on its way; its latency counts from the first request.
+            // The answer is being sent; its latency counts from the first request.
             Err(NotSent::Refused(Refused::UnderWay)) => {}
             Err(NotSent::Refused(refused)) => {
                 if refused == Refused::ClientFull {

@@ -13,8 +13,8 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
 
-/// Operates a simulated fabric that runs in real time. Nodes are named as in the netlist, whether
-/// they have power or not.
+/// Operates a simulated fabric that runs in real time. Nodes have their names in the netlist, even
+/// without power.
 pub(super) struct Simulator {
     handle: SimHandle,
     netlist: Netlist,
@@ -26,8 +26,8 @@ impl Simulator {
         Simulator { handle, netlist }
     }
 
-    /// Runs `operation` on the simulation's thread, which answers when it has caught up with the
-    /// clock. That may take a moment.
+    /// Runs `operation` on the simulation's thread, which answers after it has caught up with the
+    /// clock. The answer may take a moment.
     async fn with<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Sim) -> R + Send + 'static,
@@ -39,7 +39,7 @@ impl Simulator {
         }
     }
 
-    /// Converts an action to an operation, and looks up its names.
+    /// Converts an action to an operation, and resolves its names.
     async fn operation(&self, action: SimulationAction) -> Result<Operation, SimulationError> {
         let floor = Floor {
             netlist: &self.netlist,
@@ -95,8 +95,8 @@ impl Simulator {
         })
     }
 
-    /// Ports that an action names by an address. A netlist has no LIDs, which the subnet manager
-    /// assigns, and not all port GUIDs.
+    /// Ports that an action names by an address. A netlist contains no LIDs, because the subnet
+    /// manager assigns them, and not all port GUIDs.
     async fn addresses(&self, action: &SimulationAction) -> Result<Addresses, SimulationError> {
         let (mut lids, mut guids, mut has_gid) = (Vec::new(), Vec::new(), false);
         for name in names(action) {
@@ -123,7 +123,7 @@ impl Simulator {
             let own = guids.into_iter();
             let own = own.filter_map(|guid| Some((guid, port(sim.port_with(guid)?))));
             let own = own.collect();
-            // The manager sets the same prefix at all ports.
+            // The subnet manager sets the same prefix at all ports.
             let prefix = has_gid.then(|| sim.gid_prefix()).flatten();
             Addresses { held, own, prefix }
         };
@@ -147,14 +147,14 @@ fn names(action: &SimulationAction) -> Vec<&Selector> {
     }
 }
 
-/// Addresses of ports, as far as an action names them.
+/// Addresses of ports that an action names.
 #[derive(Default)]
 struct Addresses {
     /// LIDs, each with the port that holds it.
     held: Vec<(Lid, PortId)>,
     /// GUIDs of ports, each with its port.
     own: Vec<(Guid, PortId)>,
-    /// GidPrefix of the subnet; `None` where no name needs it.
+    /// GidPrefix of the subnet; `None` if no name needs it.
     prefix: Option<u64>,
 }
 
@@ -180,7 +180,8 @@ impl Simulation for Simulator {
                 .map_err(refused)?;
             if brings_links_up {
                 tokio::time::sleep(training).await;
-                // When this is answered, the fabric has caught up with the clock, and links are up.
+                // The answer shows that the fabric has caught up with the clock, and that links are
+                // up.
                 self.with(|_| ()).await?;
             }
             Ok(())
@@ -199,7 +200,7 @@ fn brings_links_up(action: &SimulationAction) -> bool {
     )
 }
 
-/// Converts an error of the simulation, whose fabric may differ from the netlist by now.
+/// Converts an error of the simulation, whose fabric may by now differ from the netlist.
 fn refused(error: SimError) -> SimulationError {
     match error {
         SimError::NotCabled { guid, port } => SimulationError::NoCable {
@@ -226,18 +227,17 @@ fn refused(error: SimError) -> SimulationError {
     }
 }
 
-/// Looks up names in the netlist, and addresses in the fabric.
+/// Resolves names in the netlist, and addresses in the fabric.
 struct Floor<'a> {
     netlist: &'a Netlist,
     addresses: Addresses,
 }
 
 impl Floor<'_> {
-    /// Port that a name means, together with a number beside it: an adapter with one port needs no
-    /// number.
+    /// Port that `name` means together with `number`. An adapter with one port needs no number.
     fn port(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
         let (node, named) = resolve_node_or_port(self, name)?;
-        // The LID and the port GUID of a switch are those of its port 0.
+        // The LID and the port GUID of a switch belong to its port 0.
         let named = named.filter(|&named| named != PortNum::ZERO);
         let only = || match *self.end_ports(node).as_slice() {
             [only] if only != PortNum::ZERO => Some(only),
@@ -317,7 +317,7 @@ impl NameLookup for Floor<'_> {
         })
     }
 
-    /// Ports of a node that may hold a LID: all that can have an address.
+    /// Ports of a node that may have an address.
     fn end_ports(&self, node: Guid) -> Vec<PortNum> {
         let index = self.netlist.by_guid(node);
         index.map_or_else(Vec::new, |index| {

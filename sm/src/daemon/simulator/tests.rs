@@ -49,7 +49,7 @@ async fn a_simulated_fabric_is_operated_by_name() {
         .await
         .unwrap();
     assert!(!powered());
-    // A node without power still has its name.
+    // A node without power keeps its name.
     simulator
         .act(SimulationAction::PowerOn { node: leaf() })
         .await
@@ -66,7 +66,7 @@ async fn a_simulated_fabric_is_operated_by_name() {
     };
     simulator.act(swap).await.unwrap();
     assert_eq!([3, 4].map(|port| peer(port).unwrap()), [other, before]);
-    // The links of the cables have trained by the answer.
+    // The links of the cables are trained when the answer arrives.
     assert_eq!(state(), PortState::Init);
 
     let refused = |node: &str, port: u8| {

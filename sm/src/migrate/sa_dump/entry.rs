@@ -15,7 +15,7 @@ use rsm_sa::services::SavedService;
 use super::fields::Fields;
 use super::is_of;
 
-/// Beginning of a group's line.
+/// Start of a group's line.
 pub(super) const GROUP: &str = "MC Group";
 
 /// Mask of the value in fields that hold a selector in their upper two bits (IBA 15.2.5.17).
@@ -23,7 +23,7 @@ const SELECTED: u8 = 0x3F;
 
 /// Context in which lines are read.
 pub(super) struct Context {
-    /// Prefix of the subnet: other GIDs belong to other subnets.
+    /// Prefix of the subnet. A GID with another prefix belongs to another subnet.
     pub(super) prefix: u64,
     /// Current time, in seconds since the Unix epoch.
     pub(super) now: u64,
@@ -37,13 +37,13 @@ pub(super) enum Entry {
     Subscription(Box<SavedSubscription>),
     /// Port GUID, and its alias GUIDs by index.
     AliasGuids(Guid, BTreeMap<u8, Guid>),
-    /// Service whose lease has ended.
+    /// Service with an expired lease.
     Expired,
     /// Registration by a port of another subnet.
     Foreign(Gid),
 }
 
-/// Reads the part of a line after its name.
+/// Parser of a line's part after its name.
 type Reader = fn(&mut Fields<'_>, &Context) -> Result<Entry, String>;
 
 impl Entry {
@@ -158,7 +158,7 @@ fn service(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, String> 
         None
     } else {
         match (modified + u64::from(period)).checked_sub(context.now) {
-            // A clock that was set back prolongs no lease.
+            // A clock that was set back extends no lease.
             Some(left @ 1..) => Some(Duration::from_secs(left.min(u64::from(period)))),
             _ => return Ok(Entry::Expired),
         }
@@ -208,10 +208,10 @@ fn subscription(fields: &mut Fields<'_>, context: &Context) -> Result<Entry, Str
         number: 0,
         gid,
         address,
-        // The dump holds only the index, in the P_Key table of a port that may be this manager's,
-        // too.
+        // The dump contains only the index in the P_Key table of a port, which may be this
+        // manager's own port.
         p_key: None,
-        // The dump does not say whether the request showed the SM_Key.
+        // The dump does not tell whether the request contained the SM_Key.
         trusted: false,
         info,
     })))
@@ -245,7 +245,7 @@ fn guid_of(gid: Gid) -> Result<Guid, String> {
     }
 }
 
-/// Converts the numbers to their bytes on the wire.
+/// Converts numbers to their bytes on the wire.
 fn bytes<const N: usize>(pairs: &[[u64; 2]]) -> [u8; N] {
     let mut all = [0; N];
     let numbers = pairs.as_flattened();
@@ -255,10 +255,10 @@ fn bytes<const N: usize>(pairs: &[[u64; 2]]) -> [u8; N] {
     all
 }
 
-/// Name of a service, ended by a zero byte.
+/// Name of a service, which a zero byte ends.
 fn name(text: &str) -> [u8; 64] {
     let mut name = [0; 64];
-    // OpenSM writes the bytes unchanged; the reader takes those that are no UTF-8 as Latin-1.
+    // OpenSM writes the bytes unchanged; the reader takes bytes that are not UTF-8 as Latin-1.
     let bytes: Vec<u8> = match text.chars().all(|c| u32::from(c) < 256) {
         true => text.chars().map(|c| c as u8).collect(),
         false => text.bytes().collect(),

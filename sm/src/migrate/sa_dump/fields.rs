@@ -12,7 +12,7 @@ impl<'a> Fields<'a> {
         Fields { rest: line }
     }
 
-    /// Reads the hexadecimal number after the next `name`. It must be below 2^`bits`.
+    /// Reads the hexadecimal number after the next `name`. The number must be below 2^`bits`.
     ///
     /// # Errors
     /// The name or number is missing; the error states what was expected.
@@ -23,7 +23,7 @@ impl<'a> Fields<'a> {
         self.digits(at, bits).ok_or_else(expected)
     }
 
-    /// Reads the GID after the next `name`: two numbers of 64 bits with a colon between them.
+    /// Reads the GID after the next `name`: two numbers of 64 bits, separated by a colon.
     ///
     /// # Errors
     /// The name or GID is missing; the error states what was expected.
@@ -45,21 +45,21 @@ impl<'a> Fields<'a> {
         Ok([upper, lower])
     }
 
-    /// Reads the text between quotes after the next `name`, up to the last quote before `next`.
+    /// Reads the quoted text after the next `name`, up to the last quote before `next`.
     ///
     /// # Errors
     /// The name or a quote is missing; the error states what was expected.
     pub(super) fn quoted(&mut self, name: &str, next: &str) -> Result<&'a str, String> {
         let expected = || format!("expected `{name}='TEXT'` before `{next}`");
         let rest = self.named(&format!("{name}='")).ok_or_else(expected)?;
-        // The text may contain quotes itself; the numbers after it contain none.
+        // The text itself may contain quotes; the numbers after the text contain none.
         let end = rest.rfind(&format!("' {next}")).ok_or_else(expected)?;
         let (text, rest) = rest.split_at(end);
         self.rest = rest;
         Ok(text)
     }
 
-    /// Rest of the line after the next `named` that begins a word; `None` without one.
+    /// Rest of the line after the next `named` at the start of a word; `None` without one.
     fn named(&self, named: &str) -> Option<&'a str> {
         let mut all = self.rest.match_indices(named);
         let (at, _) = all.find(|(at, _)| {

@@ -9,7 +9,7 @@
 //! GUIDInfo Record: base_guid=0x… lid=0x… block_num=0x0 guid0=0x… … guid7=0x…
 //! ```
 //!
-//! Drops only the lines that cannot be read; for a group's line, also the members of the group.
+//! Drops only unreadable lines; for a group's line, also drops the members of the group.
 
 mod entry;
 mod fields;
@@ -44,8 +44,8 @@ struct SaDump {
 }
 
 impl Migration {
-    /// Reads the registrations of hosts from the file that OpenSM restores them from, or else from
-    /// the one that it writes them to. `now` is in seconds since the Unix epoch.
+    /// Reads the registrations of hosts from the file from which OpenSM restores them, otherwise
+    /// from the file to which OpenSM writes them. `now` is in seconds since the Unix epoch.
     pub(super) fn read_registrations(
         &mut self,
         files: &mut Files,
@@ -83,7 +83,7 @@ impl Migration {
         Ok(())
     }
 
-    /// File of registrations: `sa_db_file`, or else the dump in `dump_files_dir`.
+    /// File of registrations: `sa_db_file`, otherwise the dump in `dump_files_dir`.
     fn dump_file(&self, files: &Files) -> PathBuf {
         let named = |key: &str| {
             let outcome = self
@@ -135,7 +135,7 @@ impl SaDump {
     }
 }
 
-/// Group that the next members belong to.
+/// Group of the next members.
 enum Current {
     /// Group, with the GIDs of its members so far.
     Group(Box<SavedGroup>, BTreeSet<Gid>),
@@ -216,7 +216,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Drops the members that follow a group that cannot be read.
+    /// Drops the members that follow an unreadable group.
     fn lose_group(&mut self, line: &str) {
         if line.starts_with(entry::GROUP) {
             self.end_group();
@@ -224,8 +224,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Keeps the group read so far. OpenSM ends a group without members, unless the configuration
-    /// of partitions creates it anew.
+    /// Keeps the current group. A group without members is dropped, as OpenSM ends it, unless the
+    /// configuration of partitions creates it anew.
     fn end_group(&mut self) {
         if let Some(Current::Group(group, _)) = self.group.take()
             && !group.members.is_empty()
@@ -279,10 +279,10 @@ impl Reader<'_> {
     }
 }
 
-/// Number of characters of a line that a finding shows.
+/// Largest number of characters of a line that a finding shows.
 const KIND_SHOWN: usize = 40;
 
-/// Tells whether a GID belongs to the subnet with this prefix.
+/// Tells whether a GID belongs to the subnet with the prefix `prefix`.
 fn is_of(gid: Gid, prefix: u64) -> bool {
     (gid.0 >> 64) as u64 == prefix
 }

@@ -32,7 +32,7 @@ fn parse(text: &str) -> SaDump {
     SaDump::parse(Path::new("opensm-sa.dump"), text, &CONTEXT)
 }
 
-/// The lines with findings.
+/// Numbers of the lines with findings.
 fn lines(dump: &SaDump) -> Vec<usize> {
     dump.findings.iter().map(|finding| finding.line).collect()
 }
@@ -72,7 +72,7 @@ fn service_keeps_the_rest_of_its_lease_and_its_bytes() {
     let [service] = &dump.saved.services[..] else {
         panic!("one service");
     };
-    // Modified at second 950, with 100 seconds from there; now is second 1000.
+    // The service was modified at second 950 for 100 seconds; now is second 1000.
     assert_eq!(service.left, Some(Duration::from_secs(50)));
     assert_eq!(service.record.service_key()[..3], [1, 2, 3]);
     assert!(

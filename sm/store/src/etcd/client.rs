@@ -30,7 +30,7 @@ use crate::{Deadline, StoreError};
 /// Time limit of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// Bound of an answer in bytes: [`RANGE_KEYS`] of the largest pages.
+/// Maximum size of an answer in bytes, enough for [`RANGE_KEYS`] of the largest pages.
 const ANSWER_MAX: usize = 160 << 20;
 
 /// Number of keys that one request reads.
@@ -60,15 +60,15 @@ pub struct TlsFiles {
     pub key: Option<PathBuf>,
 }
 
-/// Keys of a range, all as of one revision.
+/// Keys of a range, all at one revision.
 #[derive(Default)]
 pub(super) struct Ranged {
     /// The keys that the request asked for.
     pub(super) pairs: Vec<KeyValue>,
     /// The revision.
     pub(super) revision: i64,
-    /// Number of keys in the range, whether or not they were asked for: etcd counts before it
-    /// compares the revisions of keys.
+    /// Number of keys in the range, including keys that the request did not ask for: etcd counts
+    /// before it compares the revisions of keys.
     pub(super) count: u64,
 }
 
@@ -76,16 +76,16 @@ pub(super) struct Ranged {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
     /// Time before the next endpoint is asked as well, while the first one may still answer. The
-    /// first answer counts, so that a member of etcd that hangs costs no more than this.
+    /// first answer counts, so that a member of etcd that hangs costs at most this time.
     pub(super) alone: Duration,
     /// Time limit of all endpoints together.
     pub(super) all: Duration,
 }
 
-/// Connections to all endpoints, and which one is asked first.
+/// Connections to all endpoints, and the index of the one to ask first.
 pub(super) struct Client {
     endpoints: Vec<Target>,
-    /// Index of the endpoint that answered last, or of the next one to try.
+    /// Index of the endpoint that answered last, or of the endpoint to try next.
     present: usize,
     user: Option<(String, String)>,
     token: Mutex<Option<AsciiMetadataValue>>,
@@ -102,7 +102,7 @@ struct Target {
     channel: Mutex<Option<Channel>>,
 }
 
-/// A call of one endpoint; resolves to the endpoint's index and the answer.
+/// A call of one endpoint. Resolves to the endpoint's index and its answer.
 type Attempt<'a, A> = Pin<Box<dyn Future<Output = (usize, Result<A, Failure>)> + 'a>>;
 
 /// A TCP or TLS stream.
@@ -137,8 +137,8 @@ impl Client {
         })
     }
 
-    /// Reads the keys of `from..end` that changed at revision `since` or later; all keys if `since`
-    /// is 0.
+    /// Reads the keys of `from..end` that changed at revision `since` or later; all keys of the
+    /// range if `since` is 0.
     ///
     /// # Errors
     /// Fails if no endpoint answers within the limits, or etcd refuses this manager.
@@ -206,7 +206,7 @@ impl Client {
     /// Runs a transaction.
     ///
     /// # Errors
-    /// Fails as [`Client::range`] does; the transaction may have succeeded all the same.
+    /// Fails as [`Client::range`] does. The transaction may have succeeded nevertheless.
     pub(super) async fn txn(
         &mut self,
         request: TxnRequest,
@@ -234,14 +234,15 @@ impl Client {
             physical: false,
         };
         let done = async |mut kv: KvClient<Channel>, request| match kv.compact(request).await {
-            // Another client has compacted as far already.
+            // Another client has already compacted up to this revision.
             Err(status) if status.code() == Code::OutOfRange => Ok(tonic::Response::new(())),
             answer => answer.map(|_| tonic::Response::new(())),
         };
         self.call(limits, done, request).await
     }
 
-    /// Calls the endpoint that answered last, and then the others in turn while none has answered.
+    /// Calls the endpoint that answered last, and then the other endpoints in turn until one
+    /// answers.
     async fn call<Q: Clone + 'static, A: 'static>(
         &mut self,
         limits: Limits,
@@ -284,8 +285,8 @@ impl Client {
         drop(attempts);
         match outcome {
             Some((number, answer)) => {
-                // Endpoints that were asked earlier and have not answered may hang: they lose their
-                // connections.
+                // Endpoints that were asked earlier and have not answered may hang, so that their
+                // connections are dropped.
                 for &silent in order.iter().take_while(|&&silent| silent != number) {
                     *self.endpoints[silent].channel.lock() = None;
                 }
@@ -308,7 +309,7 @@ impl Client {
         }
     }
 
-    /// Calls one endpoint. If etcd no longer accepts the token, gets a new one and calls again.
+    /// Calls one endpoint. If etcd no longer accepts the token, gets a new token and calls again.
     async fn attempt<Q: Clone, A>(
         &self,
         number: usize,
@@ -329,7 +330,7 @@ impl Client {
                 Err(status) => status,
             };
             match status.code() {
-                // A token is valid for some minutes, and not beyond etcd's restart.
+                // A token is valid for some minutes, and at most until etcd restarts.
                 Code::Unauthenticated if self.user.is_some() && !renewed => {
                     renewed = true;
                     *self.token.lock() = None;
@@ -401,7 +402,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Why an endpoint gave no answer.
+/// Reason why an endpoint gave no answer.
 enum Failure {
     Silent(String),
     Refused(String),
@@ -443,7 +444,7 @@ impl Target {
             }
             _ => return Err(wrong()),
         };
-        // The stream below does TLS, so the channel uses plain HTTP.
+        // The stream below performs TLS, so that the channel uses plain HTTP.
         let plain = format!("http://{host}:{port}");
         let endpoint = Endpoint::from_shared(plain).map_err(|_| wrong())?;
         Ok(Target {

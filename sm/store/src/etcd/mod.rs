@@ -10,10 +10,10 @@
 //!                       pages/members/2a1.00f3…       one wide row
 //! ```
 //!
-//! Rows are packed into pages by a hash of their keys (`pages`), so that a change writes one key,
-//! and reading a whole subnet reads a few thousand. Every write is a transaction that compares the
-//! modification revision of the epoch's key (`store`), and fails once another manager has claimed
-//! the epoch.
+//! Rows are packed into pages by a hash of their keys (`pages`): a change writes one key, and a
+//! reading of a whole subnet reads a few thousand keys. Every write is a transaction that compares
+//! the modification revision of the epoch's key (`store`), and fails once another manager has
+//! claimed the epoch.
 
 mod client;
 mod pages;

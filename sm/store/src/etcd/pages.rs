@@ -1,8 +1,8 @@
 //! Rows packed into pages, which are etcd's keys and values.
 //!
-//! A page has the rows of one table whose keys have the same ten bits of hash. A row of more than
-//! [`WIDE_ROW`] bytes has a page of its own, so that no page outgrows a transaction. The value of a
-//! page is
+//! A page contains the rows of one table whose keys have the same ten bits of hash. A row of more
+//! than [`WIDE_ROW`] bytes has a page of its own, so that no page exceeds a transaction. The value
+//! of a page is
 //!
 //! ```text
 //! ┌─────────┬────────────┬──────────────┬─────┬───────┬───┬─────────────────────┐
@@ -11,7 +11,7 @@
 //! └─────────┴────────────┴──────────────┴─────┴───────┴───┴─────────────────────┘
 //! ```
 //!
-//! with keys and values as in the embedded database ([`codec`]), and numbers big-endian.
+//! with keys and values encoded as in the embedded database ([`codec`]), and numbers big-endian.
 //!
 //! A subnet of 45,056 hosts takes a few thousand keys. Keys that rsm did not write, and pages that
 //! do not match their checksums, make a claim fail before it changes anything.
@@ -21,14 +21,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::codec::{self, StoredRecord};
 use crate::{CLAIMS, ChangeSet, Checksum, Persisted, StoreError};
 
-/// Bytes of a row above which it has a page of its own.
+/// Number of bytes above which a row has a page of its own.
 const WIDE_ROW: usize = 1024;
 
-/// Bound of a page in bytes: a transaction with it stays below etcd's default limit of 1.5 MiB.
+/// Maximum size of a page in bytes: a transaction with one page stays below etcd's default limit of
+/// 1.5 MiB.
 pub(super) const PAGE_MAX: usize = 1_200_000;
 
-/// Bits of hash that select a page, so that a table has 2^10. At 48,000 ports a page has about 47
-/// rows, and fewer than a hundred even in the largest tables.
+/// Number of hash bits that select a page, so that a table has 2^10 pages. At 48,000 ports a page
+/// has about 47 rows, and fewer than a hundred even in the largest tables.
 const PAGE_BITS: u32 = 10;
 
 const VERSION: u8 = 1;
@@ -50,7 +51,7 @@ impl Pages {
     /// rows.
     ///
     /// # Errors
-    /// Describes the damage.
+    /// A description of the damage.
     pub(super) fn follow(
         &mut self,
         name: &str,
@@ -82,7 +83,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Removes a page, and its rows from `state`.
+    /// Removes a page, and removes its rows from `state`.
     pub(super) fn forget(&mut self, name: &str, state: &mut Persisted) {
         for (key, value) in self.pages.remove(name).unwrap_or_default() {
             self.remove_from(state, name, &key, &value);
@@ -113,7 +114,7 @@ impl Pages {
     /// Adds a page that was read.
     ///
     /// # Errors
-    /// Describes the damage.
+    /// A description of the damage.
     #[cfg(test)]
     pub(super) fn read(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         let rows = decode(name, value)?;
@@ -126,7 +127,7 @@ impl Pages {
     /// Decodes all rows.
     ///
     /// # Errors
-    /// Name of the page, and the damage of a row.
+    /// The name of the damaged page, and the damage of a row.
     #[cfg(test)]
     pub(super) fn state(&self) -> Result<Persisted, (PageName, String)> {
         let mut state = Persisted::default();
@@ -150,7 +151,7 @@ impl Pages {
         Ok(state)
     }
 
-    /// Applies `changes`, and returns the pages that differ now.
+    /// Applies `changes`. Returns the pages that differ.
     pub(super) fn apply(&mut self, changes: &ChangeSet) -> BTreeSet<PageName> {
         let mut changed = BTreeSet::new();
         for (&guid, claim) in &changes.claims {
@@ -248,8 +249,8 @@ impl Pages {
     }
 }
 
-/// The page that a row would be in if it were not wide, by the name of the row's present page. Both
-/// pages must change in one transaction, because a row moves between them.
+/// The page of a row that is not wide, by the name of the row's present page. Both pages must
+/// change in one transaction, because rows move between them.
 pub(super) fn family(name: &str) -> &str {
     name.split_once('.').map_or(name, |(page, _)| page)
 }
@@ -259,8 +260,8 @@ pub(super) fn table_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(table, _)| table)
 }
 
-/// Spreads the bits of `hash`: FNV-1a of keys that differ only in their last bytes differs little
-/// in its upper bits.
+/// Spreads the bits of `hash`: FNV-1a hashes of keys that differ only in their last bytes differ
+/// little in their upper bits.
 fn mixed(hash: u64) -> u64 {
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ (hash >> 33)
@@ -285,7 +286,7 @@ fn decode(name: &str, value: &[u8]) -> Result<Rows, String> {
     Ok(rows)
 }
 
-/// Splits one row off the front: its key, its value, and the remaining bytes.
+/// Splits one row off the front. Returns its key, its value, and the remaining bytes.
 fn row(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key, bytes) = bytes.split_first_chunk()?;
     let (value, bytes) = bytes.split_first_chunk()?;
@@ -365,7 +366,7 @@ mod tests {
             }
             expected.apply(&changes);
             let names = writer.apply(&changes);
-            // Changed pages come in the order of names, removed pages after them.
+            // Changed pages come in the order of their names, followed by removed pages.
             for name in &names {
                 if let Some(value) = writer.encode(name).unwrap() {
                     follower.follow(name, &value, &mut state).unwrap();

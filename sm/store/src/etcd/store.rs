@@ -1,4 +1,4 @@
-//! [`EtcdStore`]: reads, claims and commits in etcd.
+//! [`EtcdStore`]: reads, claims and commits through etcd's API.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -22,35 +22,36 @@ use crate::{
 /// Value of the key `format`.
 const FORMAT: &str = "rsm-store 1";
 
-/// Value of the key `beat` after the holder has given the epoch up.
+/// Value of the key `beat` after the holder has released the epoch.
 const RELEASED: &str = "released";
 
-/// Bound of the keys changed in one transaction: etcd's default limit is 128, and the remaining
-/// operations write the generation.
+/// Maximum number of keys changed in one transaction: etcd's default limit is 128, and the
+/// remaining operations write the generation.
 const OPS_MAX: usize = 120;
 
-/// Limits of reading everything: one answer may have pages of the whole subnet.
+/// Time limits of a reading of all keys: one answer may contain pages of the whole subnet.
 const LOAD: Limits = Limits {
     alone: Duration::from_secs(2),
     all: Duration::from_secs(5),
 };
 
-/// Limits of a write. One member of etcd gets most of the time, because two that make the same
-/// write at different times could put an old value over a newer one. etcd itself gives up after
-/// seven seconds.
+/// Time limits of a write. One member of etcd gets most of the time, because two members that make
+/// the same write at different times could put an old value over a newer one. etcd itself gives up
+/// after seven seconds.
 const WRITE: Limits = Limits {
     alone: Duration::from_secs(5),
     all: Duration::from_secs(7),
 };
 
-/// Limits of reading the epoch and of a sign of life. One member of etcd that hangs must cost less
-/// than the silence after which a holder counts as gone ([`SILENT`](crate::replica::SILENT)).
+/// Time limits for reading the epoch and for writing a sign of life. A hanging member of etcd must
+/// cost less time than the silence after which a holder counts as gone
+/// ([`SILENT`](crate::replica::SILENT)).
 const QUICK: Limits = Limits {
     alone: Duration::from_millis(250),
     all: Duration::from_secs(1),
 };
 
-/// Limits of a claim. If two members of etcd make it, only one succeeds.
+/// Time limits of a claim. If two members of etcd execute it, only one succeeds.
 const CLAIM: Limits = Limits {
     alone: QUICK.alone,
     all: Duration::from_secs(5),
@@ -64,7 +65,7 @@ pub struct EtcdStore {
     runtime: Runtime,
     client: Client,
     deadline: Deadline,
-    /// Prefix of the keys, with a slash at the end.
+    /// Prefix of the keys, ending in a slash.
     prefix: String,
     /// The contents of the keys after the last commit or reading.
     pages: Pages,
@@ -74,7 +75,7 @@ pub struct EtcdStore {
     keys: BTreeSet<String>,
     /// Value of the key `format`; `None` if there is no such key.
     format: Option<String>,
-    /// Revision of the last reading; 0 if everything must be read.
+    /// Revision of the last reading; 0 if all keys must be read.
     revision: i64,
     generation: u64,
     /// Tables whose pages were read since the last [`SharedStore::follow`].
@@ -84,7 +85,7 @@ pub struct EtcdStore {
     /// The epoch that this manager holds, with the modification revision of its key.
     held: Option<(Epoch, i64)>,
     beats: u64,
-    /// Revision and time of the last compaction; the next one compacts up to this revision.
+    /// Revision and time of the last compaction. The next one compacts up to this revision.
     compacted: Option<(i64, Instant)>,
     closed: bool,
 }
@@ -140,7 +141,7 @@ impl EtcdStore {
     fn span(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let from = self.key(name);
         let mut end = from.clone();
-        // The prefix ends with a slash or a letter, so that the range ends at the next byte value.
+        // The prefix ends in a slash or a letter, so that the range ends at the next byte value.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -155,10 +156,10 @@ impl EtcdStore {
         }
     }
 
-    /// Brings pages and state up to date: reads the keys that changed since the last call, or all
-    /// keys at first.
+    /// Brings pages and state up to date: reads the keys that changed since the last call; the
+    /// first call reads all keys.
     fn read_changes(&mut self, limits: Limits) -> Result<(), StoreError> {
-        // A failure between here and the end makes the next call read everything.
+        // If this call fails before its end, the next call reads all keys.
         let before = std::mem::take(&mut self.revision);
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
@@ -166,15 +167,15 @@ impl EtcdStore {
         let ranged = match self.runtime.block_on(range) {
             Ok(ranged) => ranged,
             Err(error) => {
-                // The answer changed nothing.
+                // The answer changed no key.
                 self.revision = before;
                 return Err(error);
             }
         };
         let revision = ranged.revision;
         if before == 0 {
-            // Pages and state are emptied only once there is an answer: while the store does not
-            // answer, a manager continues with the last state.
+            // Pages and state are emptied only after an answer: while the store does not answer, a
+            // manager continues with the last state.
             (self.pages, self.state) = (Pages::default(), Persisted::default());
             (self.keys, self.format) = (BTreeSet::new(), None);
             self.generation = 0;
@@ -184,7 +185,7 @@ impl EtcdStore {
             self.take(&name, &pair.value)?;
             self.keys.insert(name);
         }
-        // One request is enough in most cases: the numbers differ only if keys were removed.
+        // One request mostly suffices: the numbers differ only if keys were removed.
         if ranged.count != self.keys.len() as u64 {
             let names = self.client.names(&from, &end, revision, limits);
             let names = self.runtime.block_on(names)?;
@@ -262,18 +263,18 @@ impl EtcdStore {
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision));
         }
-        // If this request has no answer, the next write reads the epoch again.
+        // If this request is not answered, the next write reads the epoch again.
         let seen = self.observe()?;
         self.held = None;
-        // The rows of the failed transaction are not in the store: a later claim reads everything.
+        // The rows of the failed transaction are not in the store: a later claim reads all keys.
         match seen {
             Some(seen) => Err(StoreError::Deposed(seen.epoch)),
             None => Err(self.foreign("epoch", "it was removed")),
         }
     }
 
-    /// The conditions of a claim. `is_followed` adds that the key `format` is as this version
-    /// writes it.
+    /// The conditions of a claim. `is_followed` adds the condition that the key `format` has this
+    /// version's value.
     fn conditions(&self, seen: Option<SeenEpoch>, life: Life, is_followed: bool) -> Vec<Compare> {
         // The modification revision of a key that was never written is 0.
         let revision = seen.map_or(0, |seen| seen.revision);
@@ -307,7 +308,7 @@ impl EtcdStore {
     }
 
     /// Writes the pages in [`EtcdStore::unwritten`] in as few transactions as possible. Pages of
-    /// one [family] share a transaction if they fit into it.
+    /// one [family] share a transaction if they fit.
     fn write(&mut self) -> Result<(), StoreError> {
         while !self.unwritten.is_empty() {
             let (names, ops) = self.next_batch()?;
@@ -335,8 +336,8 @@ impl EtcdStore {
             if !fits && !ops.is_empty() {
                 break;
             }
-            // A family is split only if it alone is too large. Its wide rows go first, so that a
-            // row that moves is in two pages in the meantime, and not in none.
+            // A family is split only if it alone is too large. Its wide rows are written first, so
+            // that a row that moves is in two pages meanwhile, rather than in none.
             encoded.reverse();
             for (name, op) in encoded {
                 let size = op_size(&op);
@@ -351,8 +352,8 @@ impl EtcdStore {
         Ok((batch, ops))
     }
 
-    /// Compacts etcd up to the revision of the last compaction. Without that, etcd keeps all old
-    /// values for ever.
+    /// Compacts etcd up to the revision of the last compaction. Without compaction, etcd keeps all
+    /// old values for ever.
     fn compact(&mut self, revision: i64) {
         let Some((before, at)) = self.compacted else {
             self.compacted = Some((revision, now()));
@@ -423,7 +424,7 @@ impl SharedStore for EtcdStore {
 
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
-        // One request is enough: between these keys, rsm has only the short key `format`.
+        // One request suffices: between these keys, rsm has only the short key `format`.
         let (from, end) = (self.key("beat"), self.key("generation\0"));
         let range = self.client.range(&from, &end, 0, QUICK);
         for pair in self.runtime.block_on(range)?.pairs {
@@ -460,7 +461,7 @@ impl SharedStore for EtcdStore {
         seen: Option<SeenEpoch>,
         life: Life,
     ) -> Result<Option<Epoch>, StoreError> {
-        // Keys that rsm did not write must stay as they are. If the key `format` was rsm's at the
+        // Keys that rsm did not write must stay unchanged. If the key `format` was rsm's at the
         // last reading, the transaction checks that it still is.
         let is_followed = self.revision != 0 && self.format.is_some();
         if !is_followed {
@@ -481,7 +482,7 @@ impl SharedStore for EtcdStore {
         let revision = match answer.succeeded {
             true => answer.header.map_or(0, |header| header.revision),
             false => match self.observe()?.filter(|seen| seen.epoch == epoch) {
-                // Another member of etcd made the same transaction, and its answer was lost.
+                // Another member of etcd executed the same transaction, and its answer was lost.
                 Some(seen) => seen.revision,
                 None => {
                     if is_followed {
@@ -491,12 +492,12 @@ impl SharedStore for EtcdStore {
                 }
             },
         };
-        // This manager holds the epoch now, however long it takes to read what its predecessor
-        // wrote last.
+        // This manager holds the epoch from now on, however long it takes to read the last writes
+        // of its predecessor.
         self.deadline.set(None);
         self.read_changes(LOAD)?;
-        // Until the end of this epoch the pages have the content to write, and after it all are
-        // read again.
+        // Until the end of this epoch, the pages have the content to write; after its end, all
+        // pages are read again.
         self.revision = 0;
         self.held = Some((epoch, revision));
         Ok(Some(epoch))
@@ -524,7 +525,7 @@ impl SharedStore for EtcdStore {
         }
         if managers.get(&own).map(String::as_str) != Some(checksums) {
             let key = self.key(&format!("managers/{own}"));
-            // The key is this manager's own, and needs no epoch.
+            // The key belongs to this manager, and its write needs no epoch.
             let put = op(key, Some(checksums.as_bytes().to_vec()));
             self.transact(Vec::new(), vec![put], QUICK)?;
             managers.insert(own, checksums.to_owned());
@@ -586,7 +587,7 @@ fn compare_revision(key: Vec<u8>, revision: i64) -> Compare {
     }
 }
 
-/// The operation that writes `value`, or removes the key if there is none.
+/// The operation that writes `value`, or removes the key if `value` is `None`.
 fn op(key: Vec<u8>, value: Option<Vec<u8>>) -> RequestOp {
     let request = match value {
         Some(value) => Op::RequestPut(PutRequest { key, value }),
@@ -663,7 +664,7 @@ mod tests {
         let begun = now();
         let error = store.observe().unwrap_err();
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error}");
-        // One after the other, the calls would take six times as long.
+        // Calls one after the other would take six times as long.
         assert!(begun.elapsed() < 3 * QUICK.all, "{:?}", begun.elapsed());
     }
 }

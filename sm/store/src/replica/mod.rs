@@ -1,4 +1,4 @@
-//! The thread that makes a shared store follow the store of this machine.
+//! The thread that keeps a shared store up to date with the store of this machine.
 //!
 //! ```text
 //!           claim: the epoch is free, its holder's, or of a silent master
@@ -8,15 +8,15 @@
 //!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
 //! ```
 //!
-//! A claim over a master that is silent in the fabric, but not for long enough in the store, waits
-//! until that time is over or a sign of life comes. A claim has an answer within
+//! A claim over a master that is silent in the fabric, but not yet for long enough in the store,
+//! waits until the required silence is over or a sign of life comes. A claim is answered within
 //! [`CLAIM_DEADLINE`], even if the store hangs: the call under way and the calls of the claim end
 //! by then.
 //!
 //! While it holds the epoch, the thread writes the changes of commits in groups, and shows a sign
 //! of life every [`BEAT`]; each write fails once another manager has claimed the epoch. While it
-//! watches, it reads the epoch as often, to know whether the holder lives. No caller waits for the
-//! thread.
+//! watches, the thread reads the epoch at the same interval, to know whether the holder is alive.
+//! No caller waits for the thread.
 
 mod claim;
 
@@ -34,44 +34,44 @@ use super::{
     SharedStore, StoreError, last_commit,
 };
 
-/// Time for which a change waits for others that share its transaction.
+/// Time for which a change waits for others to share its transaction.
 const GROUP: Duration = Duration::from_millis(5);
 
 /// Time between two signs of life of the holder, and between two readings of them.
 pub const BEAT: Duration = Duration::from_millis(100);
 
-/// Time to the next reading after one that saw no new sign of life. A silence counts from the
+/// Time to the next reading after a reading without a new sign of life. A silence counts from the
 /// moment when the last sign of life was seen, which must be soon after it was shown.
 const SOON: Duration = Duration::from_millis(20);
 
 /// Silence in the store after which a holder counts as gone.
 pub const STALE: Duration = Duration::from_secs(3);
 
-/// Silence in the store after which a master that does not answer in the fabric either counts as
-/// gone; a busy one still shows signs of life. It is most of the time in which hosts get no answers
-/// after a master's death. A lost member of etcd is no silence, because the store does not answer
-/// then.
+/// Silence in the store after which a master that does not answer in the fabric counts as gone; a
+/// busy master still shows signs of life. This time is most of the period in which hosts get no
+/// answers after a master's death. The loss of a member of etcd does not count as silence, because
+/// the store then does not answer at all.
 pub const SILENT: Duration = Duration::from_millis(400);
 
-/// Limit for a claim over a silent master, if the store does not answer. With 0.4 seconds before
-/// the claim, and reading a small subnet after it, a takeover takes less than two seconds.
+/// Time limit of a claim over a silent master if the store does not answer. With 0.4 seconds before
+/// the claim, and the reading of a small subnet after it, a takeover takes less than two seconds.
 pub const CLAIM_DEADLINE: Duration = Duration::from_secs(1);
 
-/// Time between two attempts after the store did not answer or did not grant the epoch.
+/// Time between two attempts after the store did not answer, or did not grant the epoch.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Age of the oldest waiting change beyond which the shared store counts as lagging.
+/// Age of the oldest waiting change above which the shared store counts as lagging.
 const BEHIND: Duration = Duration::from_secs(5);
 
-/// Bound of changed rows that wait during an outage, each with its last value: three times the
-/// state of 45,000 hosts. Beyond it the whole state, which is smaller, is written once the store
-/// answers again.
+/// Maximum number of changed rows that wait during an outage, each with its last value: three times
+/// the state of 45,000 hosts. Above this number, the whole state, which is smaller, is written once
+/// the store answers again.
 pub(crate) const ROWS_MAX: usize = 2_000_000;
 
-/// Time between two readings of what the holder has written, which make etcd search all keys.
+/// Time between two readings of the holder's writes, for which etcd searches all keys.
 const FOLLOW: Duration = Duration::from_secs(5);
 
-/// Time between two such readings once the holder has stored another plan.
+/// Time between two readings of the holder's writes after the holder has stored another plan.
 pub const FOLLOW_PLAN: Duration = Duration::from_secs(1);
 
 /// A report from the thread of the shared store.
@@ -83,33 +83,33 @@ pub enum ReplicaEvent {
         number: u64,
         /// The new epoch.
         epoch: Epoch,
-        /// The state to continue with, if another manager has written the store since this one did.
+        /// The state to continue with; `None` if this manager was the last one to write the store.
         state: Option<Box<Persisted>>,
-        /// Time since the last sign of life of the former holder; zero if there was none, or it
-        /// gave the epoch up.
+        /// Time since the last sign of life of the former holder; zero if there was none, or if it
+        /// released the epoch.
         unseen: Duration,
     },
-    /// The claim failed: this manager holds the epoch and is alive. The claim is not repeated.
+    /// The claim failed: the manager that holds the epoch is alive. The claim is not repeated.
     Refused(Epoch),
     /// The store does not answer, or cannot be used. The claim is repeated.
     Unreachable {
         /// Number of the claim; 0 for a check.
         number: u64,
-        /// The last state read from the store, if another manager had written it since this one
-        /// did. This manager continues with it.
+        /// The last state read from the store, with which this manager continues; `None` if this
+        /// manager was the last one to write it.
         state: Option<Box<Persisted>>,
     },
     /// A check found that this manager still holds the epoch.
     Held,
     /// Another manager claimed the epoch.
     Deposed(Epoch),
-    /// Another manager's epoch, reported when it changes.
+    /// The epoch of another manager, reported when it changes.
     Seen(Option<Epoch>),
-    /// Number of the last plan that the holder, another manager, has stored. Reported when it
-    /// changes, after the rows that belong to the plan.
+    /// Number of the last plan stored by the holder, another manager. Reported when it changes,
+    /// after the rows that belong to the plan.
     Planned(u64),
-    /// The rows of [`FOLLOWED_TABLES`] that the holder, another manager, has stored. Reported when
-    /// they change; those of [`CABLING`] are omitted if they have not changed.
+    /// The rows of [`FOLLOWED_TABLES`] stored by the holder, another manager. Reported when they
+    /// change; the rows of [`CABLING`] are omitted if they have not changed.
     Followed(Box<Persisted>),
     /// State of the shared store, reported when it changes.
     Health(Health),
@@ -127,7 +127,7 @@ pub enum Health {
     Good,
     /// The shared store answers, but changes wait for longer than `BEHIND`.
     Behind,
-    /// The shared store cannot be used, for this reason.
+    /// The shared store cannot be used, for the given reason.
     Failing(String),
 }
 
@@ -150,11 +150,11 @@ enum Order {
 #[derive(Default)]
 struct Waiting {
     changes: ChangeSet,
-    /// Whether more than [`ROWS_MAX`] changes came; none is kept until the next claim then.
+    /// Whether more than [`ROWS_MAX`] changes came, so that none is kept until the next claim.
     overflowed: bool,
     /// Number of rows that are being written.
     in_flight: usize,
-    /// When the oldest change came.
+    /// Time at which the oldest waiting change came; `None` if none waits.
     since: Option<Instant>,
     orders: Vec<Order>,
     /// Whether changes are kept: from a claim until the end of the epoch.
@@ -179,7 +179,7 @@ pub struct ReplicaHandle {
 }
 
 impl ReplicaHandle {
-    /// Starts the thread. It calls `tell` with its reports; `tell` must not wait.
+    /// Starts the thread. The thread calls `tell` with its reports; `tell` must not wait.
     ///
     /// # Errors
     /// Fails if the operating system cannot start a thread.
@@ -250,8 +250,8 @@ impl ReplicaHandle {
         self.mailbox.bell.notify_one();
     }
 
-    /// Gives the epoch up after writing the changes that wait, because another manager is master.
-    /// Does not wait.
+    /// Writes the waiting changes and releases the epoch, because another manager is master. Does
+    /// not wait.
     pub fn release(&self) {
         let mut waiting = self.mailbox.waiting.lock();
         waiting.keeps = false;
@@ -259,7 +259,7 @@ impl ReplicaHandle {
         self.mailbox.bell.notify_one();
     }
 
-    /// Shows the checksums of this manager's settings to the others, and has theirs reported.
+    /// Shows the checksums of this manager's settings to other managers, and has theirs reported.
     pub fn announce(&self, own: Guid, checksums: String) {
         self.mailbox.waiting.lock().announcement = Some((own, checksums));
     }
@@ -269,7 +269,7 @@ impl ReplicaHandle {
         self.mailbox.waiting.lock().lag()
     }
 
-    /// Writes what waits, with one attempt, and ends the thread.
+    /// Writes the waiting changes, in one attempt, and ends the thread.
     pub fn close(&self) {
         self.mailbox.waiting.lock().closing = true;
         self.mailbox.bell.notify_one();
@@ -304,22 +304,22 @@ struct Worker {
     tell: Box<dyn Fn(ReplicaEvent) + Send>,
     /// The epoch that this manager holds.
     holds: Option<Epoch>,
-    /// The claim that has not succeeded yet.
+    /// The claim that has not yet succeeded.
     wants: Option<Box<Claim>>,
     /// The claim that waits until the holder has been silent for long enough.
     awaits: Option<Box<Claim>>,
     /// The epoch at the last reading.
     seen: Option<SeenEpoch>,
-    /// When `seen` last changed, or could not be read.
+    /// Time at which `seen` last changed, or could not be read.
     seen_at: Instant,
-    /// When `seen` last changed.
+    /// Time at which `seen` last changed.
     beat_at: Instant,
-    /// When the next sign of life, reading or attempt is due.
+    /// Time at which the next sign of life, reading or attempt is due.
     due: Instant,
     health: Health,
-    /// When the settings of all managers are compared next.
+    /// Time at which the settings of all managers are compared next.
     compare_at: Instant,
-    /// When this manager last read what the holder has written; `None` if it is due.
+    /// Time at which this manager last read the holder's writes; `None` if a reading is due.
     followed_at: Option<Instant>,
     /// Number of the holder's last plan, reported after the rows that belong to it.
     planned: Option<u64>,
@@ -343,7 +343,7 @@ impl Worker {
                     self.write();
                 }
                 if matches!(self.health, Health::Good | Health::Behind) {
-                    // The next manager need not wait until this one's signs of life are old.
+                    // The next manager need not wait until this manager's signs of life are old.
                     self.store.release();
                 }
                 if let Err(error) = self.store.close() {
@@ -370,7 +370,7 @@ impl Worker {
         }
     }
 
-    /// Waits for orders, for changes to write, or until something is due. Returns the orders, and
+    /// Waits for orders, for changes to write, or until an action is due. Returns the orders, and
     /// whether the handle was closed.
     fn wait(&self) -> (Vec<Order>, bool) {
         let mut waiting = self.mailbox.waiting.lock();
@@ -395,7 +395,7 @@ impl Worker {
             Order::Claim(claim, by) => {
                 (self.awaits, self.wants) = (None, None);
                 self.deadline.set(by);
-                // While the store does not answer, nothing shows the end of a silence.
+                // While the store does not answer, the end of a silence cannot be seen.
                 let is_failing = matches!(self.health, Health::Failing(_));
                 if !is_failing && self.silence_needed(&claim).is_some_and(|at| at > now()) {
                     self.awaits = Some(claim);
@@ -421,15 +421,15 @@ impl Worker {
         }
     }
 
-    /// Time until which the holder must stay silent for the claim to succeed. `None` for claims
-    /// that depend on no silence.
+    /// Time until which the holder must stay silent for the claim to succeed; `None` for a claim
+    /// that requires no silence.
     fn silence_needed(&self, claim: &Claim) -> Option<Instant> {
         let seen = self.seen?;
         let silence = claim.silence(&seen)?;
         (Some(seen.epoch.holder) == claim.over).then(|| self.seen_at + silence)
     }
 
-    /// When the silence ends that the waiting claim needs.
+    /// The end of the silence that the waiting claim requires.
     fn silence_ends(&self) -> Option<Instant> {
         self.silence_needed(self.awaits.as_ref()?)
     }
@@ -478,7 +478,7 @@ impl Worker {
         });
     }
 
-    /// Reports that the store does not answer a claim, and keeps the claim for later.
+    /// Reports that the store does not answer a claim, and keeps the claim for a later attempt.
     fn put_off(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
         self.deadline.set(None);
         self.due = now() + AGAIN;
@@ -502,8 +502,8 @@ impl Worker {
         (!is_own && !claim.is_master && !state.is_empty()).then(|| Box::new(state))
     }
 
-    /// Decides which state counts: that of this machine, which then replaces the shared one
-    /// (`None`), or the shared one.
+    /// Decides which state wins: the state of this machine, which then replaces the shared one
+    /// (returns `None`), or the shared state.
     fn settle(
         &self,
         claim: Claim,
@@ -522,8 +522,8 @@ impl Worker {
         let wanted = if is_newest {
             own
         } else {
-            // This manager has been master since, without the shared store: its registrations
-            // count, and so do those that only the shared store has.
+            // This manager has been master since then, without the shared store: its registrations
+            // are valid, and registrations that only the shared store has are valid as well.
             let mut both = shared.clone();
             both.apply(&ChangeSet::between(
                 &Persisted::default(),
@@ -539,14 +539,14 @@ impl Worker {
         (!is_newest).then(|| Box::new(wanted))
     }
 
-    /// Claims the epoch. Returns the new epoch with the former one as it was seen, or the epoch of
-    /// the holder that is alive.
+    /// Claims the epoch. Returns the new epoch together with the former epoch as last seen, or the
+    /// epoch of a holder that is alive.
     fn claim(
         &mut self,
         claim: &Claim,
     ) -> Result<Result<(Epoch, Option<SeenEpoch>), Epoch>, StoreError> {
         let seen = match self.silence_needed(claim) {
-            // The transaction itself fails if there was a sign of life since.
+            // The transaction fails by itself if there was a sign of life since.
             Some(at) if at <= now() => self.seen,
             _ => self.look()?,
         };
@@ -561,7 +561,7 @@ impl Worker {
         }
         match self.store.claim(claim.own, seen, life)? {
             Some(epoch) => Ok(Ok((epoch, seen))),
-            // Another manager was faster, or the holder lives.
+            // Another manager claimed first, or the holder is alive.
             None => match self.look()? {
                 Some(seen) => Ok(Err(seen.epoch)),
                 None => Err(StoreError::NoEpoch),
@@ -569,7 +569,7 @@ impl Worker {
         }
     }
 
-    /// Reads the epoch, and notes when it or its sign of life changed.
+    /// Reads the epoch, and notes the time if the epoch or its sign of life changed.
     fn look(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let seen = self.store.observe();
         match &seen {
@@ -590,7 +590,7 @@ impl Worker {
                     self.planned = plan(*seen);
                 }
             }
-            // A store that does not answer says nothing about the holder's silence.
+            // A store that does not answer shows nothing about the holder's silence.
             Err(_) => self.seen_at = now(),
         }
         seen
@@ -605,7 +605,7 @@ impl Worker {
             .take_if(|_| reading.is_err() || self.seen != before);
         if let Some(claim) = claim {
             return match reading {
-                // The holder lives or gave the epoch up.
+                // The holder is alive, or released the epoch.
                 Ok(()) => self.try_claim(claim, Attempt::First),
                 Err(error) => self.put_off(claim, Attempt::First, &error),
             };
@@ -613,7 +613,7 @@ impl Worker {
         if self.seen == before && self.seen_at.elapsed() < SILENT {
             self.due = now() + SOON;
         }
-        // A waiting claim must not be delayed by reading.
+        // Reading must not delay a waiting claim.
         let followed = reading.and_then(|()| match self.awaits {
             Some(_) => Ok(()),
             None => self.follow(),
@@ -627,7 +627,7 @@ impl Worker {
         }
     }
 
-    /// Reads and reports what the holder has written, if that is due.
+    /// Reads and reports the holder's writes, if that is due.
     fn follow(&mut self) -> Result<(), StoreError> {
         let pause = match self.planned {
             Some(_) => FOLLOW_PLAN,
@@ -650,8 +650,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Shows a sign of life and checks in the same transaction that this manager still holds the
-    /// epoch. No claim comes in between, except one that does not depend on signs of life.
+    /// Shows a sign of life, and checks in the same transaction that this manager still holds the
+    /// epoch. No claim can come in between, except a claim that does not depend on signs of life.
     fn check(&mut self) {
         if self.holds.is_none() {
             // The core already knows that this manager lost the epoch.
@@ -679,7 +679,7 @@ impl Worker {
         (self.tell)(ReplicaEvent::Deposed(by));
     }
 
-    /// Writes the changes that wait; without changes, shows a sign of life every [`BEAT`].
+    /// Writes the waiting changes; without changes, shows a sign of life every [`BEAT`].
     fn write(&mut self) {
         let (changes, since) = {
             let mut waiting = self.mailbox.waiting.lock();
@@ -691,7 +691,7 @@ impl Worker {
         let written = match changes.is_empty() {
             true if !is_due => return,
             true => self.store.beat(),
-            // A commit may take many transactions; a sign of life goes before it.
+            // A commit may take many transactions, so that a sign of life precedes it.
             false if is_due => self.store.beat().and_then(|()| self.store.commit(&changes)),
             false => self.store.commit(&changes),
         };
@@ -760,7 +760,7 @@ impl Worker {
 
     fn note(&mut self, health: Health) {
         let is_news = match (&self.health, &health) {
-            // The reasons of several endpoints alternate, which is no change of health.
+            // The reasons of several endpoints alternate; that is no change of health.
             (Health::Failing(_), Health::Failing(_)) => false,
             (before, now) => before != now,
         };
@@ -779,7 +779,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// Whether a claim is made for the first time, so that the core waits for its outcome.
+/// Attempt of a claim: the core waits for the outcome of the first one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Attempt {
     First,

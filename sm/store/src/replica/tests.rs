@@ -1,4 +1,4 @@
-//! A claim over a master that is silent: when it is made, and by which calls of the store.
+//! Tests of a claim over a silent master: its time, and the calls of the store that it makes.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
@@ -9,7 +9,7 @@ use crate::{LoadReport, MemoryStore, Store};
 const OWN: Guid = Guid(1);
 const MASTER: Guid = Guid(2);
 const LIMIT: Duration = Duration::from_secs(30);
-/// How long a call of a store that hangs takes, but for a deadline.
+/// Duration of a call of a hanging store without a deadline.
 const HANGS: Duration = Duration::from_secs(20);
 
 /// A call of the store.
@@ -27,12 +27,12 @@ struct Shared(Arc<Mutex<Inner>>);
 struct Inner {
     seen: SeenEpoch,
     calls: Vec<Call>,
-    /// When it was looked at.
+    /// Times at which the epoch was read.
     looks: Vec<Instant>,
-    /// The master shows a sign of life when its epoch is claimed.
+    /// Whether the master shows a sign of life when its epoch is claimed.
     beats_at_claim: bool,
     deadline: Deadline,
-    /// Calls that begin now have no answer.
+    /// Whether calls that begin now are not answered.
     hangs: bool,
 }
 
@@ -62,7 +62,7 @@ impl Shared {
         self.0.lock().seen.beat += 1;
     }
 
-    /// A call begins; in a store that hangs it ends by the deadline without an answer.
+    /// Begins a call; in a hanging store, the call ends at the deadline without an answer.
     fn call(&self, call: Call) -> Result<(), StoreError> {
         let (hangs, deadline) = {
             let mut inner = self.0.lock();
@@ -159,7 +159,7 @@ impl SharedStore for Shared {
     }
 }
 
-/// A replica that has just seen a sign of life of the master, and what it tells.
+/// A replica that has just seen a sign of life of the master, and its events.
 fn watching(store: &Shared) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
     let (sender, events) = channel();
     let tell = Box::new(move |event| drop(sender.send(event)));
@@ -203,9 +203,10 @@ fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_
         matches!(answer, ReplicaEvent::Granted { epoch, .. } if epoch.holder == OWN),
         "{answer:?}"
     );
-    // The master was last seen alive at most one look before the claim.
+    // The master was last seen alive at most one reading before the claim.
     assert!(claimed.elapsed() + BEAT >= SILENT);
-    // A sign of life since the last look would have kept the epoch: no look goes before.
+    // A sign of life since the last reading would have kept the epoch; no reading precedes the
+    // claim.
     assert_eq!(store.claims(), [Call::Claim(Life::Counts)]);
     replica.close();
 }
@@ -280,7 +281,7 @@ fn a_claim_that_insists_waits_for_no_silence() {
 
 #[test]
 fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
-    // The store hangs in a look before the claim, or while the claim waits for the end of a
+    // The store hangs in a reading before the claim, or while the claim waits for the end of a
     // silence.
     for before in [true, false] {
         let store = Shared::new();
@@ -298,7 +299,7 @@ fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
             "{without:?}"
         );
         assert!(claimed.elapsed() < HANGS / 2, "{:?}", claimed.elapsed());
-        // The store goes on: the claim is repeated.
+        // The store answers again: the claim is repeated.
         store.0.lock().hangs = false;
         let again = answer(&events);
         assert!(

@@ -5,10 +5,11 @@ use rsm_ids::{Lid, PortNum};
 use super::hops::NO_PATH;
 use super::source::DumpSource;
 
-/// Port number in a linear forwarding table that makes the switch drop the packet.
+/// Port number in a linear forwarding table that makes the switch drop packets.
 const DROP: u8 = 0xff;
 
-/// Writes `opensm.fdbs`: where each switch sends each LID, and whether by a shortest path.
+/// Writes `opensm.fdbs`: the port by which each switch sends packets to each LID, and whether the
+/// path is a shortest one.
 pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (switch, node, tables) in source.switches() {
         writeln!(out, "dump_ucast_routes: Switch {}", node.guid)?;
@@ -30,10 +31,10 @@ pub fn fdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
 
 /// Destination of a LID, as switches route to it.
 struct Target {
-    /// Node index of the switch that owns the LID, or that the owner is cabled to; `None` where the
-    /// owner is cabled to no switch.
+    /// Node index of the switch that owns the LID, or to which the owner is cabled; `None` if the
+    /// owner is not cabled to a switch.
     switch: Option<usize>,
-    /// Port of that switch that leads to the owner; `None` where the switch itself owns the LID.
+    /// Port of that switch that leads to the owner; `None` if the switch itself owns the LID.
     leaf_port: Option<PortNum>,
 }
 
@@ -72,7 +73,7 @@ fn entry(
     let Some(to) = target.switch.filter(|_| hops != NO_PATH) else {
         return writeln!(out, "{:03}  : HOPS UNKNOWN", port.0);
     };
-    // Counts the last hop, from the leaf switch to the end node.
+    // The last hop is that from the leaf switch to the end node.
     let last = u8::from(target.leaf_port.is_some());
     let least = source.hops.least(switch, to);
     write!(
@@ -92,7 +93,7 @@ fn entry(
     writeln!(out, "No {least} hop path possible via port {best}!")
 }
 
-/// Writes `opensm.mcfdbs`: the ports that each switch sends each multicast LID out on.
+/// Writes `opensm.mcfdbs`: the ports by which each switch sends packets to each multicast LID.
 pub fn mcfdbs(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (_, node, tables) in source.switches() {
         let mut groups = tables

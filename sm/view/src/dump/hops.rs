@@ -4,40 +4,41 @@ use rsm_ids::{Guid, PortNum};
 
 use super::source::{DumpNode, index_of};
 
-/// Paths that count for the hops in dump files.
+/// The paths that count for the hops in dump files.
 #[derive(Clone, Copy, Debug)]
 pub enum HopRule<'a> {
     /// All paths.
     Shortest,
-    /// Legal up*/down* paths, which never turn up after going down. Holds the switches from the
+    /// Legal up*/down* paths, which never turn up after going down. Contains the switches from the
     /// highest to the lowest; unlisted switches are below all of these, in ascending order of GUID.
     UpDown(&'a [Guid]),
 }
 
-/// Distance between switches without a path.
+/// Distance between two switches without a path.
 pub(super) const NO_PATH: u8 = 0xff;
-/// Largest distance that is shown; longer paths show this value.
+/// Largest distance shown; longer paths show this value.
 const LONGEST: u8 = 0xfe;
 
 /// Distance in hops between each pair of switches.
 #[derive(Debug)]
 pub(super) struct Hops {
-    /// Node index → place of the node among the switches; `None` for nodes that are no switches.
+    /// Position of each node among the switches, by node index; `None` for other nodes.
     place: Vec<Option<usize>>,
-    /// Switch → its cabled ports, each with the switch at the other end.
+    /// Cabled ports of each switch, each with the switch at the other end.
     neighbours: Vec<Vec<(PortNum, usize)>>,
-    /// Switch → number of switches above it. All zero where every path counts.
+    /// Number of switches above each switch; all zero if every path counts.
     below: Vec<u32>,
     up_down: bool,
     count: usize,
-    /// Row-major matrix: hops from a switch (row) to another (column) over paths that count.
+    /// Row-major matrix of the hops from a switch (row) to another (column) over paths that count.
     least: Vec<u8>,
-    /// Row-major matrix as `least`, over paths that only go down; empty where every path counts.
+    /// Row-major matrix like `least`, over paths that only go down; empty if every path counts.
     down: Vec<u8>,
 }
 
 impl Hops {
-    /// Measures all distances. Requires sorted `nodes` whose links lead to nodes among them.
+    /// Measures all distances. `nodes` must be sorted, and their links must lead to nodes in the
+    /// list.
     pub(super) fn new(nodes: &[DumpNode<'_>], rule: HopRule<'_>) -> Hops {
         let switches: Vec<usize> = (0..nodes.len())
             .filter(|&i| nodes[i].tables.is_some())
@@ -91,8 +92,8 @@ impl Hops {
         }
     }
 
-    /// Fills the column of `to`: first with paths that only go down, then with those that climb
-    /// first.
+    /// Fills the column of `to`: first with paths that only go down, then with paths that first go
+    /// up.
     fn measure(&mut self, to: usize) {
         let mut distance = vec![NO_PATH; self.count];
         distance[to] = 0;
@@ -102,16 +103,16 @@ impl Hops {
             self.store(to, &distance);
             return;
         }
-        // Spreads from the lower ends of cables: reaches each switch from which `to` lies only
-        // downwards.
+        // The search spreads from the lower ends of cables: it reaches each switch from which `to`
+        // lies only downwards.
         self.spread(&mut distance, &mut queue, |hops, (high, low)| {
             hops.is_above(high, low)
         });
         for (from, &hops) in distance.iter().enumerate() {
             self.down[from * self.count + to] = hops;
         }
-        // Then climbs: takes the nearest known switch and reaches those below it. Both queues are
-        // sorted by distance.
+        // Then the search goes up: it takes the nearest known switch and reaches the switches below
+        // it. Both queues are sorted by distance.
         let mut known: Vec<usize> = (0..self.count)
             .filter(|&s| distance[s] != NO_PATH)
             .collect();
@@ -157,7 +158,7 @@ impl Hops {
         self.below[high] < self.below[low]
     }
 
-    /// Hops on the best path between two switches, given as node indexes.
+    /// Number of hops on the best path between two switches, given by node index.
     pub(super) fn least(&self, from: usize, to: usize) -> u8 {
         match (self.place[from], self.place[to]) {
             (Some(from), Some(to)) => self.least[from * self.count + to],
@@ -165,9 +166,9 @@ impl Hops {
         }
     }
 
-    /// Hops on the best path that leaves switch `from` through each of its ports, for port numbers
-    /// 0 to `ports`. Entry 0 holds the best over all ports; a port that leads to no switch holds
-    /// [`NO_PATH`].
+    /// Number of hops on the best path that leaves switch `from` by each of its ports, for port
+    /// numbers 0 to `ports`. Entry 0 is the best over all ports; the entry of a port that leads to
+    /// no switch is [`NO_PATH`].
     pub(super) fn by_port(&self, from: usize, to: usize, ports: usize) -> Vec<u8> {
         let mut row = vec![NO_PATH; ports + 1];
         row[0] = self.least(from, to);
@@ -182,7 +183,7 @@ impl Hops {
         row
     }
 
-    /// Hops on the best path that leaves switch `from` through `port`.
+    /// Number of hops on the best path that leaves switch `from` by `port`.
     pub(super) fn via(&self, from: usize, port: PortNum, to: usize) -> u8 {
         if port == PortNum::ZERO {
             return self.least(from, to);
@@ -196,7 +197,8 @@ impl Hops {
         })
     }
 
-    /// Hops from the switch at place `from` to that at place `to`, over the neighbour `next`.
+    /// Number of hops from the switch at position `from` to the switch at position `to`, over the
+    /// neighbour `next`.
     fn over(&self, from: usize, next: usize, to: usize) -> u8 {
         let descends = self.up_down && self.is_above(from, next);
         let table = if descends { &self.down } else { &self.least };
@@ -207,8 +209,8 @@ impl Hops {
     }
 }
 
-/// Takes the nearer of the two queues' heads. Both queues are sorted by distance, because each
-/// switch is one hop farther away than the switch that it was found from.
+/// Takes the nearer one of the two queues' heads. Both queues are sorted by distance, because each
+/// switch is one hop farther away than the switch from which it was found.
 fn nearest(
     distance: &[u8],
     known: &mut VecDeque<usize>,

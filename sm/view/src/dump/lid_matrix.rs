@@ -5,7 +5,7 @@ use rsm_ids::PortNum;
 use super::hops::NO_PATH;
 use super::source::DumpSource;
 
-/// Writes `opensm-lid-matrix.dump`: hops from each switch through each of its ports to each switch,
+/// Writes `opensm-lid-matrix.dump`: the hops from each switch by each of its ports to each switch,
 /// which OpenSM reads back with `-M`.
 pub fn lid_matrix(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()> {
     for (from, node, _) in source.switches() {
@@ -14,8 +14,7 @@ pub fn lid_matrix(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()
             let Some((to, owner, port)) = source.owner(lid) else {
                 continue;
             };
-            // OpenSM keeps hops for base LIDs only; a switch's other LIDs are reached over the same
-            // paths.
+            // OpenSM keeps hops only for base LIDs; the same paths reach a switch's other LIDs.
             if owner.tables.is_none() || port.lid.index() != lid {
                 continue;
             }

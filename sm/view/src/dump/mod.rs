@@ -1,4 +1,4 @@
-//! Files in OpenSM's formats, written after each convergence for the tools that read them.
+//! Files in OpenSM's formats, written after each convergence for the tools that read these formats.
 //!
 //! | file | read by |
 //! |---|---|

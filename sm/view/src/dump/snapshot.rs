@@ -128,7 +128,7 @@ fn link(port: &Port) -> Option<DumpLink> {
     })
 }
 
-/// Converts the fabric to nodes and cables. Leaves out cables without a known width or speed.
+/// Converts the fabric to nodes and cables. Cables without a known width or speed are left out.
 fn netlist(fabric: &Fabric) -> Result<Netlist, rsm_routing::netlist::NetlistError> {
     let nodes = fabric.nodes().map(net_node).collect();
     let cables = fabric

@@ -6,13 +6,13 @@ use rsm_routing::tables::Lft;
 
 use super::hops::{HopRule, Hops};
 
-/// Fabric as the dump files show it. Files list the nodes in OpenSM's order, whatever the order
-/// they were given in.
+/// A fabric in the form of the dump files, which list nodes in OpenSM's order, regardless of the
+/// order in which they were given.
 #[derive(Debug)]
 pub struct DumpSource<'a> {
     pub(super) nodes: Vec<DumpNode<'a>>,
     pub(super) sm_lid: Lid,
-    /// LID → its owner, as node index and port; `None` for LIDs that no port owns.
+    /// Owner of each LID, as node index and port; `None` for a LID that no port owns.
     pub(super) owners: Vec<Option<(usize, PortNum)>>,
     pub(super) hops: Hops,
 }
@@ -34,9 +34,9 @@ pub struct DumpNode<'a> {
     pub revision: u32,
     /// NodeDescription, up to its first zero byte.
     pub description: &'a [u8],
-    /// NodeInfo.NumPorts, which does not count port 0.
+    /// NodeInfo.NumPorts, which excludes port 0.
     pub num_ports: u8,
-    /// Ports, keyed by number; those of a switch include port 0, which holds its GUID and LID.
+    /// Ports by number; those of a switch include port 0, which has its GUID and LID.
     pub ports: BTreeMap<PortNum, DumpPort>,
     /// Tables of a switch; `None` for other nodes.
     pub tables: Option<DumpTables>,
@@ -45,17 +45,17 @@ pub struct DumpNode<'a> {
 /// A port.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DumpPort {
-    /// PortInfo's GUID; external ports of a switch carry the GUID of its port 0.
+    /// PortInfo's GUID; external ports of a switch have the GUID of its port 0.
     pub guid: Guid,
     /// Base LID; [`Lid::NONE`] for external ports of a switch.
     pub lid: Lid,
     /// LID mask control: the port answers to 2^LMC LIDs.
     pub lmc: Lmc,
-    /// Other end of the port's cable; `None` without a link.
+    /// Other end of the port's cable; `None` if there is no link.
     pub link: Option<DumpLink>,
 }
 
-/// Link, seen from one port.
+/// A link, seen from one of its ports.
 #[derive(Clone, Copy, Debug)]
 pub struct DumpLink {
     /// Node GUID at the other end.
@@ -64,7 +64,7 @@ pub struct DumpLink {
     pub port: PortNum,
     /// PortInfo.LinkWidthActive.
     pub width: LinkWidth,
-    /// PortInfo.LinkSpeedActive, or LinkSpeedExtActive where the port states one.
+    /// PortInfo.LinkSpeedActive, or LinkSpeedExtActive if the port states one.
     pub speed: LinkSpeed,
     /// PortInfo.PortState of this end.
     pub state: LinkState,
@@ -88,11 +88,11 @@ pub enum LinkState {
 pub struct DumpTables {
     /// Linear forwarding table.
     pub linear: Lft,
-    /// Multicast LID → output ports.
+    /// Output ports by multicast LID.
     pub multicast: BTreeMap<Lid, Vec<PortNum>>,
 }
 
-/// Contradiction between nodes of one fabric.
+/// Contradiction between the nodes of one fabric.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// Two nodes share this node GUID.
@@ -126,10 +126,9 @@ pub enum SourceError {
 
 impl<'a> DumpSource<'a> {
     /// Prepares the dump of `nodes`, whose subnet manager has `sm_lid`. `rule` selects the paths
-    /// that count for the hops that the files state.
+    /// that count for the hops in the files.
     ///
     /// # Errors
-    ///
     /// Two nodes share a GUID, two ports share a LID, or a link leads to a node or port that is not
     /// in `nodes`.
     pub fn new(
@@ -150,7 +149,7 @@ impl<'a> DumpSource<'a> {
         })
     }
 
-    /// Switches in ascending order of GUID, each with its node index and its tables.
+    /// Switches in ascending order of GUID, each with its node index and tables.
     pub(super) fn switches(&self) -> impl Iterator<Item = (usize, &DumpNode<'a>, &DumpTables)> {
         let all = self.nodes.iter().enumerate();
         all.filter_map(|(index, node)| Some((index, node, node.tables.as_ref()?)))
@@ -163,19 +162,20 @@ impl<'a> DumpSource<'a> {
         Some((index, node, node.ports.get(&port)?))
     }
 
-    /// Highest LID in use, 0 without any.
+    /// Highest LID in use; 0 if no LID is in use.
     pub(super) fn max_lid(&self) -> usize {
         self.owners.len().saturating_sub(1)
     }
 }
 
-/// Sort key of nodes: the GUID with its last byte first. OpenSM compares GUIDs as they lie in
-/// memory, in network order; with the same order its files and rsm's can be compared line by line.
+/// Sort key of nodes: the GUID with its bytes reversed. OpenSM compares GUIDs in the byte order of
+/// memory, in network order; with the same order, its files and rsm's can be compared line by line.
 fn place(guid: Guid) -> u64 {
     guid.0.swap_bytes()
 }
 
-/// Index of the node with `guid` among `nodes`, which are sorted by [`place`]; `None` without one.
+/// Index of the node with `guid` among `nodes`, which are sorted by [`place`]; `None` if there is
+/// none.
 pub(super) fn index_of(nodes: &[DumpNode<'_>], guid: Guid) -> Option<usize> {
     nodes
         .binary_search_by_key(&place(guid), |node| place(node.guid))

@@ -16,9 +16,9 @@ pub fn subnet_lst(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()
             let Some(peer) = index_of(&source.nodes, link.node) else {
                 continue;
             };
-            // OpenSM writes the vendor with 6 digits at the near end, 8 at the far end. OpenSM also
-            // shifts the far end's device by 16 bits, a slip that is not repeated here: ibdmchk
-            // minds neither.
+            // OpenSM writes the vendor with 6 digits at the near end, and with 8 at the far end.
+            // OpenSM also shifts the far end's device by 16 bits, a mistake that rsm does not
+            // repeat; ibdmchk accepts both.
             end(source, out, node, number, 6)?;
             end(source, out, &source.nodes[peer], link.port, 8)?;
             let DumpLink {
@@ -47,7 +47,7 @@ fn end(
         NodeKind::Router => "Rt",
     };
     let port = node.ports.get(&number).copied().unwrap_or_default();
-    // A switch holds its LID at port 0.
+    // Port 0 of a switch has the switch's LID.
     let lid = match node.kind {
         NodeKind::Switch => node.ports.get(&PortNum::ZERO).map(|p| p.lid),
         _ => Some(port.lid),
@@ -83,7 +83,7 @@ const fn width_text(width: LinkWidth) -> &'static str {
     }
 }
 
-/// OpenSM writes `??` for unknown speeds; later speeds follow its pattern here.
+/// OpenSM writes `??` for unknown speeds; newer speeds follow its pattern here.
 const fn speed_text(speed: LinkSpeed) -> &'static str {
     match speed {
         LinkSpeed::Sdr => "2.5",

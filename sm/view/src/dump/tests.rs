@@ -52,7 +52,7 @@ fn node<'a>(guid: Guid, kind: NodeKind, lid: u16, links: &[(u8, Guid, u8)]) -> D
     }
 }
 
-/// Two leaves under a spine, and a link between the leaves; a host on one of them.
+/// Two leaves under a spine, a link between the leaves, and a host on one of them.
 fn triangle<'a>() -> Vec<DumpNode<'a>> {
     vec![
         node(HOST, NodeKind::Ca, 4, &[(1, LEAF, 3)]),
@@ -107,7 +107,7 @@ fn up_down_hops_leave_out_illegal_turns() {
             "0x0003: 00 02 02 ff",
         ]
     );
-    // Unlisted switches are at the bottom.
+    // Unlisted switches are below all others.
     let partly = DumpSource::new(triangle(), Lid(4), HopRule::UpDown(&order[..1])).unwrap();
     assert_eq!(text(lid_matrix, &partly), shown);
 }
@@ -194,7 +194,7 @@ fn descriptions_keep_to_their_line() {
          PortGUID:0000000000000020 VenID:000002C9 DevID:D2F2 Rev:000000A0 {sw?{1}} LID:0002 PN:03 } \
          PHY=4x LOG=ACT SPD=100"
     );
-    // A line for each end of each link.
+    // Each end of each link has a line.
     assert_eq!(shown.lines().count(), 8);
 }
 

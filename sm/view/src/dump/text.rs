@@ -2,8 +2,8 @@ use std::io::{self, Write};
 
 use rsm_routing::netlist::NodeKind;
 
-/// Writes a node description. Replaces bytes that would break the line with `?`; passes all others
-/// on unchanged, in any encoding.
+/// Writes a node description. Bytes that would break the line are replaced by `?`; all others are
+/// unchanged, in any encoding.
 pub(super) fn description(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
     let shown: Vec<u8> = bytes[..end]
@@ -13,7 +13,7 @@ pub(super) fn description(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
     out.write_all(&shown)
 }
 
-/// OpenSM's name for this kind of node.
+/// OpenSM's name for a kind of node.
 pub(super) fn kind(kind: NodeKind) -> &'static str {
     match kind {
         NodeKind::Switch => "Switch",

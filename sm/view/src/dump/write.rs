@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DumpSource, fdbs, guid2lid, lfts, lid_matrix, mcfdbs, subnet_lst};
 
-/// Failure to write a dump file. The file's earlier content is still there.
+/// Failure to write a dump file, whose earlier content is still there.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write {}", path.display())]
 pub struct DumpError {
@@ -28,12 +28,11 @@ const FILES: [(&str, Writer); 6] = [
     ("guid2lid", guid2lid),
 ];
 
-/// Writes every file in OpenSM's formats to `dir`, and creates `dir` if needed.
+/// Writes every file in OpenSM's formats to `dir`, and creates `dir` if necessary.
 ///
 /// # Errors
-///
-/// Names the first file that could not be written; files before it are new, it and those after it
-/// are old.
+/// The first file that could not be written. Files before it are new; it and the files after it are
+/// old.
 pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     for (name, write) in FILES {
         write_file(dir, name, |out| write(source, out))?;
@@ -41,12 +40,11 @@ pub fn write_all(dir: &Path, source: &DumpSource<'_>) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// Writes one file to `dir`, atomically: a reader sees all of the old file or all of the new one.
+/// Writes one file to `dir` atomically: a reader sees the complete old or the complete new file.
 ///
-/// Does not flush the file to the disk: the next convergence writes it again.
+/// The file is not flushed to the disk, because the next convergence writes it again.
 ///
 /// # Errors
-///
 /// The file could not be written, or `write` failed.
 pub fn write_file(
     dir: &Path,
@@ -63,7 +61,7 @@ pub fn write_file(
         fs::rename(&temporary, &path)
     })();
     result.map_err(|source| {
-        // A failed removal does not matter: the next attempt replaces the temporary file.
+        // A failed removal has no effect: the next attempt replaces the temporary file.
         let _ = fs::remove_file(&temporary);
         DumpError { path, source }
     })

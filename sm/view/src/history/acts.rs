@@ -1,15 +1,15 @@
-//! Acts of operators, kept after the segments that they were recorded in are removed.
+//! Acts of operators, kept after their segments were removed.
 //!
-//! Links that flap fill the history; the bound of bytes then removes segments, and with them the
-//! record of who drained a switch last week. So before a segment is removed, its acts are copied to
-//! a file of their own, with their record numbers: `DIR/history/acts.log`, which holds frames as a
-//! segment does. The file has its own bound, and is small enough to be kept in memory.
+//! Links that flap fill the history. The bound of bytes then removes segments, and with them the
+//! record of who drained a switch last week. Before a segment is removed, its acts are therefore
+//! copied to a file of their own, with their record numbers: `DIR/history/acts.log`, which contains
+//! frames as a segment does. The file has its own bound, and is small enough to be kept in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use prost::Message as _;
-use rsm_api::{is_act, v1};
+use rsm_api::{is_operator_action, v1};
 use rsm_store::StoreError;
 use rsm_store::io::Disk;
 
@@ -18,13 +18,14 @@ use super::frame::{self, Frame, Frames, Kind};
 /// File name in the history folder.
 const NAME: &str = "acts.log";
 
-/// Divisor of the bound of all bytes: acts may take one 32nd of it.
+/// Inverse of the share of the bound of all bytes that acts may take.
 const SHARE: u64 = 32;
 
-/// Upper bound of the acts' bytes, enough for some 30,000 acts. Memory and each query hold as much.
+/// Maximum size of all acts in bytes, enough for some 30,000 acts. Memory and each query hold that
+/// much.
 const MOST: u64 = 8 << 20;
 
-/// Acts from segments that were removed.
+/// Acts from removed segments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Acts {
     /// Whole frames, in ascending order of record number.
@@ -57,7 +58,7 @@ impl Acts {
         })
     }
 
-    /// Tells whether `path` is named as the file of acts.
+    /// Whether `path` has the name of the file of acts.
     pub(super) fn is_file(path: &Path) -> bool {
         path.file_name().is_some_and(|name| name == NAME)
     }
@@ -67,22 +68,21 @@ impl Acts {
         self.frames.len() as u64
     }
 
-    /// Number of the last act's record; 0 without any.
+    /// Number of the last act's record; 0 if there is none.
     pub(super) fn last_number(&self) -> u64 {
         Frames::of(&self.frames)
             .last()
             .map_or(0, |frame| frame.number)
     }
 
-    /// Acts with record numbers below `before`: segments that still exist hold the later acts
-    /// themselves.
+    /// Acts with record numbers below `before`. Segments that still exist contain all later acts.
     pub(super) fn frames(&self, before: u64) -> impl Iterator<Item = Frame<'_>> {
         Frames::of(&self.frames).filter(move |frame| frame.number < before)
     }
 
     /// Adds the acts of a segment that is about to be removed, and writes the result to the disk.
-    /// `bytes` is the segment's content. Drops acts older than `oldest_unix_ms`; of the others the
-    /// newest stay, within the share of the bound of `all` bytes.
+    /// `bytes` is the segment's content. Drops acts older than `oldest_unix_ms`; of the others, the
+    /// newest stay within the share of the bound of `all` bytes.
     ///
     /// # Errors
     /// The file cannot be written; its earlier content stays.
@@ -135,5 +135,5 @@ fn put(frame: &Frame<'_>, out: &mut Vec<u8>) {
 
 fn holds_act(frame: &Frame<'_>) -> bool {
     frame.kind == Some(Kind::Event)
-        && v1::Event::decode(frame.payload).is_ok_and(|event| is_act(&event))
+        && v1::Event::decode(frame.payload).is_ok_and(|event| is_operator_action(&event))
 }

@@ -16,61 +16,61 @@ use super::frame::{self, Frames, Kind};
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
 
-/// History folder in the state folder.
+/// Name of the history folder in the state folder.
 const FOLDER: &str = "history";
 
-/// Divisor of the bound of all bytes: one segment's records may take one 16th of it, its base not
-/// counted. So the oldest records are removed in small steps.
+/// Inverse of the share of the bound of all bytes that the records of one segment may take, without
+/// its base: the oldest records are removed in small steps.
 const SEGMENT_SHARE: u64 = 16;
 
-/// Upper bound of a segment's records in bytes, its base not counted: a query reads a segment at
-/// once.
+/// Maximum size of a segment's records in bytes, without its base, because a query reads a whole
+/// segment.
 const SEGMENT_MAX: u64 = 8 << 20;
 
-/// Divisor of the bound of days: one segment may span a tenth of them.
+/// Inverse of the share of the bound of days that one segment may span.
 const SPAN_SHARE: u64 = 10;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Bounds of the history. Segments beyond them are removed, the oldest first, but never the one
+/// Bounds of the history. Segments beyond them are removed, the oldest first, but never the segment
 /// being written. Acts of operators in removed segments stay, within a share of the bytes, until
 /// they are older than `days`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Days that records are kept; a record may stay for a tenth longer. Age removes nothing in the
-    /// first hour of a run, so that a wrong clock at boot costs no record.
+    /// Days for which records are kept; a record may stay a tenth longer. Age removes no record in
+    /// the first hour of a run, so that a wrong clock at boot does no harm.
     pub days: u32,
-    /// Bound of the size of all segments, in bytes.
+    /// Maximum size of all segments, in bytes.
     pub bytes: u64,
 }
 
-/// Segment that is being written.
+/// The segment that is being written.
 #[derive(Debug)]
 struct Current {
     path: PathBuf,
     file: File,
     /// Length of the whole records, in bytes.
     bytes: u64,
-    /// Length of the base among these, in bytes.
+    /// Length of the base in bytes, which is part of `bytes`.
     base: u64,
     /// Time of the first record, in milliseconds since the Unix epoch.
     began_unix_ms: u64,
 }
 
-/// Records that are not on the disk yet.
+/// Records that are not yet on the disk.
 #[derive(Debug, Default)]
 struct Unwritten {
     frames: Vec<u8>,
-    /// Number and time of the first record, and length of the base, where these records begin a
-    /// segment; `None` where they continue one.
+    /// Number and time of the first record, and length of the base, if these records begin a
+    /// segment; `None` if they continue one.
     begins: Option<(u64, u64, u64)>,
-    /// Earliest and latest time of the records, in milliseconds since the Unix epoch; `None`
-    /// without records.
+    /// Earliest and latest time of the records, in milliseconds since the Unix epoch; `None` if
+    /// there are no records.
     span: Option<(u64, u64)>,
 }
 
-/// History of a state folder; the store holds the folder's lock. One thread writes the history.
+/// The history of a state folder, whose lock the store holds. Only one thread writes it.
 #[derive(Debug)]
 pub struct Archive {
     dir: PathBuf,
@@ -81,7 +81,8 @@ pub struct Archive {
     unwritten: Unwritten,
     next: u64,
     state: State,
-    /// Time of this run's first record, in milliseconds since the Unix epoch; `None` before it.
+    /// Time of this run's first record, in milliseconds since the Unix epoch; `None` before the
+    /// first record.
     opened_unix_ms: Option<u64>,
 }
 
@@ -127,7 +128,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Continues the last segment, from the state of the subnet at its end.
+    /// Continues the last segment, beginning with the state of the subnet at its end.
     fn resume(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.segments.last() else {
             return Ok(());
@@ -157,7 +158,7 @@ impl Archive {
                 bytes = frames.damaged(),
                 "the history is damaged here: these records are lost, the others are kept"
             );
-            // A change of the state may be among the lost records, so the state is unknown.
+            // A change of the state may be among the lost records, so that the state is unknown.
             self.state = State::default();
             return Ok(());
         }
@@ -171,11 +172,12 @@ impl Archive {
         let whole = (bytes.len() - frames.torn()) as u64;
         let Some(began_unix_ms) = began else {
             if !frame::begins(&bytes) {
-                // The file is another program's, or damaged from its beginning: it stays.
+                // The file belongs to another program, or is damaged from its beginning: it is
+                // kept.
                 self.next = last.first + 1;
                 return Ok(());
             }
-            // The segment holds no record: its name is used again.
+            // The segment has no record, so that its name is used again.
             self.segments.remove_last();
             return self.disk.remove_file(&last.path);
         };
@@ -198,18 +200,18 @@ impl Archive {
         })
     }
 
-    /// Segments of the history, for readers on other threads.
+    /// The segments of the history, for readers on other threads.
     pub fn segments(&self) -> Segments {
         self.segments.clone()
     }
 
-    /// Tells whether all records are on the disk.
+    /// Whether all records are on the disk.
     pub fn is_written(&self) -> bool {
         self.unwritten.frames.is_empty()
     }
 
-    /// Begins a new segment at `at_unix_ms` if the present one is long or old enough. Call it
-    /// before the records of a batch, after all earlier ones are written.
+    /// Begins a new segment at `at_unix_ms` if the present segment is long enough or old enough.
+    /// Must be called before the records of a batch, after all earlier records were written.
     pub fn begin(&mut self, at_unix_ms: u64) {
         self.opened_unix_ms.get_or_insert(at_unix_ms);
         let most = (self.bounds.bytes / SEGMENT_SHARE).min(SEGMENT_MAX);
@@ -230,12 +232,12 @@ impl Archive {
         self.unwritten.begins = Some((first, at_unix_ms, length));
     }
 
-    /// Adds an event to the records to be written.
+    /// Adds an event to the waiting records.
     pub fn event(&mut self, event: &v1::Event) {
         self.push(event.at_unix_ms, Kind::Event, &event.encode_to_vec());
     }
 
-    /// Adds the difference of a snapshot from the state recorded last to the records to be written;
+    /// Adds the difference between a snapshot and the last recorded state to the waiting records;
     /// see [`State::follow`].
     pub fn state(&mut self, at_unix_ms: u64, before: Option<&Fabric>, snapshot: &Snapshot) {
         if let Some(change) = self.state.follow(before, snapshot) {
@@ -259,11 +261,11 @@ impl Archive {
         self.unwritten.span = Some((from.min(at_unix_ms), to.max(at_unix_ms)));
     }
 
-    /// Writes all waiting records; they are on the disk when it returns.
+    /// Writes all waiting records. They are durable when the method returns.
     ///
     /// # Errors
     /// A file cannot be created or written. The records then wait for the next call, and the disk
-    /// holds all earlier ones.
+    /// has all earlier ones.
     pub fn write(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         if self.is_written() {
             return Ok(());
@@ -282,7 +284,7 @@ impl Archive {
                 .run(Operation::Sync, &current.path, || current.file.sync_data())
         });
         if written.is_err() {
-            // If this fails too, readers skip the incomplete record.
+            // If this fails as well, readers skip the incomplete record.
             let _ = current.file.set_len(current.bytes);
         } else {
             current.bytes += self.unwritten.frames.len() as u64;
@@ -290,7 +292,7 @@ impl Archive {
             self.segments.grow(&current.path, current.bytes, span);
             self.unwritten = Unwritten::default();
         }
-        // An empty segment, created for records that could not be written, still counts as new.
+        // An empty segment, created for records that could not be written, is still new.
         let is_empty = current.bytes == 0;
         self.current = Some(current);
         if written.is_err() && is_empty {
@@ -299,7 +301,7 @@ impl Archive {
         written
     }
 
-    /// Removes the new segment that got no record; the next attempt creates it again.
+    /// Removes the new segment if it got no record; the next attempt creates it again.
     fn drop_empty(&mut self) {
         if let Some(current) = self.current.take() {
             self.segments.remove_last();
@@ -312,11 +314,11 @@ impl Archive {
         begins: Option<(u64, u64, u64)>,
         now_unix_ms: u64,
     ) -> Result<Current, StoreError> {
-        // Without a base, because the last attempt failed after it, the segment begins with the
-        // records that wait.
+        // If the last attempt failed after the base, the segment begins with the waiting records,
+        // without a base.
         let (first, began_unix_ms, base) = begins.unwrap_or((self.next, now_unix_ms, 0));
         let path = self.dir.join(format!("segment-{first:016x}.log"));
-        // The folder may have been removed in the meantime.
+        // The folder may have been removed meanwhile.
         self.disk.create_dir(&self.dir)?;
         let file = self.open_segment(&path, 0)?;
         self.disk.sync(&self.dir)?;
@@ -356,7 +358,7 @@ impl Archive {
             }
             let bytes = self.disk.read(&path)?.unwrap_or_default();
             let kept = (self.dir.as_path(), &self.disk);
-            // In the first hour of a run the clock removes no act.
+            // In the first hour of a run, the clock removes no act.
             let oldest = if is_settled { oldest } else { 0 };
             let acts = self.segments.acts();
             let acts = acts.with(&bytes, oldest, self.bounds.bytes, kept)?;
@@ -376,7 +378,7 @@ fn first_number(path: &Path) -> Option<u64> {
     is_number.then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
-/// Describes a segment of an earlier run. Reads only its first bytes.
+/// Describes a segment of an earlier run, of which only the first bytes are read.
 fn found(disk: &Disk, path: PathBuf, first: u64) -> Result<Segment, StoreError> {
     let (bytes, head) = disk.run(Operation::Read, &path, || {
         let file = File::open(&path)?;

@@ -1,4 +1,4 @@
-//! The difference between two states of the subnet, for operators.
+//! The difference between two states of the subnet, as text for operators.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use rsm_ids::Guid;
 
 use super::state::{LinkRow, NodeRow, State};
 
-/// End of a cable: node GUID and port number.
+/// End of a cable, as node GUID and port number.
 type End = (u64, u32);
 
 impl State {
-    /// Tells whether the state is empty, as before the first sweep of the first run.
+    /// Tells whether the state has no nodes, as before the first sweep of the first run.
     pub fn is_unknown(&self) -> bool {
-        *self == State::default()
+        self.nodes.is_empty()
     }
 
-    /// Differences of `now` from this state, in the order of their kinds, then of nodes and ports.
+    /// Differences of `now` from this state, ordered by kind, then by node and port.
     pub fn differences(&self, now: &State) -> Vec<Difference> {
         let pair = Pair { then: self, now };
         let mut all = Vec::new();
@@ -35,7 +35,7 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Description of a node, or its GUID where the description is empty.
+    /// Description of a node, or its GUID if the description is empty.
     fn name(&self, guid: u64) -> String {
         let row = self.now.nodes.get(&guid).or(self.then.nodes.get(&guid));
         match row {
@@ -108,7 +108,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Vanished node → ends of its cables at other nodes.
+    /// Ends of the cables of each vanished node at other nodes.
     fn places(&self) -> BTreeMap<u64, Vec<End>> {
         let is_gone = |node: u64| !self.now.nodes.contains_key(&node);
         let mut places: BTreeMap<u64, Vec<End>> = BTreeMap::new();
@@ -122,7 +122,7 @@ impl Pair<'_> {
         places
     }
 
-    /// Describes the kind of a vanished node, and where it was cabled: `CA at leaf-03:7`.
+    /// Describes the kind of a vanished node and its former place: `CA at leaf-03:7`.
     fn place(&self, row: &NodeRow, ends: &[End]) -> String {
         let shown: Vec<String> = ends.iter().take(2).map(|&end| self.end(end)).collect();
         let more = match ends.len().saturating_sub(shown.len()) {
@@ -171,7 +171,7 @@ impl Pair<'_> {
             let (kind, before, now) = match row {
                 (Some(before), None) => (DifferenceKind::FindingCleared, before.to_string(), ""),
                 (None, Some(now)) => (DifferenceKind::FindingRaised, String::new(), &**now),
-                // The text of a finding may change while it holds.
+                // The text of a finding may change while the finding holds.
                 _ => continue,
             };
             all.push(Difference {
@@ -216,7 +216,7 @@ fn lids(before: &NodeRow, now: &NodeRow, of: &Difference, all: &mut Vec<Differen
     }
 }
 
-/// Keys whose values differ, with both values; `None` for a key that one map lacks.
+/// Keys with different values, each with both values; `None` for a key that one map lacks.
 fn differing<'a, K: Ord, V: PartialEq>(
     then: &'a BTreeMap<K, V>,
     now: &'a BTreeMap<K, V>,

@@ -4,19 +4,19 @@
 //! magic (4) length (4) checksum (8) number (8) time (8) kind (1) payload
 //! ```
 //!
-//! All numbers are big-endian, and the lengths in parentheses are bytes. The length field counts
-//! the payload; the checksum covers everything but the magic and itself.
+//! All numbers are big-endian, and the numbers in parentheses are lengths in bytes. The length
+//! field counts the payload; the checksum covers everything except the magic and itself.
 
 use rsm_store::Checksum;
 
-/// First bytes of a frame, which state the version of the format.
+/// First bytes of a frame, which identify the version of the format.
 const MAGIC: [u8; 4] = *b"rsH1";
 
 /// Length of a frame before its payload, in bytes.
 pub const HEADER: usize = 4 + 4 + 8 + 8 + 8 + 1;
 
-/// Longest payload in bytes: some ten times the state of 45,056 hosts. A longer length means
-/// damage.
+/// Maximum length of a payload in bytes: about ten times the length of the state of 45,056 hosts. A
+/// greater length indicates damage.
 pub const MAX_PAYLOAD: usize = 64 << 20;
 
 /// Kind of a frame's payload.
@@ -49,10 +49,10 @@ impl Kind {
     }
 }
 
-/// Record as it is read from the disk.
+/// A record as read from the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
-    /// Record number; numbers ascend by one, over all runs.
+    /// Record number; numbers are consecutive over all runs.
     pub number: u64,
     /// Time of the record, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
@@ -66,7 +66,7 @@ pub struct Frame<'a> {
 pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend(MAGIC);
-    // A payload is at most MAX_PAYLOAD bytes long.
+    // A payload has at most MAX_PAYLOAD bytes.
     out.extend((payload.len() as u32).to_be_bytes());
     out.extend([0; 8]);
     out.extend(number.to_be_bytes());
@@ -77,14 +77,14 @@ pub fn encode(number: u64, at_unix_ms: u64, kind: Kind, payload: &[u8], out: &mu
     out[start + 8..start + 16].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Checksum of a frame that has its magic and header.
+/// Checksum of a frame that already has its magic and header.
 fn sum(frame: &[u8]) -> u64 {
     let covered = Checksum::new().with(&frame[4..8]);
     covered.with(&frame[16..]).value()
 }
 
-/// Decodes the frame at the beginning of `bytes`, and returns it with its length; `None` where it
-/// is incomplete or damaged.
+/// Decodes the frame at the beginning of `bytes`, and returns it with its length; `None` if it is
+/// incomplete or damaged.
 fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
     let (header, rest) = bytes.split_first_chunk::<HEADER>()?;
     let number = |at: usize| -> Option<u64> {
@@ -111,24 +111,24 @@ fn decode(bytes: &[u8]) -> Option<(Frame<'_>, usize)> {
 }
 
 /// Time in the header of a frame, in milliseconds since the Unix epoch, without a check of the
-/// checksum: the payload may be missing. `None` for bytes that are no header.
+/// checksum, because the payload may be missing. `None` for bytes that are no header.
 pub(crate) fn time_of(header: &[u8]) -> Option<u64> {
     let bytes = header.strip_prefix(&MAGIC)?.get(20..28)?;
     Some(u64::from_be_bytes(bytes.try_into().ok()?))
 }
 
-/// Tells whether a file begins with a frame's magic, or is empty.
+/// Whether a file is empty, or begins with a frame's magic.
 pub fn begins(bytes: &[u8]) -> bool {
     let length = bytes.len().min(MAGIC.len());
     bytes[..length] == MAGIC[..length]
 }
 
-/// Iterator over the whole frames of a file, in their order. Skips damage.
+/// Iterator over the whole frames of a file, in order. Skips damage.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     rest: &'a [u8],
     damaged: usize,
-    /// Length of the damage before the next whole frame so far, in bytes.
+    /// Length in bytes of the damage found so far before the next whole frame.
     gap: usize,
 }
 
@@ -142,14 +142,14 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Bytes of damage between whole frames so far; bytes after the last frame are in
-    /// [`Frames::torn`].
+    /// Number of damaged bytes between whole frames so far, without the bytes after the last frame;
+    /// see [`Frames::torn`].
     pub(crate) fn damaged(&self) -> usize {
         self.damaged
     }
 
-    /// Bytes after the last whole frame, once the iterator has ended: a record that was being
-    /// written when the process ended, or damage.
+    /// Number of bytes after the last whole frame, once the iterator has ended: a record whose
+    /// writing was interrupted, or damage.
     pub(crate) fn torn(&self) -> usize {
         self.gap
     }
@@ -183,7 +183,7 @@ mod tests {
         let mut bytes = Vec::new();
         let mut ends = vec![0];
         for number in 1..=4 {
-            // A magic within a payload begins no frame.
+            // A magic within a payload does not begin a frame.
             let payload = [&MAGIC[..], &[number as u8; 9]].concat();
             encode(number, 1000 + number, Kind::Event, &payload, &mut bytes);
             ends.push(bytes.len());

@@ -1,18 +1,19 @@
-//! History of the subnet's events, on the disk.
+//! The history of the subnet's events, on the disk.
 //!
 //! ```text
 //! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal
 //! DIR/history/acts.log                       acts of operators from segments that are gone
 //! ```
 //!
-//! Each record is a `frame` with a checksum of its own: a damaged record costs itself, and reading
-//! goes on at the next whole one. Records are events as the API shows them, and the state of the
-//! subnet: its whole [state](state::State) at the beginning of a segment, then its changes. So each
-//! segment can be read, and removed, without the others.
+//! Each record is a `frame` with its own checksum: a damaged record costs only itself, and reading
+//! continues at the next whole frame. Records are events in the form of the API, and the state of
+//! the subnet: the whole [state](state::State) at the beginning of a segment, then its changes.
+//! Each segment can therefore be read, and removed, without the others.
 //!
-//! [`Archive`] appends records and keeps the bounds; [`Segments`] reads them, on other threads as
-//! well. The oldest segments are removed first; `acts` of operators in them stay. Nothing here is
-//! needed to manage the subnet: rsm starts with whatever is damaged or missing.
+//! [`Archive`] appends records and enforces the bounds; [`Segments`] reads records, possibly on
+//! other threads. The oldest segments are removed first; acts of operators in removed segments are
+//! kept. rsm manages the subnet without the history: it starts even if the history is damaged or
+//! missing.
 
 mod acts;
 pub mod archive;

@@ -1,28 +1,28 @@
 //! Queue between the parts that report events and the thread that writes them.
 //!
-//! The core's loop never waits for a disk, and compares nothing for the history: the thread finds
-//! changes of the state by itself, and appends at most ten times a second.
+//! The core's loop never waits for a disk, and makes no comparison for the history: the thread
+//! itself finds changes of the state, and appends at most ten times per second.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rsm_api::{is_act, v1};
+use rsm_api::{is_operator_action, v1};
 use rsm_state::Snapshot;
 
-/// Upper bound of the events that wait for the disk: 8 MB at about 500 bytes each, four times what
-/// one snapshot can report. Further events are counted and dropped, except for `ACTS`.
+/// Maximum number of events that wait for the disk: 8 MB at about 500 bytes each, four times the
+/// number that one snapshot can report. Further events are counted and dropped, except for `ACTS`.
 pub const QUEUE: usize = 16_384;
 
 /// Number of acts of operators that may wait beyond [`QUEUE`].
 pub(crate) const ACTS: usize = 1024;
 
-/// State of the subnet, to be recorded.
+/// A state of the subnet to be recorded.
 #[derive(Clone, Debug)]
 pub struct Scene {
     /// Time of the state, in milliseconds since the Unix epoch.
     pub at_unix_ms: u64,
-    /// Snapshot that holds the state.
+    /// Snapshot with the state.
     pub snapshot: Arc<Snapshot>,
 }
 
@@ -31,11 +31,12 @@ pub struct Scene {
 pub struct Batch {
     /// Events in the order of their arrival.
     pub events: Vec<Arc<v1::Event>>,
-    /// Latest state, which replaces earlier ones that were not taken yet; `None` without a new one.
+    /// Latest state, which replaces earlier ones that were not taken; `None` if there is no new
+    /// state.
     pub scene: Option<Scene>,
     /// Number of events that were dropped because the queue was full.
     pub lost: u64,
-    /// Events of other managers that share the store: at most as many as their ring holds.
+    /// Events of other managers that share the store; at most as many as their ring holds.
     pub others: Vec<v1::Event>,
 }
 
@@ -48,15 +49,16 @@ impl Batch {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Batch,
-    /// Number of calls that queued something.
+    /// Number of calls that queued an entry.
     put: u64,
-    /// Number of those calls whose entries were taken, and of those whose entries are on the disk.
+    /// Number of these calls whose entries were taken; `written` counts those whose entries are on
+    /// the disk.
     taken: u64,
     written: u64,
     closed: bool,
 }
 
-/// Takes events and states for the history. Never waits for the disk. Clones share one queue.
+/// Takes in events and states for the history. Never waits for the disk. Clones share one queue.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -69,12 +71,16 @@ struct Shared {
 }
 
 impl Recorder {
-    /// Queues events, and the state that they lead to, if there is one.
+    /// Queues events, and the resulting state, if there is one.
     pub fn put(&self, events: Vec<Arc<v1::Event>>, scene: Option<Scene>) {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
         for event in events {
-            let room = if is_act(&event) { QUEUE + ACTS } else { QUEUE };
+            let room = if is_operator_action(&event) {
+                QUEUE + ACTS
+            } else {
+                QUEUE
+            };
             match waiting.events.len() < room {
                 true => waiting.events.push(event),
                 false => waiting.lost += 1,
@@ -97,14 +103,14 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Closes the queue: the writing thread ends once it has written what waits.
+    /// Closes the queue: the writing thread ends once it has written all waiting entries.
     pub fn close(&self) {
         self.shared.queue.lock().closed = true;
         self.shared.changed.notify_all();
     }
 
-    /// Takes everything that waits, for the thread that writes. Blocks until there is something, at
-    /// most for `limit` if there is one. `None` once the queue is closed and empty.
+    /// Takes all waiting entries, for the writing thread. Blocks until there is an entry, at most
+    /// for `limit` if given. `None` once the queue is closed and empty.
     pub fn take(&self, limit: Option<Duration>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         while queue.waiting.is_empty() {
@@ -124,7 +130,7 @@ impl Recorder {
         Some(std::mem::take(&mut queue.waiting))
     }
 
-    /// Marks everything taken so far as written, for the thread that writes.
+    /// Marks all entries taken so far as written, for the writing thread.
     pub fn wrote(&self) {
         let mut queue = self.shared.queue.lock();
         queue.written = queue.taken;
@@ -132,8 +138,8 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Waits for `time`, or until the queue is closed, for the thread that writes. Returns whether
-    /// the queue is closed.
+    /// Waits for `time`, or until the queue is closed, for the writing thread. Returns whether the
+    /// queue is closed.
     pub fn pause(&self, time: Duration) -> bool {
         let mut queue = self.shared.queue.lock();
         let condition = |queue: &mut Queue| !queue.closed;
@@ -144,8 +150,8 @@ impl Recorder {
         queue.closed
     }
 
-    /// Waits until everything put in so far is on the disk, at most for `limit`. Returns whether it
-    /// is.
+    /// Waits until all entries queued so far are on the disk, at most for `limit`. Returns whether
+    /// they are.
     pub fn settle(&self, limit: Duration) -> bool {
         let mut queue = self.shared.queue.lock();
         let put = queue.put;

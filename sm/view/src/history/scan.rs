@@ -16,19 +16,20 @@ use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
 use super::state::{State, StateChange};
 
-/// File of records.
+/// A file of records.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
     pub(super) path: PathBuf,
     /// Number of the first record.
     pub(super) first: u64,
-    /// Time of the first record, in milliseconds since the Unix epoch; `None` where its header
-    /// cannot be read.
+    /// Time of the first record, in milliseconds since the Unix epoch; `None` if its header cannot
+    /// be read.
     pub(super) began_unix_ms: Option<u64>,
-    /// Length of the whole records, in bytes; of the whole file for a segment from an earlier run.
+    /// Length of the whole records in bytes; for a segment of an earlier run, length of the whole
+    /// file.
     pub(super) bytes: u64,
     /// Earliest and latest time of the records, in milliseconds since the Unix epoch; `None` while
-    /// they are not known.
+    /// they are unknown.
     pub(super) span: Option<(u64, u64)>,
 }
 
@@ -37,11 +38,11 @@ pub(super) struct Segment {
 pub struct Segments {
     disk: Disk,
     list: Arc<Mutex<Vec<Segment>>>,
-    /// Acts of operators from segments that were removed.
+    /// Acts of operators from removed segments.
     acts: Arc<Mutex<Acts>>,
 }
 
-/// Selects events.
+/// Selects events of the history.
 pub struct Query<'a> {
     /// Matches only records with a higher number.
     pub after: u64,
@@ -64,8 +65,8 @@ impl Query<'_> {
         at >= self.since_unix_ms && (self.until_unix_ms == 0 || at < self.until_unix_ms)
     }
 
-    /// Tells whether a segment may hold matching records. `next` is the first number of the segment
-    /// after it, `None` for the last one.
+    /// Whether a segment may contain matching records. `next` is the first number of the following
+    /// segment; `None` for the last segment.
     fn reaches(&self, segment: &Segment, next: Option<u64>) -> bool {
         let is_after = next.is_none_or(|next| next > self.after.saturating_add(1));
         let is_before = self.before == 0 || segment.first < self.before;
@@ -97,9 +98,10 @@ impl Segments {
         *self.acts.lock() = acts;
     }
 
-    /// Segments, and the matching acts of removed segments.
+    /// The segments, and the matching acts of removed segments.
     fn read_acts(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
-        // An act is copied before its segment is removed: reading in this order misses none.
+        // An act is copied before its segment is removed, so that reading in this order misses
+        // none.
         let segments = self.list.lock().clone();
         let before = segments.first().map_or(u64::MAX, |segment| segment.first);
         let acts = self.acts();
@@ -126,21 +128,21 @@ impl Segments {
         }
     }
 
-    /// Oldest segment, and the time when the next one began, which bounds the age of its records;
-    /// `None` without segments.
+    /// The oldest segment, and the time when the next one began, which bounds the age of its
+    /// records; `None` if there are no segments.
     pub(super) fn oldest(&self) -> Option<(PathBuf, Option<u64>)> {
         let list = self.list.lock();
         let next = list.get(1).and_then(|segment| segment.began_unix_ms);
         list.first().map(|segment| (segment.path.clone(), next))
     }
 
-    /// Size of all segments and of the acts from removed ones, in bytes.
+    /// Size of all segments and of the acts from removed segments, in bytes.
     pub fn bytes(&self) -> u64 {
         let segments: u64 = self.list.lock().iter().map(|segment| segment.bytes).sum();
         segments + self.acts.lock().bytes()
     }
 
-    /// Records that the segment at `path` has grown to `bytes`, and that its new records lie in
+    /// Records that the segment at `path` has grown to `bytes`, and that its new records are in
     /// `span`.
     pub(super) fn grow(&self, path: &Path, bytes: u64, span: Option<(u64, u64)>) {
         let mut list = self.list.lock();
@@ -156,10 +158,10 @@ impl Segments {
         };
     }
 
-    /// First `limit` matching events, oldest first.
+    /// The first `limit` matching events, oldest first.
     ///
-    /// Reports a segment that cannot be read, and records lost to damage, as an event in their
-    /// place: the history has a gap there.
+    /// An unreadable segment, and records lost to damage, appear as an event in their place: the
+    /// history has a gap there.
     pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
         let (segments, mut found) = self.read_acts(query);
         for (index, segment) in segments.iter().enumerate() {
@@ -175,7 +177,7 @@ impl Segments {
         found
     }
 
-    /// Last `limit` matching events, oldest first.
+    /// The last `limit` matching events, oldest first.
     pub fn newest(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
         let (segments, mut acts) = self.read_acts(query);
         let mut found: Vec<Numbered> = Vec::new();
@@ -202,7 +204,7 @@ impl Segments {
     fn read(&self, segment: &Segment, query: &Query<'_>, found: &mut Vec<Numbered>) {
         let bytes = match self.bytes_of(segment) {
             Ok(Some(bytes)) => bytes,
-            // The segment was removed in the meantime: it was the oldest.
+            // The segment was removed meanwhile, because it was the oldest.
             Ok(None) => return,
             Err(error) => {
                 let reason = format!("{error}: {}", source(&error));
@@ -250,8 +252,8 @@ impl Segments {
         })
     }
 
-    /// State of the subnet at `at_unix_ms`: after the last record at or before that time, in the
-    /// order of record numbers. `None` where the history does not reach back as far.
+    /// State of the subnet at `at_unix_ms`, that is, after the last record at or before that time,
+    /// in the order of record numbers. `None` if the history does not reach back to it.
     ///
     /// # Errors
     /// A segment cannot be read.
@@ -261,7 +263,7 @@ impl Segments {
             let Some(bytes) = self.bytes_of(segment)? else {
                 break;
             };
-            // Events may come from other managers, and be older than the state before them.
+            // Events may come from other managers, and may be older than the state before them.
             let is_state =
                 |frame: &Frame<'_>| matches!(frame.kind, Some(Kind::Base | Kind::Change));
             let last = Frames::of(&bytes)
@@ -276,6 +278,35 @@ impl Segments {
         Ok(None)
     }
 
+    /// First state of the subnet that the history knows, and its time in milliseconds since the
+    /// Unix epoch; `None` where it knows none yet.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub fn first_state(&self) -> Result<Option<(u64, State)>, StoreError> {
+        let segments = self.list.lock().clone();
+        for segment in &segments {
+            let Some(bytes) = self.bytes_of(segment)? else {
+                continue;
+            };
+            let mut state = State::default();
+            for frame in Frames::of(&bytes) {
+                if frame.kind == Some(Kind::Base) {
+                    state = State::default();
+                }
+                if let Some(Kind::Base | Kind::Change) = frame.kind
+                    && let Ok(change) = StateChange::decode(frame.payload)
+                {
+                    state.apply(change);
+                    if !state.is_unknown() {
+                        return Ok(Some((frame.at_unix_ms, state)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
     /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without one.
     pub fn began_unix_ms(&self) -> Option<u64> {
         self.list.lock().first()?.began_unix_ms
@@ -286,8 +317,7 @@ fn source(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
 
-/// Replays some frames of a segment, and returns the state after them; `None` where the base is
-/// damaged.
+/// Replays some frames of a segment. Returns the state after them; `None` if the base is damaged.
 fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
     let mut state = None;
     for frame in frames {
@@ -302,7 +332,7 @@ fn replay<'a>(frames: impl Iterator<Item = Frame<'a>>) -> Option<State> {
     state
 }
 
-/// Event in a frame; `None` where the frame holds none, or none that matches.
+/// The event in a frame; `None` if the frame contains none, or none that matches.
 fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     if frame.kind != Some(Kind::Event)
         || !query.includes(frame.number)
@@ -314,7 +344,7 @@ fn event(frame: &Frame<'_>, query: &Query<'_>) -> Option<Numbered> {
     (query.matches)(&event).then_some((frame.number, event))
 }
 
-/// Event that reports a gap; `None` where it does not match.
+/// The event that reports a gap; `None` if it does not match.
 fn gap(
     number: u64,
     at_unix_ms: u64,
@@ -327,7 +357,7 @@ fn gap(
     is_wanted.then_some((number, event))
 }
 
-/// Event that reports `count` events which the history lacks, for `reason`.
+/// The event that reports `count` events missing from the history, for `reason`.
 pub fn unrecorded(at_unix_ms: u64, count: u64, reason: String) -> v1::Event {
     v1::Event {
         at_unix_ms,

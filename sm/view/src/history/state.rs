@@ -1,4 +1,4 @@
-//! State of the subnet, as far as the history keeps it.
+//! The state of the subnet, in the form in which the history keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,10 +7,10 @@ use rsm_mad::wire::attr::{NodeType, PortInfo};
 use rsm_model::fabric::{Fabric, Node};
 use rsm_state::{Role, Snapshot};
 
-/// Length to which the state cuts a finding's text, in bytes: some findings list many parts.
+/// Bound, in bytes, of a finding's text in the state: some findings list many parts.
 const MAX_TEXT: usize = 512;
 
-/// Node in the history.
+/// A node in the history.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeState {
     /// Node GUID.
@@ -22,13 +22,13 @@ pub struct NodeState {
     /// Node description.
     #[prost(string, tag = "3")]
     pub description: String,
-    /// Base LIDs of the end ports, in ascending order: port number in the upper 16 bits, LID in the
-    /// lower.
+    /// Base LIDs of the end ports, ascending, with the port number in the upper 16 bits and the LID
+    /// in the lower.
     #[prost(uint32, repeated, tag = "4")]
     pub lids: Vec<u32>,
 }
 
-/// Cable in the history, seen from its lower end.
+/// A cable in the history, seen from its lower end.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LinkState {
     /// Node GUID of the lower end.
@@ -37,41 +37,41 @@ pub struct LinkState {
     /// Port number of the lower end.
     #[prost(uint32, tag = "2")]
     pub a_port: u32,
-    /// Node GUID of the other end; 0 where only the lower end is named.
+    /// Node GUID of the other end; 0 if only the lower end is named.
     #[prost(fixed64, tag = "3")]
     pub(crate) b_node: u64,
     /// Port number of the other end.
     #[prost(uint32, tag = "4")]
     pub b_port: u32,
-    /// Active width and speed in words, as `4x ndr`; empty where they are unknown.
+    /// Active width and speed in words, such as `4x ndr`; empty if they are unknown.
     #[prost(string, tag = "5")]
     pub rate: String,
 }
 
-/// Finding in the history.
+/// A finding in the history.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct FindingState {
     /// Code of the finding's kind.
     #[prost(string, tag = "1")]
     pub kind: String,
-    /// Node GUID of the subject; 0 for none.
+    /// Node GUID of the subject; 0 if it has none.
     #[prost(fixed64, tag = "2")]
     pub node: u64,
-    /// Port number of the subject; absent for none.
+    /// Port number of the subject; absent if it has none.
     #[prost(uint32, optional, tag = "3")]
     pub port: Option<u32>,
     /// Number that distinguishes findings of one kind about one subject.
     #[prost(uint32, tag = "4")]
     pub index: u32,
-    /// Finding's text when it was raised.
+    /// Text of the finding when it was raised.
     #[prost(string, tag = "5")]
     pub text: String,
 }
 
-/// Whole state, or a change of it.
+/// A whole state, or a change of it.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct StateChange {
-    /// Generation of the plan in force; 0 for none.
+    /// Generation of the plan in force; 0 if there is none.
     #[prost(uint64, tag = "1")]
     pub plan: u64,
     /// Engine of the plan in force.
@@ -83,27 +83,27 @@ pub struct StateChange {
     /// Nodes that are new or changed.
     #[prost(message, repeated, tag = "4")]
     pub nodes: Vec<NodeState>,
-    /// GUIDs of nodes that are gone.
+    /// GUIDs of vanished nodes.
     #[prost(fixed64, repeated, tag = "5")]
     pub(crate) nodes_gone: Vec<u64>,
     /// Cables that are new or changed.
     #[prost(message, repeated, tag = "6")]
     pub links: Vec<LinkState>,
-    /// Cables that are gone, each named by its lower end.
+    /// Vanished cables, each named by its lower end.
     #[prost(message, repeated, tag = "7")]
     pub(crate) links_gone: Vec<LinkState>,
-    /// Findings that are new.
+    /// New findings.
     #[prost(message, repeated, tag = "8")]
     pub findings: Vec<FindingState>,
-    /// Findings that are gone, without their text.
+    /// Findings that no longer hold, without their text.
     #[prost(message, repeated, tag = "9")]
     pub(crate) findings_gone: Vec<FindingState>,
 }
 
-/// Identifies a finding: code, node GUID, port number, index.
+/// Identifies a finding, as code, node GUID, port number and index.
 pub(super) type FindingKey = (String, u64, Option<u32>, u32);
 
-/// Node in a [`State`].
+/// A node in a [`State`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct NodeRow {
     pub(super) kind: u32,
@@ -111,14 +111,15 @@ pub(super) struct NodeRow {
     pub(super) lids: Box<[u32]>,
 }
 
-/// Cable in a [`State`]: the other end, width and speed.
+/// A cable in a [`State`]: the other end, width and speed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LinkRow {
     pub(super) peer: (u64, u32),
     pub(super) rate: Box<str>,
 }
 
-/// Subnet at one moment: nodes, LIDs, cables, findings, engine. Takes some 15 MB for 45,056 hosts.
+/// The subnet at one moment: nodes, LIDs, cables, findings, engine. Takes some 15 MB for 45,056
+/// hosts.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct State {
     pub(super) plan: u64,
@@ -130,7 +131,7 @@ pub struct State {
 }
 
 impl State {
-    /// Applies a change, or the whole state if this one is empty.
+    /// Applies a change, or a whole state if this state is empty.
     pub fn apply(&mut self, change: StateChange) {
         self.plan = change.plan;
         self.engine = change.engine;
@@ -165,7 +166,7 @@ impl State {
         }
     }
 
-    /// Expresses the whole state as one change of an empty one.
+    /// The whole state, as one change of an empty state.
     pub fn base(&self) -> StateChange {
         let nodes = self.nodes.iter().map(|(&guid, row)| node_state(guid, row));
         let links = self.links.iter().map(|(&end, row)| link_state(end, row));
@@ -180,7 +181,7 @@ impl State {
         }
     }
 
-    /// Change that holds only plan, engine and role of this state.
+    /// A change with only plan, engine and role of this state.
     fn heading(&self) -> StateChange {
         StateChange {
             plan: self.plan,
@@ -190,9 +191,9 @@ impl State {
         }
     }
 
-    /// Takes over `snapshot`, and returns the change; `None` where nothing changed. `before` is the
-    /// fabric that this state was last made from: only nodes that the two fabrics do not share are
-    /// compared. Without it all nodes are compared.
+    /// Takes over `snapshot`, and returns the change; `None` if there is none. `before` is the
+    /// fabric from which this state was last made: the comparison covers only nodes that the two
+    /// fabrics do not share, or all nodes if `before` is `None`.
     pub fn follow(&mut self, before: Option<&Fabric>, snapshot: &Snapshot) -> Option<StateChange> {
         let was = self.heading();
         let plan = snapshot.plan.as_deref();
@@ -236,7 +237,8 @@ impl State {
         }
     }
 
-    /// Updates the cables whose lower end is at a node, and those whose lower end is at its peers.
+    /// Updates the cables whose lower end is at a node, and the cables whose lower end is at one of
+    /// its peers.
     fn follow_links(
         &mut self,
         guid: Guid,
@@ -348,7 +350,7 @@ fn node_row(node: &Node) -> NodeRow {
     }
 }
 
-/// Width and speed of a cable in words, as `4x ndr`; empty where they are unknown.
+/// Width and speed of a cable in words, such as `4x ndr`; empty if they are unknown.
 fn rate(fabric: &Fabric, a: PortKey, b: PortKey) -> String {
     let info = |key: PortKey| -> Option<&PortInfo> {
         let port = fabric.port(fabric.find_port(key)?);

@@ -1,4 +1,4 @@
-//! The history on disks as they are: cut, damaged, full, shared with other files.
+//! Tests of the history on disks that are cut off, damaged, full, or shared with other files.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn open(dir: &Path) -> Archive {
     Archive::open(dir, Disk::new(), BOUNDS).unwrap()
 }
 
-/// Records one event, and writes it.
+/// Records one event and writes it.
 fn record(archive: &mut Archive, at_unix_ms: u64, reason: &str) {
     archive.begin(at_unix_ms);
     archive.event(&event(at_unix_ms, reason));
@@ -53,7 +53,7 @@ fn query(since_unix_ms: u64, until_unix_ms: u64) -> Query<'static> {
     }
 }
 
-/// The reasons of events; a gap as `-COUNT`.
+/// The reasons of events, with a gap shown as `-COUNT`.
 fn reasons(events: &[Numbered]) -> Vec<String> {
     let reason = |(_, event): &Numbered| match &event.change {
         Some(Change::StateChanged(to)) => to.reason.clone(),
@@ -116,7 +116,7 @@ fn times_and_the_newest_select_events() {
 fn the_newest_before_a_record_continue_a_page_to_older_ones_over_segments() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = open(dir.path());
-    // A segment spans three days at most: these are two.
+    // A segment spans at most three days, so that these times need two segments.
     for at in [DAY_MS, DAY_MS, DAY_MS + 1, 9 * DAY_MS, 9 * DAY_MS] {
         record(&mut archive, at, &at.to_string());
     }
@@ -203,7 +203,7 @@ fn a_changed_byte_anywhere_costs_its_event_and_is_reported_as_a_gap() {
         changed[at] ^= 0x20;
         std::fs::write(&path, &changed).unwrap();
         let found = all(&reader(dir.path()));
-        // The state at the beginning and the first event share the first write.
+        // The state at the beginning and the first event are written together.
         let expected: &[&[&str]] = match at < ends[0] {
             true => &[&["-1", "a", "b", "c"], &["-1", "b", "c"]],
             false => &[&["a", "-1", "c"]],
@@ -257,7 +257,7 @@ fn the_oldest_segments_go_first_and_the_bound_holds() {
     let kept = all(&archive.segments());
     assert!(kept.len() > 50 && kept.len() < 64, "{}", kept.len());
     assert!(kept.last().unwrap().starts_with("499 "));
-    // A restart finds the same.
+    // A restart finds the same events.
     drop(archive);
     let archive = Archive::open(dir.path(), Disk::new(), bounds).unwrap();
     assert_eq!(all(&archive.segments()), kept);
@@ -274,7 +274,7 @@ fn old_segments_go_after_the_first_hour_of_a_run() {
     assert_eq!(kept.last().unwrap(), "40");
     assert!(kept.len() >= 31 && kept.len() <= 34, "{kept:?}");
     drop(archive);
-    // A clock that is a year ahead at boot.
+    // The clock is a year ahead at boot.
     let mut archive = open(dir.path());
     record(&mut archive, 400 * DAY_MS, "ahead");
     assert_eq!(all(&archive.segments()).len(), kept.len() + 1);
@@ -322,7 +322,7 @@ fn a_full_disk_delays_events_and_loses_none() {
 
 #[test]
 fn a_device_without_room_refuses_and_the_file_stays_whole() {
-    // Every write to it fails as on a full disk.
+    // Every write to this file fails as on a full disk.
     if !Path::new("/dev/full").exists() {
         return;
     }
@@ -360,7 +360,7 @@ fn a_folder_removed_meanwhile_is_made_again() {
 fn a_burst_waits_for_no_disk_and_what_is_lost_is_counted() {
     const BURST: usize = 100_000;
     let recorder = Recorder::default();
-    // No thread takes anything, as behind a disk that hangs.
+    // No thread takes entries, as behind a disk that hangs.
     for part in 0..BURST / 1000 {
         let events = (0..1000).map(|at| Arc::new(event(at, &part.to_string())));
         recorder.put(events.collect(), None);
@@ -387,13 +387,13 @@ fn act(at_unix_ms: u64, operator: &str) -> v1::Event {
     }
 }
 
-/// Bounds of 1 MiB: a segment has some 64 KiB, acts 32 KiB.
+/// Bounds of 1 MiB, so that a segment has some 64 KiB, and acts have 32 KiB.
 const SMALL: Bounds = Bounds {
     days: 30,
     bytes: 1 << 20,
 };
 
-/// A flapping link: events of more than all bytes.
+/// Records the events of a flapping link, beyond the bound of all bytes.
 fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
     let reason = "x".repeat(1000);
     for _ in 0..bytes / (20 * reason.len()) {
@@ -407,7 +407,7 @@ fn flap(archive: &mut Archive, at_unix_ms: u64, bytes: usize) {
 
 fn acts(segments: &Segments) -> Vec<String> {
     let acts = Query {
-        matches: &rsm_api::is_act,
+        matches: &rsm_api::is_operator_action,
         ..query(0, 0)
     };
     reasons(&segments.events(&acts, usize::MAX))
@@ -430,7 +430,7 @@ fn a_flapping_link_pushes_out_no_act_of_an_operator() {
     assert_eq!(reasons(&newest)[..2], expected, "before all other events");
     let since = archive.segments().events(&query(1500, 2500), 1);
     assert_eq!(reasons(&since), ["drain by bob"]);
-    // The numbers of acts are those of their records, in order with the others.
+    // Acts have the numbers of their records, in order with all others.
     let numbers: Vec<u64> = newest.iter().map(|&(number, _)| number).collect();
     assert!(numbers.is_sorted());
     drop(archive);
@@ -442,7 +442,8 @@ fn a_flapping_link_pushes_out_no_act_of_an_operator() {
 fn acts_of_operators_have_a_bound_and_an_age_of_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let mut archive = Archive::open(dir.path(), Disk::new(), SMALL).unwrap();
-    // Some 600 KiB of acts: the latest 32 KiB of those in segments that are gone stay.
+    // The test records some 600 KiB of acts; of the acts in removed segments, the latest 32 KiB
+    // stay.
     for batch in 0..300u64 {
         archive.begin(batch);
         for number in batch * 20..(batch + 1) * 20 {

@@ -1,4 +1,4 @@
-//! Progress of the pass under way, as readers see it.
+//! Progress of the pass under way, in the form that readers see.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use rsm_api::v1;
 use rsm_mad::Time;
 use rsm_state::{Activity, PassProgress};
 
-/// Converts the progress of a pass at `now`; the controller fills in how many callers wait.
+/// Converts the progress of a pass at `now`. The controller fills in the number of waiting callers.
 pub(super) fn of(progress: PassProgress, now: Time) -> v1::Activity {
     let running = progress
         .since

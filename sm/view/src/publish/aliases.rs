@@ -1,4 +1,4 @@
-//! Alias GUIDs of ports as the API shows them.
+//! Alias GUIDs of ports, in the form of the API.
 
 use std::ops::Bound;
 
@@ -10,7 +10,7 @@ use rsm_model::alias_guids::AliasGuids;
 use super::published::Published;
 use super::subnet::page;
 
-/// Page of alias GUIDs after the key `after`, of `port` alone where one is given.
+/// Page of alias GUIDs after the key `after`; only those of `port`, if given.
 pub(super) fn aliases(
     published: &Published,
     names: &AliasGuids,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
 use rsm_api::resolve::{resolve_node, resolve_port};
-use rsm_api::{BoxFuture, RoutingError, RoutingQueries, v1};
+use rsm_api::{BoxFuture, RoutingError, RoutingQueries, blocking, v1};
 use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_model::text::count;
@@ -14,7 +14,7 @@ use rsm_plan::measured;
 use rsm_plan::whatif::{self, what_if_all};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Spread};
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use super::api_view::{api_key, core_key};
 use super::cables::{self, Crossed};
@@ -22,20 +22,27 @@ use super::drained;
 use super::published::Published;
 use super::view::View;
 
-/// Upper bound of the requests that wait: more than operators make at a time, and few enough that
-/// each is answered within a minute in the largest fabrics. One request is computed at a time, so
-/// that managing the subnet keeps its processors.
+/// Maximum number of waiting requests: more than operators make at a time, and few enough that each
+/// is answered within a minute in the largest fabrics. Only one request is computed at a time, so
+/// that the management of the subnet keeps its processors.
 const MAX_WAITING: usize = 16;
 
-/// Answers questions about routes from the snapshot in force, one computation at a time.
+/// Answers queries about routes from the snapshot in force, one computation at a time.
 pub struct RouteAnalyst {
     view: Arc<View>,
-    places: Semaphore,
+    places: Arc<Semaphore>,
     /// Last results; locked during a computation.
-    last: Mutex<Last>,
+    last: Arc<Mutex<Last>>,
 }
 
-/// Last result of each kind.
+/// The right to compute. It goes with the computation, which continues if the client leaves, so
+/// that clients that leave start no second one.
+pub(super) struct Turn {
+    last: OwnedMutexGuard<Last>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// The last result of each kind.
 #[derive(Default)]
 struct Last {
     quality: Option<Measured>,
@@ -43,14 +50,14 @@ struct Last {
     cable: Option<MeasuredCable>,
 }
 
-/// Paths of one plan over one cable.
+/// The paths of one plan over one cable.
 struct MeasuredCable {
     plan: Arc<Plan>,
     ends: [PortKey; 2],
     crossed: Arc<Crossed>,
 }
 
-/// Cable with the paths over it, and the snapshot that they come from.
+/// A cable with the paths over it, and the snapshot that they come from.
 struct FoundCable {
     published: Arc<Published>,
     plan: Arc<Plan>,
@@ -58,7 +65,7 @@ struct FoundCable {
     crossed: Arc<Crossed>,
 }
 
-/// Quality of one plan, measured with one seed.
+/// The quality of one plan, measured with one seed.
 struct Measured {
     plan: Arc<Plan>,
     seed: u64,
@@ -66,31 +73,44 @@ struct Measured {
 }
 
 impl RouteAnalyst {
-    /// Creates an analyst of the routes that `view` shows.
+    /// Creates an analyst of the routes in `view`.
     pub fn new(view: Arc<View>) -> RouteAnalyst {
         RouteAnalyst {
             view,
-            places: Semaphore::new(MAX_WAITING),
-            last: Mutex::default(),
+            places: Arc::new(Semaphore::new(MAX_WAITING)),
+            last: Arc::default(),
         }
     }
 
+    /// Waits until no other question is computed.
+    ///
+    /// # Errors
+    /// Too many requests wait.
+    pub(super) async fn turn(&self) -> Result<Turn, RoutingError> {
+        let place = Arc::clone(&self.places).try_acquire_owned();
+        let place = place.map_err(|_| RoutingError::Busy)?;
+        Ok(Turn {
+            last: Arc::clone(&self.last).lock_owned().await,
+            _place: place,
+        })
+    }
+
     async fn cable(&self, port: &Selector) -> Result<FoundCable, RoutingError> {
-        let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
-        let mut last = self.last.lock().await;
+        let turn = self.turn().await?;
         let published = self.view.published();
         let plan = plan_of(&published)?;
         let ends = cables::ends(&published, &plan, port)?;
-        let known = last
-            .cable
-            .as_ref()
-            .filter(|known| known.ends == ends && Arc::ptr_eq(&known.plan.routing, &plan.routing));
+        let known =
+            turn.last.cable.as_ref().filter(|known| {
+                known.ends == ends && Arc::ptr_eq(&known.plan.routing, &plan.routing)
+            });
         let crossed = match known {
             Some(known) => known.crossed.clone(),
             None => {
                 let job = plan.clone();
-                let crossed = Arc::new(compute(move || cables::cross(&job, ends)).await?);
-                last.cable = Some(MeasuredCable {
+                let (mut turn, crossed) = compute(turn, move || cables::cross(&job, ends)).await?;
+                let crossed = Arc::new(crossed);
+                turn.last.cable = Some(MeasuredCable {
                     plan: plan.clone(),
                     ends,
                     crossed: crossed.clone(),
@@ -108,17 +128,17 @@ impl RouteAnalyst {
 }
 
 impl RouteAnalyst {
-    /// How evenly the routes in force spread paths, and the plan that they are of. Measured once for
+    /// The evenness with which the routes in force spread paths, and their plan. Measured once for
     /// the routes of a plan.
     ///
     /// # Errors
     /// There are no routes, or too many requests wait.
     pub(super) async fn spread(&self) -> Result<(Arc<Plan>, Spread), RoutingError> {
-        let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
-        let mut last = self.last.lock().await;
+        let turn = self.turn().await?;
         let plan = plan_of(&self.view.published())?;
         let is_current = |known: &Arc<Plan>| Arc::ptr_eq(&known.routing, &plan.routing);
-        if let Some((_, spread)) = last.spread.as_ref().filter(|(known, _)| is_current(known)) {
+        let known = turn.last.spread.as_ref();
+        if let Some((_, spread)) = known.filter(|(known, _)| is_current(known)) {
             return Ok((plan, *spread));
         }
         let job = plan.clone();
@@ -126,8 +146,8 @@ impl RouteAnalyst {
             let (topology, routing) = (&job.topology, &job.routing);
             quality::spread(topology, &routing.tables, routing.ranks.as_deref())
         };
-        let spread = compute(measure).await?;
-        last.spread = Some((plan.clone(), spread));
+        let (mut turn, spread) = compute(turn, measure).await?;
+        turn.last.spread = Some((plan.clone(), spread));
         Ok((plan, spread))
     }
 }
@@ -140,11 +160,13 @@ fn plan_of(published: &Published) -> Result<Arc<Plan>, RoutingError> {
         .ok_or(RoutingError::NoRoutes)
 }
 
-/// Runs a long computation on a thread of its own.
-pub(super) async fn compute<T: Send + 'static>(
+/// Runs a long computation on a thread of its own. `held` stays with it, also when the client has
+/// left, and comes back with the result.
+pub(super) async fn compute<H: Send + 'static, T: Send + 'static>(
+    held: H,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RoutingError> {
-    match tokio::task::spawn_blocking(work).await {
+) -> Result<(H, T), RoutingError> {
+    match blocking::holding(held, work).await {
         Ok(done) => Ok(done),
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         Err(_cancelled) => Err(RoutingError::Stopping),
@@ -172,20 +194,20 @@ impl RoutingQueries for RouteAnalyst {
         seed: u64,
     ) -> BoxFuture<'_, Result<v1::GetRoutingQualityResponse, RoutingError>> {
         Box::pin(async move {
-            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
-            let mut last = self.last.lock().await;
+            let turn = self.turn().await?;
             let published = self.view.published();
             let plan = plan_of(&published)?;
-            let known = last
-                .quality
-                .as_ref()
-                .filter(|last| last.seed == seed && Arc::ptr_eq(&last.plan.routing, &plan.routing));
+            let known =
+                turn.last.quality.as_ref().filter(|last| {
+                    last.seed == seed && Arc::ptr_eq(&last.plan.routing, &plan.routing)
+                });
             let quality = match known {
                 Some(known) => known.quality.clone(),
                 None => {
                     let job = plan.clone();
-                    let quality = Arc::new(compute(move || measure(&job, seed)).await?);
-                    last.quality = Some(Measured {
+                    let (mut turn, quality) = compute(turn, move || measure(&job, seed)).await?;
+                    let quality = Arc::new(quality);
+                    turn.last.quality = Some(Measured {
                         plan: plan.clone(),
                         seed,
                         quality: quality.clone(),
@@ -205,8 +227,7 @@ impl RoutingQueries for RouteAnalyst {
         losses: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
-            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
-            let _turn = self.last.lock().await;
+            let turn = self.turn().await?;
             let published = self.view.published();
             let plan = plan_of(&published)?;
             let names = &published.names;
@@ -231,7 +252,7 @@ impl RoutingQueries for RouteAnalyst {
                 })
                 .collect();
             let job = plan.clone();
-            let found = compute(move || what_if_all(&job, &losses)).await?;
+            let (_, found) = compute(turn, move || what_if_all(&job, &losses)).await?;
             let found = found.map_err(|error| RoutingError::Impossible {
                 reason: error.to_string(),
             })?;
@@ -281,7 +302,7 @@ impl RoutingQueries for RouteAnalyst {
     }
 }
 
-/// Reason why a drain of these parts would be refused; `None` where it would be accepted.
+/// Reason why a drain of these parts would be refused; `None` if it would be accepted.
 fn drain_refused(published: &Published, plan: &Plan, parts: &[Part]) -> Option<String> {
     let before = &published.snapshot.avoid;
     let drained = |&part: &Part| {
@@ -308,7 +329,7 @@ fn measure(plan: &Plan, seed: u64) -> quality::Quality {
     quality::measure(&plan.topology, &plan.routing.tables, &settings)
 }
 
-/// Port as a message, and the description of its node.
+/// A port as a message, and the description of its node.
 fn named(fabric: &Fabric, key: PortKey) -> (Option<v1::PortKey>, String) {
     let node = fabric.find(key.node).map(|node| fabric.node(node));
     let description = node.map(|node| node.description.clone());
@@ -378,7 +399,7 @@ fn balance(quality: &quality::Quality) -> v1::Balance {
     }
 }
 
-/// Whether the paths are spread evenly, in a sentence with figures.
+/// A sentence, with figures, that says whether the paths are spread evenly.
 pub(super) fn verdict(plan: &Plan, spread: &Spread) -> String {
     let Spread {
         lost_pairs,
@@ -456,5 +477,28 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         max_paths_then: found.max_load.1,
         credit_loop_free: found.credit_loop_free,
         drain_refused: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_computation_keeps_its_turn_when_its_client_leaves() {
+        let places = Arc::new(Semaphore::new(1));
+        let turn = Arc::clone(&places).try_acquire_owned().unwrap();
+        let (finish, finished) = mpsc::channel::<()>();
+        let computing = compute(turn, move || finished.recv());
+        let waited = tokio::time::timeout(Duration::from_millis(20), computing).await;
+        assert!(waited.is_err(), "the computation waits for the test");
+        assert_eq!(places.available_permits(), 0);
+        finish.send(()).unwrap();
+        let limit = Duration::from_secs(60);
+        let free = tokio::time::timeout(limit, places.acquire()).await;
+        assert!(free.is_ok(), "the end of the computation frees the turn");
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn core_key(key: model::PortId) -> PortKey {
     PortKey::new(key.node, key.number)
 }
 
-/// Kind of a node. A node that states neither switch nor router counts as a channel adapter.
+/// Kind of a node. A node that is neither switch nor router counts as a channel adapter.
 pub(super) fn kind(node: &Node) -> NodeKind {
     match node.kind() {
         NodeType::Switch => NodeKind::Switch,
@@ -47,14 +47,14 @@ pub(super) fn kind(node: &Node) -> NodeKind {
     }
 }
 
-/// Numbers of the ports that exist; only switches have port 0.
+/// Numbers of the existing ports; only switches have port 0.
 pub(super) fn port_numbers(node: &Node) -> impl DoubleEndedIterator<Item = PortNum> + use<> {
     let first = usize::from(kind(node) != NodeKind::Switch);
-    // A node has at most 255 ports, port 0 included.
+    // A node has at most 255 ports, including port 0.
     (first..node.ports.len()).map(|number| PortNum(number as u8))
 }
 
-/// Numbers of the ports that have addresses: port 0 of a switch, all ports of other nodes.
+/// Numbers of the ports with addresses: port 0 of a switch, all ports of other nodes.
 pub(super) fn end_port_numbers(node: &Node) -> impl Iterator<Item = PortNum> + use<> {
     let is_switch = kind(node) == NodeKind::Switch;
     let count = if is_switch { 1 } else { usize::MAX };
@@ -82,8 +82,8 @@ pub(super) fn shown_state(state: attr::PortState) -> PortState {
     }
 }
 
-/// Physical state of a port. Port 0 of a switch may state none, for it has no link: its logical
-/// state then decides.
+/// Physical state of a port. Port 0 of a switch may state none, because it has no link; in that
+/// case its logical state decides.
 fn physical_state(port: &Port) -> PhysicalState {
     let stated = port.info.as_ref().map(PortInfo::port_physical_state);
     match stated {
@@ -104,7 +104,7 @@ fn physical_state(port: &Port) -> PhysicalState {
     }
 }
 
-/// PortInfo of a port whose link is up; `None` for a port that is down, whose PortInfo is outdated.
+/// PortInfo of a port whose link is up; `None` for any other port, whose PortInfo is outdated.
 fn info_if_up(port: &Port) -> Option<&PortInfo> {
     port.info.as_ref().filter(|_| port.up)
 }
@@ -145,7 +145,7 @@ pub(super) struct ApiView<'a> {
     pub(super) slow_links: &'a SlowLinks,
     pub(super) capabilities: &'a DeviceCapabilities,
     pub(super) expected: &'a Expected,
-    /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
+    /// Unix time of [`Time::ZERO`], in milliseconds.
     pub(super) began_unix_ms: u64,
 }
 
@@ -163,7 +163,7 @@ impl ApiView<'_> {
             kind: kind(node).into(),
             description: node.description.clone(),
             num_ports: node.info.num_ports().into(),
-            // At most 254: a node has no more external ports.
+            // The number is at most 254: a node has no more external ports.
             ports_active: active.count() as u32,
             lids: end_port_numbers(node)
                 .map(|number| &node.ports[number.index()])
@@ -230,7 +230,7 @@ impl ApiView<'_> {
         }
     }
 
-    /// Cable that the port lost; `None` where it has a cable now, or never had one.
+    /// The cable that the port lost; `None` if the port has a cable now, or never had one.
     pub(super) fn gone_cable(&self, at: PortRef) -> Option<v1::GoneCable> {
         let lost = self.expected.port(self.fabric.key(at))?;
         let unix_ms = |at: Time| self.began_unix_ms + at.as_nanos() / 1_000_000;
@@ -241,7 +241,7 @@ impl ApiView<'_> {
         })
     }
 
-    /// Link at `at`, seen from its lower end; `None` without one.
+    /// The link at `at`, seen from its lower end; `None` if there is none.
     pub(super) fn link(&self, at: PortRef) -> Option<v1::Link> {
         let there = self.fabric.peer(at)?;
         let (a, b) = (at.min(there), at.max(there));
@@ -262,7 +262,7 @@ impl ApiView<'_> {
         })
     }
 
-    /// Mark of the cable at a port, or of the port where it has no cable.
+    /// Mark of the cable at a port, or of the port if it has no cable.
     fn avoidance(&self, at: PortRef) -> v1::Avoidance {
         let there = self.fabric.peer(at);
         self.marks

@@ -1,4 +1,4 @@
-//! Marks the parts that routes go around, for every reader that shows a node, port or link.
+//! Marks the parts that routes avoid, for every reader that shows a node, port or link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use rsm_model::fabric::Port;
 use rsm_plan::avoid::{Part, Reason};
 use rsm_state::{Snapshot, TablesWritten};
 
-/// Upper bound of the names in a status: they fill some lines of a screen.
+/// Maximum number of names in a status: they fill some lines of a screen.
 const MAX_NAMES: usize = 16;
 
-/// Mark of each part that routes go around, or are about to.
+/// Mark of each part that routes avoid, or are about to avoid.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks(BTreeMap<Part, v1::Avoidance>);
 
@@ -25,20 +25,20 @@ impl Marks {
         )
     }
 
-    /// Mark of a node; unspecified where routes use it.
+    /// Mark of a node; unspecified if routes use the node.
     pub(super) fn node(&self, guid: Guid) -> v1::Avoidance {
         let mark = self.0.get(&Part::Node(guid)).copied();
         mark.unwrap_or(v1::Avoidance::Unspecified)
     }
 
     /// Mark of a cable, given both its ends; a port without a cable has one end. The cable's own
-    /// mark takes precedence over those of its nodes, a drain over ill health.
+    /// mark takes precedence over those of its nodes, and a drain over ill health.
     pub(super) fn cable(&self, ends: [Option<PortKey>; 2]) -> v1::Avoidance {
         if self.0.is_empty() {
             return v1::Avoidance::Unspecified;
         }
-        // A smaller value takes precedence; those of drained parts are smaller than those of
-        // unhealthy ones.
+        // A smaller value takes precedence; values of drained parts are smaller than those of
+        // unhealthy parts.
         let first = |part: fn(PortKey) -> Part| {
             let ends = ends.iter().flatten();
             let marks = ends.filter_map(|&end| self.0.get(&part(end)));
@@ -57,7 +57,7 @@ impl Marks {
             .collect()
     }
 
-    /// Numbers of marked parts and the first names, for the status.
+    /// Numbers of marked parts and their first names, for the status.
     pub(super) fn summary(&self, snapshot: &Snapshot) -> v1::AvoidedParts {
         let mut summary = v1::AvoidedParts::default();
         for mark in self.0.values() {
@@ -82,7 +82,7 @@ impl Marks {
     }
 }
 
-/// Present name of a part, or the name that it had when it was drained.
+/// Present name of a part, or its name at the time of the drain.
 fn name(snapshot: &Snapshot, part: Part, reason: &Reason) -> String {
     let node = snapshot.fabric.node_of(part.node());
     match (node, reason) {
@@ -110,9 +110,8 @@ fn mark(snapshot: &Snapshot, part: Part, reason: &Reason) -> v1::Avoidance {
     }
 }
 
-/// Tells whether the plan in force goes around a part, and the switches beside the part hold their
-/// tables. A later convergence that is under way does not count: otherwise marks would come and go
-/// with each one.
+/// Whether the plan in force avoids a part, and the switches next to the part hold their tables. A
+/// later convergence under way does not count: otherwise marks would come and go with each one.
 fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
     let plan = snapshot.plan.as_deref();
     are_tables_on(snapshot, beside(snapshot, part))
@@ -120,8 +119,8 @@ fn is_planned(snapshot: &Snapshot, part: Part) -> bool {
         && plan.is_some_and(|plan| plan.avoided.avoid.reason(part).is_some())
 }
 
-/// Tells whether these switches hold their planned tables. A Set that failed elsewhere does not
-/// matter: only the tables beside a part lead packets to it.
+/// Whether these switches hold their planned tables. Sets that failed elsewhere do not count,
+/// because only the tables next to a part lead packets to it.
 pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Item = Guid>) -> bool {
     let last = snapshot.history.last();
     last.is_some_and(|last| {
@@ -130,7 +129,7 @@ pub(super) fn are_tables_on(snapshot: &Snapshot, switches: impl IntoIterator<Ite
     })
 }
 
-/// Nodes whose tables lead to a part: the peers of a node's cables, or both ends of a cable.
+/// Nodes whose tables lead to a part: the peers at a node's cables, or both ends of a cable.
 fn beside(snapshot: &Snapshot, part: Part) -> Vec<Guid> {
     let Some(node) = snapshot.fabric.node_of(part.node()) else {
         return Vec::new();
@@ -145,7 +144,7 @@ fn beside(snapshot: &Snapshot, part: Part) -> Vec<Guid> {
     }
 }
 
-/// Tells whether tables that go around a part are written, and no Set is under way.
+/// Whether tables that avoid a part are written, and no Set is under way.
 pub(super) fn is_written(snapshot: &Snapshot, part: Part) -> bool {
     !snapshot.converging && is_planned(snapshot, part)
 }

@@ -1,4 +1,4 @@
-//! Use of a cable: paths, hosts, and whether it may be unplugged.
+//! Use of a cable: paths, hosts, and whether the cable may be unplugged.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Shares {
 /// Paths that cross a cable, and the hosts at their ends.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct Crossed {
-    /// Number of paths from the lower end to the other, and of those in the other direction.
+    /// Number of paths from the lower end to the other, and in the other direction.
     paths: [u64; 2],
     hosts: BTreeMap<PortKey, Shares>,
 }
@@ -48,7 +48,7 @@ pub(super) fn ends(
     Ok([key.min(peer), key.max(peer)])
 }
 
-/// Sentence about where the cable of a port led until it went; `None` where no cable is missing.
+/// A sentence about the former destination of a port's cable; `None` if the port lacks no cable.
 fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> {
     let at = published.fabric().find_port(key)?;
     let gone = published.api_view().gone_cable(at)?;
@@ -61,7 +61,7 @@ fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> 
     ))
 }
 
-/// Counts the paths of pairs of hosts over a cable, as the tables of a plan lead them.
+/// Counts the paths of pairs of hosts over a cable, by the tables of a plan.
 pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
     let mut crossed = Crossed::default();
     for (end, paths) in ends.into_iter().zip([0, 1]) {
@@ -78,7 +78,7 @@ pub(super) fn cross(plan: &Plan, ends: [PortKey; 2]) -> Crossed {
     crossed
 }
 
-/// Hosts whose paths leave a switch or a host through a port.
+/// Hosts whose paths leave a switch or host by a port.
 fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     let (topology, tables) = (&plan.topology, &plan.routing.tables);
     if let Some(switch) = topology.switch_by_guid(end.node) {
@@ -90,7 +90,7 @@ fn leaving(plan: &Plan, end: PortKey) -> Vec<CrossingHost> {
     source.map_or_else(Vec::new, |source| crossing_from(topology, tables, source))
 }
 
-/// Port of the host that is cabled to a port of its switch; `None` without one.
+/// Port of the host that is cabled to a port of its switch; `None` if there is none.
 fn host(plan: &Plan, destination: &Destination) -> Option<PortKey> {
     let switch = plan.topology.switch(destination.switch).guid;
     let at = plan
@@ -119,8 +119,8 @@ pub(super) fn shown(
     }
 }
 
-/// Judges whether the cable may be unplugged, given the number of LIDs that tables lead over it;
-/// `None` where a switch at an end has no table.
+/// Decides whether the cable may be unplugged, given the number of LIDs that tables lead over it;
+/// `None` for the number if a switch at an end has no table.
 fn unplug(published: &Published, ends: [PortKey; 2], lids_over: Option<u64>) -> v1::Unplug {
     let snapshot = &published.snapshot;
     let is_written = !snapshot.converging

@@ -1,4 +1,4 @@
-//! Agents of congestion control as the API shows them.
+//! Agents of congestion control, in the form of the API.
 
 use rsm_api::model::{Keyed, Page, PortId};
 use rsm_api::v1;
@@ -10,7 +10,7 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::subnet::{page, ports_from};
 
-/// Page of agents after the key `after`, of the node `of` alone where one is given.
+/// Page of agents after the key `after`; only those of the node `of`, if given.
 pub(super) fn agents(
     published: &Published,
     after: Option<PortId>,

@@ -1,4 +1,4 @@
-//! Carries requests to the core, and answers to the callers that wait for them.
+//! Passes requests to the core, and its answers to the callers that wait for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
 use super::view::View;
-use super::{drained, overlay, port_command};
+use super::{drained, isolation, overlay, port_command};
 
-/// Upper bound of the callers that wait at the same time: more than operators and scripts of one
-/// site make, far fewer than a script in an endless loop makes. One sweep answers them all anyway.
+/// Maximum number of callers that wait at the same time: more than the operators and scripts of one
+/// site, far fewer than a script in an endless loop makes. One sweep answers them all.
 pub const MAX_WAITING: usize = 64;
 
-/// Sends a command to the core, or says why it cannot.
+/// Sends a command to the core, or returns the reason why it cannot.
 type Commands = Box<dyn Fn(Command) -> Result<(), ControlError> + Send + Sync>;
 
 type Answer = Result<v1::Convergence, ControlError>;
 
-/// Carries requests to the core, and its answers back to callers.
+/// Passes requests to the core, and its answers back to callers.
 ///
-/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has handed the snapshot that
-/// was published before it to the [`View`]; [`Controller::recheck`] after every other change of the
-/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, because a huge fabric
-/// may take long: a caller that gives up drops the future.
+/// The daemon calls [`Controller::done`] on `Effect::Done`, after it has passed the snapshot
+/// published before it to the [`View`]; [`Controller::recheck`] after every other change of the
+/// view; and [`Controller::stop`] when it ends. A resweep has no time limit, because it may take
+/// long in a huge fabric: a caller that gives up drops the future.
 pub struct Controller {
     commands: Commands,
     view: Arc<View>,
@@ -50,7 +50,7 @@ pub struct Controller {
 struct Waiting {
     last: Ticket,
     callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
-    /// Effects of partition changes that callers wait for.
+    /// Effects of partition changes, by the tickets of waiting callers.
     effects: BTreeMap<Ticket, ChangeEffect>,
     stopping: bool,
 }
@@ -69,8 +69,8 @@ impl Controller {
         }
     }
 
-    /// Answers the caller of `ticket` with `convergence`, which did its request. Ignores tickets of
-    /// callers that have left.
+    /// Answers the caller of `ticket` with `convergence`, which carried out its request. Tickets of
+    /// callers that have left are ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
@@ -81,21 +81,21 @@ impl Controller {
             .ok_or_else(|| ControlError::Failed {
                 reason: "its record is no longer kept".to_owned(),
             });
-        // A caller that leaves at this very moment needs no answer.
+        // A caller that leaves at this moment needs no answer.
         let _ = caller.send(answer);
     }
 
-    /// Refuses the request of `ticket`, which the core will not do, for `reason`. Ignores tickets
-    /// of callers that have left.
+    /// Refuses the request of `ticket`, which the core does not carry out, for `reason`. Tickets of
+    /// callers that have left are ignored.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // A caller that leaves at this very moment needs no answer.
+            // A caller that leaves at this moment needs no answer.
             let _ = caller.send(Err(ControlError::Refused { reason }));
         }
     }
 
     /// Refuses the request of `ticket` unless its caller accepts that `ports` ports are cut off.
-    /// Ignores tickets of callers that have left.
+    /// Tickets of callers that have left are ignored.
     pub fn cut_off(&self, ticket: Ticket, ports: usize, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
             let ports = ports as u64;
@@ -103,12 +103,12 @@ impl Controller {
                 "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
                  in Drain)"
             );
-            // A caller that leaves at this very moment needs no answer.
+            // A caller that leaves at this moment needs no answer.
             let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
         }
     }
 
-    /// Notes that the core has accepted the partition change of `ticket`, with this effect.
+    /// Records that the core has accepted the partition change of `ticket`, with this effect.
     pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
         let mut waiting = self.waiting.lock();
         if waiting.callers.contains_key(&ticket) {
@@ -116,29 +116,29 @@ impl Controller {
         }
     }
 
-    /// Refuses the partition change of `ticket`, which the core will not make. Ignores tickets of
-    /// callers that have left.
+    /// Refuses the partition change of `ticket`, which the core does not make. Tickets of callers
+    /// that have left are ignored.
     pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // A caller that leaves at this very moment needs no answer.
+            // A caller that leaves at this moment needs no answer.
             let _ = caller.send(Err(overlay::refusal(error)));
         }
     }
 
-    /// Refuses all waiting callers if the snapshot in force rules their requests out.
+    /// Refuses all waiting callers if the snapshot in force makes their requests impossible.
     pub fn recheck(&self) {
         if let Err(error) = self.check() {
             self.refuse_all(&error);
         }
     }
 
-    /// Refuses all callers, waiting and later ones: the subnet manager is stopping.
+    /// Refuses all callers, waiting and later ones, because the subnet manager is stopping.
     pub fn stop(&self) {
         self.waiting.lock().stopping = true;
         self.refuse_all(&ControlError::Stopping);
     }
 
-    /// Number of callers that wait.
+    /// Number of waiting callers.
     pub fn waiting(&self) -> usize {
         self.waiting.lock().callers.len()
     }
@@ -146,7 +146,7 @@ impl Controller {
     fn refuse_all(&self, error: &ControlError) {
         let callers = std::mem::take(&mut self.waiting.lock().callers);
         for caller in callers.into_values() {
-            // A caller that leaves at this very moment needs no answer.
+            // A caller that leaves at this moment needs no answer.
             let _ = caller.send(Err(error.clone()));
         }
     }
@@ -164,6 +164,27 @@ impl Controller {
             (SubnetState::Standby, _) => Err(ControlError::Standby { master: Lid::NONE }),
             _ => Ok(()),
         }
+    }
+
+    /// Disables the port of the switch at the cable of a host's port, because its host acts against
+    /// the subnet as `why` says. Returns whether the port was enabled before.
+    ///
+    /// # Errors
+    /// The port is not a host's, or others would be cut off with it.
+    pub async fn isolate(&self, host: PortKey, why: &str) -> Result<bool, ControlError> {
+        self.check()?;
+        let now = self.view.unix_ms();
+        let Some((port, reason)) = isolation::target(&self.view.published(), host, why, now)?
+        else {
+            return Ok(false);
+        };
+        let parts = BTreeMap::from([(Part::Port(port), reason)]);
+        let mut caller = self.ask(|ticket| Command::Drain {
+            parts,
+            forced: true,
+            ticket,
+        })?;
+        caller.answer().await.map(|_| true)
     }
 
     /// Parts to drain, each with its reason.
@@ -248,8 +269,8 @@ impl Control for Controller {
             None => Accept::All,
             Some(name) => missing_at(&published, &name)?,
         };
-        // The published snapshot gives the count; the core applies the command to its own state on
-        // arrival.
+        // The published snapshot provides the count; the core applies the command to its own state
+        // when the command arrives.
         let expected = &published.snapshot.expected;
         let accepted = Expected::clone(expected).accept(accept, published.fabric());
         if accepted == 0 {
@@ -319,7 +340,7 @@ impl Control for Controller {
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
                     let parts = BTreeSet::from([Part::Port(port)]);
-                    // The answer to the second command is that to both.
+                    // The answer to the second command is the answer to both.
                     let _drain = self.ask(|ticket| Command::Undrain { parts, ticket })?;
                     self.ask(|ticket| Command::EnablePort { port, ticket })?
                 }
@@ -396,13 +417,13 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
     }
 }
 
-/// Finds the missing node or cable that `name` names. A node that is present stands for everything
-/// missing at it.
+/// Finds the missing node or cable that `name` refers to. A node that is present stands for
+/// everything missing at it.
 fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlError> {
     let (node, port) = match published.names.find_gone(name) {
         Some(found) => found,
         None => match resolve_node_or_port(&published.names, name) {
-            // The name is a part of a missing node's, and of no present one's.
+            // The name is part of a missing node's name, and of no present node's.
             Err(LookupError::Gone { node, port, .. }) => (node, port),
             found => found?,
         },
@@ -413,7 +434,7 @@ fn missing_at(published: &Published, name: &Selector) -> Result<Accept, ControlE
     })
 }
 
-/// Waiting caller. Leaves the table when dropped, answered or not.
+/// A waiting caller, which leaves the table when dropped, answered or not.
 struct Caller<'a> {
     controller: &'a Controller,
     ticket: Ticket,
@@ -437,7 +458,7 @@ impl Drop for Caller<'_> {
         drop(waiting);
         if waited {
             let ticket = self.ticket;
-            // If the channel has no room, the core does the work for a caller that has gone.
+            // If the channel has no room, the core carries out a request whose caller has left.
             let _ = (self.controller.commands)(Command::Withdraw { ticket });
         }
     }

@@ -1,4 +1,4 @@
-//! The performance counters of ports as the API shows them.
+//! The performance counters of ports, in the form of the API.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,39 +17,41 @@ use rsm_mad::Time;
 use rsm_mad::wire::perf::Counter;
 use rsm_model::fabric::Fabric;
 use rsm_monitor::counters::{
-    self, AgentCounters, Causes, CountersSnapshot, PortCounters, PortReading, TRAFFIC,
+    self, AgentCounters, Corrected, CountersSnapshot, MovedCorrections, PortCounters, PortReading,
+    TRAFFIC,
 };
 
 use super::api_view::{PartKey, api_key, core_key, description};
+use super::firmware;
 use super::past::{self, PastSource};
 use super::published::Published;
 use super::subnet::page;
 use super::view::View;
 
-/// Gives access to the last readings of the counters, which another thread collects.
+/// Source of the last readings of the counters, which another thread collects.
 pub trait CountersSource: Send + Sync + 'static {
-    /// Last readings. Does not wait.
+    /// The last readings. Does not wait.
     fn counters(&self) -> CountersSnapshot;
 }
 
-/// Time for which an answer about all ports is repeated while the readings are the same. A reading
-/// can become stale in between, so the time is that between two readings.
+/// Time for which an answer about all ports is repeated while the readings are the same, equal to
+/// the time between two readings, because a reading can become stale meanwhile.
 const PASS: Duration = Duration::from_secs(1);
 
 /// Answers readers from the last readings, with the names of the snapshot in force.
 pub struct PublishedCounters {
     view: Arc<View>,
     source: Arc<dyn CountersSource>,
-    /// Past of the counters; `None` if it is not kept.
+    /// Past of the counters; `None` if none is kept.
     past: Option<Arc<dyn PastSource>>,
-    /// Rankings of all ports, in the order of [`ORDERS`]. Readers who ask at the same time wait for
-    /// one computation.
+    /// Rankings of all ports, in the order of [`ORDERS`]. Simultaneous readers wait for one
+    /// computation.
     rankings: [Mutex<Option<Kept<Ranking>>>; ORDERS.len()],
-    /// Number of ports with a current reading, and with a stale one.
+    /// Number of ports with a current reading, and number of ports with a stale one.
     counts: Mutex<Option<Kept<(u64, u64)>>>,
 }
 
-/// Orders that ports can be ranked in.
+/// The orders in which ports can be ranked.
 const ORDERS: [PortOrder; 4] = [
     PortOrder::Use,
     PortOrder::Traffic,
@@ -57,9 +59,9 @@ const ORDERS: [PortOrder; 4] = [
     PortOrder::Errors,
 ];
 
-/// Answer about all ports, kept for the next readers.
+/// An answer about all ports, kept for further readers.
 struct Kept<T> {
-    /// Time of the readings, and time when the answer was made.
+    /// Time of the readings; `made` is the time when the answer was made.
     shown: Time,
     made: Time,
     answer: T,
@@ -67,7 +69,7 @@ struct Kept<T> {
 
 impl<T: Clone> Kept<T> {
     /// Returns the answer in `kept` if it is recent and made from the readings in `counters`;
-    /// otherwise makes and keeps a new one.
+    /// otherwise makes a new answer and keeps it.
     fn of(
         kept: &Mutex<Option<Kept<T>>>,
         counters: &CountersSnapshot,
@@ -91,12 +93,12 @@ impl<T: Clone> Kept<T> {
     }
 }
 
-/// First ports in an order.
+/// The first ports in an order.
 #[derive(Clone, Default)]
 struct Ranking {
-    /// Ports from the first on, at most as many as a request can ask for.
+    /// Ports from the first one on, at most as many as a request can ask for.
     first: Arc<[PortKey]>,
-    /// Number of ports that have a value in this order.
+    /// Number of ports with a value in this order.
     total: u64,
     /// Number of ports whose reading is missing or stale.
     stale: u64,
@@ -139,7 +141,7 @@ impl Ranking {
 }
 
 impl PublishedCounters {
-    /// Shows the readings of `source`, in the subnet of `view`.
+    /// Creates a view of the readings of `source`, in the subnet of `view`.
     pub fn new(view: Arc<View>, source: Arc<dyn CountersSource>) -> PublishedCounters {
         PublishedCounters {
             view,
@@ -150,14 +152,14 @@ impl PublishedCounters {
         }
     }
 
-    /// Answers questions about the past from `past`.
+    /// Answers queries about the past from `past`.
     #[must_use]
     pub fn keeping(mut self, past: Option<Arc<dyn PastSource>>) -> PublishedCounters {
         self.past = past;
         self
     }
 
-    /// First ports in an order, of a part or of the whole fabric.
+    /// The first ports in an order, of a part or of the whole fabric.
     fn ranking(
         &self,
         order: PortOrder,
@@ -177,7 +179,7 @@ impl PublishedCounters {
         self.view.clock.now()
     }
 
-    /// Current readings.
+    /// The current readings.
     fn read(&self) -> Result<CountersSnapshot, CountersError> {
         let counters = self.source.counters();
         if !counters.is_collecting && counters.ports(None).next().is_none() {
@@ -188,7 +190,7 @@ impl PublishedCounters {
 
     fn shown(&self, port: &PortCounters<'_>, fabric: &Fabric, is_stale: bool) -> v1::PortCounters {
         let reading = port.reading;
-        // The rates of an old reading no longer hold.
+        // The rates of a stale reading are no longer valid.
         let rates = reading.rates().filter(|_| !is_stale);
         let total = |counter| reading.total(counter);
         let peer = fabric
@@ -214,11 +216,24 @@ impl PublishedCounters {
             },
             peer: peer.map(|peer| api_key(peer).into()),
             peer_description: peer.map_or_else(String::new, |peer| description(fabric, peer.node)),
+            error_correction: reading.corrected().map(|done| self.correction(done)),
+        }
+    }
+
+    fn correction(&self, done: &Corrected) -> v1::ErrorCorrection {
+        let per_hour =
+            |moved: MovedCorrections| moved.lost_blocks as f64 * 3600.0 / moved.over.as_secs_f64();
+        v1::ErrorCorrection {
+            read_unix_ms: self.view.clock.unix_ms(done.at),
+            corrected_per_s: done.symbols_per_s(),
+            mendable_per_s: (done.mendable_per_s > 0.0).then(|| done.mendable_per_s.into()),
+            lost_blocks_per_hour: done.moved.map(per_hour),
+            full: done.is_full(),
         }
     }
 }
 
-/// Part that a request names; `None` where it names none.
+/// The part that a request names; `None` if it names none.
 fn part_of(
     published: &Published,
     part: Option<&Selector>,
@@ -236,7 +251,7 @@ fn ports_of<'a>(
     let after = after.max(part.and_then(before));
     let is_of_part = move |key: PortKey| {
         part.is_none_or(|(node, port)| {
-            // Port 0 stands for its switch: it has no cable, and so no counters.
+            // Port 0 stands for its switch: it has no cable, and therefore no counters.
             let is_of_port = |port: PortNum| port == PortNum::ZERO || port == key.port;
             key.node == node && port.is_none_or(is_of_port)
         })
@@ -247,7 +262,7 @@ fn ports_of<'a>(
         .filter(move |port| is_of_part(port.key))
 }
 
-/// Value of a port in an order, greater for a port that comes earlier; `None` where it has none.
+/// Value of a port in an order, greater for a port that comes earlier; `None` if it has no value.
 fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
     let rates = reading.rates();
     match order {
@@ -269,6 +284,13 @@ fn rank(order: PortOrder, reading: &PortReading) -> Option<(f64, u64)> {
 }
 
 impl CountersQueries for PublishedCounters {
+    fn firmware(&self, after: Option<Guid>, limit: usize) -> Page<Keyed<Guid, v1::DeviceFirmware>> {
+        let published = self.view.published();
+        let counters = self.source.counters();
+        let nodes = firmware::shown(&published, &counters, after);
+        page(&published, nodes, limit)
+    }
+
     fn ports(
         &self,
         after: Option<PortId>,
@@ -393,7 +415,7 @@ impl CountersQueries for PublishedCounters {
                 guid: guid_of(&port),
                 is_switch: port.agent.is_switch,
                 totals: &totals,
-                causes: &causes(reading.causes()),
+                causes: &causes(reading),
                 xmit_bytes_per_s: rates.map(|rates| rates.xmit_bytes.into()),
                 rcv_bytes_per_s: rates.map(|rates| rates.rcv_bytes.into()),
                 wait_share: rates.and_then(|rates| rates.wait_share).map(f64::from),
@@ -457,20 +479,20 @@ impl CountersQueries for PublishedCounters {
     }
 }
 
-/// GUID of a port; the node GUID for a switch, and for a port that has left the fabric.
+/// GUID of a port; the node GUID for a switch, and for a port that is no longer in the fabric.
 fn port_guid(fabric: &Fabric, key: PortKey, agent: &AgentCounters) -> Guid {
     let port = (!agent.is_switch).then(|| fabric.find_port(key)).flatten();
     port.map_or(key.node, |at| fabric.port(at).guid)
 }
 
-/// Key right before a node's first port, so that a list after it begins there; `None` where no key
+/// Key before a node's first port, so that a list after it begins with that port; `None` if no key
 /// precedes it.
 fn before((node, _): PartKey) -> Option<PortKey> {
     let before = Guid(node.0.checked_sub(1)?);
     Some(PortKey::new(before, PortNum(u8::MAX)))
 }
 
-/// Counters that count errors.
+/// The error counters.
 fn error_counters() -> impl Iterator<Item = Counter> {
     let counters = Counter::ALL.into_iter();
     counters.filter(|one| !TRAFFIC.contains(one))
@@ -478,7 +500,8 @@ fn error_counters() -> impl Iterator<Item = Counter> {
 
 /// Causes of PortRcvErrors and PortXmitDiscards by the specification's names (IBA 16.1.4.1 and
 /// 16.1.4.2), and results of forward error correction (IBA 16.1.4.12); empty before they were read.
-fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
+fn causes(reading: &PortReading) -> Vec<(&'static str, u64)> {
+    let causes = reading.causes();
     let rcv = causes.and_then(|causes| causes.rcv).map(|rcv| {
         [
             ("PortLocalPhysicalErrors", rcv.local_physical),
@@ -497,7 +520,8 @@ fn causes(causes: Option<&Causes>) -> Vec<(&'static str, u64)> {
             ("PortSwHOQLifetimeLimitDiscards", xmit.hoq_lifetime),
         ]
     });
-    let corrections = causes.and_then(|causes| causes.corrections).map(|done| {
+    let corrections = reading.corrected().map(|corrected| {
+        let done = corrected.counters;
         [
             ("SyncHeaderErrorCounter", done.sync_header_errors.into()),
             ("UnknownBlockCounter", done.unknown_blocks.into()),

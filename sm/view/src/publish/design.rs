@@ -1,4 +1,4 @@
-//! The fabric compared with its design, as the API shows it.
+//! The comparison of the fabric with its design, in the form of the API.
 
 use rsm_api::model::Page;
 use rsm_api::v1;
@@ -7,10 +7,10 @@ use rsm_state::Snapshot;
 
 use super::published::Published;
 
-/// Most names without a node that the status has; findings have the others.
+/// Maximum number of unmatched names in the status; findings list the others.
 const NAMED: usize = 16;
 
-/// How far the fabric is as designed; `None` without a design.
+/// Agreement of the fabric with its design; `None` if there is no design.
 pub(super) fn state(snapshot: &Snapshot) -> Option<v1::DesignState> {
     let comparison = snapshot.expected.design();
     if comparison.is_empty() {
@@ -54,7 +54,7 @@ pub(super) fn moves(
     }
 }
 
-/// A port of the design: `leaf-03:7`.
+/// A port of the design, such as `leaf-03:7`.
 pub(super) fn port_label(snapshot: &Snapshot, spot: Spot) -> String {
     let name = snapshot.expected.place_name(&snapshot.fabric, spot.place);
     format!("{name}:{}", spot.port)

@@ -12,8 +12,8 @@ use super::api_view::api_key;
 use super::avoided::is_written;
 use super::published::Published;
 
-/// Drained parts whose keys `is_wanted` accepts, in ascending order of key. Looks into the tables
-/// as each part is taken.
+/// Drained parts whose keys `is_wanted` accepts, in ascending order of key. The tables are read
+/// when each part is taken.
 pub(super) fn shown(
     published: &Published,
     is_wanted: impl Fn(PortId) -> bool,
@@ -47,7 +47,8 @@ fn message(published: &Published, part: Part, drained: &Drained) -> v1::DrainedP
     message
 }
 
-/// State of a drained part. Also sets the number of table entries that lead over it in `message`.
+/// State of a drained part. Also sets in `message` the number of table entries that lead over the
+/// part.
 fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1::DrainState {
     let snapshot = &published.snapshot;
     if !part.is_there(&snapshot.fabric) {
@@ -71,7 +72,7 @@ fn state(published: &Published, part: Part, message: &mut v1::DrainedPart) -> v1
     }
 }
 
-/// Part that a name means, with its own name and the other end of its cable.
+/// The part that a name refers to, with its own name and the other end of its cable.
 pub(super) fn part(
     published: &Published,
     name: &Selector,
@@ -92,8 +93,8 @@ pub(super) fn part(
     })
 }
 
-/// Drained part that a name means. A part that is absent is found by its GUID, or by the name that
-/// it had when it was drained.
+/// The drained part that a name refers to. An absent part is found by its GUID, or by its name at
+/// the time of the drain.
 pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Part, ControlError> {
     let avoid = &published.snapshot.avoid;
     let text = name.to_string();
@@ -121,7 +122,7 @@ pub(super) fn drained_part(published: &Published, name: &Selector) -> Result<Par
     })
 }
 
-/// Messages of some drained parts, in the order of the list.
+/// Messages about some drained parts, in the order of the list.
 pub(super) fn shown_of(published: &Published, parts: &BTreeSet<Part>) -> Vec<v1::DrainedPart> {
     let keys: BTreeSet<PortId> = parts.iter().map(|part| api_key(part.key())).collect();
     shown(published, |key| keys.contains(&key))

@@ -1,4 +1,4 @@
-//! Report of the Sets that rsm would send, as `rsm --dry-run` prints it.
+//! Report of the Sets that rsm would send, as printed by `rsm --dry-run`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -21,7 +21,7 @@ use super::summary::OnceReport;
 /// Exit code of `rsm --dry-run` if it would send any Set.
 pub const WOULD_SET: u8 = 3;
 
-/// Sets that would bring a subnet to rsm's plan for it, and the subnet's state.
+/// The Sets that would bring a subnet to rsm's plan for it, and the state of the subnet.
 #[derive(Clone, Debug, Serialize)]
 pub struct DryRunReport {
     /// Number of Sets.
@@ -32,17 +32,18 @@ pub struct DryRunReport {
     pub sets: Vec<SetEntry>,
     /// Sets of a takeover that are not among `sets`.
     pub takeover: TakeoverSets,
-    /// The routes that switches hold beside those planned, where they are others.
+    /// Comparison of the routes that switches hold with the planned ones; `None` if they do not
+    /// differ.
     pub routes: Option<RoutesCompared>,
     /// The subnet as it was read.
     pub subnet: OnceReport,
 }
 
-/// Ports that a takeover sets although they hold the plan, counted.
+/// Counts of the ports that a takeover sets although they hold the plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct TakeoverSets {
     /// Number of ports whose hosts get ClientReregister at the first start with a store, and then
-    /// register anew with the SA.
+    /// register again with the SA.
     pub reregistered: usize,
     /// Number of ports that get another MasterSMLID, because the present manager is at another
     /// port.
@@ -51,7 +52,7 @@ pub struct TakeoverSets {
     pub more_sets: usize,
 }
 
-/// Sets for one device, counted.
+/// Counts of the Sets for one device.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct NodeChanges {
     /// Node GUID of the device.
@@ -62,7 +63,7 @@ pub struct NodeChanges {
     pub switch_info: usize,
     /// Number of PortInfo Sets.
     pub port_info: usize,
-    /// Number of blocks of the linear forwarding table, interim ones not counted.
+    /// Number of blocks of the linear forwarding table, without interim ones.
     pub lft_blocks: usize,
     /// Number of entries of the linear forwarding table that would change.
     pub(crate) lft_entries: usize,
@@ -77,11 +78,11 @@ pub struct NodeChanges {
     pub(crate) sl_to_vl_tables: usize,
     /// Number of GUIDInfo blocks.
     pub guid_blocks: usize,
-    /// Number of other attributes, vendor-specific ones included.
+    /// Number of other attributes, including vendor-specific ones.
     pub others: usize,
 }
 
-/// Set that would be sent.
+/// A Set that would be sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SetEntry {
     /// Node GUID of the device.
@@ -92,7 +93,8 @@ pub struct SetEntry {
     pub attribute: String,
     /// Attribute modifier.
     pub modifier: u32,
-    /// Part that the modifier selects: `block 0`, `port 3`; empty for the whole device.
+    /// The part that the modifier selects, such as `block 0` or `port 3`; empty for the whole
+    /// device.
     pub part: String,
     /// Reason for the Set.
     pub reason: &'static str,
@@ -100,12 +102,13 @@ pub struct SetEntry {
     pub changes: Vec<FieldChange>,
 }
 
-/// Field, or entry of a table.
+/// A field, or an entry of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct FieldChange {
-    /// Specification's name of the field, or `LID 5`, `MLID 0xc001`, `index 0`.
+    /// The specification's name of the field, or an entry such as `LID 5`, `MLID 0xc001`, `index
+    /// 0`.
     pub field: String,
-    /// Value that the device holds; null where it is not known.
+    /// Value that the device holds; null if it is unknown.
     pub from: Option<String>,
     /// Value that the Set would write.
     pub to: String,
@@ -149,7 +152,7 @@ impl DryRunReport {
         }
     }
 
-    /// Adds the Sets of a takeover. `sets` are those of the report.
+    /// Adds the Sets of a takeover. `sets` are the Sets of the report.
     #[must_use]
     pub fn with_handover(mut self, handover: &Handover, sets: &[Foreseen]) -> DryRunReport {
         let written: BTreeSet<PortKey> = sets
@@ -168,8 +171,8 @@ impl DryRunReport {
         self
     }
 
-    /// Report as text: one line for each device; with `details` also one for each Set and each
-    /// change.
+    /// The report as text: one line for each device; with `details`, also one line for each Set and
+    /// each change.
     pub fn text(&self, details: bool) -> impl fmt::Display + '_ {
         Text {
             report: self,
@@ -274,7 +277,7 @@ impl fmt::Display for Text<'_> {
     }
 }
 
-/// Writes one line for each kind of these Sets; nothing without any.
+/// Writes one line for each kind of these Sets; nothing if there are none.
 impl fmt::Display for TakeoverSets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let TakeoverSets {
@@ -306,7 +309,7 @@ impl fmt::Display for TakeoverSets {
     }
 }
 
-/// Part of a device that a Set is about.
+/// The part of a device that a Set concerns.
 fn part(task: Task) -> String {
     match task {
         Task::Block { block, .. } => format!("block {block}"),
@@ -369,7 +372,7 @@ fn reason(set: &Foreseen) -> &'static str {
     }
 }
 
-/// Changes that a Set would make, one for each field or entry.
+/// The changes that a Set would make, one for each field or entry.
 fn changes(set: &Foreseen) -> Vec<FieldChange> {
     match set.order.task {
         Task::Block { block, .. } => entries(set, LFT_BLOCK, |data, index| {
@@ -418,7 +421,7 @@ fn changes(set: &Foreseen) -> Vec<FieldChange> {
     }
 }
 
-/// Entries of a table that would change; all entries of a block whose content is not known.
+/// Entries of a table that would change; all entries of a block whose content is unknown.
 fn entries(
     set: &Foreseen,
     count: usize,

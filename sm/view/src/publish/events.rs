@@ -1,4 +1,4 @@
-//! Finds differences between a snapshot and the one before, as watchers receive them.
+//! Finds the differences between successive snapshots, in the form that watchers receive.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use super::findings::FindingNews;
 use super::log::Logged;
 use super::published::Published;
 
-/// Upper bound of the changes of nodes, ports, links and findings that are listed; a snapshot with
-/// more is summed up in one sentence. A quarter of the journal, so that a fabric that comes up, or
-/// loses half its parts, does not push out the events that led to it. The restart of a large switch
-/// stays well below.
+/// Maximum number of listed changes of nodes, ports, links and findings; a snapshot with more
+/// changes is summarised in one sentence. The number is a quarter of the journal: a fabric that
+/// comes up, or loses half its parts, does not displace the events that led to this change. The
+/// restart of a large switch stays well below.
 pub const MAX_CHANGES: usize = limits::EVENT_JOURNAL / 4;
 
-/// Findings and convergences that came with the new snapshot.
+/// Findings and convergences that came with a new snapshot.
 pub(super) struct SnapshotUpdates {
     pub(super) findings: FindingNews,
     pub(super) finished: Vec<Arc<Logged>>,
@@ -32,10 +32,10 @@ pub(super) struct SnapshotUpdates {
 /// Lists the changes in the order in which watchers receive them: state, nodes and links, routes,
 /// findings, convergences.
 ///
-/// Reports the first fabric, and one that differs in more than [`MAX_CHANGES`] things, as one
-/// change of state whose reason gives the numbers; a watcher that keeps a copy then lists anew. A
-/// switch's rank and a node's distance have no event of their own. Nor have the ports and links of
-/// a drained node: the node's event covers them.
+/// Reports the first fabric, and a fabric that differs in more than [`MAX_CHANGES`] items, as one
+/// change of state whose reason states the numbers; a watcher that keeps a copy then lists
+/// everything again. A switch's rank and a node's distance have no separate events, nor have the
+/// ports and links of a drained node, because the node's event covers them.
 pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
@@ -82,7 +82,7 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
         + findings.cleared.len()
 }
 
-/// Sentence with the numbers of nodes and links that the first sweep found.
+/// A sentence with the numbers of nodes and links that the first sweep found.
 fn found(new: &Published) -> String {
     let counts = &new.counts;
     format!(
@@ -106,7 +106,7 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
     )
 }
 
-/// Reason for the state, or else the cause of the last convergence.
+/// Reason for the state, or otherwise the cause of the last convergence.
 fn reason(new: &Published, news: &SnapshotUpdates) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();
@@ -115,7 +115,7 @@ fn reason(new: &Published, news: &SnapshotUpdates) -> String {
     last.map_or_else(String::new, |logged| logged.shown.cause.clone())
 }
 
-/// Differences of nodes, ports and links, each in the form that readers see.
+/// Differences of nodes, ports and links, in the form that readers see.
 struct Differences<'a> {
     old: &'a Published,
     new: &'a Published,
@@ -146,7 +146,7 @@ impl Differences<'_> {
         self.tell_links_changed(delta, changes);
     }
 
-    /// Adds the changed nodes. A node shows how many of its ports are Active, so changed ports
+    /// Adds the changed nodes. A node shows the number of its Active ports, so that changed ports
     /// count as well.
     fn tell_nodes_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
@@ -173,7 +173,7 @@ impl Differences<'_> {
         }
     }
 
-    /// Adds the changed ports. A port shows its peer, so changed links count as well.
+    /// Adds the changed ports. A port shows its peer, so that changed links count as well.
     fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
@@ -243,7 +243,7 @@ fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
     [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
-/// Differences between the tables in force before and now; `None` where they are the same.
+/// Differences between the former and the present tables in force; `None` if there are none.
 fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     let plan = new.plan()?;
     let before = old.plan();
@@ -254,8 +254,8 @@ fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     (routes != RoutesChanged::default()).then_some(routes)
 }
 
-/// Counts changed switches and entries. A switch that the earlier plan did not have counts with all
-/// entries that forward; one that is gone does not count.
+/// Counts changed switches and entries. A switch that the earlier plan lacked counts with all
+/// entries that forward; a vanished switch does not count.
 fn count_routes(before: Option<&Plan>, plan: &Plan) -> RoutesChanged {
     let nothing = Lft::default();
     let mut routes = RoutesChanged::default();

@@ -1,4 +1,4 @@
-//! Findings with identifiers that stay the same as long as the findings hold.
+//! Findings with identifiers that are stable for as long as the findings hold.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use rsm_state::Snapshot;
 
 use super::design::port_label;
 
-/// Identifies a finding across snapshots although its wording may change. Several findings of one
-/// kind about one subject are told apart by their wording.
+/// Identifies a finding across snapshots even if its wording changes. The wording distinguishes
+/// several findings of one kind about one subject.
 type Identity = (FindingKind, Subject, Severity);
 
 /// Findings that the latest snapshot raised and cleared.
@@ -21,7 +21,7 @@ pub(super) struct FindingNews {
     pub(super) cleared: Vec<Arc<v1::Finding>>,
 }
 
-/// Findings that hold, with the times when they were raised.
+/// Findings that hold, with the times at which they were raised.
 #[derive(Default)]
 pub(super) struct FindingBook {
     held: BTreeMap<Identity, Vec<Arc<v1::Finding>>>,
@@ -29,9 +29,9 @@ pub(super) struct FindingBook {
 }
 
 impl FindingBook {
-    /// Takes `findings` as those that hold. One that held before keeps its identifier and counts
-    /// one more occurrence: the one with the same words, else the oldest of its kind and subject
-    /// whose words no finding has any longer. `name` gives the names of subjects.
+    /// Takes `findings` as the present ones. A finding that already held keeps its identifier and
+    /// counts one more occurrence: the one with the same words, else the oldest one of its kind and
+    /// subject whose words no present finding has. `name` returns the names of subjects.
     pub(super) fn update(
         &mut self,
         findings: &[Finding],
@@ -81,7 +81,7 @@ impl FindingBook {
         news
     }
 
-    /// Findings that hold, in ascending order of identifier.
+    /// Present findings, in ascending order of identifier.
     pub(super) fn held(&self) -> Vec<Arc<v1::Finding>> {
         let mut held: Vec<_> = self.held.values().flatten().cloned().collect();
         held.sort_by_key(|finding| finding.id);
@@ -113,8 +113,8 @@ fn raise(finding: &Finding, id: u64, generation: u64, raised_unix_ms: u64) -> v1
     }
 }
 
-/// The name of a finding's subject: a node, or both ends of the cable at a port, a missing one as it
-/// was or is designed.
+/// The name of a finding's subject: a node, or both ends of the cable at a port; for a missing
+/// cable, the former or designed ends.
 pub(super) fn subject_name(snapshot: &Snapshot, subject: Subject) -> String {
     let (fabric, expected) = (&snapshot.fabric, &snapshot.expected);
     let port_name = |key: PortKey| format!("{}:{}", expected.name(fabric, key.node), key.port);

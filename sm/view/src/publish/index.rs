@@ -1,4 +1,4 @@
-//! End ports by LID and GUID.
+//! An index of end ports by LID and GUID.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use super::api_view::{end_port_numbers, holds_lid};
 
 /// Finds end ports by LID or GUID.
 pub(super) struct Index {
-    /// LID → end port, up to the highest LID that a port holds.
+    /// End port by LID, up to the highest LID that a port holds.
     by_lid: Vec<Option<PortRef>>,
     by_guid: HashMap<Guid, PortRef>,
 }
 
 impl Index {
-    /// Indexes the end ports of `fabric`. Where two ports share a LID or GUID, the first in the
+    /// Indexes the end ports of `fabric`. If two ports share a LID or GUID, the first one in the
     /// order of nodes and ports counts.
     pub(super) fn build(fabric: &Fabric) -> Index {
         let mut index = Index {

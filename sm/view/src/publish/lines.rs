@@ -1,4 +1,4 @@
-//! Logs lines for operators: one for each finding that comes or goes, each part that is lost or
+//! Logs lines for operators: one for each finding that begins or ends, each part that is lost or
 //! found, and each request that changes something.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use rsm_api::v1;
 use rsm_api::v1::event::Change;
 use rsm_model::findings::FindingKind;
 
-/// Findings that another part of the daemon has already logged.
+/// Findings that other code of the daemon has already logged.
 const LOGGED: [FindingKind; 5] = [
     FindingKind::Storage,
     FindingKind::StoreUnreachable,
@@ -17,7 +17,7 @@ const LOGGED: [FindingKind; 5] = [
     FindingKind::EventsUndelivered,
 ];
 
-/// Logs the changes that operators look for first.
+/// Logs the changes that matter most to operators.
 pub(super) fn log(changes: &[Change]) {
     for line in moves(changes) {
         tracing::info!("{line}");
@@ -81,17 +81,17 @@ fn moves(changes: &[Change]) -> Vec<String> {
     summed_up.chain(lost.lines()).chain(found.lines()).collect()
 }
 
-/// Tells whether the reason of a state counts nodes instead of listing them.
+/// Whether the reason of a state counts nodes instead of listing them.
 fn is_sum(reason: &str) -> bool {
     reason.starts_with("found ") || reason.starts_with("too much changed at once")
 }
 
 struct Moves {
     verb: &'static str,
-    /// Node GUID → other ends of its cables, each as node name and port number.
+    /// Other ends of the cables of each node, as node name and port number, by node GUID.
     places: BTreeMap<String, Vec<(String, u32)>>,
     switches: Vec<String>,
-    /// Switch name → names of its hosts, each with the port number at the switch.
+    /// Names of the hosts of each switch, each with the port number at the switch, by switch name.
     hosts: BTreeMap<String, Vec<(String, u32)>>,
 }
 

@@ -8,14 +8,14 @@ use rsm_api::v1_fields::milliseconds;
 use rsm_mad::Time;
 use rsm_state::{Convergence, HISTORY};
 
-/// Convergence, and the message that shows it.
+/// A convergence, and the message that shows it.
 #[derive(Debug)]
 pub(super) struct Logged {
     pub(super) source: Arc<Convergence>,
     pub(super) shown: v1::Convergence,
 }
 
-/// Latest convergences, as many as the core keeps.
+/// The latest convergences, as many as the core keeps.
 #[derive(Default)]
 pub(super) struct ConvergenceLog {
     entries: VecDeque<Arc<Logged>>,
@@ -23,8 +23,8 @@ pub(super) struct ConvergenceLog {
 }
 
 impl ConvergenceLog {
-    /// Takes over the entries of `history`, oldest first, that are not known yet, and returns them.
-    /// `stamp` gives generation and Unix time for the end of a convergence.
+    /// Takes over the new entries of `history`, oldest first, and returns them. `stamp` returns
+    /// generation and Unix time for the end of a convergence.
     pub(super) fn update(
         &mut self,
         history: &[Arc<Convergence>],

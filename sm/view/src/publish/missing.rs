@@ -16,19 +16,19 @@ use super::api_view::{api_key, shown_state};
 /// A missing node, in words.
 #[derive(Clone, Debug)]
 pub struct GoneNode {
-    /// The description that it had.
+    /// The description of the node when it was present.
     pub description: String,
-    /// The former place: the other end of the first cable.
+    /// The former place: the other end of the node's first cable.
     pub place: String,
-    /// The time when the node was there last, in words that follow `until`.
+    /// The time when the node was last present, in words that follow `until`.
     pub until: String,
 }
 
-/// A missing node, as names lead to it.
+/// A missing node, with the names that lead to it.
 pub(super) struct Gone {
     pub(super) guid: Guid,
     pub(super) description: String,
-    /// End ports that the node had.
+    /// Former end ports of the node.
     pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
@@ -126,61 +126,99 @@ fn until(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> String {
     lost_unix_ms(at, unix_ms).map_or_else(|| "before this start of rsm".to_owned(), timestamp)
 }
 
-/// All missing nodes and cables, in ascending order of key.
+/// All missing nodes and cables, in ascending order of key: a switch with its cables and the hosts
+/// behind it is one item.
 pub(super) fn shown(
     snapshot: &Snapshot,
     unix_ms: &dyn Fn(Time) -> u64,
 ) -> Vec<Keyed<PortId, v1::Missing>> {
-    let missing = snapshot.expected.missing(&snapshot.fabric);
-    let shown = missing.into_iter().map(|missing| Keyed {
+    let missing = snapshot.expected.missing(&snapshot.fabric).into_iter();
+    let shown = missing.map(|missing| item(&snapshot.fabric, missing, unix_ms));
+    shown.collect()
+}
+
+/// The missing nodes and cables above the key `after`, each by itself, in ascending order of key.
+pub(super) fn each(
+    snapshot: &Snapshot,
+    after: Option<PortKey>,
+    limit: usize,
+    unix_ms: &dyn Fn(Time) -> u64,
+) -> Vec<Keyed<PortId, v1::Missing>> {
+    let fabric = &snapshot.fabric;
+    let missing = snapshot.expected.each(fabric, after, limit).into_iter();
+    let shown = missing.map(|missing| item(fabric, missing, unix_ms));
+    shown.collect()
+}
+
+fn item(
+    fabric: &Fabric,
+    missing: Missing,
+    unix_ms: &dyn Fn(Time) -> u64,
+) -> Keyed<PortId, v1::Missing> {
+    Keyed {
         key: api_key(missing.key),
         message: v1::Missing {
             node_guid: missing.key.node.to_string(),
             port: (missing.key.port != PortNum::ZERO).then(|| missing.key.port.0.into()),
             kind: kind(missing.kind).into(),
-            place: missing.place(),
+            place: former(&missing),
             lost_unix_ms: lost_unix_ms(missing.at, unix_ms),
             last_state: shown_state(missing.state).into(),
             cables: missing.cables.len() as u64,
             hosts_behind: missing.hosts_behind as u64,
             moved_routes: missing.moved,
-            seen: match missing.now.as_str() {
-                "" => seen(&snapshot.fabric, &missing),
-                now => now.to_owned(),
+            seen: match (missing.now.as_str(), missing.mend.as_str()) {
+                ("", _) => seen(fabric, &missing),
+                (now, "") => now.to_owned(),
+                (now, mend) => format!("{now}; {mend}"),
             },
             name: missing.name,
             left: missing.left,
         },
-    });
-    shown.collect()
-}
-
-/// Present state of the other end of the first cable that is still there.
-fn seen(fabric: &Fabric, missing: &Missing) -> String {
-    let mut far = missing.cables.iter().zip(&missing.peers);
-    let far = far.find_map(|(&(_, far), name)| Some((fabric.find_port(far)?, name)));
-    let Some((at, name)) = far else {
-        return "the switch at the other end is gone as well".to_owned();
-    };
-    let place = format!("{name}:{}", at.port);
-    let port = fabric.port(at);
-    let state = port.info.as_ref().map(PortInfo::port_physical_state);
-    match state {
-        _ if port.up && port.peer.is_none() => format!(
-            "the link at {place} is up and no node answers behind it: the adapter or its firmware hangs"
-        ),
-        _ if port.up => format!("{place} leads elsewhere now: it was cabled anew"),
-        Some(PortPhysicalState::Disabled) => format!("{place} is disabled"),
-        Some(PortPhysicalState::PortConfigurationTraining) => {
-            format!("the link at {place} trains and does not come up: cable or optics")
-        }
-        Some(PortPhysicalState::Sleep) => format!("{place} sleeps"),
-        _ => format!("no signal at {place}: no power, or the cable is out"),
     }
 }
 
-/// Time when a part went missing, in milliseconds since the Unix epoch; `None` where it is not
-/// known.
+/// Former place of a missing part: `leaf-03:7 and 3 more`.
+fn former(missing: &Missing) -> String {
+    let first = missing.cables.first().zip(missing.peers.first());
+    let Some(((_, far), name)) = first else {
+        return "a place that is not known".to_owned();
+    };
+    match missing.cables.len() - 1 {
+        0 => format!("{name}:{}", far.port),
+        more => format!("{name}:{} and {more} more", far.port),
+    }
+}
+
+/// Present state of the other end of the first cable that is still there. The place of that end is
+/// named where it is not the former place.
+fn seen(fabric: &Fabric, missing: &Missing) -> String {
+    let mut far = missing.cables.iter().zip(&missing.peers).enumerate();
+    let far = far.find_map(|(at, (&(_, far), name))| Some((fabric.find_port(far)?, at, name)));
+    let Some((at, place, name)) = far else {
+        return "its switch is gone as well".to_owned();
+    };
+    let port = fabric.port(at);
+    let state = port.info.as_ref().map(PortInfo::port_physical_state);
+    let text = match state {
+        _ if port.up && port.peer.is_none() => {
+            "the link is up, no node answers: its firmware hangs"
+        }
+        _ if port.up => "leads elsewhere now: cabled anew",
+        Some(PortPhysicalState::Disabled) => "the port is disabled",
+        Some(PortPhysicalState::PortConfigurationTraining) => {
+            "the link trains and does not come up: cable or optics"
+        }
+        Some(PortPhysicalState::Sleep) => "the port sleeps",
+        _ => "no signal: no power, or cable out",
+    };
+    match place {
+        0 => text.to_owned(),
+        _ => format!("at {name}:{}: {text}", at.port),
+    }
+}
+
+/// Time when a part went missing, in milliseconds since the Unix epoch; `None` if it is unknown.
 pub(super) fn lost_unix_ms(at: LostAt, unix_ms: &dyn Fn(Time) -> u64) -> Option<u64> {
     match at {
         LostAt::Unknown => None,

@@ -1,15 +1,17 @@
-//! Shows the core to the API: the traits of [`rsm_api`], implemented on the core's snapshots.
+//! Shows the core's state through the API: implements the traits of [`rsm_api`] on the core's
+//! snapshots.
 //!
-//! The daemon hands every [`Snapshot`](rsm_state::Snapshot) that the core publishes to
-//! a [`View`], which answers all readers from it and sends watchers its changes. [`Controller`]
-//! carries requests to the core and its answers back; [`PublishedSa`] shows what hosts have
-//! registered with the SA; [`PublishedCounters`] shows performance counters. Nothing here changes
-//! the subnet, and no reader ever waits for it.
+//! The daemon passes every [`Snapshot`](rsm_state::Snapshot) that the core publishes to a [`View`],
+//! which answers all readers from it and sends its changes to watchers. [`Controller`] passes
+//! requests to the core and its answers back; [`PublishedSa`] shows the registrations of hosts with
+//! the SA; [`PublishedCounters`] shows performance counters. This module never changes the subnet,
+//! and no reader ever waits for it.
 
 mod activity;
 mod aliases;
 mod analysis;
 mod api_view;
+mod attribute;
 mod avoided;
 mod blame;
 mod cables;
@@ -21,7 +23,9 @@ mod drained;
 pub mod dry_run;
 mod events;
 mod findings;
+mod firmware;
 mod index;
+mod isolation;
 mod lines;
 mod log;
 mod missing;

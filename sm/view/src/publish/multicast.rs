@@ -1,5 +1,4 @@
-//! Multicast groups as the API shows them: members as the SA holds them, trees as the plan in force
-//! has them.
+//! Multicast groups in the form of the API: members from the SA, trees from the plan in force.
 
 use std::ops::Bound;
 
@@ -27,7 +26,7 @@ pub(super) fn groups(
     limit: usize,
     filter: &MulticastGroupFilter,
 ) -> Page<Keyed<Gid, v1::MulticastGroup>> {
-    // A port that has left since the lookup is in no group.
+    // A port that has vanished since the lookup is in no group.
     let port = filter.port.map(|key| {
         let at = published.fabric().find_port(core_key(key));
         at.map(|at| published.fabric().port(at).guid)
@@ -51,7 +50,7 @@ pub(super) fn groups(
     page(published, shown, limit)
 }
 
-/// Group that `selector` names.
+/// The group that `selector` refers to.
 pub(super) fn find(
     view: &GroupsView,
     selector: GroupSelector,
@@ -168,7 +167,7 @@ pub(super) fn switches(
     page(published, shown, limit)
 }
 
-/// Tree for a multicast LID, and the plan that its switch indexes refer to; `None` where the plan
+/// The tree of a multicast LID, and the plan that its switch indices refer to; `None` if the plan
 /// has no tree.
 fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
     let plan = published.plan()?;
@@ -176,7 +175,7 @@ fn tree(published: &Published, mlid: Lid) -> Option<(&Plan, &Tree)> {
     Some((plan, trees.by_mlid.get(&mlid)?))
 }
 
-/// Tells whether `tree` connects the port with others.
+/// Whether `tree` connects the port with others.
 fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bool {
     let Some(place) = place(published, plan, at) else {
         return false;
@@ -187,8 +186,8 @@ fn is_served(published: &Published, plan: &Plan, tree: &Tree, at: PortRef) -> bo
     })
 }
 
-/// Switch and port that an end port is cabled to; port 0 for a switch itself. `None` where it is
-/// cabled to no switch.
+/// Switch and port to which an end port is cabled; port 0 for a switch itself. `None` if the port
+/// is not cabled to a switch.
 fn place(published: &Published, plan: &Plan, at: PortRef) -> Option<(SwitchIdx, PortNum)> {
     let fabric = published.fabric();
     let is_switch = fabric.node(at.node).is_switch();

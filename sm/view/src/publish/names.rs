@@ -24,7 +24,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Creates the names of `fabric`, whose GIDs begin with `prefix`.
+    /// Creates the names of `fabric`, whose GIDs have the prefix `prefix`.
     pub fn new(fabric: Arc<Fabric>, prefix: u64) -> Names {
         Names {
             fabric,
@@ -39,8 +39,8 @@ impl Names {
         Names { gone, ..self }
     }
 
-    /// Missing node that had exactly this name, with the port where the name means one; `None` if
-    /// none or several had it.
+    /// The missing node that had exactly this name, with the port if the name includes one; `None`
+    /// if no node or several had it.
     pub(super) fn find_gone(&self, selector: &Selector) -> Option<(Guid, Option<PortNum>)> {
         let (gone, port) = self.gone_named(selector, Sense::Whole);
         match gone[..] {
@@ -49,7 +49,7 @@ impl Names {
         }
     }
 
-    /// Missing nodes that had this name, with the port where the name means one.
+    /// Missing nodes that had this name, with the port if the name includes one.
     fn gone_named(&self, selector: &Selector, sense: Sense) -> (Vec<&Gone>, Option<PortNum>) {
         let with_end = |is_meant: &dyn Fn(&LostEnd) -> bool| {
             let found = self.gone.iter().find_map(|gone| {
@@ -91,7 +91,7 @@ impl Names {
     }
 }
 
-/// Reason why rsm does not program a node; `None` for a node that it programs.
+/// Reason why rsm does not program a node; `None` if it does.
 pub(super) fn obstacle(node: &Node) -> Option<String> {
     let name = node.name();
     if node.locked {

@@ -1,19 +1,19 @@
-//! Converts changes of the partition overlay from requests to the core's terms, and results back.
+//! Converts changes of the partition overlay from requests to the core's types, and results back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership as Asked, PartitionAction,
-    PartitionChange, PartitionChanged, PartitionSettings as AskedSettings, WantedMember,
-    WhenCutOff as AskedWhenCutOff,
+    PartitionChange, PartitionChanged, PartitionProtection, PartitionSettings as AskedSettings,
+    TrustMode as AskedTrust, WantedMember, WhenCutOff as AskedWhenCutOff,
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
-use rsm_config::Membership;
 use rsm_config::overlay::{
     Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
     WhenEmpty,
 };
+use rsm_config::{Membership, Owned, OwnedKind, Protection, TrustMode};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{Mtu, NodeType};
 use rsm_mad::wire::sa::Rate;
@@ -22,7 +22,7 @@ use rsm_state::ChangeEffect;
 use super::api_view::api_key;
 use super::published::Published;
 
-/// Converts a request to the core's terms, with the GUIDs of the ports that it names.
+/// Converts a request to the core's types, with the GUIDs of the ports that it names.
 pub(super) fn change(
     published: &Published,
     asked: PartitionChange,
@@ -63,6 +63,7 @@ pub(super) fn change(
         PartitionAction::Configure(settings) => {
             Action::Configure(self::settings(p_key, &settings)?)
         }
+        PartitionAction::Protect(asked) => Action::Protect(protection(&asked)?),
         PartitionAction::Delete => Action::Delete,
         PartitionAction::LimitDefault(limits) => Action::LimitDefault(limits),
     };
@@ -84,7 +85,7 @@ pub(super) fn when_cut_off(asked: AskedWhenCutOff) -> WhenCutOff {
     }
 }
 
-/// Answer to a change that is in force.
+/// The answer to a change that is in force.
 pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> PartitionChanged {
     let ChangeEffect { memberships, loss } = effect;
     PartitionChanged {
@@ -146,6 +147,42 @@ fn settings(p_key: u16, asked: &AskedSettings) -> Result<PartitionSettings, Cont
     })
 }
 
+fn protection(asked: &PartitionProtection) -> Result<Protection, ControlError> {
+    let parse = |text: &String, parse: fn(&str) -> Result<Owned, String>| {
+        parse(text).map_err(|expected| invalid(format!("`{}`: {expected}", text.escape_debug())))
+    };
+    let mgids = asked.mgids.iter().map(|text| parse(text, Owned::mgids));
+    let guids = asked.guids.iter().map(|text| parse(text, Owned::guids));
+    Ok(Protection {
+        trust: match asked.trust {
+            AskedTrust::Unspecified => None,
+            AskedTrust::Off => Some(TrustMode::Off),
+            AskedTrust::Report => Some(TrustMode::Report),
+            AskedTrust::Enforce => Some(TrustMode::Enforce),
+        },
+        owned: mgids.chain(guids).collect::<Result<_, _>>()?,
+    })
+}
+
+/// Names that belong to a partition, as the API shows them.
+pub(super) fn shown_protection(protection: &Protection) -> v1::PartitionProtection {
+    let names = |kind: OwnedKind| {
+        let owned = protection.owned.iter().filter(|owned| owned.kind == kind);
+        owned.map(Owned::to_string).collect()
+    };
+    let trust = match protection.trust {
+        None => AskedTrust::Unspecified,
+        Some(TrustMode::Off) => AskedTrust::Off,
+        Some(TrustMode::Report) => AskedTrust::Report,
+        Some(TrustMode::Enforce) => AskedTrust::Enforce,
+    };
+    v1::PartitionProtection {
+        trust: trust.into(),
+        mgids: names(OwnedKind::Mgids),
+        guids: names(OwnedKind::Guids),
+    }
+}
+
 fn gbps(tenths: u16) -> String {
     match tenths % 10 {
         0 => (tenths / 10).to_string(),
@@ -153,8 +190,7 @@ fn gbps(tenths: u16) -> String {
     }
 }
 
-/// Members, keyed by port GUID. A port that is named twice must have the same membership both
-/// times.
+/// Members by port GUID. A port that is named twice must have the same membership both times.
 fn members(
     published: &Published,
     wanted: &[WantedMember],
@@ -181,7 +217,7 @@ fn members(
     Ok(members)
 }
 
-/// Port GUIDs that a name means.
+/// The port GUIDs that a name refers to.
 fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlError> {
     let selector = match name {
         MemberName::Guid(guid) => return Ok(vec![*guid]),
@@ -231,14 +267,17 @@ pub(super) fn refusal(error: &ChangeError) -> ControlError {
             let (ports, reason) = (loss.ports as u64, error.to_string());
             return ControlError::CutOff { ports, reason };
         }
-        ChangeError::NotThere { p_key } => {
+        ChangeError::NotFound { p_key } => {
             let p_key = *p_key;
             return ControlError::Lookup(LookupError::NoSuchPartition { p_key });
         }
-        ChangeError::Exists { .. } | ChangeError::NameTaken { .. } => PartitionRefusal::Exists,
-        ChangeError::Default | ChangeError::Name { .. } | ChangeError::Guid { .. } => {
-            PartitionRefusal::Invalid
+        ChangeError::Exists { .. } | ChangeError::NameTaken { .. } | ChangeError::Owned { .. } => {
+            PartitionRefusal::Exists
         }
+        ChangeError::Default
+        | ChangeError::Name { .. }
+        | ChangeError::Guid { .. }
+        | ChangeError::TooManyOwned { .. } => PartitionRefusal::Invalid,
         ChangeError::Index0 { .. } => PartitionRefusal::NotAllowed,
         ChangeError::TooMany { .. } | ChangeError::TableFull { .. } => PartitionRefusal::Full,
         ChangeError::InFile { .. }

@@ -1,4 +1,4 @@
-//! Partitions as the API shows them, from the plan in force.
+//! Partitions of the plan in force, in the form of the API.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +13,7 @@ use rsm_mad::wire::sa::Rate;
 use rsm_plan::Plan;
 
 use super::api_view::api_key;
+use super::overlay;
 use super::published::Published;
 use super::subnet::page;
 
@@ -26,6 +27,7 @@ pub(super) fn partitions(
         return page(published, std::iter::empty(), limit);
     };
     let counts = counts(plan);
+    let protections = plan.policy.partitions.protections.by_partition();
     let all = &plan.policy.partitions.list;
     let begin = all.partition_point(|one| after.is_some_and(|after| one.p_key.base() <= after));
     let partitions = all[begin..].iter().map(|partition| {
@@ -63,13 +65,16 @@ pub(super) fn partitions(
                 mtu_bytes: mtu.bytes().unwrap_or_default().into(),
                 hosts_membership: of_hosts(&plan.policy.partitions, *p_key).into(),
                 rate_gbps: f64::from(rate.tenth_gbps().unwrap_or_default()) / 10.0,
+                protection: protections
+                    .get(&p_key.base())
+                    .map(overlay::shown_protection),
             },
         }
     });
     page(published, partitions, limit)
 }
 
-/// Membership of channel adapters that no rule names.
+/// Membership of channel adapters without a rule that names them.
 fn of_hosts(partitions: &rsm_config::Partitions, p_key: PKey) -> Membership {
     let rules = partitions.rules.iter().rev();
     let of_kind = |members: PartitionMembers| {
@@ -91,7 +96,7 @@ fn shown(membership: rsm_config::Membership) -> Membership {
     }
 }
 
-/// MTU and rate of a partition's broadcast group, or those that it would have if it existed.
+/// MTU and rate of a partition's broadcast group, or the values that it would have if it existed.
 fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings>) -> (Mtu, Rate) {
     let group = partition.groups.first();
     match (group, made) {
@@ -105,7 +110,7 @@ fn parameters(partition: &rsm_config::Partition, made: Option<&PartitionSettings
 }
 
 /// Page of ports after the key `after` that the API made members of the partition with this P_Key,
-/// ignoring its membership bit.
+/// whose membership bit is ignored.
 pub(super) fn guids(
     published: &Published,
     p_key: u16,
@@ -139,8 +144,8 @@ pub(super) fn guids(
     Ok(page(published, guids, limit))
 }
 
-/// Page of members after the key `after` of the partition with this P_Key, ignoring its membership
-/// bit.
+/// Page of members after the key `after` of the partition with this P_Key, whose membership bit is
+/// ignored.
 pub(super) fn members(
     published: &Published,
     p_key: u16,
@@ -169,7 +174,7 @@ pub(super) fn members(
     Ok(page(published, members, limit))
 }
 
-/// Partitions that a port is a member of, in ascending order of P_Key.
+/// Partitions of which a port is a member, in ascending order of P_Key.
 pub(super) fn of_port(published: &Published, port: PortKey) -> Vec<v1::PortPartition> {
     let plan = published.plan().filter(|plan| is_end(plan, port));
     let Some((plan, table)) = plan.and_then(|plan| Some((plan, plan.partitions.table(port)?)))
@@ -189,14 +194,14 @@ pub(super) fn of_port(published: &Published, port: PortKey) -> Vec<v1::PortParti
     of_port.collect()
 }
 
-/// Whether a port can be a member of partitions: ports of switches that enforce them cannot.
+/// Whether a port can be a member of partitions, unlike a switch port that enforces them.
 fn is_end(plan: &Plan, port: PortKey) -> bool {
     let node = plan.fabric.node_of(port.node);
     port.port == PortNum::ZERO || node.is_some_and(|node| node.kind() != NodeType::Switch)
 }
 
-/// P_Key tables of end ports, in ascending order of port key. Leaves out switch ports that enforce
-/// partitions: they are no members.
+/// P_KeyTables of end ports, in ascending order of port key. Switch ports that enforce partitions
+/// are left out, because they are no members.
 fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
     let tables = plan.partitions.tables();
     tables
@@ -204,8 +209,8 @@ fn end_ports(plan: &Plan) -> impl Iterator<Item = (PortKey, &[PKey])> {
         .map(|(port, table)| (port, &table[..]))
 }
 
-/// Membership that `table` gives its port in a partition, and the index of the P_Key; `None` where
-/// the port is no member.
+/// Membership that `table` gives its port in a partition, and the index of the P_Key; `None` if the
+/// port is no member.
 fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     let find = |full: bool| {
         let wanted = |key: &PKey| key.base() == p_key.base() && key.is_full() == full;
@@ -219,7 +224,7 @@ fn membership(table: &[PKey], p_key: PKey) -> Option<(Membership, u16)> {
     }
 }
 
-/// Partition → numbers of full and of limited members.
+/// Numbers of full and of limited members, by partition.
 fn counts(plan: &Plan) -> BTreeMap<u16, (u64, u64)> {
     let mut counts: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (_, table) in end_ports(plan) {

@@ -1,4 +1,4 @@
-//! The past of the counters as the API shows it.
+//! The past of the counters, in the form of the API.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -16,9 +16,9 @@ use super::api_view::{PartKey, api_key, description};
 /// Bytes in one unit of PortXmitData and PortRcvData (IBA 16.1.3.5).
 const WORD: f64 = 4.0;
 
-/// Gives access to what ports counted in the past, which another thread writes.
+/// Source of the past of the counters, which another thread writes.
 pub trait PastSource: Send + Sync + 'static {
-    /// Reader of the past; `None` while its folder cannot be used.
+    /// A reader of the past; `None` while its folder cannot be used.
     fn past(&self) -> Option<PastReader>;
 }
 
@@ -43,7 +43,7 @@ const fn span_of(span: PastSpan) -> Span {
     }
 }
 
-/// Port that a part names; `None` for a whole node. Port 0 stands for its switch.
+/// Port of a part; `None` for a whole node. Port 0 stands for its switch.
 fn port_of(part: PartKey) -> Option<PortKey> {
     let number = part.1.filter(|&number| number != PortNum::ZERO)?;
     Some(PortKey::new(part.0, number))
@@ -74,7 +74,7 @@ pub(super) fn series(
             .iter()
             .map(|point| step(point, series.step_ms))
             .collect(),
-        // A step is at most the span in days.
+        // A step is at most as long as the span, which is some days.
         step_seconds: u32::try_from(series.step_ms / 1000).unwrap_or(u32::MAX),
         since_unix_ms: span.since_unix_ms,
         until_unix_ms: span.until_unix_ms,
@@ -102,7 +102,7 @@ fn step(point: &Point, step_ms: u64) -> v1::CounterStep {
     }
 }
 
-/// Traffic of so many seconds; `None` for none at all.
+/// Traffic over `seconds`; `None` if they are zero.
 fn traffic(counts: &Counts, seconds: f64) -> Option<v1::CountedTraffic> {
     let rate = |quantity: Quantity| counts[quantity] as f64 / seconds;
     (seconds > 0.0).then(|| v1::CountedTraffic {
@@ -149,7 +149,7 @@ pub(super) fn trends(
     })
 }
 
-/// First ports in an order, and at most as many, over a span.
+/// The first ports in an order over a span, up to a bound.
 pub(super) fn top(
     fabric: &Fabric,
     source: Option<&dyn PastSource>,
@@ -183,7 +183,7 @@ pub(super) fn top(
     })
 }
 
-/// Ports of a part: all that its node can have.
+/// All ports that the node of a part can have.
 fn ports_of(part: PartKey) -> BTreeSet<PortKey> {
     if let Some(port) = port_of(part) {
         return BTreeSet::from([port]);
@@ -192,7 +192,7 @@ fn ports_of(part: PartKey) -> BTreeSet<PortKey> {
     numbers.map(|number| PortKey::new(part.0, number)).collect()
 }
 
-/// Value of a port in an order, greater for a port that comes earlier; 0 where it has none.
+/// Value of a port in an order, greater for a port that comes earlier; 0 if it has no value.
 fn rank(order: PortOrder, moved: &Moved) -> f64 {
     let seconds = moved.seconds.max(1) as f64;
     let rate = |quantity: Quantity| moved.counts[quantity] as f64 / seconds;

@@ -79,7 +79,7 @@ pub(super) fn between(
     })
 }
 
-/// End port that `selector` names, as the fabric and as the SA's directory have it.
+/// The end port that `selector` refers to, in the fabric and in the SA's directory.
 fn end(
     published: &Published,
     directory: &Directory,
@@ -87,7 +87,7 @@ fn end(
 ) -> Result<(PortRef, PathEnd), LookupError> {
     let shown = end_port(published, selector)?;
     let key = api_key(published.fabric().key(shown));
-    // The directory may be of an earlier or later snapshot.
+    // The directory may belong to an earlier or later snapshot.
     let at = directory.fabric.find_port(core_key(key));
     let port = at.and_then(|at| directory.by_guid(directory.fabric.port(at).guid));
     let port = port.ok_or_else(|| published.names.without_lid(key))?;
@@ -120,8 +120,8 @@ fn shown(directory: &Arc<Directory>, path: &TracedPath) -> v1::Path {
     }
 }
 
-/// Service levels on which a switch on the path chooses among several ports, one bit each; 0 where
-/// none does.
+/// Service levels, one bit each, on which a switch on the path chooses among several ports; 0 if
+/// there is none.
 fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPath) -> u16 {
     let snapshot = &published.snapshot;
     let plan = snapshot.plan.as_deref();
@@ -143,7 +143,7 @@ fn adaptive_levels(published: &Published, directory: &Directory, path: &TracedPa
     }
 }
 
-/// Converts a node on the path; port 0 stands for none.
+/// Converts a node on the path. Port 0 means no port.
 fn hop(directory: &Directory, trace: &TraceRecord) -> Option<v1::Hop> {
     let node = directory
         .fabric

@@ -12,18 +12,18 @@ use rsm_plan::avoid::{Avoid, AvoidError, Drained, Part, Reason};
 use super::api_view::api_key;
 use super::published::Published;
 
-/// The port that is set: of the two ends of a cable the one nearer to the subnet manager, so that it
-/// can be enabled again.
+/// The port that is set: the end of a cable that is closer to the subnet manager, so that it can be
+/// enabled again.
 pub(super) struct Target {
     pub(super) port: PortKey,
-    /// The other end of its cable.
+    /// The other end of the cable; `None` if there is none.
     peer: Option<PortKey>,
-    /// `leaf-03 port 7`.
+    /// Name of the port, such as `leaf-03 port 7`.
     name: String,
 }
 
 impl Target {
-    /// The record of this port as a disabled one.
+    /// The record of this port as a disabled port.
     pub(super) fn disabled(&self, command: &PortCommand, since_unix_ms: u64) -> Drained {
         Drained {
             by: match command.by.as_str() {
@@ -43,7 +43,7 @@ impl Target {
 /// The port to set for the port that an operator names, at either end of a cable.
 ///
 /// # Errors
-/// The name means no port, or a port without a cable that is not a switch's.
+/// The name refers to no port, or to a port without a cable that is not a switch's.
 pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, ControlError> {
     let fabric = published.fabric();
     let (node, number) = resolve_node_or_port(&published.names, name)?;
@@ -62,7 +62,7 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
         port: api_key(named),
     })?;
     let peer = fabric.port(at).peer;
-    // A disabled port has no peer now, and its record has the other end.
+    // A disabled port has no peer at present; its record contains the other end.
     let known = published
         .snapshot
         .avoid
@@ -86,7 +86,7 @@ pub(super) fn target(published: &Published, name: &Selector) -> Result<Target, C
     })
 }
 
-/// The end at a switch, and of two switches the one that is nearer to the subnet manager.
+/// The end at a switch; of two switches, the one closer to the subnet manager.
 fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
     let rank = |key: PortKey| {
         let node = published.fabric().node_of(key.node);
@@ -98,10 +98,10 @@ fn nearer(published: &Published, one: PortKey, other: PortKey) -> PortKey {
     }
 }
 
-/// Whether the link of a port may go down.
+/// Checks that the link of a port may go down.
 ///
 /// # Errors
-/// Ports would be cut off, or the subnet manager itself, and the command does not accept it.
+/// Ports would be cut off, or the subnet manager itself, and the command does not accept that.
 pub(super) fn check(
     published: &Published,
     target: &Target,
@@ -153,10 +153,10 @@ pub(super) fn check(
     }
 }
 
-/// Whether a port is disabled, by rsm or otherwise.
+/// Checks that a port is disabled, by rsm or otherwise.
 ///
 /// # Errors
-/// It is not.
+/// The port is not disabled.
 pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(), ControlError> {
     let fabric = published.fabric();
     let is_ours = published
@@ -177,10 +177,10 @@ pub(super) fn check_enable(published: &Published, target: &Target) -> Result<(),
     })
 }
 
-/// Whether parts can be used again without being enabled.
+/// Checks that parts can be used again without being enabled.
 ///
 /// # Errors
-/// One of them is a disabled port.
+/// One of the parts is a disabled port.
 pub(super) fn check_undrain(
     published: &Published,
     parts: &BTreeSet<Part>,

@@ -1,4 +1,4 @@
-//! Snapshot, with the data that readers need beside it.
+//! A snapshot with further data for readers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use super::missing;
 use super::names::Names;
 use super::state::{self, Counts};
 
-/// Snapshot as readers see it. Immutable except for the index of names, which is built at its first
-/// use.
+/// A snapshot in the form that readers see. Immutable, except for the index of names, which is
+/// built at its first use.
 pub(super) struct Published {
     pub(super) generation: u64,
     pub(super) snapshot: Arc<Snapshot>,
@@ -33,15 +33,15 @@ pub(super) struct Published {
     pub(super) reason: String,
     /// Both ends of the links that flapped.
     pub(super) damped: BTreeSet<PortKey>,
-    /// Marks of the parts that routes go around.
+    /// Marks of the parts that routes avoid.
     pub(super) marks: Marks,
-    /// Findings that hold, in ascending order of identifier.
+    /// Present findings, in ascending order of identifier.
     pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, in ascending order of key.
     pub(super) missing: Vec<Keyed<PortId, v1::Missing>>,
     /// Numbers of missing nodes and cables, as the status counts them.
     pub(super) missing_counts: MissingCounts,
-    /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
+    /// Unix time of [`Time::ZERO`], in milliseconds.
     pub(super) began_unix_ms: u64,
     /// Convergences, oldest first.
     pub(super) convergences: Vec<Arc<Logged>>,
@@ -74,7 +74,7 @@ impl Published {
                 .with_gone(missing::gone(&snapshot, unix_ms)),
             missing: missing::shown(&snapshot, unix_ms),
             missing_counts: match state {
-                // Nothing is known to be missing until the subnet has been read.
+                // No part counts as missing until the subnet has been read.
                 SubnetState::NotActive | SubnetState::Discovering => MissingCounts::default(),
                 _ => snapshot.expected.counts(&snapshot.fabric),
             },
@@ -91,7 +91,7 @@ impl Published {
         }
     }
 
-    /// Empty view before the first snapshot.
+    /// The empty view before the first snapshot.
     pub(super) fn nothing() -> Published {
         let nothing = Arc::new(Snapshot::nothing());
         let counts = Counts::default();
@@ -144,8 +144,8 @@ impl Published {
         self.names.index()
     }
 
-    /// End port with this GUID, and the description of its node; `None` and an empty text where it
-    /// is not in the fabric.
+    /// The end port with this GUID, and the description of its node; `None` and an empty text if
+    /// the fabric lacks it.
     pub(super) fn named(&self, port: Guid) -> (Option<v1::PortKey>, String) {
         match self.index().port_of_guid(port) {
             Some(at) => {
@@ -158,7 +158,7 @@ impl Published {
     }
 
     /// GUID of an end port, if a lookup of the GUID finds that port; `None` otherwise, and for a
-    /// port that is not in the fabric.
+    /// port that the fabric lacks.
     pub(super) fn guid_of(&self, port: PortId) -> Option<Guid> {
         let at = self.fabric().find_port(core_key(port))?;
         let guid = self.fabric().port(at).guid;
@@ -166,7 +166,8 @@ impl Published {
     }
 }
 
-/// Upper half of every GID in the subnet: the planned one, else the one that the own port states.
+/// Upper half of every GID in the subnet: the planned value, else the value in the manager's own
+/// port.
 fn prefix(snapshot: &Snapshot) -> u64 {
     let fabric = &snapshot.fabric;
     let local = fabric.local.map(|at| fabric.port(at));
@@ -176,7 +177,7 @@ fn prefix(snapshot: &Snapshot) -> u64 {
         .unwrap_or(PortPolicy::default().subnet_prefix)
 }
 
-/// Marks both ends of each link that a finding names by one end, so that either end finds the link.
+/// Both ends of each link that a finding names by one end, so that either end finds the link.
 fn damped_ends(snapshot: &Snapshot) -> BTreeSet<PortKey> {
     let fabric = &snapshot.fabric;
     let mut ends = BTreeSet::new();

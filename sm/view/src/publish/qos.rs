@@ -1,4 +1,4 @@
-//! Quality of service as the API shows it, from the plan in force.
+//! Quality of service of the plan in force, in the form of the API.
 
 use rsm_api::v1;
 use rsm_config::QosPolicy;
@@ -7,7 +7,7 @@ use rsm_sa::SaSnapshot;
 
 use super::published::Published;
 
-/// Converts tables and rules; `sa_snapshot` gives the number of ports in each group.
+/// Converts tables and rules. `sa_snapshot` has the number of ports in each group.
 pub(super) fn shown(published: &Published, sa_snapshot: &SaSnapshot) -> v1::GetQosResponse {
     let policy = published.plan().map(|plan| &plan.policy);
     let tables = policy.and_then(|policy| policy.qos.as_deref());

@@ -121,15 +121,15 @@ pub(super) fn route(
     })
 }
 
-/// Reason why two ports cannot talk although tables lead from one to the other; `None` where they
-/// can, and before there is a plan.
+/// Reason why two ports cannot communicate although tables lead from one to the other; `None` if
+/// they can, and before there is a plan.
 fn no_partition(published: &Published, from: PortRef, to: PortRef) -> Option<String> {
     let (fabric, plan) = (published.fabric(), published.plan()?);
     let [these, those] = [from, to].map(|end| planned_keys(fabric, plan, end));
     (from != to && !can_talk(these, those)).then(|| NoPath::NoPartition.to_string())
 }
 
-/// Place where packets from `from` for a LID of `to` are dropped, and the reason; `None` where they
+/// The place where packets from `from` to a LID of `to` are dropped, and the reason; `None` if they
 /// arrive.
 pub(super) fn dropped(
     published: &Published,
@@ -155,7 +155,7 @@ pub(super) fn dropped(
     }
 }
 
-/// End port with a LID that `selector` names.
+/// The end port with a LID that `selector` refers to.
 pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<PortRef, LookupError> {
     let key = resolve_port(&published.names, selector)?;
     let fabric = published.fabric();
@@ -169,7 +169,7 @@ pub(super) fn end_port(published: &Published, selector: &Selector) -> Result<Por
     Ok(at)
 }
 
-/// Walk of a packet from node to node.
+/// The walk of a packet from node to node.
 struct Walk<'a> {
     published: &'a Published,
     lid: Lid,
@@ -177,8 +177,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Outcome of the walk, with the reason where the packet is dropped. Ends because no switch is
-    /// passed twice.
+    /// Outcome of the walk, with the reason if the packet is dropped. The walk ends because no
+    /// switch is passed twice.
     fn run(&mut self, from: PortRef, to: PortRef) -> (RouteOutcome, String) {
         let mut passed = BTreeSet::new();
         let mut node = from.node;
@@ -221,7 +221,7 @@ impl Walk<'_> {
         kind(self.published.fabric().node(node)) == NodeKind::Switch
     }
 
-    /// Next step where the switch's table sends the packet.
+    /// The next step, to which the switch's table sends the packet.
     fn at_switch(&self, node: NodeIx, to: PortRef) -> Step {
         let guid = self.published.fabric().node(node).guid;
         let Some(table) = self.published.plan().and_then(|plan| plan.table(guid)) else {
@@ -239,7 +239,7 @@ impl Walk<'_> {
         Step::dropped(format!("it does not hold LID {}", self.lid))
     }
 
-    /// Steps to the port at the other end of the cable; only Active ports pass data.
+    /// Steps to the port at the other end of the cable. Only Active ports pass data.
     fn through(&self, exit: PortRef) -> Step {
         let fabric = self.published.fabric();
         let Some(port) = fabric.node(exit.node).ports.get(exit.port.index()) else {
@@ -265,9 +265,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Reason why rsm has not led packets on from `node`: one of the node, the node behind its
-    /// port, the destination, and the switch at the destination is not programmed. `None` where all
-    /// are.
+    /// Reason for which rsm has not routed packets on from `node`: the node, the node behind its
+    /// port, the destination, or the switch at the destination is not programmed. `None` if all of
+    /// them are programmed.
     fn obstacle(&self, node: NodeIx, behind: Option<PortRef>, to: PortRef) -> Option<String> {
         let fabric = self.published.fabric();
         let around = [behind, Some(to), fabric.peer(to)].into_iter().flatten();
@@ -297,12 +297,12 @@ pub(super) fn shown_hop(
     }
 }
 
-/// Next step of the packet at a node.
+/// The next step of the packet at a node.
 enum Step {
     Delivered,
     Dropped {
         reason: String,
-        /// Port at the other end of the cable that the packet would take; `None` without one.
+        /// Port at the other end of the cable that the packet would take; `None` if there is none.
         behind: Option<PortRef>,
     },
     On {

@@ -1,4 +1,4 @@
-//! The routes that switches hold beside those planned, by how they spread traffic.
+//! Compares the routes that switches hold with the planned ones, by how they spread traffic.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::Topology;
 use serde::Serialize;
 
-/// Planned routes that are worse by less than this are as good.
+/// Factor up to which worse planned routes count as equally good.
 const TOLERANCE: f64 = 1.02;
 
-/// How routes spread traffic between hosts.
+/// Measures of how routes spread traffic between hosts.
 #[derive(Clone, Copy, PartialEq, Default, Debug, Serialize)]
 pub struct RouteMeasures {
     /// Ordered pairs of hosts without a path.
     pub lost_pairs: u64,
-    /// Paths on the fullest link, by rate.
+    /// Maximum link load in paths, weighted by rate.
     pub fullest_link: f64,
-    /// Flows on the fullest link in the mean shift, by rate.
+    /// Maximum link load in flows of the mean shift, weighted by rate.
     pub shift_mean: f64,
-    /// Effective bisection bandwidth, as a part of the fastest link's.
+    /// Effective bisection bandwidth, as a share of the fastest link's rate.
     pub bisection: f64,
 }
 
@@ -38,7 +38,7 @@ impl RouteMeasures {
     }
 }
 
-/// The routes of another manager beside those of the plan.
+/// The measures of the held routes of another manager, and of the planned routes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct RoutesCompared {
     /// The routes that switches hold.
@@ -48,8 +48,8 @@ pub struct RoutesCompared {
 }
 
 impl RoutesCompared {
-    /// The routes that the switches of `inventory` hold beside those of `plan`; `None` where they
-    /// reach no host by the LIDs of the plan, or are the plan's already.
+    /// Compares the routes that the switches of `inventory` hold with the routes of `plan`; `None`
+    /// if the held routes reach no host by the LIDs of the plan, or equal the plan's routes.
     pub(super) fn of(inventory: &Inventory, plan: &Plan) -> Option<RoutesCompared> {
         let held = |guid: Guid| {
             let switch = inventory.node(guid)?.switch.as_ref()?;
@@ -91,7 +91,7 @@ impl RoutesCompared {
     }
 }
 
-/// One line, with its end.
+/// Formats as one line, including its end.
 impl fmt::Display for RoutesCompared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RoutesCompared { held, planned } = self;
@@ -135,7 +135,7 @@ mod tests {
         routing.unwrap().tables
     }
 
-    /// `tables` with all packets that leave the first switch through one of several uplinks on the
+    /// `tables` in which all packets that leave the first switch by one of several uplinks take the
     /// first of these.
     fn crowded(tables: &Tables, top: Lid) -> Tables {
         let mut entries: Vec<u8> = (0..=top.0)

@@ -1,4 +1,4 @@
-//! The SA as the API shows it.
+//! The SA in the form of the API.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use rsm_sa::{Holdings, LatencyCounts, SaCounters, SaSnapshot};
 use super::view::View;
 use super::{aliases, multicast, paths, qos, services, subscriptions};
 
-/// Gives access to the state of the SA, which runs on another thread.
+/// Source of the state of the SA, which runs on another thread.
 pub trait SaStateSource: Send + Sync + 'static {
     /// Counters of the SA since the start.
     fn counters(&self) -> SaCounters;
 
-    /// Snapshot that the SA answers from, or is about to.
+    /// The snapshot from which the SA answers, or is about to answer.
     fn sa_snapshot(&self) -> SaSnapshot;
 
     /// Registrations of hosts, at the time of the call or a little later. The caller should drop

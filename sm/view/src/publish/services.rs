@@ -1,4 +1,4 @@
-//! Services that ports offer as the API shows them.
+//! Services that ports offer, in the form of the API.
 
 use rsm_api::model::{Keyed, Page, ServiceFilter, ServiceKey};
 use rsm_api::v1;
@@ -71,7 +71,7 @@ fn name(bytes: &[u8; 64]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
-/// Formats bytes as two hexadecimal digits each, without zero bytes at the end.
+/// Formats bytes as two hexadecimal digits each, without trailing zero bytes.
 fn digits(data: &[u8]) -> String {
     let last = data.iter().rposition(|&byte| byte != 0);
     hex::encode(&data[..last.map_or(0, |last| last + 1)])

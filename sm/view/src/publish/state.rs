@@ -14,7 +14,7 @@ use rsm_state::{Role, Snapshot};
 
 use super::api_view::kind;
 
-/// Numbers of nodes, links, ports, LIDs and findings, as the status shows them.
+/// Numbers of nodes, links, ports, LIDs and findings, as shown in the status.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Counts {
     pub(super) switches: u64,
@@ -36,8 +36,8 @@ impl Counts {
         Counts::follow(&Snapshot::nothing(), &Counts::default(), snapshot)
     }
 
-    /// Counts the parts of `snapshot`, given the counts of `before`. Does not count nodes again
-    /// that both share.
+    /// Counts the parts of `snapshot`, given the counts of `before`. Nodes that both share are not
+    /// counted again.
     pub(super) fn follow(before: &Snapshot, counted: &Counts, snapshot: &Snapshot) -> Counts {
         let mut counts = Counts {
             findings: FindingCounts::default(),
@@ -69,7 +69,7 @@ impl Counts {
             let manages = |node: Option<&Node>| node.map(|node| !node.unmanageable);
             let nodes = [pair.0, pair.1].into_iter().flatten();
             changed.extend(nodes.clone().map(|node| node.guid));
-            // Whether a port should be Active depends on the node at the other end.
+            // The node at the other end decides whether a port should be Active.
             if manages(pair.0) != manages(pair.1) {
                 changed.extend(nodes.flat_map(Node::cables).map(|(_, peer)| peer.node));
             }
@@ -105,8 +105,8 @@ impl Counts {
     }
 }
 
-/// Tells whether the port's link connects two managed nodes, and the port is not Active. Loop-back
-/// plugs, and links without an answering peer, are not brought up and do not count.
+/// Whether the port's link connects two managed nodes, and the port is not Active. Loop-back plugs,
+/// and links without an answering peer, are not brought up and do not count.
 fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
     port.up
         && port.state() != PortState::Active
@@ -117,14 +117,14 @@ fn is_unfinished(fabric: &Fabric, node: &Node, port: &Port) -> bool {
             .is_some_and(|node| !node.unmanageable)
 }
 
-/// State, and its reason in a few words; an empty reason where there is none.
+/// The state, and its reason in a few words; empty if there is no reason.
 pub(super) fn of(snapshot: &Snapshot, counts: &Counts) -> (SubnetState, String) {
     if !snapshot.port_up {
         return (SubnetState::NotActive, "the local port is down".to_owned());
     }
     if snapshot.fabric.local.is_none() {
-        // Findings of the core give the reason; there are none before its first sweep. Findings
-        // about storage do not count here.
+        // Findings of the core state the reason; before its first sweep the core has no findings.
+        // Findings about storage do not count here.
         let mut findings = snapshot.findings.iter();
         let is_of_storage =
             |kind| matches!(kind, FindingKind::Storage | FindingKind::StoreUnreachable);
@@ -159,7 +159,7 @@ fn discovering() -> (SubnetState, String) {
     )
 }
 
-/// Reason while a later plan was refused: the faults of the routes in force.
+/// Reason while a later plan is refused: the faults of the routes in force.
 fn outdated(refused: &RefusedPlan) -> String {
     format!(
         "the last plan was refused; of the routes in force: {}",

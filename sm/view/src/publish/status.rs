@@ -10,7 +10,7 @@ use rsm_state::{MKeyStatus, Other, Role};
 use super::design;
 use super::published::Published;
 
-/// Status as far as the snapshot holds it: the view fills in the fabric's name, the uptime, the
+/// The status that the snapshot determines. The view fills in the fabric's name, the uptime, the
 /// shared store and the pass under way.
 pub(super) fn of(published: &Published) -> v1::SubnetStatus {
     let snapshot = &*published.snapshot;
@@ -50,7 +50,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         }),
         verify: snapshot.reachability().map(|report| v1::Verification {
             reachable_pairs: report.reachable_pairs,
-            // No packet gets through for lack of cables, or for lack of table entries.
+            // Both lacking cables and lacking table entries keep packets from arriving.
             unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
             loop_free: report.loop_free,
             credit_loop_free: report.credit_loop_free,

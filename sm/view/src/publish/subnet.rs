@@ -1,4 +1,4 @@
-//! Answers readers from the snapshot in force. A page of a list starts after a key and builds only
+//! Answers readers from the snapshot in force. A page of a list starts after a key, and builds only
 //! its own items.
 
 use std::sync::Arc;
@@ -120,6 +120,14 @@ impl Subnet for View {
         Ok(keyed_port(&published, at))
     }
 
+    fn attribute(
+        &self,
+        attribute: v1::SmpAttribute,
+        selector: &Selector,
+    ) -> Result<Vec<v1::AttributeField>, LookupError> {
+        super::attribute::fields(&self.published(), attribute, selector)
+    }
+
     fn partitions_of_port(&self, port: PortId) -> Vec<v1::PortPartition> {
         partitions::of_port(&self.published(), core_key(port))
     }
@@ -189,6 +197,18 @@ impl Subnet for View {
         missing(&self.published(), after, limit)
     }
 
+    fn each_missing(
+        &self,
+        after: Option<PortId>,
+        limit: usize,
+    ) -> Page<Keyed<PortId, v1::Missing>> {
+        let published = self.published();
+        let unix_ms = |at| self.clock.unix_ms(at);
+        let after = after.map(core_key);
+        let each = super::missing::each(&published.snapshot, after, limit, &unix_ms);
+        page(&published, each.into_iter(), limit)
+    }
+
     fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove> {
         design::moves(&self.published(), after, limit)
     }
@@ -228,8 +248,8 @@ pub(super) fn page<T>(
     }
 }
 
-/// Position of the first node for which `is_before` is false. Requires that it is true for all
-/// nodes before and false for all after.
+/// Position of the first node for which `is_before` is false. `is_before` must be true for all
+/// nodes before it, and false for all after it.
 fn first_node(fabric: &Fabric, is_before: impl Fn(Guid) -> bool) -> usize {
     fabric.partition_point(is_before)
 }
@@ -260,8 +280,8 @@ fn keyed_node(published: &Published, ix: NodeIx) -> Keyed<Guid, v1::Node> {
     }
 }
 
-/// Ports after the key `after`, in ascending order of key, of the node `of` or of all nodes whose
-/// kind `wanted` accepts.
+/// Ports after the key `after`, in ascending order of key: those of the node `of` if given,
+/// otherwise those of all nodes whose kind `wanted` accepts.
 pub(super) fn ports_from<'a>(
     fabric: &'a Fabric,
     after: Option<PortId>,
@@ -330,7 +350,7 @@ fn links(
         page(published, links, limit)
     };
     if let Some(node) = filter.node {
-        // The lower end of each of the node's links may be at any other node.
+        // The lower end of a link of the node may be at any other node.
         let mut ends: Vec<PortRef> = ports_from(fabric, None, Some(node), |_| true)
             .filter_map(|at| Some(at.min(fabric.peer(at)?)))
             .filter(|&at| after.is_none_or(|after| api_key(fabric.key(at)) > after))

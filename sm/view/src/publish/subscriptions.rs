@@ -1,4 +1,4 @@
-//! Subscriptions of hosts as the API shows them.
+//! Subscriptions of hosts, in the form of the API.
 
 use rsm_api::model::{Keyed, Page, PortId, SubscriptionKey};
 use rsm_api::v1;
@@ -7,7 +7,7 @@ use rsm_sa::events::{Sources, Subscription, SubscriptionId, SubscriptionsView};
 use super::published::Published;
 use super::subnet::page;
 
-/// Page of subscriptions after the key `after`, of `port` alone where one is given.
+/// Page of subscriptions after the key `after`; only those of `port`, if given.
 pub(super) fn subscriptions(
     published: &Published,
     view: &SubscriptionsView,

@@ -1,4 +1,4 @@
-//! Result of one run: the report of `rsm --once`.
+//! The result of one run: the report of `rsm --once`.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::state::{self, Counts};
 
-/// Report of a run, as `--format json` prints it.
+/// The report of a run, as printed by `--format json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct OnceReport {
     /// `not-active`, `discovering`, `standby`, `converging`, `up` or `degraded`.
@@ -22,9 +22,9 @@ pub struct OnceReport {
     pub switches: u64,
     /// Number of channel adapters.
     pub cas: u64,
-    /// Number of cables whose ends both answer.
+    /// Number of cables with both ends at answering nodes.
     pub links: u64,
-    /// Number of LIDs given out, counting each LID of a port with an LMC above 0.
+    /// Number of assigned LIDs, counting each LID of a port with an LMC above 0.
     pub lids: u64,
     /// Number of physical ports with a link that are Active.
     pub ports_active: u64,
@@ -32,12 +32,12 @@ pub struct OnceReport {
     pub ports_not_active: u64,
     /// Numbers of nodes and cables that were present and are missing.
     pub missing: MissingCounts,
-    /// Routing engine; null where there are no routes.
+    /// The routing engine; null if there are no routes.
     pub engine: Option<EngineSummary>,
-    /// Pairs of ports whose packets do not arrive over the routes in force; null where the number
-    /// is not known.
+    /// Number of pairs of ports whose packets do not arrive by the routes in force; null if it is
+    /// unknown.
     pub unreachable_pairs: Option<u64>,
-    /// Packets sent in the run.
+    /// Counts of the packets sent in the run.
     pub smps: Smps,
     /// Duration of the run, over all its convergences.
     pub timing_ms: TimingMs,
@@ -47,10 +47,10 @@ pub struct OnceReport {
     complete: bool,
 }
 
-/// Routing engine in force.
+/// The routing engine in force.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct EngineSummary {
-    /// Name of the engine, as `--engine` takes it.
+    /// Name of the engine, as accepted by `--engine`.
     pub name: &'static str,
     /// Reason why this engine was chosen.
     pub reason: String,
@@ -59,16 +59,17 @@ pub struct EngineSummary {
 /// Counts of subnet management packets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct Smps {
-    /// Number of Gets sent, repeated ones included.
+    /// Number of Gets sent, including repetitions.
     pub get: u64,
-    /// Number of Sets sent, repeated ones included.
+    /// Number of Sets sent, including repetitions.
     pub set: u64,
     /// Number of Gets and Sets that were repetitions.
     pub retries: u64,
     /// Number of attempts that were not answered in time.
     pub timeouts: u64,
-    /// Number of requests that were sent and withdrawn before they were answered or given up:
-    /// overdue ones, which are sent again after the rest, and those of a stage that began again.
+    /// Number of requests that were sent, and withdrawn before they were answered or given up:
+    /// overdue requests, which are sent again after all others, and requests of a stage that began
+    /// again.
     pub withdrawn: u64,
 }
 
@@ -81,12 +82,12 @@ pub struct TimingMs {
     pub plan: f64,
     /// Time to write the plan.
     pub push: f64,
-    /// Time from causes to ends; pauses between convergences do not count.
+    /// Time from causes to ends, without pauses between convergences.
     pub total: f64,
 }
 
 impl OnceReport {
-    /// Reports the run that ended in `snapshot`. The sums leave out convergences beyond the core's
+    /// Reports the run that ended with `snapshot`. The sums omit convergences beyond the core's
     /// [`HISTORY`](rsm_state::HISTORY).
     pub fn of(snapshot: &Snapshot) -> OnceReport {
         let counts = Counts::of(snapshot);
@@ -130,7 +131,7 @@ impl OnceReport {
         }
     }
 
-    /// Report as text: one line about the subnet, and one for each finding.
+    /// The report as text: one line about the subnet, and one for each finding.
     pub fn text(&self) -> impl fmt::Display {
         let mut text = format!("{self}\n");
         for finding in &self.findings {
@@ -144,18 +145,18 @@ impl OnceReport {
         text
     }
 
-    /// Tells whether the subnet is as planned and all files are written: every port whose link is
-    /// up, and whose peer is managed, is Active, and no finding makes the run fail. False for a
-    /// subnet that could not be read.
+    /// Whether the subnet is as planned and all files are written: every port whose link is up, and
+    /// whose peer is managed, is Active, and no finding makes the run fail. False for a subnet that
+    /// could not be read.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 }
 
-/// Tells whether the finding makes the run fail, for scripts that rely on the exit code: devices do
-/// not hold the plan, there is no plan for a part of the subnet, or a file is not written. Findings
-/// about parts that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report
-/// lists them, and the rest of the subnet is as planned.
+/// Whether the finding makes the run fail, for scripts that rely on the exit code: devices do not
+/// hold the plan, a part of the subnet has no plan, or a file is not written. Findings about parts
+/// that rsm does not manage (no answer, no GUID, a loop-back plug) do not: the report lists them,
+/// and the rest of the subnet is as planned.
 fn fails_the_run(finding: &Finding) -> bool {
     match finding.kind {
         FindingKind::SetFailed
@@ -163,7 +164,7 @@ fn fails_the_run(finding: &Finding) -> bool {
         | FindingKind::RoutingRefused
         | FindingKind::MulticastRefused
         | FindingKind::LidSpaceExhausted
-        // This is a warning where `sm.takeover = "trust"` lets the switch route adaptively.
+        // The finding is a warning if `sm.takeover = "trust"` lets the switch route adaptively.
         | FindingKind::AdaptiveRouting => finding.severity == Severity::Error,
         FindingKind::Storage => finding.severity > Severity::Info,
         _ => false,

@@ -1,4 +1,4 @@
-//! Holds the snapshot in force, for all readers.
+//! Holds the snapshot in force for all readers.
 
 use std::sync::Arc;
 
@@ -16,41 +16,41 @@ use super::published::Published;
 use super::{activity, lines};
 use crate::history::{Recorder, Scene};
 
-/// Clock: real in the daemon, simulated in tests.
+/// A clock: real in the daemon, simulated in tests.
 pub trait UnixClock: Send + Sync {
-    /// Current time, on the clock that stamps the core's events.
+    /// Current time, by the clock of the core's events.
     fn now(&self) -> Time;
 
     /// Converts a time to milliseconds since the Unix epoch.
     fn unix_ms(&self, at: Time) -> u64;
 }
 
-/// Answers readers from the latest snapshot, and sends watchers its differences from the one
-/// before.
+/// Answers readers from the latest snapshot, and sends its differences from the former one to
+/// watchers.
 ///
-/// Before the first snapshot there is an empty subnet of generation 0, in which the state is
-/// Discovering. Generations count the snapshots of this run; those of plans are kept over restarts
-/// and are the core's own.
+/// Before the first snapshot, the view has an empty subnet of generation 0 in the state
+/// Discovering. Generations count the snapshots of this run; generations of plans are kept over
+/// restarts, and belong to the core.
 pub struct View {
     pub(super) fabric: String,
     pub(super) simulated: bool,
     pub(super) started: Time,
     pub(super) clock: Box<dyn UnixClock>,
-    /// Snapshot in force. Locked only for as long as it takes to copy the pointer.
+    /// Snapshot in force. The lock is held only for copying the pointer.
     current: RwLock<Arc<Published>>,
     memory: Mutex<Memory>,
     pub(super) journal: EventJournal,
-    /// Takes events for the history on the disk; `None` where none is kept.
+    /// Takes events for the history on the disk; `None` if no history is kept.
     recorder: Option<Recorder>,
-    /// Takes events for receivers outside the fabric; `None` where none gets any.
+    /// Takes events for receivers outside the fabric; `None` if there are no receivers.
     pub(super) outlet: Option<Box<dyn EventOutlet>>,
-    /// Core's progress, as last shown.
+    /// Progress of the core, as last shown.
     progress: Mutex<PassProgress>,
-    /// Store that several managers share; `None` without one.
+    /// The store that several managers share; `None` if there is none.
     pub(super) shared_store: Option<Box<dyn SharedStoreSource>>,
 }
 
-/// Gives access to the store that several managers share.
+/// Source of the state of the store that several managers share.
 pub trait SharedStoreSource: Send + Sync {
     /// Present state of the store.
     fn shared_store(&self) -> v1::SharedStore;
@@ -58,10 +58,10 @@ pub trait SharedStoreSource: Send + Sync {
 
 /// Passes events to receivers outside the fabric.
 pub trait EventOutlet: Send + Sync {
-    /// Takes events in their order, of a time when this manager had `role`. Never waits.
+    /// Takes events in order, from a time when this manager had `role`. Never waits.
     fn put(&self, events: &[Arc<v1::Event>], role: &Role);
 
-    /// Receivers, and how many events each has got.
+    /// Receivers, each with the number of events that it got.
     fn receivers(&self) -> Vec<v1::EventReceiver>;
 }
 
@@ -73,8 +73,8 @@ struct Memory {
 }
 
 impl View {
-    /// Creates a view without a snapshot, of the fabric that `--fabric` names `fabric`. The uptime
-    /// counts from here.
+    /// Creates a view without a snapshot, of the fabric that `--fabric` names. The uptime counts
+    /// from this call.
     pub fn new(fabric: String, simulated: bool, clock: Box<dyn UnixClock>) -> View {
         View {
             fabric,
@@ -91,7 +91,7 @@ impl View {
         }
     }
 
-    /// Also sends events, and the subnet that they lead to, to the history.
+    /// Also sends events, and the resulting subnet, to the history.
     #[must_use]
     pub fn recorded_by(self, recorder: Option<Recorder>) -> View {
         View { recorder, ..self }
@@ -123,11 +123,11 @@ impl View {
         activity::of(progress, self.clock.now())
     }
 
-    /// Shows `snapshot` from now on, and publishes its differences from the one before.
+    /// Shows `snapshot` from now on, and publishes its differences from the former one.
     ///
-    /// Call it with the snapshots in their order. Readers see the snapshot before watchers receive
-    /// its changes. Takes as long as comparing two fabrics and, if there is a new plan, its tables:
-    /// some ten milliseconds for 45,000 hosts.
+    /// Must be called with the snapshots in order. Readers see the snapshot before watchers receive
+    /// its changes. Takes as long as a comparison of two fabrics and, if there is a new plan, of
+    /// its tables: some ten milliseconds for 45,000 hosts.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         let mut memory = self.memory.lock();
         let old = self.published();
@@ -189,13 +189,13 @@ impl View {
         gone.into_iter().map(Gone::in_words).collect()
     }
 
-    /// Now, in milliseconds since the Unix epoch.
+    /// The current time, in milliseconds since the Unix epoch.
     pub fn unix_ms(&self) -> u64 {
         self.clock.unix_ms(self.clock.now())
     }
 
-    /// Convergence of the snapshot in force as readers see it; `None` where it is not (or no
-    /// longer) in the snapshot's history.
+    /// A convergence of the snapshot in force in the form that readers see; `None` if the
+    /// snapshot's history does not contain it, or no longer does.
     pub fn convergence(&self, done: &Arc<rsm_state::Convergence>) -> Option<v1::Convergence> {
         let published = self.published();
         let mut newest_first = published.convergences.iter().rev();
@@ -214,7 +214,7 @@ impl View {
     }
 }
 
-/// Tells whether the first sweep of this run is over. Before that, a part that was not found yet
+/// Whether the first sweep of this run has ended. Before its end, a part that was not yet found
 /// would look lost.
 fn is_known(snapshot: &Snapshot) -> bool {
     let has_converged = !snapshot.history.is_empty();

@@ -1,4 +1,4 @@
-//! Virtual ports as the API shows them.
+//! Virtual ports in the form of the API.
 
 use rsm_api::model::{Keyed, Page, VirtualPortId};
 use rsm_api::v1;
@@ -10,7 +10,7 @@ use super::api_view::{api_key, core_key, shown_state};
 use super::published::Published;
 use super::subnet::{page, ports_from};
 
-/// Page of virtual ports after the key `after`, of the node `of` alone where one is given.
+/// Page of virtual ports after the key `after`; only those of the node `of`, if given.
 pub(super) fn virtual_ports(
     published: &Published,
     after: Option<VirtualPortId>,
@@ -18,7 +18,7 @@ pub(super) fn virtual_ports(
     of: Option<Guid>,
 ) -> Page<Keyed<VirtualPortId, v1::VirtualPort>> {
     let fabric = published.fabric();
-    // The port of `after` may have more virtual ports.
+    // The port of `after` may have further virtual ports.
     let before = after.map(|after| after.port);
     let of_port = before.and_then(|port| fabric.find_port(core_key(port)));
     let of_port = of_port.filter(|&at| of.is_none_or(|of| fabric.node(at.node).guid == of));

@@ -1,12 +1,13 @@
 //! Makes a [`Graph`] from the subnet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use rsm_api::model::{
     GoneSwitch, GoneSwitches, Keyed, LinkFilter, NodeFilter, NodeKind, PortId, PortState,
 };
 use rsm_api::v1::Avoidance;
-use rsm_api::{Subnet, v1};
+use rsm_api::{AGGREGATION_NODE, Subnet, v1};
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::picture::layout::{Layout, LayoutSwitch, layout};
 
@@ -22,9 +23,9 @@ struct Parts {
 }
 
 impl Parts {
-    /// Reads all parts, and reads again if the subnet has changed in between. In the end the parts
-    /// may be of two generations: the earlier one is stated, so that the reader sees that there is
-    /// a newer one.
+    /// Reads all parts, and reads again if the subnet has changed meanwhile. If the parts still
+    /// belong to two generations, the result states the earlier one, so that the reader knows of a
+    /// newer one.
     fn read(subnet: &dyn Subnet) -> Parts {
         let filter = NodeFilter {
             kind: Some(NodeKind::Switch),
@@ -47,10 +48,6 @@ impl Parts {
         }
     }
 }
-
-/// The node description of reduction engines inside switches (SHARP), which are not hosts, and of
-/// which each switch can have one.
-const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 /// A link whose ends are indices of switches; `None` is an end at a host or router.
 struct Joined {
@@ -116,26 +113,39 @@ impl Graph {
         for (new, &old) in (0u32..).zip(&order) {
             place[old] = new;
         }
+        let switches = columns(
+            &parts.switches,
+            present,
+            &order,
+            &laid,
+            [&hosts, &hosts_bad],
+        );
+        let links = flat(&bundles, &place);
         Graph {
             generation: parts.generation,
+            shape: shape(&switches.guid, &links),
             tiers: laid.tiers,
             width: rounded(laid.width),
             height: rounded(laid.height),
-            switches: columns(
-                &parts.switches,
-                present,
-                &order,
-                &laid,
-                [&hosts, &hosts_bad],
-            ),
+            switches,
             groups: groups(&laid),
-            links: flat(&bundles, &place),
+            links,
             missing: missing(&parts.gone.cables, present, &index, &place),
             links_active,
             links_not_active: parts.links.len() as u64 - links_active,
             places,
         }
     }
+}
+
+/// The shape of a graph with these switches and links, see [`Graph::shape`].
+fn shape(guids: &[String], links: &[u32]) -> String {
+    let mut hasher = DefaultHasher::new();
+    guids.hash(&mut hasher);
+    for link in links.chunks_exact(5) {
+        link[..2].hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
 }
 
 /// A switch that has gone, as far as it can be drawn.
@@ -164,9 +174,9 @@ fn joined_before(ends: [PortId; 2], index: &HashMap<Guid, u32>) -> Option<Joined
     .filter(|_| b.is_some())
 }
 
-/// Ranks the switches from `present` on, which routing no longer ranks, like most of the similar
-/// switches: those with a common neighbour that have hosts if they do. They thus stay in their
-/// tier.
+/// Ranks the switches from `present` on, which routing no longer ranks, by the majority of similar
+/// switches: switches with a common neighbour that equally have hosts or have none. Switches that
+/// have gone thus stay in their tier.
 fn rank_gone(
     switches: &mut [Keyed<Guid, v1::Node>],
     present: usize,

@@ -56,5 +56,7 @@ Exit status:
   1  the server refused, found nothing, there is no path, or the route does not arrive
   2  the command line is wrong, or names a column that the table does not have
   3  no server could be reached, or the connection broke
-  4  a check of `rsmctl report` warns, and none fails
-  5  a check of `rsmctl report` fails";
+  4  a check of `report` warns, and none fails; `blame` cannot say; a drained part is not safe to
+     unplug yet, or ports do not hold their new M_Key yet
+  5  a check of `report` fails; `blame` finds the fabric at fault; a drained part is NOT safe to
+     unplug";

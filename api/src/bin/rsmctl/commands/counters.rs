@@ -11,7 +11,7 @@ use crate::time;
 /// Performance counters of ports: traffic, and errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A `?` behind the time of a reading: it is old, the port has not been read since. A `+` behind a\ntotal: the hardware's counter is at its end.\n\nWith --since, charts of the past that rsm keeps on its disk: of a port, of the ports of a node\ntogether, or of the fabric. A blank is a time without readings, the lowest bar is zero. Traffic is\nrounded to 1/64, errors are exact. Steps are never finer than the readings; older ones are coarser.\n\nExamples:\n  rsmctl counters\n  rsmctl counters leaf-03:7 --since 2h\n  rsmctl counters --since yesterday --step 15min\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
+    after_help = "A `?` behind the time of a reading: it is old, the port has not been read since. A `+` behind a\ntotal: the hardware's counter is at its end.\n\nCORRECTED of --wide: symbols that error correction mends a second, of how many it can, and the\nblocks that it loses in an hour; read once an hour.\n\nWith --since, charts of the past that rsm keeps on its disk: of a port, of the ports of a node\ntogether, or of the fabric. A blank is a time without readings, the lowest bar is zero. Traffic is\nrounded to 1/64, errors are exact. Steps are never finer than the readings; older ones are coarser.\n\nExamples:\n  rsmctl counters\n  rsmctl counters leaf-03:7 --since 2h\n  rsmctl counters --since yesterday --step 15min\n  rsmctl counters leaf-03\n  rsmctl counters leaf-03:7 --format json"
 )]
 pub(crate) struct CountersArguments {
     /// Only the ports of this node, or only this port
@@ -59,6 +59,7 @@ pub(crate) async fn run(
             ">SENT_B/S",
             ">RCVD_B/S",
             ">WAIT",
+            "+CORRECTED",
             "ERRORS",
         ],
         |port| {
@@ -71,6 +72,7 @@ pub(crate) async fn run(
                 per_second(port.rcv_bytes_per_s),
                 port.wait_share
                     .map_or_else(|| NONE.to_owned(), |share| format!("{share:.3}")),
+                corrected(port.error_correction.as_ref()),
                 errors(&port.errors),
             ]
         },
@@ -85,6 +87,20 @@ fn read(port: &v1::PortCounters) -> String {
 
 fn total(count: Option<u64>) -> String {
     count.map_or_else(|| NONE.to_owned(), |count| count.to_string())
+}
+
+/// The text `1200/s of 1.0e8, 0 lost/h`, with a `+` where the counter of symbols is saturated.
+fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
+    let Some(correction) = correction else {
+        return NONE.to_owned();
+    };
+    let full = if correction.full { "+" } else { "" };
+    let (Some(rate), Some(lost)) = (correction.corrected_per_s, correction.lost_blocks_per_hour)
+    else {
+        return format!("{NONE}{full}");
+    };
+    let of = (correction.mendable_per_s).map_or_else(String::new, |most| format!(" of {most:.1e}"));
+    format!("{rate:.0}/s{full}{of}, {lost:.0} lost/h")
 }
 
 /// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated.

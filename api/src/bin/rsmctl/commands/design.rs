@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use clap::{Args, Subcommand};
-use rsm_proto::v1;
 use rsm_proto::v1::DesignMoveKind;
+use rsm_proto::{AGGREGATION_NODE, v1};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -35,9 +35,6 @@ struct Compared {
 
 /// Columns before the text of a move.
 const INDENT: usize = 6;
-
-/// The node description of aggregation nodes inside switches (SHARP), whose cables nobody lays.
-const AGGREGATION_NODE: &str = "Mellanox Technologies Aggregation Node";
 
 pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Result<(), Failure> {
     if let Some(DesignAction::Export) = arguments.action {
@@ -213,10 +210,7 @@ mod tests {
             link(end("a, \"1\"", "0x1", 1), end("twin", "0x2", 2)),
             link(end("leaf-*", "0x4", 7), end("twin", "0x3", 2)),
             link(end("leaf-01", "0x5", 9), end("#b", "0x6", 1)),
-            link(
-                end("leaf-01", "0x5", 41),
-                end("Mellanox Technologies Aggregation Node", "0x7", 1),
-            ),
+            link(end("leaf-01", "0x5", 41), end(AGGREGATION_NODE, "0x7", 1)),
             link(end("leaf-01", "0x5", 3), end("leaf-01", "0x5", 3)),
         ];
         assert_eq!(

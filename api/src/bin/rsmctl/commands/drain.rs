@@ -49,13 +49,28 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     });
     let drained = answer.await?.drained;
     if session.output.is_json() {
-        return session.output.json(&drained);
+        session.output.json(&drained)?;
+    } else {
+        let mut rows = Rows::plain(2);
+        for part in &drained {
+            rows.add([part.name.clone(), verdict(part)]);
+        }
+        session.output.table(rows)?;
     }
-    let mut rows = Rows::plain(2);
-    for part in drained {
-        rows.add([part.name.clone(), verdict(&part)]);
+    safe_to_unplug(&drained)
+}
+
+/// The end of the command for a script that goes on to cut the power: a failure unless every part
+/// is safe to unplug.
+fn safe_to_unplug(drained: &[v1::DrainedPart]) -> Result<(), Failure> {
+    let is = |part: &v1::DrainedPart, states: &[v1::DrainState]| states.contains(&part.state());
+    let is_in_use = |part| is(part, &[v1::DrainState::Carrying, v1::DrainState::InUse]);
+    let is_safe = |part| is(part, &[v1::DrainState::Safe, v1::DrainState::Away]);
+    match (drained.iter().any(is_in_use), drained.iter().all(is_safe)) {
+        (true, _) => Err(Failure::Checked { fails: true }),
+        (false, false) => Err(Failure::Checked { fails: false }),
+        (false, true) => Ok(()),
     }
-    session.output.table(rows)
 }
 
 /// Whether a part may be unplugged, with the evidence.

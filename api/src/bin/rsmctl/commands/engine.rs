@@ -20,6 +20,13 @@ pub(crate) enum EngineCommand {
     Set(SetArguments),
 }
 
+impl EngineCommand {
+    /// Whether the command changes something.
+    pub(super) fn acts(&self) -> bool {
+        matches!(self, EngineCommand::Set(_))
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SetArguments {
     /// The engine's name

@@ -8,7 +8,8 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::session::{Session, all_pages};
 use crate::text::{
-    count, label, label_parser, lid, milliseconds, or_none, port_of, printable, rate, timestamp,
+    count, label, label_parser, lid, milliseconds, or_none, plain_names, port_of, printable, rate,
+    timestamp,
 };
 use crate::time;
 
@@ -93,7 +94,7 @@ pub(super) fn print(output: &mut Output, event: &v1::Event) -> Result<(), Failur
         "{}  gen {}  {name:<20}  {}{manager}",
         timestamp(event.at_unix_ms),
         event.generation,
-        printable(&what)
+        plain_names(&printable(&what))
     );
     output.line(line.trim_end())
 }

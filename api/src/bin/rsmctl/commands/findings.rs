@@ -105,7 +105,7 @@ fn print(
     let width = output.width();
     let mut blocks: Vec<Block> = causes.iter().map(|cause| Block::of(cause, width)).collect();
     if !all && blocks.iter().map(Block::lines).sum::<usize>() > LINES {
-        // Two lines of each where these fit, else one.
+        // Two lines of each text if they fit, else one.
         let text = usize::from(2 * blocks.len() <= LINES);
         for block in &mut blocks {
             cut(&mut block.head, 1, width);

@@ -1,6 +1,8 @@
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use clap::Args;
+use rsm_api::together::by_node;
 use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 use serde::Serialize;
@@ -8,13 +10,14 @@ use serde::Serialize;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{count, label, link_remarks, port_of, timestamp};
-use crate::time;
+use crate::table::Rows;
+use crate::text::{count, label, link_remarks, port_of};
+use crate::time::{self, minute};
 
 /// Links that went down, the most frequent ones first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
+    after_help = "Counts come from the history on the disk. A link counts each time that it goes, and each time\nthat it trains anew without going. Four or more links of one node that went at the same time, as\nwhen a switch restarts or loses its power, are one row behind the links: --all shows each of them.\n\nExamples:\n  rsmctl flaps\n  rsmctl flaps --since 22:00 --node leaf-03"
 )]
 pub(crate) struct FlapsArguments {
     /// Since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -27,6 +30,9 @@ pub(crate) struct FlapsArguments {
     /// number behind a colon, of that port
     #[arg(long, add = of_nodes(), value_name = "NODE|NODE:PORT")]
     node: Option<String>,
+    /// Each link by itself, also where all links of a node went with it
+    #[arg(long)]
+    all: bool,
 }
 
 /// A link that went down.
@@ -42,10 +48,33 @@ struct Flaps {
     is_there: bool,
 }
 
+/// Links that went down with their node.
+struct Together {
+    /// The description of the node.
+    name: String,
+    /// The number of times that links went together.
+    times: u64,
+    first_unix_ms: u64,
+    last_unix_ms: u64,
+    /// The links that went at least once.
+    links: BTreeSet<Ends>,
+}
+
+/// Losses of links that belong to their nodes.
+#[derive(Default)]
+struct Folded {
+    /// The nodes, those with the latest loss first.
+    nodes: Vec<Together>,
+    /// The places of the events of these losses.
+    events: HashSet<usize>,
+}
+
 pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Result<(), Failure> {
+    let since_unix_ms = time::parse(&arguments.since).map_err(Failure::Usage)?;
+    let until_unix_ms = time::parse_optional(arguments.until.as_deref())?;
     let request = v1::ListEventsRequest {
-        since_unix_ms: time::parse(&arguments.since).map_err(Failure::Usage)?,
-        until_unix_ms: time::parse_optional(arguments.until.as_deref())?,
+        since_unix_ms,
+        until_unix_ms,
         ..v1::ListEventsRequest::default()
     };
     let of_links = v1::ListEventsRequest {
@@ -65,44 +94,93 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         session.watch().list_events(request).await
     })
     .await?;
-    let flaps = counted(events);
     if session.output.is_json() {
-        return session.output.json_list(flaps);
+        return session.output.json_list(counted(&events, &HashSet::new()));
     }
+    let Folded {
+        nodes,
+        events: of_nodes,
+    } = match arguments.all {
+        true => Folded::default(),
+        false => Folded::of(&events),
+    };
+    let flaps = counted(&events, &of_nodes);
     if !gaps.is_empty() {
         session.output.line(&format!(
             "{} in the history: the counts may be too low (`rsmctl events --kind gap`)",
             count(gaps.len() as u64, "gap", "gaps")
         ))?;
     }
-    if flaps.is_empty() {
-        let since = &arguments.since;
-        return session
-            .output
-            .line(&format!("No link went down since {since}."));
+    let until = match until_unix_ms {
+        0 => "now".to_owned(),
+        until => minute(until),
+    };
+    let span = format!("{} to {until}", minute(since_unix_ms));
+    if flaps.is_empty() && nodes.is_empty() {
+        return session.output.line(&format!("No link went down, {span}."));
     }
-    let headings = [">TIMES", "LINK", "+FIRST", "LAST", "STATE"];
-    session.output.list(flaps, headings, |flaps| {
-        let end = |end: Option<v1::LinkEnd>| {
-            let end = end.unwrap_or_default();
-            port_of(&end.description, end.port.as_ref())
-        };
-        let Flaps { link, .. } = flaps;
-        let state = match flaps.is_there {
+    let whole = match nodes.len() as u64 {
+        0 => String::new(),
+        whole => format!(", and {} with its links", count(whole, "node", "nodes")),
+    };
+    session.output.line(&format!(
+        "{} went down or trained anew{whole}, {span}",
+        count(flaps.len() as u64, "link", "links")
+    ))?;
+    session.output.only_table(table(flaps, nodes, &events))
+}
+
+fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows {
+    let mut rows = Rows::new(&[">TIMES DOWN", "LINK", "+FIRST", "LAST", "STATE NOW"]);
+    for Flaps {
+        link,
+        times,
+        first_unix_ms,
+        last_unix_ms,
+        is_there,
+    } in flaps
+    {
+        let state = match is_there {
             true => label::<v1::PortState>(link.state),
             false => "gone".to_owned(),
         };
-        let remarks = link_remarks(&link);
-        let state = [state, remarks];
-        let state = state.into_iter().filter(|part| !part.is_empty());
-        [
-            flaps.times.to_string(),
-            format!("{} - {}", end(link.a), end(link.b)),
-            timestamp(flaps.first_unix_ms),
-            timestamp(flaps.last_unix_ms),
-            state.collect::<Vec<_>>().join(", "),
-        ]
-    })
+        let state = [state, link_remarks(&link)];
+        let state: Vec<String> = state.into_iter().filter(|part| !part.is_empty()).collect();
+        rows.add([
+            times.to_string(),
+            link_name(link),
+            minute(first_unix_ms),
+            minute(last_unix_ms),
+            state.join(", "),
+        ]);
+    }
+    let there = latest(events);
+    for node in nodes {
+        let links = node.links.len();
+        let up = node.links.iter();
+        let up = up.filter(|link| there.get(*link).is_some_and(|&is_there| is_there));
+        let state = match up.count() {
+            0 => "all gone".to_owned(),
+            up if up == links => "all there".to_owned(),
+            up => format!("{up} there"),
+        };
+        rows.add([
+            node.times.to_string(),
+            format!("{}: {links} links at once, as at a restart", node.name),
+            minute(node.first_unix_ms),
+            minute(node.last_unix_ms),
+            state,
+        ]);
+    }
+    rows
+}
+
+fn link_name(link: v1::Link) -> String {
+    let end = |end: Option<v1::LinkEnd>| {
+        let end = end.unwrap_or_default();
+        port_of(&end.description, end.port.as_ref())
+    };
+    format!("{} - {}", end(link.a), end(link.b))
 }
 
 /// The ends of a link.
@@ -115,38 +193,111 @@ fn ends(link: &v1::Link) -> Ends {
     })
 }
 
-/// The links that went down at least once; the most frequent ones first, and then the latest.
-fn counted(events: Vec<v1::Event>) -> Vec<Flaps> {
-    let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
-    for event in events {
-        let at = event.at_unix_ms;
-        let (link, is_there, went_down) = match event.change {
-            Some(Change::LinkVanished(link)) => (link, false, true),
-            Some(Change::LinkAppeared(link)) => (link, true, false),
-            Some(Change::LinkChanged(link)) => {
-                let retrained = link.state() == v1::PortState::Init;
-                (link, true, retrained)
+/// The link of an event, whether it is there behind it, and whether it went down.
+fn seen(event: &v1::Event) -> Option<(&v1::Link, bool, bool)> {
+    match event.change.as_ref()? {
+        Change::LinkVanished(link) => Some((link, false, true)),
+        Change::LinkAppeared(link) => Some((link, true, false)),
+        Change::LinkChanged(link) => {
+            let retrained = link.state() == v1::PortState::Init;
+            Some((link, true, retrained))
+        }
+        _ => None,
+    }
+}
+
+/// Whether each link is there, by its latest event.
+fn latest(events: &[v1::Event]) -> BTreeMap<Ends, bool> {
+    let seen = events.iter().filter_map(seen);
+    seen.map(|(link, is_there, _)| (ends(link), is_there))
+        .collect()
+}
+
+impl Folded {
+    /// Finds the losses of links that went together with a node, by their time.
+    fn of(events: &[v1::Event]) -> Folded {
+        let mut by_time: BTreeMap<u64, Vec<(usize, &v1::Link)>> = BTreeMap::new();
+        for (place, event) in events.iter().enumerate() {
+            if let Some((link, _, true)) = seen(event) {
+                let at_once = by_time.entry(event.at_unix_ms).or_default();
+                at_once.push((place, link));
             }
-            _ => continue,
+        }
+        let mut nodes: BTreeMap<String, Together> = BTreeMap::new();
+        let mut folded = HashSet::new();
+        for (at, links) in by_time {
+            let ends_of_links: Vec<[String; 2]> =
+                links.iter().map(|(_, link)| guids(link)).collect();
+            for (guid, own) in by_node(&ends_of_links) {
+                let node = nodes.entry(guid.clone()).or_insert_with(|| Together {
+                    name: name(links[own[0]].1, &guid),
+                    times: 0,
+                    first_unix_ms: at,
+                    last_unix_ms: at,
+                    links: BTreeSet::new(),
+                });
+                node.times += 1;
+                node.last_unix_ms = at;
+                for (place, link) in own.into_iter().map(|one| links[one]) {
+                    node.links.insert(ends(link));
+                    folded.insert(place);
+                }
+            }
+        }
+        let mut nodes: Vec<Together> = nodes.into_values().collect();
+        nodes.sort_by_key(|node| Reverse(node.last_unix_ms));
+        Folded {
+            nodes,
+            events: folded,
+        }
+    }
+}
+
+/// The GUIDs of the nodes at both ends.
+fn guids(link: &v1::Link) -> [String; 2] {
+    [&link.a, &link.b].map(|end| {
+        let port = end.as_ref().and_then(|end| end.port.clone());
+        port.unwrap_or_default().node_guid
+    })
+}
+
+/// The description of the node at an end of a link.
+fn name(link: &v1::Link, guid: &str) -> String {
+    let at = guids(link).iter().position(|own| own == guid);
+    let end = match at {
+        Some(0) => &link.a,
+        _ => &link.b,
+    };
+    end.clone().unwrap_or_default().description
+}
+
+/// The links that went down at least once, apart from events at the places `of_nodes`; the most
+/// frequent ones first, and then the latest.
+fn counted(events: &[v1::Event], of_nodes: &HashSet<usize>) -> Vec<Flaps> {
+    let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
+    for (place, event) in events.iter().enumerate() {
+        let at = event.at_unix_ms;
+        let Some((link, is_there, went_down)) = seen(event) else {
+            continue;
         };
-        let known = found.entry(ends(&link)).or_insert_with(|| Flaps {
+        let known = found.entry(ends(link)).or_insert_with(|| Flaps {
             link: v1::Link::default(),
             times: 0,
             first_unix_ms: at,
             last_unix_ms: at,
             is_there,
         });
-        if went_down {
+        if went_down && !of_nodes.contains(&place) {
             if known.times == 0 {
                 known.first_unix_ms = at;
             }
             known.times += 1;
             known.last_unix_ms = at;
         }
-        (known.link, known.is_there) = (link, is_there);
+        (known.link, known.is_there) = (link.clone(), is_there);
     }
     let mut flaps: Vec<Flaps> = found.into_values().filter(|one| one.times > 0).collect();
-    flaps.sort_by_key(|one| std::cmp::Reverse((one.times, one.last_unix_ms)));
+    flaps.sort_by_key(|one| Reverse((one.times, one.last_unix_ms)));
     flaps
 }
 
@@ -179,18 +330,60 @@ mod tests {
     #[test]
     fn links_are_counted_each_time_that_they_go_or_train_anew() {
         let (up, init) = (v1::PortState::Active, v1::PortState::Init);
-        let flaps = counted(vec![
+        let events = [
             event(1, Change::LinkAppeared(link("new", up))),
             event(2, Change::LinkVanished(link("once", up))),
             event(3, Change::LinkVanished(link("often", up))),
             event(4, Change::LinkAppeared(link("often", init))),
             event(5, Change::LinkChanged(link("often", up))),
             event(6, Change::LinkChanged(link("often", init))),
-        ]);
+        ];
+        let flaps = counted(&events, &HashSet::new());
         let found: Vec<_> = flaps
             .iter()
             .map(|one| (one.times, one.first_unix_ms, one.last_unix_ms, one.is_there))
             .collect();
         assert_eq!(found, [(2, 3, 6, true), (1, 2, 2, false)]);
+    }
+
+    fn cable(a: &str, b: &str) -> v1::Link {
+        let end = |node: &str| v1::LinkEnd {
+            port: Some(v1::PortKey {
+                node_guid: node.to_owned(),
+                number: 1,
+            }),
+            description: format!("name of {node}"),
+            ..v1::LinkEnd::default()
+        };
+        v1::Link {
+            a: Some(end(a)),
+            b: Some(end(b)),
+            state: v1::PortState::Active.into(),
+            ..v1::Link::default()
+        }
+    }
+
+    #[test]
+    fn links_that_go_with_a_switch_are_one_row_behind_a_link_that_flaps() {
+        let leaves = ["l1", "l2", "l3", "l4", "l5"];
+        let lost = |leaf| event(7, Change::LinkVanished(cable(leaf, "spine")));
+        let mut events = vec![event(3, Change::LinkVanished(cable("l1", "spine")))];
+        events.extend(leaves.map(lost));
+        events.push(event(7, Change::LinkVanished(cable("x", "y"))));
+        events.push(event(9, Change::LinkAppeared(cable("l2", "spine"))));
+        let folded = Folded::of(&events);
+        let flaps = counted(&events, &folded.events);
+        let single = flaps.iter().map(|one| (one.times, one.last_unix_ms));
+        assert_eq!(single.collect::<Vec<_>>(), [(1, 7), (1, 3)]);
+        let [node] = &folded.nodes[..] else {
+            panic!("one node");
+        };
+        assert_eq!((node.name.as_str(), node.times), ("name of spine", 1));
+        let lines = table(flaps, folded.nodes, &events).laid_out(100).lines;
+        let row = lines.last().unwrap();
+        assert!(row.contains("name of spine: 5 links at once"), "{row}");
+        assert!(row.ends_with("1 there"), "{row}");
+        // Three links are no switch.
+        assert!(Folded::of(&events[1..4]).nodes.is_empty());
     }
 }

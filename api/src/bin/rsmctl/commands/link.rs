@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use clap::Args;
 use rsm_proto::v1;
 use serde::Serialize;
@@ -6,17 +8,20 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, label, link_remarks, port_of, rate};
+use crate::text::{count, label, link_remarks, machine, port_of, rate};
 
 /// One cable: the hosts whose paths cross it, and whether it may be unplugged
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Paths are those of all pairs of hosts, by the tables in force.\n\nExamples:\n  rsmctl link leaf-03:33\n  rsmctl link host-017 --limit 10"
+    after_help = "Paths are those of all pairs of adapters, by the tables in force. A host is one row with all its\nadapters: --all shows each adapter.\n\nExamples:\n  rsmctl link leaf-03:33\n  rsmctl link host-017 --limit 10"
 )]
 pub(crate) struct LinkArguments {
     /// A port at an end of the cable
     #[arg(add = of_nodes(), value_name = "NODE:PORT")]
     port: String,
+    /// Each adapter by itself
+    #[arg(long)]
+    all: bool,
 }
 
 /// The JSON output of the command.
@@ -43,11 +48,16 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     if session.output.is_json() {
         return session.output.json(&Found { cable, hosts });
     }
-    session.output.table(summary(&cable, &arguments.port))?;
+    let users = users(&hosts);
+    let summary = summary(&cable, &arguments.port, users.len() as u64);
+    session.output.table(summary)?;
     session.output.line("")?;
-    // Hosts with the most paths come first; ties stay in the server's order.
+    if !arguments.all {
+        return session.output.table(by_host(users));
+    }
+    // Adapters with the most paths come first; ties stay in the server's order.
     hosts.sort_by_key(|host| std::cmp::Reverse(host.sends_to + host.receives_from));
-    let mut rows = Rows::new(&["HOST", ">SENDS TO", ">RECEIVES FROM"]);
+    let mut rows = Rows::new(&["ADAPTER", ">SENDS TO", ">RECEIVES FROM"]);
     for host in hosts {
         rows.add([
             port_of(&host.description, host.port.as_ref()),
@@ -58,8 +68,54 @@ pub(crate) async fn run(arguments: LinkArguments, session: &mut Session) -> Resu
     session.output.table(rows)
 }
 
-/// The cable in a few rows; `asked` is the port as the operator named it.
-fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
+/// A host whose paths cross the cable.
+struct User<'a> {
+    name: &'a str,
+    adapters: u64,
+    paths_from: u64,
+    paths_to: u64,
+}
+
+/// The hosts of adapters, those with the most paths first; ties stay in the server's order.
+fn users(adapters: &[v1::CableHost]) -> Vec<User<'_>> {
+    let mut users: Vec<User<'_>> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for adapter in adapters {
+        let name = machine(&adapter.description);
+        let at = *places.entry(name).or_insert_with(|| {
+            users.push(User {
+                name,
+                adapters: 0,
+                paths_from: 0,
+                paths_to: 0,
+            });
+            users.len() - 1
+        });
+        let user = &mut users[at];
+        user.adapters += 1;
+        user.paths_from += adapter.sends_to;
+        user.paths_to += adapter.receives_from;
+    }
+    users.sort_by_key(|user| std::cmp::Reverse(user.paths_from + user.paths_to));
+    users
+}
+
+fn by_host(users: Vec<User<'_>>) -> Rows {
+    let mut rows = Rows::new(&["HOST", ">ADAPTERS", ">PATHS FROM IT", ">PATHS TO IT"]);
+    for user in users {
+        rows.add([
+            user.name.to_owned(),
+            user.adapters.to_string(),
+            user.paths_from.to_string(),
+            user.paths_to.to_string(),
+        ]);
+    }
+    rows
+}
+
+/// The cable in a few rows; `asked` is the port as the operator named it, `hosts` the number of
+/// hosts that the adapters belong to.
+fn summary(cable: &v1::CableUse, asked: &str, hosts: u64) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
     let link = cable.link.clone().unwrap_or_default();
@@ -80,7 +136,7 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
     row(
         "Paths",
         format!(
-            "{} from {a}, {} from {b}, of pairs of hosts",
+            "{} from {a}, {} from {b}, of pairs of adapters",
             cable.paths_from_a, cable.paths_from_b
         ),
     );
@@ -88,8 +144,11 @@ fn summary(cable: &v1::CableUse, asked: &str) -> Rows {
         "Hosts",
         match cable.hosts {
             0 => "no host sends or receives over it".to_owned(),
-            1 => "1 host sends or receives over it".to_owned(),
-            hosts => format!("{hosts} hosts send or receive over it"),
+            adapters => format!(
+                "{} over it, with {}",
+                count(hosts, "host sends or receives", "hosts send or receive"),
+                count(adapters, "adapter", "adapters")
+            ),
         },
     );
     rows
@@ -124,5 +183,37 @@ fn unplug(cable: &v1::CableUse, asked: &str) -> String {
         v1::Unplug::Changing | v1::Unplug::Unspecified => {
             "not yet: tables are being written, ask again".to_owned()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adapters_of_a_host_are_one_host() {
+        let adapter = |description: &str, sends_to, receives_from| v1::CableHost {
+            description: description.to_owned(),
+            sends_to,
+            receives_from,
+            ..v1::CableHost::default()
+        };
+        let adapters = [
+            adapter("host-1 mlx5_0", 1, 2),
+            adapter("host-2 mlx5_0", 100, 0),
+            adapter("host-1 mlx5_1", 10, 20),
+            adapter("storage", 5, 5),
+        ];
+        let users = users(&adapters);
+        let shown = users.iter();
+        let shown: Vec<_> = shown
+            .map(|user| (user.name, user.adapters, user.paths_from, user.paths_to))
+            .collect();
+        let expected = [
+            ("host-2", 1, 100, 0),
+            ("host-1", 2, 11, 22),
+            ("storage", 1, 5, 5),
+        ];
+        assert_eq!(shown, expected);
     }
 }

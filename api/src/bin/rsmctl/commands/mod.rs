@@ -1,4 +1,4 @@
-//! One file per subcommand, and a line of [`Question`] for each that asks a server.
+//! The subcommands: one file each, and a line of [`Question`] for each that queries a server.
 
 mod aliases;
 mod arguments;
@@ -15,7 +15,9 @@ mod engine;
 mod events;
 mod expect;
 mod findings;
+mod firmware;
 mod flaps;
+mod get;
 mod gpu;
 mod history;
 mod lft;
@@ -101,6 +103,8 @@ questions! {
     Nodes(nodes::NodesArguments);
     /// Ports with their state, LID and neighbour
     Ports(ports::PortsArguments);
+    /// NodeInfo, PortInfo or SwitchInfo, field by field, as the device last answered it
+    Get(get::GetArguments);
     /// Virtual ports of hosts with their state and LID
     Vports(vports::VportsArguments);
     /// Congestion control of switches and adapters: who holds the settings, and who does not
@@ -134,6 +138,8 @@ questions! {
     Counters(counters::CountersArguments);
     /// The busiest ports now, or those with the most errors
     Top(top::TopArguments);
+    /// Which firmware is where, by type of device, and which nodes differ
+    Firmware(firmware::FirmwareArguments);
     /// Services that ports offer
     Services(services::ServicesArguments);
     /// Subscriptions of hosts to notices
@@ -191,7 +197,28 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
+impl Question {
+    /// Whether the command changes something, so that it must not fail after it has.
+    fn acts(&self) -> bool {
+        match self {
+            Question::Drain(_)
+            | Question::Undrain(_)
+            | Question::Port(_)
+            | Question::RotateMKeys(_)
+            | Question::Sweep(_)
+            | Question::Sim(_) => true,
+            Question::Partition(command) => command.acts(),
+            Question::Engine(command) => command.acts(),
+            Question::Expect(arguments) => arguments.acts(),
+            _ => false,
+        }
+    }
+}
+
 async fn ask(question: Question, global: Global) -> Result<(), Failure> {
+    if question.acts() {
+        global.refuse_list_options()?;
+    }
     let mut session = Session::open(global).await?;
     let outcome = answer(question, &mut session).await;
     session.end(outcome)

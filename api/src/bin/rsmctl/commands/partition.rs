@@ -28,8 +28,10 @@ pub(crate) enum PartitionCommand {
     Remove(NamesArguments),
     /// Makes these ports the members, and no others
     Set(SetArguments),
-    /// Gives a partition other settings: those that are not named are the usual ones
+    /// Gives a partition other settings; those that are not named stay as they are
     Configure(ConfigureArguments),
+    /// Gives a partition names of its own: what is not named is taken back
+    Protect(ProtectArguments),
     /// Deletes a partition with all its members
     Delete(DeleteArguments),
     /// Sets the membership of hosts in the default partition
@@ -45,21 +47,27 @@ pub(crate) struct KeyArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArguments {
-    /// Its name, instead of its P_Key
-    #[arg(long, default_value = "", value_name = "TEXT")]
-    name: String,
-    /// Have the broadcast group of IP over InfiniBand
-    #[arg(long)]
-    ipoib: bool,
-    /// Service level of its packets, 0 to 15
-    #[arg(long, default_value_t = 0, value_name = "SL")]
-    sl: u32,
-    /// MTU of that group in bytes
-    #[arg(long, default_value_t = 2048, value_name = "BYTES")]
-    mtu: u32,
-    /// Rate of that group in Gb/s
-    #[arg(long, default_value_t = 10.0, value_name = "GBPS")]
-    rate: f64,
+    /// A name, instead of the P_Key
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    /// Have the broadcast group of IP over InfiniBand; --ipoib=false: have none
+    #[arg(
+        long,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL"
+    )]
+    ipoib: Option<bool>,
+    /// Service level of its packets, 0 to 15; 0 for a new partition
+    #[arg(long, value_name = "SL")]
+    sl: Option<u32>,
+    /// MTU of that group in bytes; 2048 for a new partition
+    #[arg(long, value_name = "BYTES")]
+    mtu: Option<u32>,
+    /// Rate of that group in Gb/s; 10 for a new partition
+    #[arg(long, value_name = "GBPS")]
+    rate: Option<f64>,
 }
 
 /// A membership, for all members that a command names.
@@ -144,6 +152,32 @@ pub(crate) struct ConfigureArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ProtectArguments {
+    #[command(flatten)]
+    key: KeyArguments,
+    /// MGIDs of its groups, by their first bits, such as ff12:a01d:10::/48
+    #[arg(long, value_name = "MGID/BITS", value_delimiter = ',')]
+    mgids: Vec<String>,
+    /// Alias GUIDs of its ports, by their first bits, such as 0x0252000000100000/44
+    #[arg(long, value_name = "GUID/BITS", value_delimiter = ',')]
+    guids: Vec<String>,
+    /// Treatment of requests in the name of its ports, or for its names, from others
+    #[arg(long, value_enum)]
+    trust: Option<Trust>,
+}
+
+/// A treatment of requests.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Trust {
+    /// Obeyed as IBA permits
+    Off,
+    /// Obeyed, and counted in a finding
+    Report,
+    /// Refused, and counted in a finding
+    Enforce,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DeleteArguments {
     #[command(flatten)]
     key: KeyArguments,
@@ -170,15 +204,44 @@ enum DefaultMembership {
 }
 
 impl SettingsArguments {
-    fn message(self) -> Option<v1::PartitionSettings> {
+    /// The settings of a partition that had those of `before`.
+    fn message(self, before: v1::PartitionSettings) -> Option<v1::PartitionSettings> {
         Some(v1::PartitionSettings {
-            name: self.name,
-            ipoib: self.ipoib,
-            service_level: self.sl,
-            mtu_bytes: self.mtu,
-            rate_gbps: self.rate,
+            name: self.name.unwrap_or(before.name),
+            ipoib: self.ipoib.unwrap_or(before.ipoib),
+            service_level: self.sl.unwrap_or(before.service_level),
+            mtu_bytes: self.mtu.unwrap_or(before.mtu_bytes),
+            rate_gbps: self.rate.unwrap_or(before.rate_gbps),
         })
     }
+}
+
+/// The settings of a new partition of which no argument says anything.
+const NEW: v1::PartitionSettings = v1::PartitionSettings {
+    name: String::new(),
+    ipoib: false,
+    service_level: 0,
+    mtu_bytes: 2048,
+    rate_gbps: 10.0,
+};
+
+/// The settings that a partition has. The server refuses a partition that it does not know.
+async fn settings(p_key: u16, session: &Session) -> Result<v1::PartitionSettings, Failure> {
+    let partitions = partitions::all(session).await?;
+    let found = partitions
+        .into_iter()
+        .find(|partition| partition.p_key == u32::from(p_key & 0x7fff));
+    Ok(found.map_or(NEW, |partition| v1::PartitionSettings {
+        // A partition without a name is shown with its P_Key, and its name stays empty.
+        name: match partition.name == hex(partition.p_key) {
+            true => String::new(),
+            false => partition.name,
+        },
+        ipoib: partition.ipoib,
+        service_level: partition.service_level,
+        mtu_bytes: partition.mtu_bytes,
+        rate_gbps: partition.rate_gbps,
+    }))
 }
 
 impl MembershipArguments {
@@ -197,11 +260,19 @@ impl MembershipArguments {
     }
 }
 
+impl PartitionCommand {
+    /// Whether the command changes something.
+    pub(super) fn acts(&self) -> bool {
+        !matches!(self, PartitionCommand::List | PartitionCommand::Show(_))
+    }
+}
+
 pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Result<(), Failure> {
     let report = match command {
         PartitionCommand::List => return partitions::partitions(session).await,
         PartitionCommand::Show(arguments) => return show(arguments.p_key, session).await,
         PartitionCommand::Configure(arguments) => configure(arguments, session).await?,
+        PartitionCommand::Protect(arguments) => protect(arguments, session).await?,
         PartitionCommand::Create(arguments) => create(arguments, session).await?,
         PartitionCommand::Add(arguments) => add(arguments, session).await?,
         PartitionCommand::Remove(arguments) => remove(arguments, session).await?,
@@ -214,12 +285,35 @@ pub(crate) async fn run(command: PartitionCommand, session: &mut Session) -> Res
 
 async fn configure(arguments: ConfigureArguments, session: &Session) -> Result<Report, Failure> {
     let p_key = arguments.key.p_key;
+    let before = settings(p_key, session).await?;
     let request = v1::ConfigurePartitionRequest {
         p_key: p_key.into(),
-        settings: arguments.settings.message(),
+        settings: arguments.settings.message(before),
     };
     let mut client = session.partitions();
     waiting::for_answer(session, client.configure_partition(request)).await?;
+    Ok(Report::new(p_key, 0, None))
+}
+
+async fn protect(arguments: ProtectArguments, session: &Session) -> Result<Report, Failure> {
+    let p_key = arguments.key.p_key;
+    let trust = match arguments.trust {
+        None => v1::TrustMode::Unspecified,
+        Some(Trust::Off) => v1::TrustMode::Off,
+        Some(Trust::Report) => v1::TrustMode::Report,
+        Some(Trust::Enforce) => v1::TrustMode::Enforce,
+    };
+    let protection = v1::PartitionProtection {
+        trust: trust.into(),
+        mgids: arguments.mgids,
+        guids: arguments.guids,
+    };
+    let request = v1::ProtectPartitionRequest {
+        p_key: p_key.into(),
+        protection: Some(protection),
+    };
+    let mut client = session.partitions();
+    waiting::for_answer(session, client.protect_partition(request)).await?;
     Ok(Report::new(p_key, 0, None))
 }
 
@@ -227,7 +321,7 @@ async fn create(arguments: CreateArguments, session: &Session) -> Result<Report,
     let p_key = arguments.key.p_key;
     let mut request = v1::CreatePartitionRequest {
         p_key: p_key.into(),
-        settings: arguments.settings.message(),
+        settings: arguments.settings.message(NEW),
         members: arguments.membership.wanted(arguments.members),
         accept_cut_off: false,
     };

@@ -24,15 +24,21 @@ pub(crate) async fn run(
     }
 }
 
-pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
-    let partitions = all_pages(v1::ListPartitionsRequest::default(), async |request| {
+/// All partitions.
+pub(super) async fn all(session: &Session) -> Result<Vec<v1::Partition>, Failure> {
+    let request = v1::ListPartitionsRequest::default();
+    let all = all_pages(request, async |request| {
         session.partitions().list_partitions(request).await
-    })
-    .await?;
+    });
+    all.await
+}
+
+pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
+    let partitions = all(session).await?;
     session.output.list(
         partitions,
         [
-            "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB", "ORIGIN",
+            "P_KEY", "NAME", ">FULL", ">LIMITED", ">SL", ">GROUPS", "IPOIB", "ORIGIN", "OWN",
         ],
         |partition| {
             [
@@ -44,9 +50,25 @@ pub(super) async fn partitions(session: &mut Session) -> Result<(), Failure> {
                 partition.groups.to_string(),
                 if partition.ipoib { "ipoib" } else { "" }.to_owned(),
                 label::<v1::PartitionOrigin>(partition.origin),
+                owned(partition.protection.unwrap_or_default()),
             ]
         },
     )
+}
+
+/// The names that belong to a partition, and the treatment of requests about it, where it has one.
+fn owned(protection: v1::PartitionProtection) -> String {
+    let v1::PartitionProtection {
+        trust,
+        mgids,
+        guids,
+    } = protection;
+    let trust = match trust {
+        0 => None,
+        trust => Some(format!("trust={}", label::<v1::TrustMode>(trust))),
+    };
+    let names = mgids.into_iter().chain(guids);
+    names.chain(trust).collect::<Vec<_>>().join(" ")
 }
 
 async fn members(p_key: u16, session: &mut Session) -> Result<(), Failure> {

@@ -5,6 +5,7 @@ use rsm_proto::v1;
 use super::route;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
+use crate::host::first_adapters;
 use crate::session::Session;
 use crate::table::Rows;
 use crate::text::{hex, nanoseconds, number, p_key, printable, service_levels};
@@ -12,10 +13,11 @@ use crate::text::{hex, nanoseconds, number, p_key, printable, service_levels};
 /// The paths that the SA answers to a host's query
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  rsmctl path gpu-0001:1 gpu-0777:1\n  rsmctl path 17 fe80::2:c903:0:1234 --pkey 0x8010 --sl 1\n\nThe exit code is 1 where there is no path. `rsmctl route` follows the forwarding tables instead."
+    after_help = "Examples:\n  rsmctl path host-001 host-020\n  rsmctl path gpu-0001:1 gpu-0777:1\n  rsmctl path 17 fe80::2:c903:0:1234 --pkey 0x8010 --sl 1\n\nThe exit code is 1 where there is no path. `rsmctl route` follows the forwarding tables instead."
 )]
 pub(crate) struct PathArguments {
-    /// The source port; for a LID, only paths from that LID
+    /// The source port, or a host, which stands for its first adapter; for a LID, only paths from
+    /// that LID
     #[arg(add = of_nodes())]
     source: String,
     /// The destination port, likewise
@@ -39,9 +41,11 @@ pub(crate) struct PathArguments {
 }
 
 pub(crate) async fn run(arguments: PathArguments, session: &mut Session) -> Result<(), Failure> {
+    let ends = [arguments.source, arguments.destination];
+    let [source, destination] = first_adapters(session, ends).await?;
     let request = v1::ResolvePathRequest {
-        source: arguments.source,
-        destination: arguments.destination,
+        source,
+        destination,
         p_key: arguments.pkey.unwrap_or_default().into(),
         service_level: arguments.sl,
         max_paths: arguments.paths.unwrap_or_default(),

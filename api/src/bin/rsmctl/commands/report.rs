@@ -10,7 +10,7 @@ use crate::text::{count, label, plain_names, printable, timestamp, wrapped};
 /// One page about the subnet and its manager: named checks that pass, warn or fail
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Each check names its three worst parts and the command that shows more. A check that cannot be made\nsays why, and never passes.\n\nExit codes:\n  0  no check warns or fails; checks that are not known do not count\n  4  a check warns, none fails\n  5  a check fails\n\nExamples:\n  rsmctl report\n  rsmctl report || mail -s 'fabric' boss@example.org\n  rsmctl report --format json | jq '.checks[] | select(.verdict == \"fail\")'"
+    after_help = "The first line is the verdict. Checks that fail come first, then those that warn, those that cannot be\nmade, and those that pass. Each check names its three worst parts and the command that shows more. A check that cannot be made\nsays why, and never passes.\n\nExit codes:\n  0  no check warns or fails; checks that are not known do not count\n  4  a check warns, none fails\n  5  a check fails\n\nExamples:\n  rsmctl report\n  rsmctl report || mail -s 'fabric' boss@example.org\n  rsmctl report --format json | jq '.checks[] | select(.verdict == \"fail\")'"
 )]
 pub(crate) struct ReportArguments {}
 
@@ -35,13 +35,15 @@ pub(crate) async fn run(_: ReportArguments, session: &mut Session) -> Result<(),
 fn print(report: &v1::Report, output: &mut Output) -> Result<(), Failure> {
     let lines = lines(report, output.width());
     output.page(lines.len() + 2)?;
+    for line in verdict(report, output.width()) {
+        output.line(&line)?;
+    }
     output.line(&format!(
         "{}, rsm {}, {}",
         printable(&report.fabric),
         printable(&report.version),
         timestamp(report.at_unix_ms)
     ))?;
-    output.line(&totals(report))?;
     for (tint, line) in lines {
         let line = output.tinted(tint, &line);
         output.line(&line)?;
@@ -49,25 +51,56 @@ fn print(report: &v1::Report, output: &mut Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `1 check fails, 2 warn, 11 pass, 3 are not known`.
-fn totals(report: &v1::Report) -> String {
-    let of = |verdict| {
+/// The report in a sentence: `1 check fails: routes; 2 warn: nodes, clock; 11 pass, 3 are not
+/// known`.
+fn verdict(report: &v1::Report, width: usize) -> Vec<String> {
+    let of = |verdict| -> Vec<&str> {
         let checks = report.checks.iter();
-        checks.filter(|check| check.verdict() == verdict).count() as u64
+        let own = checks.filter(|check| check.verdict() == verdict);
+        own.map(|check| check.name.as_str()).collect()
     };
-    format!(
-        "{}, {} warn, {} pass, {} not known",
-        count(of(Verdict::Fail), "check fails", "checks fail"),
-        of(Verdict::Warn),
-        of(Verdict::Pass),
-        of(Verdict::NotKnown)
-    )
+    let (fail, warn) = (of(Verdict::Fail), of(Verdict::Warn));
+    let named = |number: String, names: &[&str]| match names {
+        [] => number,
+        names => format!("{number}: {}", names.join(", ")),
+    };
+    let fails = match fail.len() as u64 {
+        0 => "nothing fails".to_owned(),
+        number => named(count(number, "check fails", "checks fail"), &fail),
+    };
+    let warns = match warn.len() as u64 {
+        0 => "nothing warns".to_owned(),
+        number => named(count(number, "check warns", "checks warn"), &warn),
+    };
+    let rest = format!(
+        "{} pass, {} not known",
+        of(Verdict::Pass).len(),
+        of(Verdict::NotKnown).len()
+    );
+    wrapped(&format!("{fails}; {warns}; {rest}"), width, 0)
+}
+
+/// The place of a verdict among the checks.
+fn rank(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::Fail => 0,
+        Verdict::Warn => 1,
+        Verdict::NotKnown | Verdict::Unspecified => 2,
+        Verdict::Pass => 3,
+    }
+}
+
+/// The part of a text before its advice, which the command of the check shows.
+fn without_advice(part: &str) -> &str {
+    part.split("; ").next().unwrap_or(part)
 }
 
 /// The checks, each with the colour of its verdict on its first line.
 fn lines(report: &v1::Report, width: usize) -> Vec<(Tint, String)> {
     let mut lines = Vec::new();
-    for check in &report.checks {
+    let mut checks: Vec<&v1::Check> = report.checks.iter().collect();
+    checks.sort_by_key(|check| rank(check.verdict()));
+    for check in checks {
         let (word, tint) = match check.verdict() {
             Verdict::Pass => ("pass".to_owned(), Tint::Good),
             Verdict::Warn => ("WARN".to_owned(), Tint::Warning),
@@ -86,6 +119,7 @@ fn lines(report: &v1::Report, width: usize) -> Vec<(Tint, String)> {
         };
         add(tint, &text, INDENT);
         for part in &check.worst {
+            let part = without_advice(part);
             add(Tint::None, &format!("{:INDENT$}- {part}", ""), INDENT + 2);
         }
         let is_good = matches!(check.verdict(), Verdict::Pass | Verdict::NotKnown);
@@ -133,5 +167,34 @@ mod tests {
         let text: String = lines.iter().map(|(_, line)| line.as_str()).collect();
         assert!(text.contains("leaf-03 does not"), "{text}");
         assert!(text.ends_with("2 more; see: rsmctl expect"), "{text}");
+    }
+
+    #[test]
+    fn the_first_line_is_the_verdict_and_the_worst_come_first() {
+        let check = |name: &str, verdict: Verdict| v1::Check {
+            name: name.to_owned(),
+            verdict: verdict.into(),
+            worst: vec!["a cable is gone: routes lead around it; put it back".to_owned()],
+            ..v1::Check::default()
+        };
+        let report = v1::Report {
+            checks: vec![
+                check("clock", Verdict::Pass),
+                check("nodes", Verdict::Warn),
+                check("multicast", Verdict::NotKnown),
+                check("routes", Verdict::Fail),
+            ],
+            ..v1::Report::default()
+        };
+        let first = "1 check fails: routes; 1 check warns: nodes; 1 pass, 1 not known";
+        assert_eq!(verdict(&report, 80), [first]);
+        let lines = lines(&report, 80);
+        let at = |name: &str| lines.iter().position(|line| line.1.contains(name)).unwrap();
+        let order = ["routes:", "nodes:", "multicast:", "clock:"].map(at);
+        assert!(order.is_sorted(), "{lines:?}");
+        assert!(
+            lines.iter().all(|line| !line.1.contains("put it back")),
+            "{lines:?}"
+        );
     }
 }

@@ -25,15 +25,25 @@ pub(crate) async fn run(
     let mut client = session.maintenance();
     let answer = waiting::for_answer(session, client.rotate_management_keys(request)).await?;
     let answer = answer.into_inner();
-    if session.output.is_json() {
-        return session.output.json(&answer);
-    }
     let keys = answer.key_status.unwrap_or_default();
+    if session.output.is_json() {
+        session.output.json(&answer)?;
+        return held_by_all(&keys);
+    }
     let mut rows = Rows::new(&[">GENERATION", ">PORTS", ">BEHIND"]);
     rows.add([
         keys.generation.to_string(),
         keys.ports.to_string(),
         keys.ports_behind.to_string(),
     ]);
-    session.output.table(rows)
+    session.output.table(rows)?;
+    held_by_all(&keys)
+}
+
+/// The end of the command for a script: a failure while ports hold their former key.
+fn held_by_all(keys: &v1::ManagementKeys) -> Result<(), Failure> {
+    match keys.ports_behind {
+        0 => Ok(()),
+        _ => Err(Failure::Checked { fails: false }),
+    }
 }

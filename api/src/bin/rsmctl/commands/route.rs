@@ -3,6 +3,7 @@ use rsm_proto::v1;
 
 use crate::completion::of_nodes;
 use crate::failure::Failure;
+use crate::host::first_adapters;
 use crate::session::Session;
 use crate::table::Rows;
 use crate::text::{label, optional, printable};
@@ -13,7 +14,7 @@ use crate::text::{label, optional, printable};
     after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive, and where the two ports share no partition."
 )]
 pub(crate) struct RouteArguments {
-    /// The source port
+    /// The source port, or a host, which stands for its first adapter
     #[arg(add = of_nodes())]
     source: String,
     /// The destination port; the walk follows a LID as given
@@ -22,9 +23,11 @@ pub(crate) struct RouteArguments {
 }
 
 pub(crate) async fn run(arguments: RouteArguments, session: &mut Session) -> Result<(), Failure> {
+    let ends = [arguments.source, arguments.destination];
+    let [source, destination] = first_adapters(session, ends).await?;
     let request = v1::ResolveRouteRequest {
-        source: arguments.source,
-        destination: arguments.destination,
+        source,
+        destination,
     };
     let answer = session.fabric().resolve_route(request).await?;
     let route = answer.into_inner().route.unwrap_or_default();

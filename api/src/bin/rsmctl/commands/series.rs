@@ -66,7 +66,7 @@ fn begins_late(began: u64, since: u64, session: &mut Session) -> Result<(), Fail
     }
 }
 
-/// One line of the table: a counter with its chart.
+/// A line of the table: a counter with its chart.
 struct Row {
     name: String,
     per_s: String,
@@ -164,8 +164,8 @@ fn rows(series: &v1::GetCounterSeriesResponse) -> Vec<Row> {
     rows
 }
 
-/// A chart of at most `width` columns. Of steps that share a column the highest is shown; a time
-/// without readings is a blank.
+/// A chart of at most `width` columns. A column shows the highest of its steps; a time without
+/// readings is a blank.
 fn bars(values: &[Option<f64>], width: usize) -> String {
     let highest = values.iter().copied().flatten().fold(0.0, f64::max);
     let together = values.len().div_ceil(width.max(1)).max(1);
@@ -186,6 +186,7 @@ pub(super) async fn top(
     request: v1::GetTopPortsSinceRequest,
     session: &mut Session,
 ) -> Result<(), Failure> {
+    let is_of_errors = request.order() == v1::PortOrder::Errors;
     let answer = session.counters().get_top_ports_since(request).await?;
     let top = answer.into_inner();
     if session.output.is_json() {
@@ -194,16 +195,28 @@ pub(super) async fn top(
     }
     begins_late(top.began_unix_ms, top.since_unix_ms, session)?;
     let shown = top.ports.len();
-    let mut rows = Rows::new(&[
-        "PORT",
-        "+PEER",
-        ">SENT_B/S",
-        ">RCVD_B/S",
-        "+>WAIT/S",
-        "FIRST",
-        "LAST",
-        "ERRORS",
-    ]);
+    let mut rows = Rows::new(&match is_of_errors {
+        true => [
+            "PORT",
+            "PEER",
+            "FIRST",
+            "LAST",
+            "ERRORS",
+            "+>SENT_B/S",
+            "+>RCVD_B/S",
+            "+>WAIT/S",
+        ],
+        false => [
+            "PORT",
+            "PEER",
+            ">SENT_B/S",
+            ">RCVD_B/S",
+            ">WAIT/S",
+            "+FIRST",
+            "+LAST",
+            "+ERRORS",
+        ],
+    });
     for port in top.ports {
         let traffic = port.traffic.as_ref();
         let first = port.errors.iter().map(|errors| errors.first_unix_ms).min();
@@ -213,16 +226,21 @@ pub(super) async fn top(
             .map(|errors| format!("{}={}", errors.name, errors.count))
             .collect();
         let at = |time: Option<u64>| time.map_or_else(|| NONE.to_owned(), minute);
-        rows.add([
+        let ports = [
             port_of(&port.description, port.port.as_ref()),
             port_of(&port.peer_description, port.peer.as_ref()),
+        ];
+        let errors = [at(first), at(last), or_none(&errors.join(" "))];
+        let traffic = [
             per_second(traffic.map(|traffic| traffic.xmit_bytes_per_s)),
             per_second(traffic.map(|traffic| traffic.rcv_bytes_per_s)),
             per_second(traffic.map(|traffic| traffic.wait_ticks_per_s)),
-            at(first),
-            at(last),
-            or_none(&errors.join(" ")),
-        ]);
+        ];
+        let [port, peer] = ports;
+        let [a, b, c, d, e, f] = match (is_of_errors, errors, traffic) {
+            (true, [a, b, c], [d, e, f]) | (false, [d, e, f], [a, b, c]) => [a, b, c, d, e, f],
+        };
+        rows.add([port, peer, a, b, c, d, e, f]);
     }
     session.output.only_table(rows)?;
     session.output.line(&format!(

@@ -135,7 +135,7 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
         .filter_map(|port| Some((port.wait_share.filter(|&share| share >= WAITING)?, port)))
         .collect();
     let more = waiting.len().saturating_sub(MAX_WAITING);
-    // Of ports beyond the answer it is only known that data waits less there.
+    // Ports beyond the answer have less waiting data, so their number is unknown.
     let at_least = if waiting.len() == MOST_PORTS as usize {
         "at least "
     } else {

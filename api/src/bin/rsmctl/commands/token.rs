@@ -64,7 +64,7 @@ struct New {
 pub(crate) fn run(command: TokenCommand, format: Format) -> Result<(), Failure> {
     match command {
         TokenCommand::New(arguments) => new(arguments, format),
-        TokenCommand::Revoke(arguments) => revoke(&arguments),
+        TokenCommand::Revoke(arguments) => revoke(&arguments, format),
     }
 }
 
@@ -105,7 +105,7 @@ fn new(arguments: NewArguments, format: Format) -> Result<(), Failure> {
     output.flush()
 }
 
-fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
+fn revoke(arguments: &RevokeArguments, format: Format) -> Result<(), Failure> {
     let text = read(&arguments.file, false)?;
     let others = text
         .lines()
@@ -116,7 +116,15 @@ fn revoke(arguments: &RevokeArguments) -> Result<(), Failure> {
         let text = format!("no token in {place} has the name {}", arguments.name);
         return Err(Failure::Usage(text));
     }
-    write(&arguments.file, &others)
+    write(&arguments.file, &others)?;
+    let mut output = Output::new(format);
+    let text = format!(
+        "removed {} from {}; rsm accepts the token until it reads the file: systemctl reload rsm",
+        arguments.name,
+        arguments.file.display()
+    );
+    output.note(&text)?;
+    output.flush()
 }
 
 /// A token of 32 random bytes in hexadecimal.
@@ -157,9 +165,12 @@ fn check(path: &Path, text: &str) -> Result<(), Failure> {
         .map_err(|error| failed(path, error))
 }
 
-/// Replaces the file in one step; it keeps its owner, group and mode, and a new one is private to
+/// Replaces the file in one step. It keeps its owner, group and mode, and a new one is private to
 /// its owner.
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    // Behind a symbolic link, the file itself is replaced and the link stays.
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let path = real.as_path();
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let next = PathBuf::from(name);

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use rsm_api::together::{Offender, offenders};
 use rsm_proto::v1;
 
 use super::counters::errors;
@@ -18,7 +19,7 @@ const LINES: u32 = 20;
 /// The busiest ports now, or those with the most errors
 #[derive(Debug, Args)]
 #[command(
-    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
+    after_help = "USE is the busier direction as a share of the rate of the link; WAIT the share of the time in which\ndata waited without being sent: congestion.\n\nOf --errors, ports whose links went down with one node, and that count nothing else, are one row:\n--all shows each of them.\n\nWith --since, the ports that counted the most errors in a span of the past that rsm keeps on its\ndisk; with --by traffic or --by wait the most of that.\n\nExamples:\n  rsmctl top\n  rsmctl top --errors --limit 50\n  rsmctl top --since yesterday\n  rsmctl top leaf-03 --by wait --follow 2"
 )]
 pub(crate) struct TopArguments {
     /// Only the ports of this node, or only this port
@@ -27,10 +28,13 @@ pub(crate) struct TopArguments {
     /// Ports with errors, those with the most errors in an hour first
     #[arg(long, conflicts_with = "by")]
     errors: bool,
+    /// With --errors each port by itself, also where its link went down with a node
+    #[arg(long, requires = "errors", conflicts_with = "since")]
+    all: bool,
     /// The order
     #[arg(long, value_name = "ORDER", value_parser = label_parser::<v1::PortOrder>())]
     by: Option<i32>,
-    /// Again every so many seconds, until interrupted; with --format json an object a line
+    /// Again every so many seconds, in place on a terminal, until interrupted; with --format json an object a line
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     follow: Option<Duration>,
     /// Over the past since this time: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -68,18 +72,37 @@ pub(crate) async fn run(arguments: TopArguments, session: &mut Session) -> Resul
         };
         return series::top(request, session).await;
     }
+    let order = order.unwrap_or(v1::PortOrder::Use.into());
+    let folds = arguments.errors && !arguments.all && !session.output.is_json();
     let question = v1::GetTopPortsRequest {
-        order: order.unwrap_or(v1::PortOrder::Use.into()),
-        limit,
+        order,
+        // Rows that stand for many ports leave room for others: all ports are asked for.
+        limit: if folds { u32::MAX } else { limit },
         part: arguments.part.unwrap_or_default(),
+    };
+    let look = Look {
+        is_of_errors: order == i32::from(v1::PortOrder::Errors),
+        folds,
+        rows: usize::try_from(limit).unwrap_or(usize::MAX),
     };
     match arguments.follow {
         None => {
             let answer = session.counters().get_top_ports(question).await?;
-            show(session, answer.into_inner())
+            show(session, answer.into_inner(), look)
         }
-        Some(every) => follow(session, question, every).await,
+        Some(every) => follow(session, question, every, look).await,
     }
+}
+
+/// The contents of the table.
+#[derive(Clone, Copy)]
+struct Look {
+    /// Errors before traffic.
+    is_of_errors: bool,
+    /// Whether ports whose links went down with one node are one row.
+    folds: bool,
+    /// The maximum number of rows.
+    rows: usize,
 }
 
 /// Prints answers until the server ends the stream or the operator interrupts.
@@ -87,6 +110,7 @@ async fn follow(
     session: &mut Session,
     question: v1::GetTopPortsRequest,
     every: Duration,
+    look: Look,
 ) -> Result<(), Failure> {
     let request = v1::WatchTopPortsRequest {
         top: Some(question),
@@ -104,7 +128,8 @@ async fn follow(
             session.output.takes_limit();
             session.output.json_line(&top)?;
         } else {
-            show(session, top)?;
+            session.output.picture()?;
+            show(session, top, look)?;
             session.output.line("")?;
             session.output.flush()?;
         }
@@ -112,39 +137,30 @@ async fn follow(
     Ok(())
 }
 
-fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failure> {
+fn show(session: &mut Session, top: v1::GetTopPortsResponse, look: Look) -> Result<(), Failure> {
     if session.output.is_json() {
         session.output.takes_limit();
         return session.output.json(&top);
     }
-    let shown = top.ports.len();
-    let mut rows = Rows::new(&[
-        "PORT",
-        "+PEER",
-        ">SENT_B/S",
-        ">RCVD_B/S",
-        ">USE",
-        ">WAIT",
-        ">ERRORS/H",
-        "ERRORS",
-    ]);
-    for port in top.ports {
-        rows.add([
-            port_of(&port.description, port.port.as_ref()),
-            port_of(&port.peer_description, port.peer.as_ref()),
-            per_second(port.xmit_bytes_per_s),
-            per_second(port.rcv_bytes_per_s),
-            share(port.use_share),
-            share(port.wait_share),
-            format!("{:.0}", port.errors_per_hour),
-            errors(&port.errors),
-        ]);
-    }
-    session.output.only_table(rows)?;
+    let mut ports: Vec<Offender> = match look.folds {
+        true => offenders(top.ports),
+        false => top.ports.into_iter().map(Offender::single).collect(),
+    };
+    ports.truncate(look.rows);
+    let shown: usize = ports.iter().map(|one| one.ports.len()).sum();
+    session.output.only_table(match look.is_of_errors {
+        true => errors_table(&ports),
+        false => traffic_table(&ports),
+    })?;
     let mut note = format!(
-        "{}: {shown} of {}",
+        "{}: {shown} of {}{}",
         timestamp(top.at_unix_ms),
-        count(top.total, "port", "ports")
+        count(top.total, "port", "ports"),
+        if look.is_of_errors {
+            " with errors"
+        } else {
+            ""
+        }
     );
     if top.stale > 0 {
         note += &format!(
@@ -153,6 +169,75 @@ fn show(session: &mut Session, top: v1::GetTopPortsResponse) -> Result<(), Failu
         );
     }
     session.output.line(&note)
+}
+
+fn errors_table(ports: &[Offender]) -> Rows {
+    let mut rows = Rows::new(&[
+        "PORT",
+        "PEER",
+        ">ERRORS/H",
+        "ERRORS",
+        "+>SENT_B/S",
+        "+>RCVD_B/S",
+        "+>USE",
+        "+>WAIT",
+    ]);
+    for Offender { with, ports } in ports {
+        let Some(first) = ports.first() else { continue };
+        let [name, peer, note] = match with {
+            None => [own(first), peer(first), String::new()],
+            Some(node) => [
+                node.clone(),
+                format!("{} links", ports.len()),
+                " at each: they went with it, as at a restart".to_owned(),
+            ],
+        };
+        rows.add([
+            name,
+            peer,
+            format!("{:.0}", first.errors_per_hour),
+            errors(&first.errors) + &note,
+            per_second(first.xmit_bytes_per_s),
+            per_second(first.rcv_bytes_per_s),
+            share(first.use_share),
+            share(first.wait_share),
+        ]);
+    }
+    rows
+}
+
+fn traffic_table(ports: &[Offender]) -> Rows {
+    let mut rows = Rows::new(&[
+        "PORT",
+        "PEER",
+        ">SENT_B/S",
+        ">RCVD_B/S",
+        ">USE",
+        ">WAIT",
+        "+>ERRORS/H",
+        "+ERRORS",
+    ]);
+    for port in ports.iter().flat_map(|one| &one.ports) {
+        rows.add([
+            own(port),
+            peer(port),
+            per_second(port.xmit_bytes_per_s),
+            per_second(port.rcv_bytes_per_s),
+            share(port.use_share),
+            share(port.wait_share),
+            format!("{:.0}", port.errors_per_hour),
+            errors(&port.errors),
+        ]);
+    }
+    rows
+}
+
+fn own(port: &v1::PortCounters) -> String {
+    port_of(&port.description, port.port.as_ref())
+}
+
+fn peer(port: &v1::PortCounters) -> String {
+    port_of(&port.peer_description, port.peer.as_ref())
 }
 
 /// A share as a percentage.
@@ -169,6 +254,40 @@ mod tests {
         assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
         for wrong in ["0", "-1", "nan", "3601", "x", ""] {
             assert!(seconds(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn links_that_went_with_a_switch_are_one_row_of_the_errors() {
+        let port = |node: &str, number: u32, error: &str, total: u64| v1::PortCounters {
+            port: Some(v1::PortKey {
+                node_guid: node.to_owned(),
+                number,
+            }),
+            description: format!("MF0;{node}:MQM9700/U1"),
+            peer: Some(v1::PortKey {
+                node_guid: "spine-9".to_owned(),
+                number,
+            }),
+            peer_description: "MF0;spine-9:MQM9700/U1".to_owned(),
+            errors: vec![v1::ErrorCounter {
+                name: error.to_owned(),
+                total,
+                ..v1::ErrorCounter::default()
+            }],
+            ..v1::PortCounters::default()
+        };
+        let mut ports = vec![port("leaf-1", 40, "SymbolErrorCounter", 500)];
+        ports.extend((1..=64).map(|number| port("leaf-2", number, "LinkDownedCounter", 1)));
+        let laid_out = errors_table(&offenders(ports)).laid_out(80);
+        let text = laid_out.lines.join("\n");
+        assert!(
+            laid_out.lines.iter().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(laid_out.lines.len() < 8, "{text}");
+        for part in ["PEER", "leaf-1:40", "spine-9:40", "64 links", "leaf-2"] {
+            assert!(text.contains(part), "{part}: {text}");
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use clap::Args;
 use rsm_proto::v1;
 use rsm_proto::v1::foresee_loss_request::Loss;
@@ -6,7 +8,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
 use crate::table::Rows;
-use crate::text::{count, port_of};
+use crate::text::{count, machine, port_of};
 
 /// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
@@ -14,7 +16,7 @@ const SHOWN: usize = 8;
 /// The consequence of losing a cable or a node; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
-    after_help = "`Drain` says whether `rsmctl drain` of the same parts would be refused.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
+    after_help = "First what would break, then who would be cut off, then what to do before: whether `rsmctl drain` of\nthe same parts is possible.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
 )]
 pub(crate) struct WhatifArguments {
     /// The nodes and cables that go at the same time; unlink= and remove= before a name say which
@@ -45,13 +47,13 @@ fn request(losses: Vec<String>) -> v1::ForeseeLossRequest {
 }
 
 pub(crate) async fn run(arguments: WhatifArguments, session: &mut Session) -> Result<(), Failure> {
-    let request = request(arguments.losses);
+    let request = request(arguments.losses.clone());
     let answer = session.routing().foresee_loss(request).await?;
     let found = answer.into_inner().consequence.unwrap_or_default();
     if session.output.is_json() {
         return session.output.json(&found);
     }
-    session.output.table(rows(&found))
+    session.output.table(rows(&found, &arguments.losses))
 }
 
 fn list(names: Vec<String>) -> String {
@@ -63,68 +65,175 @@ fn list(names: Vec<String>) -> String {
     text
 }
 
-fn rows(found: &v1::Consequence) -> Rows {
+/// Rows in the order of an operator's questions: what breaks, who it is, what to do, figures. `asked` are the parts
+/// as the operator named them.
+fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
     let mut rows = Rows::plain(2);
     let mut row = |name: &str, value: String| rows.add([name.to_owned(), value]);
+    let adapters: Vec<String> = found
+        .cut_off
+        .iter()
+        .map(|port| port_of(&port.description, port.port.as_ref()))
+        .collect();
+    row("Breaks", breaks(found, adapters.len() as u64));
+    if !adapters.is_empty() {
+        row("Cut off", list(adapters));
+    }
+    row("To do", to_do(found, asked));
     let cables = found.cables.iter().map(|cable| {
         let near = port_of(&cable.description, cable.port.as_ref());
         let far = port_of(&cable.peer_description, cable.peer.as_ref());
         format!("{near} - {far}")
     });
-    row("Cables", list(cables.collect()));
-    let ports = found.cut_off.iter();
-    let names: Vec<String> = ports
-        .map(|port| port_of(&port.description, port.port.as_ref()))
-        .collect();
-    row(
-        "Cut off",
-        if names.is_empty() {
-            "none".to_owned()
-        } else {
-            format!(
-                "{}: {}",
-                count(names.len() as u64, "port", "ports"),
-                list(names)
-            )
-        },
-    );
-    row(
-        "Drain",
-        match found.drain_refused.as_str() {
-            "" => "possible: routes would go around, then it may be unplugged".to_owned(),
-            reason => format!("would be REFUSED: {reason}"),
-        },
-    );
-    row("Until then", format!("{} pairs lost", found.broken_pairs));
-    if !found.refused.is_empty() {
-        row("REFUSED", found.refused.clone());
-        return rows;
+    let number = count(found.cables.len() as u64, "cable", "cables");
+    row("Goes", format!("{number}: {}", list(cables.collect())));
+    if found.refused.is_empty() {
+        row("Then", then(found));
+        row("Engine", format!("{} ({})", found.engine, found.reason));
     }
-    row(
-        "Repair",
-        format!(
-            "{} in {}: {} and {} before them, {}",
-            count(found.entries, "entry", "entries"),
-            count(found.switches, "switch", "switches"),
-            count(found.blocks, "block", "blocks"),
-            found.blocks_before,
-            count(found.smps, "SMP", "SMPs")
-        ),
-    );
-    row(
-        "Then",
-        format!(
-            "{} pairs lost, {}, {} paths on the fullest link (now {})",
-            found.unreachable_pairs,
-            if found.credit_loop_free {
-                "no credit loop"
-            } else {
-                "CREDIT LOOPS"
-            },
-            found.max_paths_then,
-            found.max_paths_now
-        ),
-    );
-    row("Engine", format!("{} ({})", found.engine, found.reason));
     rows
+}
+
+/// The parts that no longer work, the worst first.
+fn breaks(found: &v1::Consequence, adapters: u64) -> String {
+    let mut broken = Vec::new();
+    if !found.refused.is_empty() {
+        broken.push(format!(
+            "no new routes would be possible, and those in force would lose {}: {}",
+            count(found.broken_pairs, "pair", "pairs"),
+            found.refused
+        ));
+    }
+    if adapters > 0 {
+        let hosts: BTreeSet<&str> = found
+            .cut_off
+            .iter()
+            .map(|port| machine(&port.description))
+            .collect();
+        broken.push(format!(
+            "{} of {} would be cut off",
+            count(adapters, "adapter", "adapters"),
+            count(hosts.len() as u64, "host", "hosts")
+        ));
+    }
+    if found.unreachable_pairs > 0 {
+        broken.push(format!(
+            "{} that cables would connect would have no route",
+            count(found.unreachable_pairs, "pair", "pairs")
+        ));
+    }
+    if found.refused.is_empty() && !found.credit_loop_free {
+        broken.push("CREDIT LOOPS would be possible".to_owned());
+    }
+    if found.refused.is_empty() && found.broken_pairs > 0 {
+        broken.push(format!(
+            "{} would lose packets until new routes are in force",
+            count(found.broken_pairs, "pair", "pairs")
+        ));
+    }
+    match broken.is_empty() {
+        true => "nothing: no other part uses it".to_owned(),
+        false => broken.join("; "),
+    }
+}
+
+/// The steps before the parts go.
+fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
+    let parts: Vec<&str> = asked
+        .iter()
+        .map(|part| {
+            let name = part.strip_prefix("unlink=");
+            name.or_else(|| part.strip_prefix("remove="))
+                .unwrap_or(part)
+        })
+        .collect();
+    let command = shell_words(&parts);
+    match found.drain_refused.as_str() {
+        "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
+        reason => format!("a drain would be REFUSED: {reason}"),
+    }
+}
+
+/// Words as a shell takes them.
+fn shell_words(words: &[&str]) -> String {
+    let quoted = words.iter().map(|word| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
+        match word.chars().all(is_plain) {
+            true => (*word).to_owned(),
+            false => format!("'{}'", word.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
+/// The fabric under the new routes.
+fn then(found: &v1::Consequence) -> String {
+    format!(
+        "{} paths on the fullest link (now {}); {} in {} to write: {} and {} before them, {}",
+        found.max_paths_then,
+        found.max_paths_now,
+        count(found.entries, "entry", "entries"),
+        count(found.switches, "switch", "switches"),
+        count(found.blocks, "block", "blocks"),
+        found.blocks_before,
+        count(found.smps, "SMP", "SMPs")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(found: &v1::Consequence, asked: &str) -> String {
+        rows(found, &[asked.to_owned()])
+            .laid_out(usize::MAX)
+            .lines
+            .join("\n")
+    }
+
+    #[test]
+    fn losses_come_first_then_the_hosts_then_the_remedy() {
+        let port = |description: &str| v1::CutOffPort {
+            description: description.to_owned(),
+            ..v1::CutOffPort::default()
+        };
+        let found = v1::Consequence {
+            cut_off: vec![port("host-1 mlx5_0"), port("host-1 mlx5_1")],
+            drain_refused: "2 nodes would be cut off".to_owned(),
+            credit_loop_free: true,
+            ..v1::Consequence::default()
+        };
+        let text = text(&found, "leaf-1");
+        let order =
+            ["Breaks", "Cut off", "To do", "Goes", "Then"].map(|row| text.find(row).unwrap());
+        assert!(order.is_sorted(), "{text}");
+        assert!(
+            text.starts_with("Breaks   2 adapters of 1 host would be cut off"),
+            "{text}"
+        );
+        assert!(text.contains("a drain would be REFUSED: 2 nodes"), "{text}");
+    }
+
+    #[test]
+    fn a_loss_without_harm_names_the_drain_of_the_same_parts() {
+        let found = v1::Consequence {
+            broken_pairs: 9,
+            credit_loop_free: true,
+            ..v1::Consequence::default()
+        };
+        let found_text = text(&found, "unlink=host-017 mlx5_3:1");
+        assert!(
+            found_text.contains("9 pairs would lose packets until"),
+            "{found_text}"
+        );
+        assert!(
+            found_text.contains("`rsmctl drain 'host-017 mlx5_3:1'`"),
+            "{found_text}"
+        );
+        let nothing = v1::Consequence {
+            credit_loop_free: true,
+            ..v1::Consequence::default()
+        };
+        assert!(text(&nothing, "x").starts_with("Breaks  nothing"));
+    }
 }

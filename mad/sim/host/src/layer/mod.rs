@@ -1,10 +1,10 @@
 //! The MAD layer of one port, between open devices and the wire.
 //!
-//! It is a state machine without I/O. The server calls [`open`](MadLayer::open),
-//! [`register`](MadLayer::register), [`write`](MadLayer::write) and so on for programs,
-//! [`receive`](MadLayer::receive) for arriving datagrams and [`tick`](MadLayer::tick) for
-//! time-outs; [`poll_effect`](MadLayer::poll_effect) returns the results. It behaves like Linux
-//! (`ib_mad`, `ib_umad`): see the [crate].
+//! The layer is a state machine without I/O. For programs, the server calls
+//! [`open`](MadLayer::open), [`register`](MadLayer::register), [`write`](MadLayer::write) and so
+//! on; it calls [`receive`](MadLayer::receive) for arriving datagrams and [`tick`](MadLayer::tick)
+//! for time-outs. [`poll_effect`](MadLayer::poll_effect) returns the results. The layer behaves
+//! like Linux (`ib_mad`, `ib_umad`): see the [crate].
 
 mod agents;
 mod class;
@@ -28,14 +28,14 @@ use multi::ReceptionKey;
 use rmpp::Reception;
 use send::{Pending, SendKey};
 
-/// The maximum number of requests and multi-packet messages that can be pending at one port; one
-/// more fails with ENOMEM. Linux is bounded by memory alone; a subnet manager that does not wait
-/// for answers has some thousands pending.
+/// The maximum number of pending requests and multi-packet messages at one port; one more fails
+/// with ENOMEM. Linux is bounded only by memory; a subnet manager that does not wait for answers
+/// has some thousands pending.
 pub const MAX_SENDS: usize = 1 << 16;
 
-/// The maximum number of multi-packet messages that are arriving at one port or arrived in the last
-/// 10 s; the layer stops one more with RMPPStatus "resources exhausted". Linux is bounded by memory
-/// alone. Sixteen clients with 5,000 tables a second each come near this number.
+/// The maximum number of multi-packet messages at one port that are arriving or arrived in the last
+/// 10 s; the layer stops one more with RMPPStatus "resources exhausted". Linux is bounded only by
+/// memory. Sixteen clients with 5,000 tables a second each come near this number.
 pub const MAX_RECEPTIONS: usize = 1 << 20;
 
 /// An open device.
@@ -67,7 +67,7 @@ pub struct ReadResult {
 #[derive(Debug, Default)]
 struct File {
     has_pkey: bool,
-    /// An agent was registered, so that [`File::has_pkey`] is fixed.
+    /// Whether an agent was registered, so that [`File::has_pkey`] is fixed.
     used: bool,
     agents: [Option<AgentId>; MAX_AGENTS as usize],
 }
@@ -94,26 +94,26 @@ pub struct MadLayer {
     files: BTreeMap<FileId, File>,
     opened: u32,
     agents: Agents,
-    /// Sends that wait for a response or an acknowledgement.
+    /// The sends that wait for a response or an acknowledgement.
     sends: BTreeMap<SendKey, Pending>,
     serial: u64,
     receptions: BTreeMap<ReceptionKey, Reception>,
     timers: BTreeSet<(Time, Timer)>,
-    /// The time at which each timer is due, so that the timer can be stopped.
+    /// The time at which each timer is due, needed to stop the timer.
     due: BTreeMap<Timer, Time>,
     effects: VecDeque<LayerEffect>,
 }
 
 impl MadLayer {
-    /// A layer without open devices.
+    /// Creates a layer without open devices.
     pub fn new() -> MadLayer {
         MadLayer::default()
     }
 
-    /// A layer without open devices that follows an earlier layer of the same port with
-    /// `registered` agents. New agents get other numbers, because a kernel never uses one again:
-    /// transaction identifiers contain the number, and with a reused one the datagrams of the
-    /// remote end for an old agent would reach the new one.
+    /// Creates a layer without open devices that follows an earlier layer of the same port with
+    /// `registered` agents. New agents get higher numbers, because a kernel never reuses one:
+    /// transaction identifiers contain the number, so that datagrams from a remote end for an old
+    /// agent would otherwise reach a new one.
     pub fn after(registered: u32) -> MadLayer {
         MadLayer {
             agents: Agents::after(registered),
@@ -121,7 +121,8 @@ impl MadLayer {
         }
     }
 
-    /// The number of agents that were registered, those of earlier layers of the port included.
+    /// The number of agents that were registered so far, including those of earlier layers of the
+    /// port.
     pub fn registered(&self) -> u32 {
         self.agents.registered()
     }
@@ -160,12 +161,12 @@ impl MadLayer {
         Ok(())
     }
 
-    /// Registers an agent; returns its number on `file`. If `current` is set and this is the first
-    /// agent, the device uses the header with a P_Key index.
+    /// Registers an agent, and returns its number on `file`. If `current` is set and the agent is
+    /// the file's first, the device uses the header with a P_Key index.
     ///
     /// # Errors
     /// EINVAL if the registration is invalid, or another agent of the port has one of the methods;
-    /// ENOMEM if the file has 32 agents; EBADF if it is not open.
+    /// ENOMEM if the file has 32 agents; EBADF if the file is not open.
     pub fn register(
         &mut self,
         file: FileId,
@@ -188,7 +189,7 @@ impl MadLayer {
         Ok(id)
     }
 
-    /// Unregisters an agent. Its pending sends are dropped.
+    /// Unregisters an agent, and drops its pending sends.
     ///
     /// # Errors
     /// EINVAL if there is no such agent, EBADF if the file is not open.

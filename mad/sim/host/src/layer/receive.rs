@@ -80,8 +80,7 @@ impl MadLayer {
             .map(|(key, _)| *key)
     }
 
-    /// Answers a Get or a Set for which there is no agent with an error status; drops other
-    /// datagrams.
+    /// Answers a Get or a Set without an agent with an error status; drops other datagrams.
     fn refuse(&mut self, mad: &MadBytes, remote: RemoteAddress) {
         let method = MadHeader::of(mad).method();
         if !matches!(method, Method::GET | Method::SET) {

@@ -116,7 +116,7 @@ fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
     *MadHeader::of(&mad)
 }
 
-/// The remote address in a header. There are no GRHs.
+/// The remote address in a header, without a GRH.
 fn address(header: &UserMadHeader) -> RemoteAddress {
     let mut remote = RemoteAddress::gsi(Lid(header.lid.get()), header.sl & 0xF);
     remote.qpn = header.qpn.get();
@@ -146,7 +146,7 @@ impl MadLayer {
         let agent_id = slot.copied().flatten().ok_or(Errno::INVAL)?;
         let agent = self.agents.get(agent_id).ok_or(Errno::INVAL)?;
 
-        // The length is at least that of the RMPP header.
+        // The message is at least as long as the RMPP header.
         let mut first = [0; MAD_LEN];
         let known = message.len().min(MAD_LEN);
         first[..known].copy_from_slice(&message[..known]);
@@ -258,7 +258,7 @@ impl MadLayer {
         if let Sending::Multi { pausing: true, .. } = pending.kind {
             return self.send_more(key, now);
         }
-        // When all segments have arrived, only the answer is missing.
+        // Once all segments have arrived, only the answer is missing.
         let is_over = match &pending.kind {
             Sending::Multi { sender, .. } => sender.is_acknowledged(),
             Sending::Single(_) => false,

@@ -32,8 +32,8 @@ impl Refusal {
     }
 }
 
-/// The part of the fabric that a process sees: a node, and the ports whose devices it has, that of
-/// `umad0` first.
+/// The part of the fabric that a process sees: a node, and the ports whose devices it has, with the
+/// port of `umad0` first.
 #[derive(Debug)]
 pub(super) struct DeviceView {
     pub(super) node: Guid,

@@ -22,8 +22,8 @@ use super::tree::Tree;
 use crate::layer::LayerEffect;
 use crate::protocol::MAX_PACKET;
 
-/// The maximum number of connections: as many open devices as a large test has. The server closes a
-/// further connection immediately.
+/// The maximum number of connections: the number of open devices of a large test. The server closes
+/// a further connection immediately.
 const MAX_CONNECTIONS: usize = 4096;
 
 /// The maximum number of packets that the loop reads from one connection before it reads from the
@@ -65,7 +65,7 @@ pub(super) struct EventLoop {
     burying: bool,
 }
 
-/// The reason why the loop ends by itself.
+/// The reason why the loop ends without a request.
 #[derive(Debug, thiserror::Error)]
 enum Broken {
     #[error("the operating system refused")]

@@ -1,7 +1,7 @@
-//! Serves a simulated fabric to programs that were started with the shim.
+//! Serves a simulated fabric to programs started with the shim.
 //!
 //! One thread waits for connections, datagrams from the simulation, and time-outs. It passes
-//! datagrams to the simulation's thread, which never waits for it.
+//! datagrams to the simulation's thread, which never waits for this one.
 
 mod calls;
 mod connection;

@@ -61,7 +61,7 @@ pub(super) fn receive<'a>(
     Ok(Some((&buffer[..len], carried)))
 }
 
-/// Sends one packet, with a descriptor if there is one. False if there is no room now.
+/// Sends one packet, with a descriptor if there is one. Returns false if there is no room now.
 pub(super) fn send(
     to: BorrowedFd<'_>,
     parts: &[&[u8]],

@@ -76,7 +76,7 @@ impl Arrivals {
             Arc::clone(wake),
         );
         let sink = Box::new(move |inbound| {
-            // Only datagrams are of interest: the layer has its own time-outs, and events of the
+            // Ignore everything but datagrams: the layer has its own time-outs, and events of the
             // port appear in sysfs.
             let Inbound::Mad(datagram) = inbound else {
                 return;

@@ -162,8 +162,8 @@ fn physical_state(state: PortPhysicalState) -> String {
     format!("{}: {name}", state.code())
 }
 
-/// The rate of a link as text, with its width and speed. As in Linux, the rate of one lane is
-/// counted in tenths of Gb/s.
+/// The rate of a link as text, with its width and speed. The rate of one lane is counted in tenths
+/// of Gb/s, as in Linux.
 fn rate(info: &PortInfo) -> String {
     let Some(rate) = info.link_rate() else {
         // A port without a link, and port 0 of a switch, which has none.
@@ -206,7 +206,7 @@ impl Tree {
         &self.root
     }
 
-    /// Writes the content of `facts`. It replaces files and never writes to them, so that a reader
+    /// Writes the content of `facts`. Files are replaced and never written to, so that a reader
     /// sees one state.
     pub(super) fn update(&mut self, facts: &NodeFacts) -> io::Result<()> {
         let files = facts.files();

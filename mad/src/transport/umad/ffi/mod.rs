@@ -156,7 +156,8 @@ pub(super) struct PortAttributes {
 }
 
 /// The devices of one port of a multi-plane adapter: one for the subnet management interface (QP
-/// 0), one for the general services interface (QP 1). On other adapters both are the same device.
+/// 0), and one for the general services interface (QP 1). On other adapters, both are the same
+/// device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pair {
     pub(super) smi: (String, PortNum),
@@ -177,8 +178,8 @@ pub(super) struct Received {
     pub(super) status: i32,
     /// The message, or as much as there is room for in one datagram.
     pub(super) datagram: Datagram,
-    /// The length of the message in bytes; it may be less than that of a datagram if RMPP carried
-    /// the message.
+    /// The length of the message in bytes, which may be less than that of a datagram if RMPP
+    /// carried the message.
     pub(super) length: usize,
     /// The bytes of the message beyond the datagram.
     pub(super) rest: Vec<u8>,
@@ -188,7 +189,7 @@ pub(super) struct Received {
 enum Read {
     /// A message of this many bytes.
     Taken(usize),
-    /// No datagram is there.
+    /// No datagram is waiting.
     Nothing,
     /// A message of this many bytes is there, longer than the room.
     Longer(usize),
@@ -521,8 +522,8 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Whether the kernel knows the descriptor; it does not inside ibsim, whose library returns
-    /// numbers of its own.
+    /// Whether the kernel knows the descriptor. Inside ibsim it does not, because ibsim's library
+    /// returns its own numbers.
     pub(super) fn is_of_kernel(&self) -> bool {
         // SAFETY: the function takes only numbers.
         unsafe { libc::fcntl(self.fd(), libc::F_GETFD) >= 0 }
@@ -575,8 +576,8 @@ impl OpenPort {
     }
 
     /// Sends a datagram or, with an agent for which the kernel does RMPP, a message of any length.
-    /// The kernel waits `timeout_ms` for the response; with 0 it does not wait. It sends unanswered
-    /// or unacknowledged packets again, `retries` times.
+    /// The kernel waits `timeout_ms` for the response, or not at all if that is 0. It sends
+    /// unanswered or unacknowledged packets again, `retries` times.
     pub(super) fn send(
         &self,
         agent: u32,

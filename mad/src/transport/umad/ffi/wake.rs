@@ -68,9 +68,9 @@ impl Wake {
         let mut count = 0u64;
         // SAFETY: there is room for as many bytes as the last argument says.
         unsafe { libc::read(self.event, (&raw mut count).cast(), size_of::<u64>()) };
-        // The flag is cleared after the event was read: a call of `wake` from here on sets the
-        // event again. The caller looks for work after this, and finds what arrived before such a
-        // call.
+        // Clear the flag after reading the event: a call of `wake` from here on sets the event
+        // again. The caller looks for work after this, and finds everything that arrived before
+        // such a call.
         self.pending.swap(false, Ordering::AcqRel);
     }
 }

@@ -1,7 +1,7 @@
-//! The functions of NVML that are in use, bound by hand and looked up at run time.
+//! Binds the functions of NVML that are in use, by hand and at run time.
 //!
-//! The only module here with unsafe code; its exports are safe. A function that an older library
-//! lacks tells nothing.
+//! This is the only module here with unsafe code; its exports are safe. A function that an older
+//! library lacks returns no data.
 
 #![allow(unsafe_code)]
 
@@ -12,31 +12,34 @@ use rsm_gdr::inventory::PciAddress;
 
 use super::NvmlError;
 
-/// NVML_FI_DEV_C2C_LINK_COUNT.
+/// The field NVML_FI_DEV_C2C_LINK_COUNT.
 pub(super) const C2C_LINK_COUNT: u32 = 170;
-/// NVML_FI_DEV_C2C_LINK_GET_STATUS; 1 is active.
+/// The field NVML_FI_DEV_C2C_LINK_GET_STATUS; 1 means active.
 pub(super) const C2C_LINK_STATUS: u32 = 171;
-/// NVML_FI_DEV_C2C_LINK_GET_MAX_BW, in MB/s.
+/// The field NVML_FI_DEV_C2C_LINK_GET_MAX_BW, in MB/s.
 pub(super) const C2C_LINK_MAX_MBYTES: u32 = 172;
 
-/// NVML_SUCCESS.
+/// The return code NVML_SUCCESS.
 const SUCCESS: c_int = 0;
-/// NVML_NVLINK_DEVICE_TYPE_GPU and NVML_NVLINK_DEVICE_TYPE_SWITCH.
+/// The device types NVML_NVLINK_DEVICE_TYPE_GPU and NVML_NVLINK_DEVICE_TYPE_SWITCH.
 const REMOTE_GPU: c_int = 0;
 const REMOTE_SWITCH: c_int = 2;
-/// NVML_GPU_FABRIC_STATE_COMPLETED: the fabric manager has set the GPU up.
+/// The state NVML_GPU_FABRIC_STATE_COMPLETED: the fabric manager has set the GPU up.
 const FABRIC_COMPLETED: u8 = 3;
-/// nvmlGpuFabricInfo_v2: the size of the structure, and its version in the highest byte.
+/// The version word of nvmlGpuFabricInfo_v2: the size of the structure, with its version in the
+/// highest byte.
 const FABRIC_INFO_V2: c_uint = 0x0200_0024;
-/// The longest text that NVML writes: names and UUIDs have 96 bytes in its second version.
+/// The maximum length in bytes of a text that NVML writes: names and UUIDs have 96 bytes in its
+/// second version.
 const TEXT_LEN: usize = 96;
-/// Spare words behind structures that the library fills in; a newer one may have longer ones.
+/// The number of spare words behind structures that the library fills in: a newer library may have
+/// longer structures.
 const SPARE_WORDS: usize = 32;
 
-/// `nvmlDevice_t`.
+/// NVML's `nvmlDevice_t`.
 pub(super) type Device = *mut c_void;
 
-/// `nvmlPciInfo_t`.
+/// NVML's `nvmlPciInfo_t`.
 #[repr(C)]
 struct PciInfo {
     bus_id_legacy: [c_char; 16],
@@ -49,7 +52,7 @@ struct PciInfo {
     spare: [c_uint; SPARE_WORDS],
 }
 
-/// `nvmlGpuFabricInfo_v2_t`.
+/// NVML's `nvmlGpuFabricInfo_v2_t`.
 #[repr(C)]
 struct FabricInfo {
     version: c_uint,
@@ -61,7 +64,7 @@ struct FabricInfo {
     spare: [c_uint; SPARE_WORDS],
 }
 
-/// `nvmlFieldValue_t`; the value is a union of numbers of up to eight bytes.
+/// NVML's `nvmlFieldValue_t`; the value is a union of numbers of up to eight bytes.
 #[repr(C)]
 struct FieldValue {
     field: c_uint,
@@ -85,9 +88,9 @@ type LinkPci = unsafe extern "C" fn(Device, c_uint, *mut PciInfo) -> c_int;
 type Fabric = unsafe extern "C" fn(Device, *mut FabricInfo) -> c_int;
 type Fields = unsafe extern "C" fn(Device, c_int, *mut FieldValue) -> c_int;
 
-/// The library, started.
+/// The library after its initialisation.
 pub(super) struct Library {
-    /// Never unloaded: threads of it may still run.
+    /// The loaded library, which is never unloaded: its threads may still run.
     library: ManuallyDrop<libloading::Library>,
 }
 
@@ -113,7 +116,7 @@ impl PciInfo {
         }
     }
 
-    /// GPUs are function 0 of their device; NVML's numbers leave the function out.
+    /// The PCI address: function 0 of the device, because NVML's numbers omit the function.
     fn address(&self) -> Option<PciAddress> {
         let address = PciAddress {
             domain: self.domain,
@@ -128,41 +131,41 @@ impl PciInfo {
 impl Library {
     pub(super) fn open(name: &OsStr) -> Result<Library, NvmlError> {
         let failed = |error: libloading::Error| NvmlError::Load(error.to_string());
-        // SAFETY: loading runs the library's constructors. The operator, or the system's search
-        // path, names NVIDIA's library.
+        // SAFETY: loading runs the library's constructors; the operator, or the system's search
+        // path, selects NVIDIA's library.
         let library = unsafe { libloading::Library::new(name) }.map_err(failed)?;
         let library = Library {
             library: ManuallyDrop::new(library),
         };
-        // SAFETY: the declaration is NVML's, for each of the two.
+        // SAFETY: both declarations are NVML's.
         let (init, _) = unsafe {
             (
                 library.need::<Plain>(c"nvmlInit_v2")?,
                 library.need::<Count>(c"nvmlDeviceGetCount_v2")?,
             )
         };
-        // SAFETY: it takes nothing.
+        // SAFETY: the function takes no arguments.
         let code = unsafe { init() };
         library.checked("nvmlInit", code)?;
         Ok(library)
     }
 
-    /// A function by name.
+    /// Looks up a function by name; `None` if the library lacks it.
     ///
     /// # Safety
     /// `F` is the type of a pointer to a function with the library's declaration.
     unsafe fn find<F: Copy>(&self, name: &CStr) -> Option<F> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type.
         let symbol = unsafe { self.library.get::<F>(name.to_bytes_with_nul()) };
         symbol.ok().map(|symbol| *symbol)
     }
 
-    /// As [`Library::find`], for functions that every version has.
+    /// Looks up a function that every version has; an error if the library lacks it.
     ///
     /// # Safety
-    /// As [`Library::find`].
+    /// `F` is the type of a pointer to a function with the library's declaration.
     unsafe fn need<F: Copy>(&self, name: &CStr) -> Result<F, NvmlError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the type.
         let found = unsafe { self.find(name) };
         found.ok_or_else(|| {
             NvmlError::Load(format!("it lacks the function {}", name.to_string_lossy()))
@@ -173,7 +176,7 @@ impl Library {
         if code == SUCCESS {
             return Ok(());
         }
-        // SAFETY: the declaration is NVML's; it returns a constant text, or null.
+        // SAFETY: the declaration is NVML's; the function returns a constant text, or null.
         let text = unsafe {
             self.find::<ErrorText>(c"nvmlErrorString")
                 .map(|error_text| error_text(code))
@@ -189,7 +192,7 @@ impl Library {
 
     pub(super) fn count(&self) -> Result<u32, NvmlError> {
         let mut count = 0;
-        // SAFETY: the declaration is NVML's; it writes one word.
+        // SAFETY: the declaration is NVML's; the function writes one word.
         let code = unsafe { self.need::<Count>(c"nvmlDeviceGetCount_v2")?(&raw mut count) };
         self.checked("nvmlDeviceGetCount", code)?;
         Ok(count)
@@ -197,7 +200,7 @@ impl Library {
 
     pub(super) fn device(&self, index: u32) -> Result<Device, NvmlError> {
         let mut device: Device = std::ptr::null_mut();
-        // SAFETY: the declaration is NVML's; it writes one pointer.
+        // SAFETY: the declaration is NVML's; the function writes one pointer.
         let code = unsafe {
             self.need::<ByIndex>(c"nvmlDeviceGetHandleByIndex_v2")?(index, &raw mut device)
         };
@@ -207,7 +210,7 @@ impl Library {
 
     pub(super) fn pci(&self, device: Device) -> Result<PciAddress, NvmlError> {
         let mut info = PciInfo::empty();
-        // SAFETY: the declaration is NVML's; the structure has room for longer ones.
+        // SAFETY: the declaration is NVML's; the structure has room for longer versions.
         let code =
             unsafe { self.need::<OfPci>(c"nvmlDeviceGetPciInfo_v3")?(device, &raw mut info) };
         self.checked("nvmlDeviceGetPciInfo", code)?;
@@ -229,21 +232,21 @@ impl Library {
 
     fn text(&self, device: Device, call: &'static str, name: &CStr) -> Result<String, NvmlError> {
         let mut text = [0u8; TEXT_LEN];
-        // SAFETY: the declaration is NVML's; it writes at most the length that it is given.
+        // SAFETY: the declaration is NVML's; the function writes at most the given length.
         let code = unsafe {
             let room = (TEXT_LEN - 1) as c_uint;
             self.need::<Text>(name)?(device, text.as_mut_ptr().cast(), room)
         };
         self.checked(call, code)?;
-        // The last byte is a zero that the library cannot have overwritten.
+        // The library cannot overwrite the last byte, which is zero.
         let text = CStr::from_bytes_until_nul(&text).unwrap_or_default();
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// Major number times ten plus minor number.
+    /// The compute capability of a GPU: the major number times ten plus the minor number.
     pub(super) fn compute_capability(&self, device: Device) -> Option<u16> {
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: the declaration is NVML's; it writes two words.
+        // SAFETY: the declaration is NVML's; the function writes two words.
         let code = unsafe {
             let ask = self.find::<Capability>(c"nvmlDeviceGetCudaComputeCapability")?;
             ask(device, &raw mut major, &raw mut minor)
@@ -252,10 +255,10 @@ impl Library {
         (code == SUCCESS).then_some(number.checked_add(u16::try_from(minor).ok()?)?)
     }
 
-    /// `None` for a link that the GPU does not have.
+    /// Whether a link is active; `None` if the GPU lacks the link.
     pub(super) fn link_is_active(&self, device: Device, link: u32) -> Option<bool> {
         let mut active = 0;
-        // SAFETY: the declaration is NVML's; it writes one word.
+        // SAFETY: the declaration is NVML's; the function writes one word.
         let code = unsafe {
             self.find::<LinkWord>(c"nvmlDeviceGetNvLinkState")?(device, link, &raw mut active)
         };
@@ -264,19 +267,19 @@ impl Library {
 
     pub(super) fn link_remote(&self, device: Device, link: u32) -> Option<Remote> {
         let mut kind = -1;
-        // SAFETY: the declaration is NVML's; it writes one word.
+        // SAFETY: the declaration is NVML's; the function writes one word.
         let told = unsafe {
             self.find::<LinkWord>(c"nvmlDeviceGetNvLinkRemoteDeviceType")
                 .map(|ask| ask(device, link, &raw mut kind))
         };
-        // Libraries before 470 lack the function: the other end then counts by its address.
+        // Libraries before 470 lack the function; the address of the other end decides then.
         match (told, kind) {
             (Some(SUCCESS), REMOTE_SWITCH) => return Some(Remote::Switch),
             (Some(SUCCESS), REMOTE_GPU) | (None, _) => {}
             _ => return None,
         }
         let mut info = PciInfo::empty();
-        // SAFETY: the declaration is NVML's; the structure has room for longer ones.
+        // SAFETY: the declaration is NVML's; the structure has room for longer versions.
         let code = unsafe {
             let ask = self.find::<LinkPci>(c"nvmlDeviceGetNvLinkRemotePciInfo_v2")?;
             ask(device, link, &raw mut info)
@@ -285,7 +288,7 @@ impl Library {
         address.map(Remote::Gpu)
     }
 
-    /// Cluster UUID and clique of a GPU that the fabric manager has set up.
+    /// The cluster UUID and the clique of a GPU that the fabric manager has set up; else `None`.
     pub(super) fn fabric(&self, device: Device) -> Option<([u8; 16], u32)> {
         let mut info = FabricInfo {
             version: FABRIC_INFO_V2,
@@ -296,15 +299,15 @@ impl Library {
             health: 0,
             spare: [0; SPARE_WORDS],
         };
-        // SAFETY: the declaration is NVML's; it writes the structure of the version that it is
-        // given.
+        // SAFETY: the declaration is NVML's; the function writes the structure of the given
+        // version.
         let code =
             unsafe { self.find::<Fabric>(c"nvmlDeviceGetGpuFabricInfoV")?(device, &raw mut info) };
         let is_set_up = code == SUCCESS && info.status == SUCCESS && info.state == FABRIC_COMPLETED;
         (is_set_up && info.cluster != [0; 16]).then_some((info.cluster, info.clique))
     }
 
-    /// The value of a field; `scope` is the link.
+    /// The value of a field; `scope` is the number of the link.
     pub(super) fn field(&self, device: Device, field: u32, scope: u32) -> Option<u32> {
         let mut value = FieldValue {
             field,
@@ -315,17 +318,17 @@ impl Library {
             outcome: -1,
             value: [0; 2],
         };
-        // SAFETY: the declaration is NVML's; it writes as many values as it is given.
+        // SAFETY: the declaration is NVML's; the function writes the given number of values.
         let code =
             unsafe { self.find::<Fields>(c"nvmlDeviceGetFieldValues")?(device, 1, &raw mut value) };
-        // The low word comes first on the machines that NVML is for.
+        // The low word comes first on the machines that NVML supports.
         (code == SUCCESS && value.outcome == SUCCESS).then_some(value.value[0])
     }
 }
 
 impl Drop for Library {
     fn drop(&mut self) {
-        // SAFETY: the declaration is NVML's; it takes nothing.
+        // SAFETY: the declaration is NVML's; the function takes no arguments.
         unsafe {
             if let Some(shutdown) = self.find::<Plain>(c"nvmlShutdown") {
                 shutdown();

@@ -1,4 +1,4 @@
-//! NVIDIA's management library: UUIDs, models, NVLinks, C2C and the NVLink domain.
+//! Reads UUIDs, models, NVLinks, C2C links and the NVLink domain from NVIDIA's management library.
 
 mod ffi;
 
@@ -10,50 +10,50 @@ use rsm_gdr::inventory::{
 
 use self::ffi::{Device, Library, Remote};
 
-/// The library's name, for the system's search.
+/// The name of the library, for the system's search.
 pub const LIBRARY: &str = "libnvidia-ml.so.1";
 
-/// The most NVLinks that a GPU is asked for: twice as many as any has.
+/// The maximum number of NVLinks to query per GPU: twice as many as any GPU has.
 const MAX_LINKS: u32 = 36;
 
-/// The most C2C links that a GPU is asked for; GB200 has 10.
+/// The maximum number of C2C links to query per GPU; GB200 has 10.
 const MAX_C2C_LINKS: u32 = 64;
 
-/// Why the library tells nothing.
+/// The reason why the library returns no data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NvmlError {
-    /// The library is not there, or lacks a function that every version has.
+    /// The library is missing, or lacks a function that every version has.
     #[error("{0}")]
     Load(String),
-    /// The library refuses.
+    /// The library refuses a call.
     #[error("{call}: {text} ({code})")]
     Refused {
-        /// The function.
+        /// The name of the function.
         call: &'static str,
-        /// The library's text.
+        /// The library's text for the error.
         text: String,
-        /// The number.
+        /// The library's error code.
         code: i32,
     },
 }
 
-/// The library's part of an inventory.
+/// The library's part of an inventory, with notes.
 #[derive(Clone, Debug)]
 pub struct NvmlReading {
-    /// GPUs and the links between them; no ports.
+    /// The inventory with GPUs and the links between them, but without ports.
     pub inventory: HostInventory,
-    /// Notes for people about all that NVML did not tell.
+    /// Notes for the operator about data that NVML did not return.
     pub notes: Vec<String>,
 }
 
-/// Asks the library with this name or path.
+/// Queries the library with this name or path.
 ///
-/// It is a program of another vendor, which may hang with its driver or end the process: call this
-/// in a process that may be killed, see [`NvmlSource::Program`](crate::NvmlSource).
+/// The library comes from another vendor, and may hang with its driver or end the process. Call
+/// this function in a process that may be killed; see [`NvmlSource::Program`](crate::NvmlSource).
 ///
 /// # Errors
-/// The library is missing, or refuses to start. A GPU that it refuses to tell about only gives a
-/// note.
+/// The library is missing, or refuses to start. A GPU about which it refuses to answer only causes
+/// a note.
 pub fn read(library: &OsStr) -> Result<NvmlReading, NvmlError> {
     let library = Library::open(library)?;
     let count = library.count()?;
@@ -67,7 +67,7 @@ pub fn read(library: &OsStr) -> Result<NvmlReading, NvmlError> {
     }
     let mut links = Vec::new();
     let mut links_told = false;
-    // Bounded by MAX_GPUS, so the index fits.
+    // The limit MAX_GPUS fits 16 bits.
     for index in 0..count.min(MAX_GPUS as u32) as u16 {
         match device(&library, index, &mut reading.notes) {
             Ok((gpu, device)) => {
@@ -109,7 +109,7 @@ fn device(
     Ok((gpu, device))
 }
 
-/// The generation of NVLink and the NVLink domain, which all GPUs of a host share.
+/// Reads the generation of NVLink and the NVLink domain, which all GPUs of a host share.
 fn describe(library: &Library, device: Device, reading: &mut NvmlReading) {
     let host = &mut reading.inventory;
     if host.link_family == (LinkFamily::NvLink { generation: None })
@@ -134,7 +134,7 @@ fn describe(library: &Library, device: Device, reading: &mut NvmlReading) {
     }
 }
 
-/// The active links of a GPU; `None` where it has no NVLinks, or the library does not tell.
+/// The active links of a GPU; `None` if it has no NVLinks, or the library does not list them.
 fn links_of(library: &Library, device: Device, gpu: PciAddress) -> Option<Vec<GpuLinks>> {
     let mut links: Vec<GpuLinks> = Vec::new();
     let mut told = false;
@@ -163,7 +163,7 @@ fn links_of(library: &Library, device: Device, gpu: PciAddress) -> Option<Vec<Gp
     told.then_some(links)
 }
 
-/// The bandwidth of the links to the processor in GB/s.
+/// The bandwidth of the C2C links to the processor in GB/s; `None` if there are none.
 fn c2c(library: &Library, device: Device) -> Option<u32> {
     let count = library.field(device, ffi::C2C_LINK_COUNT, 0)?;
     let megabytes: u64 = (0..count.min(MAX_C2C_LINKS))

@@ -1,8 +1,8 @@
-//! Cables that end at leaves of other rails, and cables of storage ports at leaves of rails.
+//! Finds cables that end at leaves of other rails, and storage cables at leaves of rails.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Astray, Search};
+use super::{MisplacedPort, Search};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::peers::key;
@@ -17,17 +17,17 @@ struct Storage {
 }
 
 impl Search<'_> {
-    /// Reports the cables: pairs that are in each other's place first, then the others.
+    /// Reports the cables: swapped pairs first, then single cables.
     ///
-    /// Storage ports of `doubtful` hosts, which get a question, are none of them.
+    /// Storage ports of `doubtful` hosts get a question instead, and are left out.
     pub(super) fn cables(
         &self,
-        mut misplaced: Vec<Astray>,
+        mut misplaced: Vec<MisplacedPort>,
         doubtful: &BTreeSet<usize>,
         findings: &mut Vec<GpuFinding>,
     ) {
         misplaced.sort_by_key(|port| (port.host, port.port));
-        let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<Astray>> = BTreeMap::new();
+        let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<MisplacedPort>> = BTreeMap::new();
         for port in misplaced {
             let partners = waiting.get_mut(&(port.actual, port.expected));
             match partners.filter(|partners| !partners.is_empty()) {
@@ -41,11 +41,12 @@ impl Search<'_> {
                     .push(port),
             }
         }
-        let mut single: Vec<Astray> = waiting.into_values().flatten().collect();
+        let mut single: Vec<MisplacedPort> = waiting.into_values().flatten().collect();
         let of_rails = self.leaves_of_rails();
         let storage = self.storage_on_rails(&of_rails).into_iter();
         for storage in storage.filter(|storage| !doubtful.contains(&storage.host)) {
-            // A compute port that belongs to this leaf, and ends where no rail does.
+            // The partner is a compute port that belongs to this leaf, and ends at a leaf of no
+            // rail.
             let partner = single
                 .iter()
                 .position(|port| port.expected == storage.leaf && !of_rails.contains(&port.actual));
@@ -79,7 +80,7 @@ impl Search<'_> {
         rails.map(|rail| rail.leaf).collect()
     }
 
-    fn socket(&self, port: &Astray) -> String {
+    fn socket(&self, port: &MisplacedPort) -> String {
         self.socket_of(port.host, port.port, port.actual)
     }
 
@@ -89,7 +90,7 @@ impl Search<'_> {
         format!("{} port {number}", self.fabric.switch_name(leaf))
     }
 
-    fn swapped(&self, one: &Astray, other: &Astray) -> GpuFinding {
+    fn swapped(&self, one: &MisplacedPort, other: &MisplacedPort) -> GpuFinding {
         let evidence = format!(
             "{} is cabled to {} and {} to {}: each belongs where the other one is",
             self.name(one.host, one.port),
@@ -114,8 +115,8 @@ impl Search<'_> {
         finding
     }
 
-    /// Storage ports at leaves of rails, where those of most hosts like theirs, or the host's
-    /// others, end elsewhere.
+    /// The storage ports at leaves of rails, if those of most peers, or the host's other ones, end
+    /// elsewhere.
     fn storage_on_rails(&self, of_rails: &BTreeSet<SwitchIdx>) -> Vec<Storage> {
         let hosts = &self.analysis.hosts;
         let storage = |host: &Host| -> Vec<(usize, SwitchIdx)> {
@@ -124,8 +125,8 @@ impl Search<'_> {
             let joined = ports.filter_map(|port| Some((port, self.leaf(host, port)?)));
             joined.collect()
         };
-        // Of each place in each family, and of each host without others like it: ports at rails'
-        // leaves, and all.
+        // For each place of a family, and for each host without peers: the ports at rails' leaves,
+        // and all ports.
         let group = |place: usize, port: usize| match self.peers.of_host[place] {
             Some(family) if self.peers.families[family].has_peers() => {
                 (Some(family), key(&hosts[place].inventory, port), None)
@@ -174,7 +175,7 @@ impl Search<'_> {
         finding
     }
 
-    fn exchanged(&self, compute: &Astray, storage: &Storage) -> GpuFinding {
+    fn exchanged(&self, compute: &MisplacedPort, storage: &Storage) -> GpuFinding {
         let name = self.name(storage.host, storage.port);
         let evidence = format!(
             "{} is cabled to {} and {name}, a port for storage, to {}: each belongs where the other one is",

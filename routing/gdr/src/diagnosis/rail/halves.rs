@@ -1,25 +1,25 @@
-//! Hosts of a unit that are cabled to rails in two orders, and units whose rails are in another
-//! order of leaves than those of the other units: questions, where no majority tells.
+//! Asks about hosts of a unit that are cabled to rails in two orders, and about units whose rails
+//! are in another order of leaves than in other units, if no majority decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Astray, Search, within_rails};
+use super::{MisplacedPort, Search, within_rails};
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::host::Host;
 use crate::rails::{Rail, Unit};
 use rsm_routing::topology::SwitchIdx;
 
-/// The leaves that some slots of a host reach.
+/// The leaf that each of some slots of a host reaches.
 type Reached = Vec<(usize, SwitchIdx)>;
 
-/// The leaves that ports should reach, each with the one that they do reach.
+/// The leaves that ports should reach, each with the leaf that they do reach.
 type Exchange = Vec<(SwitchIdx, SwitchIdx)>;
 
-/// One host in so many of its unit is too many to be wrong without a question.
+/// If at least one host in this many of a unit deviates, the finding is a question.
 const DOUBTFUL_IN: usize = 3;
 
 impl Search<'_> {
-    /// Units of which one half has rails in another order than the other half.
+    /// Reports units of which one half has the rails in another order than the other half.
     pub(super) fn halves(&self, findings: &mut Vec<GpuFinding>) {
         let sure = |rail: &Option<Rail>| rail.is_none_or(|rail| rail.is_sure());
         for unit in &self.analysis.rails.units {
@@ -43,10 +43,10 @@ impl Search<'_> {
         }
     }
 
-    /// Takes the hosts of a rack out of `misplaced`: several of one unit whose ports exchange the
-    /// same leaves have one finding, and where they are many of the unit it is a question.
-    pub(super) fn racks(&self, misplaced: &mut Vec<Astray>, findings: &mut Vec<GpuFinding>) {
-        let mut of_host: BTreeMap<usize, Vec<Astray>> = BTreeMap::new();
+    /// Removes racks from `misplaced`: several hosts of a unit whose ports exchange the same leaves
+    /// share one finding, which is a question if they are a large part of the unit.
+    pub(super) fn racks(&self, misplaced: &mut Vec<MisplacedPort>, findings: &mut Vec<GpuFinding>) {
+        let mut of_host: BTreeMap<usize, Vec<MisplacedPort>> = BTreeMap::new();
         for port in misplaced.iter() {
             of_host.entry(port.host).or_default().push(port.clone());
         }
@@ -79,13 +79,13 @@ impl Search<'_> {
         reached.collect::<Option<Reached>>().unwrap_or_default()
     }
 
-    fn rack(&self, hosts: &[usize], astray: &[Astray]) -> GpuFinding {
+    fn rack(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
         let evidence = format!(
             "{} hosts of a unit have {}: each cable belongs where another one of its host is",
             hosts.len(),
             self.ends(
                 &self.analysis.hosts[hosts[0]],
-                astray.iter().map(Astray::end)
+                astray.iter().map(MisplacedPort::end)
             )
         );
         let kind = GpuFindingKind::RailCablesSwapped;
@@ -94,8 +94,8 @@ impl Search<'_> {
         finding
     }
 
-    /// A question about hosts that are a large part of their unit.
-    fn many_of_unit(&self, hosts: &[usize], astray: &[Astray]) -> GpuFinding {
+    /// The question about hosts that are a large part of their unit.
+    fn many_of_unit(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
         let slots: Vec<usize> = astray
             .iter()
             .filter_map(|port| self.analysis.hosts[hosts[0]].slot(port.port))
@@ -136,7 +136,7 @@ impl Search<'_> {
         finding
     }
 
-    /// `mlx5_0 at leaf-2 and mlx5_1 at leaf-1`.
+    /// Ports with the leaves that they reach, such as `mlx5_0 at leaf-2 and mlx5_1 at leaf-1`.
     fn ends(&self, host: &Host, ends: impl Iterator<Item = (usize, SwitchIdx)>) -> String {
         let end = |(port, leaf): (usize, SwitchIdx)| {
             let label = host.inventory.hca_ports[port].label();
@@ -150,7 +150,7 @@ impl Search<'_> {
         hosts.iter().map(name).collect()
     }
 
-    /// Units whose rails are at leaves in another order of names than in most units.
+    /// Reports units whose rails are at leaves in another order of names than in most units.
     pub(super) fn orders_of_units(&self, findings: &mut Vec<GpuFinding>) {
         let units = self.analysis.rails.units.iter();
         let orders: Vec<(&Unit, Vec<usize>)> = units
@@ -163,7 +163,7 @@ impl Search<'_> {
         for (unit, order) in &orders {
             let alike = count.iter().filter(|(other, _)| other.len() == order.len());
             let all: usize = alike.clone().map(|(_, count)| count).sum();
-            // Of two units the one whose leaves are not in the order of their names.
+            // Of two units, the one whose leaves are out of the order of their names is reported.
             let is_usual = |(other, count): &(&&[usize], &usize)| {
                 2 * **count > all || all == 2 && other.is_sorted()
             };
@@ -174,10 +174,10 @@ impl Search<'_> {
         }
     }
 
-    /// The rank of each rail's leaf in the order of the names of the unit's leaves; none where two
-    /// rails have one leaf, or a leaf has no number in its name.
+    /// The rank of each rail's leaf by name among the unit's leaves; `None` if two rails have one
+    /// leaf, or a leaf has no number in its name.
     fn order_of_names(&self, unit: &Unit) -> Option<Vec<usize>> {
-        // A leaf that a third of the hosts does not reach has its own question.
+        // A leaf that a third of the hosts does not reach has a question of its own.
         let is_plain = |rail: &Rail| rail.votes > 2 * rail.runner_up;
         let leaf = |rail: &Option<Rail>| rail.filter(is_plain).map(|rail| rail.leaf);
         let leaves: Vec<SwitchIdx> = unit.rails.iter().map(leaf).collect::<Option<_>>()?;
@@ -212,14 +212,14 @@ impl Search<'_> {
     }
 }
 
-impl Astray {
-    /// The port, and the leaf that it reaches.
+impl MisplacedPort {
+    /// The port with the leaf that it reaches.
     fn end(&self) -> (usize, SwitchIdx) {
         (self.port, self.actual)
     }
 }
 
-/// The texts and numbers of a name in turn, so that 2 comes before 10; none without a number.
+/// The texts and numbers of a name in turn, so that 2 comes before 10; `None` without a number.
 fn parts(name: &str) -> Option<Vec<(String, u64)>> {
     let is_digit = |char: char| char.is_ascii_digit();
     let mut parts = Vec::new();

@@ -1,10 +1,10 @@
-//! Compute ports that are not on their rails.
+//! Finds compute ports that are not on their rails.
 //!
-//! A cable in a wrong place and GPUs or adapters numbered in another order look alike from the
-//! numbers; PCI addresses, which no numbering changes, tell the two apart. A port whose address most
-//! hosts of its machine type use has a slot by that address: when it reaches another leaf than
-//! theirs, its cable is in a wrong place. Ports at other addresses are never blamed. Without
-//! addresses a host's cables are blamed only where no other order of names explains its leaves.
+//! By numbers, a cable in a wrong place looks like GPUs or adapters numbered in another order; PCI
+//! addresses, which no numbering changes, distinguish the two. A port whose address most hosts of
+//! its machine type use has a slot by that address: if it reaches another leaf than its peers'
+//! ports, its cable is in a wrong place. Ports at other addresses are never blamed. Without
+//! addresses, a host's cables are blamed only if no other order of names explains its leaves.
 
 mod cables;
 mod halves;
@@ -31,9 +31,9 @@ use rsm_routing::topology::SwitchIdx;
 
 /// A compute port that does not reach the leaf of its rail.
 #[derive(Clone)]
-struct Astray {
+struct MisplacedPort {
     host: usize,
-    /// The GPU that it serves; none where that is missing.
+    /// The GPU that the port serves; `None` if the GPU is missing.
     gpu: Option<usize>,
     port: usize,
     expected: SwitchIdx,
@@ -48,7 +48,7 @@ struct Search<'a> {
     explained: &'a [Explained],
 }
 
-/// The findings. Devices of hosts that get a question instead of errors are added to `explained`.
+/// The findings. Adds to `explained` the devices of hosts that get a question instead of errors.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
@@ -95,21 +95,22 @@ pub(super) fn find(
     findings
 }
 
-/// A host whose ports may be at other leaves for their cables, or for their names.
+/// A host whose ports may be at other leaves because of their cables or because of their names.
 struct Question {
     host: usize,
-    /// Ports at other leaves than those of their names.
-    astray: Vec<Astray>,
-    /// Ports that the fabric does not have under their names.
+    /// The ports at other leaves than their names imply.
+    astray: Vec<MisplacedPort>,
+    /// The ports that the fabric does not have under their names.
     missing: Vec<usize>,
 }
 
 impl Search<'_> {
-    /// The hosts to ask about, and ports whose cables are in a wrong place.
-    fn misplaced(&self) -> (Vec<Question>, Vec<Astray>) {
+    /// The hosts to ask about, and the ports whose cables are in a wrong place.
+    fn misplaced(&self) -> (Vec<Question>, Vec<MisplacedPort>) {
         let of_host = |place: usize| (place, self.astray(place));
         let hosts = 0..self.analysis.hosts.len();
-        let of_hosts: Vec<(usize, Vec<Astray>)> = hosts.into_par_iter().map(of_host).collect();
+        let of_hosts: Vec<(usize, Vec<MisplacedPort>)> =
+            hosts.into_par_iter().map(of_host).collect();
         let of_rails = self.leaves_of_rails();
         let (mut questions, mut misplaced) = (Vec::new(), Vec::new());
         for (host, astray) in of_hosts {
@@ -131,7 +132,7 @@ impl Search<'_> {
         (questions, misplaced)
     }
 
-    /// The ports of a host that the fabric lacks under their names, and that its peers have.
+    /// The ports of a host that peers have, but the fabric lacks under their names.
     fn missing(&self, host: usize) -> Vec<usize> {
         let host = &self.analysis.hosts[host];
         let is_missing = |port: &usize| {
@@ -141,13 +142,13 @@ impl Search<'_> {
         (0..host.joined.len()).filter(is_missing).collect()
     }
 
-    /// Whether other names of devices explain where a host's ports end: an adapter that is gone
-    /// shifts the names behind it, the host reaches every leaf that it should, or more ports are
-    /// at other leaves than cables explain.
+    /// Whether other names of devices explain where a host's ports end: a missing adapter shifts
+    /// the names behind it, the host reaches every leaf that it should, or more ports are at other
+    /// leaves than cables explain.
     fn may_be_names(
         &self,
         host: usize,
-        astray: &[Astray],
+        astray: &[MisplacedPort],
         missing: &[usize],
         of_rails: &BTreeSet<SwitchIdx>,
     ) -> bool {
@@ -168,7 +169,8 @@ impl Search<'_> {
         !missing.is_empty() || unreached.is_empty() || astray.len() > surplus
     }
 
-    /// Whether the host's inventory is its own: only that tells its cables from its numbering.
+    /// Whether the host reported its own inventory: only then cables and numbering can be
+    /// distinguished.
     fn is_own(&self, place: usize) -> bool {
         let own = self.analysis.hosts[place].origin == HostOrigin::Own;
         own && self.faults[place].foreign.is_none()
@@ -182,8 +184,8 @@ impl Search<'_> {
         port_name(&self.analysis.hosts[host], port)
     }
 
-    /// The ports of a host that reach other leaves than most hosts' do; each once.
-    fn astray(&self, place: usize) -> Vec<Astray> {
+    /// The ports of a host that reach other leaves than the ports of most hosts, each once.
+    fn astray(&self, place: usize) -> Vec<MisplacedPort> {
         match self.peers.of_host[place] {
             _ if self.faults[place].foreign.is_some() => Vec::new(),
             Some(_) => self.astray_by_place(place),
@@ -191,11 +193,11 @@ impl Search<'_> {
         }
     }
 
-    /// Ports with a slot by their PCI address.
-    fn astray_by_place(&self, place: usize) -> Vec<Astray> {
+    /// The misplaced ports, for slots by PCI address.
+    fn astray_by_place(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
-        // Ports as far from every GPU as each other serve whichever GPU is on their rail.
-        let mut alike: BTreeMap<Vec<_>, Vec<Astray>> = BTreeMap::new();
+        // Ports equally far from every GPU serve whichever GPU is on their rail.
+        let mut alike: BTreeMap<Vec<_>, Vec<MisplacedPort>> = BTreeMap::new();
         for (slot, port) in host.slots.iter().enumerate() {
             let rail = self.analysis.rails.rail(place, slot).filter(Rail::is_sure);
             let (Some(port), Some(rail)) = (*port, rail) else {
@@ -206,7 +208,7 @@ impl Search<'_> {
             };
             let gpus = 0..host.inventory.gpus.len();
             let tiers = gpus.map(|gpu| host.inventory.tier(gpu, port)).collect();
-            alike.entry(tiers).or_default().push(Astray {
+            alike.entry(tiers).or_default().push(MisplacedPort {
                 host: place,
                 gpu: None,
                 port,
@@ -215,7 +217,7 @@ impl Search<'_> {
             });
         }
         let groups = alike.into_values().filter(|group| !within_rails(group));
-        let mut out: Vec<Astray> = groups.flatten().collect();
+        let mut out: Vec<MisplacedPort> = groups.flatten().collect();
         if !out.is_empty() {
             let ports: Vec<usize> = host.compute_slots().collect();
             let assigned = host.assign_among(&ports, |_, _| 0);
@@ -226,8 +228,8 @@ impl Search<'_> {
         out
     }
 
-    /// Ports with a slot by their number.
-    fn astray_by_number(&self, place: usize) -> Vec<Astray> {
+    /// The misplaced ports, for slots by number.
+    fn astray_by_number(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
         let rails = &self.analysis.rails;
         let sure = |port: usize| {
@@ -239,11 +241,11 @@ impl Search<'_> {
             Some(leaf) if !wanted[gpu].is_empty() => u64::from(!wanted[gpu].contains(&leaf)),
             _ => 0,
         };
-        // Ports that work or not: one that is down must not push the others off their rails.
+        // Include ports that are down: their absence must not shift the others off their rails.
         let ports: Vec<usize> = host.compute_slots().collect();
         let assigned = host.assign_among(&ports, misfit);
         let plain = host.assign_among(&ports, |_, _| 0);
-        let mut out: Vec<Astray> = Vec::new();
+        let mut out: Vec<MisplacedPort> = Vec::new();
         for (gpu, ports) in assigned.iter().enumerate() {
             for (choice, &port) in ports.iter().enumerate() {
                 let Some(actual) = self.leaf(host, port) else {
@@ -256,7 +258,7 @@ impl Search<'_> {
                 if wanted[gpu].contains(&actual) || out.iter().any(|seen| seen.port == port) {
                     continue;
                 }
-                out.push(Astray {
+                out.push(MisplacedPort {
                     host: place,
                     gpu: Some(gpu),
                     port,
@@ -272,7 +274,7 @@ impl Search<'_> {
         &self,
         kind: GpuFindingKind,
         host: usize,
-        astray: &[Astray],
+        astray: &[MisplacedPort],
         evidence: String,
     ) -> GpuFinding {
         let inventory = &self.analysis.hosts[host].inventory;
@@ -313,7 +315,8 @@ impl Search<'_> {
         self.finding(kind, question.host, &question.astray, evidence)
     }
 
-    /// Ports of one host at one leaf where the host's others have leaves of their own.
+    /// Reports ports of one host that share a leaf, while the host's other ports have leaves of
+    /// their own.
     fn shared_leaves(&self, reported: &BTreeSet<(usize, usize)>, findings: &mut Vec<GpuFinding>) {
         for (place, host) in self.analysis.hosts.iter().enumerate() {
             let mut at: BTreeMap<SwitchIdx, Vec<usize>> = BTreeMap::new();
@@ -347,9 +350,9 @@ impl Search<'_> {
     }
 }
 
-/// Whether the ports on wrong rails only exchange leaves among themselves.
-fn within_rails(astray: &[Astray]) -> bool {
-    let leaves = |of: fn(&Astray) -> SwitchIdx| {
+/// Whether the ports on wrong rails only exchange leaves with each other.
+fn within_rails(astray: &[MisplacedPort]) -> bool {
+    let leaves = |of: fn(&MisplacedPort) -> SwitchIdx| {
         let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();
         leaves.sort_unstable();
         leaves

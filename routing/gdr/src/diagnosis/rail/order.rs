@@ -1,4 +1,4 @@
-//! GPUs and adapters that are counted in another order than those of the hosts like theirs.
+//! Finds GPUs and adapters that are counted in another order than in peer hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,13 +6,13 @@ use super::Search;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::inventory::PciAddress;
 
-/// Hosts that are compared: of a family, or without PCI addresses of a unit; each with its slots in
-/// the order of devices' names.
+/// The hosts to compare, by family or, without PCI addresses, by unit, each with its slots in the
+/// order of device names.
 type Groups = BTreeMap<(Option<usize>, Option<u32>), Vec<(usize, Vec<usize>)>>;
 
 impl Search<'_> {
-    /// Hosts whose GPUs are numbered in another order of PCI addresses than in most hosts like
-    /// them; without such hosts, in another one than that of the addresses themselves.
+    /// Reports hosts whose GPUs are numbered in another order of PCI addresses than in most peers
+    /// or, without peers, than the order of the addresses themselves.
     pub(super) fn gpu_order(&self, findings: &mut Vec<GpuFinding>) {
         for (place, host) in self.analysis.hosts.iter().enumerate() {
             let Some(family) = self.peers.family(place) else {
@@ -49,8 +49,8 @@ impl Search<'_> {
         }
     }
 
-    /// Hosts whose adapters are named in another order of rails than those of most hosts like them;
-    /// without such hosts, in another order than that of their PCI addresses.
+    /// Reports hosts whose adapters are named in another order of rails than those of most peers
+    /// or, without peers, than the order of their PCI addresses.
     pub(super) fn device_order(
         &self,
         with_wrong_cables: &BTreeSet<usize>,
@@ -85,7 +85,7 @@ impl Search<'_> {
             for (place, order) in &orders {
                 let mut alike = count.iter().filter(|((len, _), _)| *len == order.len());
                 let mine = count[&(order.len(), &order[..])];
-                // Only where most hosts of this shape agree on another order.
+                // A finding requires that most hosts of this shape agree on another order.
                 let all: usize = alike.clone().map(|(_, count)| count).sum();
                 let Some(((_, usual), _)) = alike.find(|&(_, &count)| 2 * count > all) else {
                     continue;
@@ -98,7 +98,8 @@ impl Search<'_> {
         }
     }
 
-    /// A host without others like it, whose names count otherwise than its PCI addresses.
+    /// The finding about a host without peers whose names count in another order than its PCI
+    /// addresses.
     fn named_by_address(&self, place: usize) -> Option<GpuFinding> {
         let host = &self.analysis.hosts[place];
         let (by_name, by_address) = (host.device_names_order()?, host.pci_order()?);

@@ -1,8 +1,8 @@
-//! hwloc's export, versions 2 and 3.
+//! Reads hwloc's export, versions 2 and 3.
 //!
-//! Bridges and PCI devices hang off the object whose processors and memory they are near to; the
-//! system's name for a device (`mlx5_0`, `nvml0`) is an object inside it. NVLinks are a matrix of
-//! bandwidths between such objects.
+//! Bridges and PCI devices are attached to the object whose processors and memory are near. The
+//! operating system's name of a device (`mlx5_0`, `nvml0`) is an object inside the device. NVLinks
+//! are a matrix of bandwidths between such objects.
 
 mod nvlink;
 
@@ -17,7 +17,7 @@ use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, 
 
 const NVIDIA: &str = "10de";
 const AMD: &str = "1002";
-/// osdev_type of hwloc 2, a number, and of hwloc 3, a set of bits.
+/// The `osdev_type` of an RDMA device: in hwloc 2 a number, in hwloc 3 a set of bits.
 const OPENFABRICS_2: u32 = 3;
 const OPENFABRICS_3: u32 = 1 << 5;
 
@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         match (element.name.as_str(), element.get("type")) {
             ("object", Some("PCIDev")) => {
                 let kind = element.need("pci_type")?;
-                // "0302 [10de:2330] [10de:16c1] a1 00"
+                // Example: "0302 [10de:2330] [10de:16c1] a1 00".
                 if is_gpu(kind) {
                     let pci = address(element)?;
                     let gpu = gpu(&elements, at, pci, &mut counted);
@@ -83,7 +83,7 @@ fn address(element: &Element) -> Result<PciAddress, ImportError> {
         .map_err(|_| element.value_error(text, "a PCI address"))
 }
 
-/// The elements directly inside another one.
+/// The direct children of an element.
 fn children(elements: &[Element], parent: usize) -> impl Iterator<Item = (usize, &Element)> {
     (parent + 1..)
         .zip(&elements[parent + 1..])
@@ -134,7 +134,7 @@ fn gpu(elements: &[Element], at: usize, pci: PciAddress, counted: &mut bool) -> 
     gpu
 }
 
-/// The way to an object, and the NUMA node of the object that it hangs off.
+/// The path to an object, with the NUMA node of the object to which it is attached.
 fn path(elements: &[Element], at: usize) -> Result<Path, ImportError> {
     let mut path = Path::default();
     let mut outer = elements[at].parent;
@@ -157,8 +157,8 @@ fn path(elements: &[Element], at: usize) -> Result<Path, ImportError> {
     Ok(path)
 }
 
-/// The number of the only bit in a set as hwloc writes it, `0x00000001` or `0x…,0x…` with the
-/// highest word first.
+/// The number of the only bit in a set of hwloc's form `0x00000001` or `0x…,0x…`, with the highest
+/// word first; `None` unless exactly one bit is set.
 fn only_bit(text: &str) -> Option<u16> {
     let mut only = None;
     for (word, hex) in text.rsplit(',').enumerate() {
@@ -178,7 +178,7 @@ fn only_bit(text: &str) -> Option<u16> {
     only
 }
 
-/// The ports that an adapter's object lists; port 1 where it lists none.
+/// The ports in an adapter's object; port 1 if it lists none.
 fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
     let element = &elements[at];
     let mut first = HcaPort::new(Some(element.need("name")?.to_owned()));
@@ -187,7 +187,7 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
         Some(pci) if pci.get("type") == Some("PCIDev") => Some(address(pci)?),
         _ => None,
     };
-    // Each of the ports has several: a search for each would take the square of their number.
+    // Each port has several entries: one search per entry would take quadratic time.
     let mut infos: BTreeMap<&str, &str> = BTreeMap::new();
     for (_, told) in children(elements, at).filter(|(_, element)| element.name == "info") {
         if let Some((name, value)) = told.get("name").zip(told.get("value")) {

@@ -1,4 +1,4 @@
-//! The matrix of NVLink bandwidths.
+//! Reads the matrix of NVLink bandwidths.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use super::Element;
 use crate::import::error::{ImportError, ImportReason};
 use crate::inventory::{HostInventory, LinkFamily, NvLink, PciAddress};
 
-/// The most objects in the matrix: GPUs and NVSwitches of one host, and room.
+/// The maximum number of objects in the matrix: GPUs and NVSwitches of one host, and a reserve.
 const MAX_OBJECTS: usize = 256;
 
-/// hwloc's value for one NVLink of each generation, in MB/s; generations 2 to 4 are alike.
+/// hwloc's value for one NVLink in MB/s: generation 1, generations 2 to 4, generation 5.
 const LINK_MBYTES: [u64; 3] = [20_000, 25_000, 50_000];
 
 /// An object of the matrix.
 #[derive(Clone, Copy)]
 enum Object {
-    /// A GPU, by its place.
+    /// A GPU, by position.
     Gpu(usize),
     Other,
 }
 
-/// Adds the links of the matrix to a host whose GPUs are the PCI devices `roots`, which have these
+/// Adds the links of the matrix to a host whose GPUs are the PCI devices `roots`, with these
 /// addresses.
 pub(super) fn add(
     host: &mut HostInventory,
@@ -51,7 +51,7 @@ pub(super) fn add(
             generation: Some(1),
         };
     }
-    // More links than any GPU has are a sum that a byte holds in any case.
+    // Cap the number at 255: more links than any GPU has are a sum.
     let links = |mbytes: u64| u8::try_from(mbytes / unit).unwrap_or(u8::MAX);
     host.nvlinks_known = true;
     let mut to_switches = vec![0u64; host.gpus.len()];

@@ -1,8 +1,8 @@
-//! rsm's own format: everything that an inventory can say, one object of JSON.
+//! Reads and writes rsm's own format: a complete inventory as one JSON object.
 //!
-//! Version 1. A newer rsm adds members, and the version stays: members that are not known are noted
-//! by name ([`HostInventory::unknown_members`]), so that neither those nor misspelt ones are lost
-//! unseen. The version changes where an older rsm would be misled, which then refuses the file.
+//! The version is 1. A newer rsm adds members without a new version: unknown members are recorded
+//! by name ([`HostInventory::unknown_members`]), so that neither new nor misspelt members are lost
+//! without notice. The version changes if an older rsm would misread the file, and must refuse it.
 
 mod unknown;
 
@@ -26,6 +26,9 @@ const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
 #[derive(Serialize, Deserialize)]
 struct Host {
     version: u64,
+    /// Source that this file was made of; none for a file written by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     machine: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,14 +37,14 @@ struct Host {
     gpus: Vec<Noted<GpuEntry>>,
     #[serde(default)]
     hca_ports: Vec<Noted<PortEntry>>,
-    /// One row for each GPU, one name for each port; `null` where nothing is known.
+    /// One row for each GPU, with one tier for each port; `null` if unknown.
     #[serde(default)]
     tiers: Vec<Vec<Option<String>>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     links: Option<Noted<Links>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pcie_settings: Option<Noted<SettingsEntry>>,
-    /// Members that the writer of this file has passed over.
+    /// The unknown members that the writer of this file had ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unknown_members: Vec<String>,
 }
@@ -104,7 +107,7 @@ struct PortEntry {
     virtual_function: bool,
 }
 
-/// PCI addresses of the functions with each setting.
+/// The PCI addresses of the functions with each setting.
 #[derive(Serialize, Deserialize)]
 struct SettingsEntry {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -120,22 +123,23 @@ struct Links {
     family: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     generation: Option<u8>,
-    /// Index of a GPU, index of another, links between the two; left out where not known.
+    /// Triples of the index of a GPU, the index of another, and the links between the two; absent
+    /// if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<(u16, u16, u8)>>,
-    /// Whether the source had none, and did not show whether it would list them.
+    /// Whether the source listed no links, and did not show whether it would.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unclear: bool,
 }
 
-/// The most members that an error names: the first of them explain it.
+/// The maximum number of members in an error: the first ones explain it.
 const MOST_NAMES: usize = 4;
 
-/// The names of link layers.
+/// The names of link layers in the format.
 const INFINIBAND: &str = "InfiniBand";
 const ETHERNET: &str = "Ethernet";
 
-/// The names of families of links.
+/// The names of link families in the format.
 const NVLINK: &str = "NVLink";
 const XGMI: &str = "XGMI";
 
@@ -144,7 +148,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         let line = u32::try_from(error.line()).unwrap_or(u32::MAX).max(1);
         ImportError::new(line, ImportReason::Json(error.to_string()))
     })?;
-    // The parser keeps no lines of its values; the error names the value.
+    // The parser keeps no line numbers of values, so the error states the value.
     let last = super::line_of(text.as_bytes());
     model(host).map_err(|reason| ImportError::new(last, reason))
 }
@@ -161,19 +165,19 @@ fn parse<T: std::str::FromStr>(
     text.parse().map(Some).map_err(bad)
 }
 
-/// The names of members and values that this version does not know, by their paths.
+/// The paths of members and values that this version does not know.
 #[derive(Default)]
 struct Notes(BTreeSet<String>);
 
 impl Notes {
-    /// The object at `path`, after a note of what it has beside what is known.
+    /// Returns the object at `path`, and records its unknown members.
     fn take<T>(&mut self, path: &str, object: Noted<T>) -> T {
         let names = object.unknown.iter();
         self.0.extend(names.map(|name| format!("{path}.{name}")));
         object.value
     }
 
-    /// Notes a value of a list of words that may become longer.
+    /// Records an unknown word at `path`, from a set of words that may grow.
     fn word(&mut self, path: &str, value: &str) {
         self.0.insert(format!("{path}:{}", plain(value)));
     }
@@ -185,7 +189,9 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
-    let mut host = HostInventory::empty(InventorySource::Json);
+    // A source of a later version is told as that of this file.
+    let source = file.source.as_deref().and_then(InventorySource::named);
+    let mut host = HostInventory::empty(source.unwrap_or(InventorySource::Json));
     notes.0.extend(file.unknown_members);
     host.machine = file.machine;
     host.domain = file.nvlink_domain.as_deref().map(domain).transpose()?;
@@ -307,7 +313,7 @@ fn port(entry: PortEntry, notes: &mut Notes) -> Result<HcaPort, ImportReason> {
     })
 }
 
-/// The links between the GPUs of a host; none of a family that is not known.
+/// Reads the links between the GPUs of a host; ignores links of an unknown family.
 fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<(), ImportReason> {
     host.link_family = match entry.family.as_str() {
         NVLINK => LinkFamily::NvLink {
@@ -329,7 +335,7 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
                 what: "ends of a link",
             });
         };
-        // Places of GPUs that have a number of 16 bits.
+        // Positions of GPUs fit 16 bits, as their numbers do.
         let (a, b) = (a.min(b) as u16, a.max(b) as u16);
         host.nvlinks.push(NvLink { a, b, links });
     }
@@ -337,13 +343,13 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
     Ok(())
 }
 
-/// The inventory in rsm's own format; read again, it is the same but for its source.
+/// The inventory in rsm's own format; read again, it is the same.
 pub fn to_json(host: &HostInventory) -> String {
-    // Plain structures with text as their only keys cannot fail to be written.
+    // Serialising plain structures with text keys cannot fail.
     serde_json::to_string_pretty(&entry_of(host)).unwrap_or_default()
 }
 
-/// As [`to_json`], without line breaks and indentation: half as long.
+/// Writes the inventory as [`to_json`] does, without line breaks and indentation: half as long.
 pub fn to_compact_json(host: &HostInventory) -> String {
     serde_json::to_string(&entry_of(host)).unwrap_or_default()
 }
@@ -354,6 +360,7 @@ fn entry_of(host: &HostInventory) -> Host {
     let row = |gpu: usize| (0..ports).map(|port| tier(gpu, port)).collect();
     Host {
         version: VERSION,
+        source: (host.source != InventorySource::Json).then(|| host.source.name().to_owned()),
         machine: host.machine.clone(),
         nvlink_domain: host.domain.as_ref().map(ToString::to_string),
         gpus: host.gpus.iter().map(|gpu| gpu_entry(gpu).into()).collect(),

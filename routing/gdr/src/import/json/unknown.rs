@@ -1,4 +1,4 @@
-//! Members that this version does not know, noted while an object is read.
+//! Records the members of an object that this version does not know.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,20 +9,20 @@ use serde::{Deserialize, Serialize, Serializer, forward_to_deserialize_any};
 
 use crate::inventory::{MAX_NAME, MAX_UNKNOWN_MEMBERS};
 
-/// An object, and the names of its members that `T` does not have. Their values are passed over.
+/// An object, and the names of its members that `T` lacks. Their values are skipped.
 pub(super) struct Noted<T> {
     pub(super) value: T,
-    /// At most one more than an inventory may have.
+    /// The unknown names, at most one more than an inventory may have.
     pub(super) unknown: BTreeSet<String>,
 }
 
-/// A name for findings: of plain characters, and no longer than a name may be.
+/// Converts a name to plain characters of permitted length, for findings.
 pub(super) fn plain(name: &str) -> String {
     let plain = |char: char| match char.is_ascii_alphanumeric() || "._-".contains(char) {
         true => char,
         false => '_',
     };
-    // The path before the name takes the rest.
+    // The other half is for the path before the name.
     name.chars().take(MAX_NAME / 2).map(plain).collect()
 }
 
@@ -52,7 +52,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Noted<T> {
     }
 }
 
-/// Hands an object to its visitor without the members that the visitor does not ask for.
+/// A deserialiser that passes an object to its visitor without members unknown to the visitor.
 struct Noting<'a, D> {
     inner: D,
     unknown: &'a mut BTreeSet<String>,
@@ -89,7 +89,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Noting<'_, D> {
     }
 }
 
-/// The visitor of an object, or the members that it is shown.
+/// The visitor of an object, or the access to its known members.
 struct Known<'a, V> {
     visitor: V,
     fields: &'static [&'static str],

@@ -1,10 +1,10 @@
-//! The cells of a matrix, also where a driver or a paste ran them together.
+//! Reads the cells of a matrix, even if a driver or a paste ran them together.
 
 use std::fmt;
 
 use crate::inventory::Tier;
 
-/// One cell: a device itself, links between two GPUs, or a tier of PCIe.
+/// One cell: the device itself, links between two GPUs, or a PCIe tier.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cell {
     Itself,
@@ -22,10 +22,10 @@ impl fmt::Display for Cell {
     }
 }
 
-/// The words of a tier; no word is the start of another.
+/// The words for tiers; no word is the prefix of another.
 const TIERS: [&str; 6] = ["PIX", "PXB", "PHB", "NODE", "SYS", "SOC"];
 
-/// The cells at the start of a word (`PXBNODE` has two), and the rest of the word.
+/// Splits a word (`PXBNODE` has two cells) into the cells at its start and the rest.
 pub(super) fn leading(word: &str) -> (Vec<Cell>, &str) {
     let (mut cells, mut rest) = (Vec::new(), word);
     while let Some((cell, after)) = first(rest) {
@@ -35,7 +35,7 @@ pub(super) fn leading(word: &str) -> (Vec<Cell>, &str) {
     (cells, rest)
 }
 
-/// Whether a word is one cell or several.
+/// Whether a word consists of one or several cells.
 pub(super) fn is_cells(word: &str) -> bool {
     let (cells, rest) = leading(word);
     !cells.is_empty() && rest.is_empty()

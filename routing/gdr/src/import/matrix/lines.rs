@@ -1,4 +1,4 @@
-//! The lines of one host's output, as terminals, parallel shells and pasted tables leave them.
+//! Extracts the lines of one host's output from terminal logs, parallel shells and pasted tables.
 
 use std::collections::BTreeSet;
 
@@ -6,18 +6,18 @@ use super::super::error::{ImportError, ImportReason, shown};
 use super::Header;
 use crate::inventory::{MAX_GPUS, MAX_HCA_PORTS};
 
-/// The text from the header on, without the host's name that a parallel shell writes before each
-/// line (`node01: GPU0 …`, from pdsh, clush or `mpirun --tag-output`).
+/// The text from the header on, without the host name that a parallel shell writes before each line
+/// (`node01: GPU0 …`, from pdsh, clush or `mpirun --tag-output`).
 pub(super) struct Output {
     pub(super) header: Header,
-    /// The lines after the header, with their numbers from 1; none is empty.
+    /// The non-empty lines after the header, with their numbers from 1.
     pub(super) rest: Vec<(u32, String)>,
 }
 
-/// The first matrix of a text.
+/// Finds the first matrix of a text.
 ///
 /// # Errors
-/// No header, or rows of another host among those of the first.
+/// There is no header, or rows of another host are among those of the first.
 pub(super) fn output(text: &str) -> Result<Output, ImportError> {
     let last = super::super::line_of(text.as_bytes());
     let mut lines = (1u32..).zip(text.lines().map(plain));
@@ -52,9 +52,9 @@ pub(super) fn output(text: &str) -> Result<Output, ImportError> {
 }
 
 enum Content<'a> {
-    /// Without the tag.
+    /// A line of the first host, without the tag.
     Ours(&'a str),
-    /// A row, a header or a line of a legend under another tag.
+    /// A row, a header or a legend line with another host's tag.
     OtherHost(&'a str),
     /// A message of the parallel shell.
     Foreign,
@@ -75,8 +75,8 @@ fn content_of<'a>(line: &'a str, ours: &str, columns: &BTreeSet<&str>) -> Conten
     }
 }
 
-/// The name that a parallel shell writes before a line, and the text after it: a first word that
-/// ends with a colon, or Open MPI's `[1,0]<stdout>:`, which no space follows.
+/// Splits a line into the name that a parallel shell writes before it and the rest. The name is a
+/// first word that ends with a colon, or Open MPI's `[1,0]<stdout>:`, without a space after it.
 fn tag(line: &str) -> (Option<&str>, &str) {
     let word = line.split_whitespace().next().unwrap_or_default();
     let of_mpi = word.starts_with('[').then(|| word.find(">:")).flatten();
@@ -88,15 +88,15 @@ fn tag(line: &str) -> (Option<&str>, &str) {
     (Some(&line[..end]), line[end..].trim())
 }
 
-/// A line without escape sequences of a terminal, and without the bars, rules and emphasis of a
-/// pasted table. Empty where nothing is left.
+/// A line without terminal escape sequences, and without the bars, rules and emphasis of a pasted
+/// table; possibly empty.
 fn plain(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     let mut chars = line.chars();
     while let Some(char) = chars.next() {
         match char {
             '\u{1b}' => {
-                // Control sequences end with a letter or `@[\]^_`{|}~`.
+                // Control sequences end with a letter or one of `@[\]^_`{|}~`.
                 if chars.as_str().starts_with('[') {
                     chars.next();
                     chars.by_ref().find(|char| ('@'..='~').contains(char));

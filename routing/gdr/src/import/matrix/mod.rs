@@ -1,10 +1,10 @@
-//! The matrix that `nvidia-smi topo -m` and `-mp` print.
+//! Reads the matrix that `nvidia-smi topo -m` and `-mp` print.
 //!
-//! A header row names the columns, and each has a row of its own: a label, one cell for each
-//! column, and on GPU rows a cell for each of the last header words (`CPU Affinity`, `NUMA
-//! Affinity`, `GPU NUMA ID`). Columns that are no GPU are adapters: by device name until about
-//! driver 470, `NIC0` and a legend since. Drivers separate by tabs, people paste spaces or a table
-//! of bars, terminals underline the header; `-mp` has no cells of NVLink.
+//! A header row names the columns, and each column has a row: a label, one cell for each column,
+//! and on GPU rows one value for each of the last header words (`CPU Affinity`, `NUMA Affinity`,
+//! `GPU NUMA ID`). Columns that are no GPUs are adapters, given by device name until about driver
+//! 470, and since then by `NIC0` and a legend. Drivers separate cells by tabs, pasted text has
+//! spaces or bars, and terminals underline the header; `-mp` has no NVLink cells.
 
 mod cell;
 mod lines;
@@ -15,16 +15,16 @@ use super::error::{ImportError, ImportReason, shown};
 use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, NvLink};
 use cell::Cell;
 
-/// The header row.
+/// The columns of the header row.
 struct Header {
     columns: Vec<String>,
-    /// How many values follow the cells: processors, NUMA nodes, the GPU's own NUMA node.
+    /// The number of values after the cells: processors, NUMA nodes, the GPU's own NUMA node.
     tail: usize,
 }
 
-/// The rows as far as they are there: `cells[row][column]`.
+/// The rows that are present, as `cells[row][column]`.
 struct Rows {
-    /// The line of each row; of rows that are missing, the line of the last one.
+    /// The line number of each row; a missing row has that of the last row.
     lines: Vec<u32>,
     cells: Vec<Vec<Option<Cell>>>,
     numa: Vec<Option<u16>>,
@@ -33,7 +33,7 @@ struct Rows {
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let lines::Output { header, rest } = lines::output(text)?;
     let columns = &header.columns;
-    // A label alone is a row that is cut.
+    // A label alone is a truncated row.
     let is_header = |header: Header| header.columns.len() > 1 || header.tail > 0;
     let mut lines = rest.iter();
     if let Some((line, _)) = lines.find(|(_, line)| Header::of(line).is_some_and(is_header)) {
@@ -48,15 +48,16 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         return Err(ImportError::new(last, ImportReason::Legend(name.clone())));
     }
     let mut host = build(columns, &rows, &names);
-    // The legend of `-mp` has no NVLinks: without any, the matrix does not list them.
+    // The legend of `-mp` does not explain NVLinks: without NVLink cells, such a matrix does not
+    // list them.
     host.nvlinks_known = !host.nvlinks.is_empty() || explains(&rest, "NV#");
-    // In the legend of `-m` NVLinks come last, after this tier.
+    // The legend of `-m` explains NVLinks last, after this tier.
     host.nvlinks_unclear = !host.nvlinks_known && !explains(&rest, "PIX");
     Ok(host)
 }
 
-/// Reads rows in the order of the columns. The rows of adapters may end early or be missing: the
-/// rows of GPUs have the same cells.
+/// Reads rows in the order of the columns. Adapter rows may be short or missing, because GPU rows
+/// have the same cells.
 fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, ImportError> {
     let columns = &header.columns;
     let mut rows = Rows {
@@ -83,7 +84,7 @@ fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, Imp
         }
         let (cells, tail) =
             row(label, columns, words).map_err(|reason| ImportError::new(at, reason))?;
-        // With a value missing, the row does not show which one it is.
+        // A row without all values does not show which one is missing.
         if header.tail >= 2 && tail.len() == header.tail {
             rows.numa[rows.cells.len()] = first_node(tail[1]);
         }
@@ -101,14 +102,14 @@ fn rows(header: &Header, lines: &[(u32, String)], last: u32) -> Result<Rows, Imp
     Ok(rows)
 }
 
-/// The NUMA node of a processor: the first of a list, where a GPU's own memory has further nodes
+/// The NUMA node of a processor: the first of a list, because a GPU's own memory has further nodes
 /// (`0,3-9` on GB200). A range (`6-7`) names no single node.
 fn first_node(text: &str) -> Option<u16> {
     text.split(',').next()?.parse().ok()
 }
 
 impl Header {
-    /// The columns that a line names; `None` for any other line.
+    /// Parses the columns of a header line; `None` for any other line.
     fn of(line: &str) -> Option<Header> {
         let mut words = line.split_whitespace().peekable();
         gpu_index(&unfused(words.peek()?)[0])?;
@@ -116,7 +117,7 @@ impl Header {
         while let Some(word) = words.next_if(|&word| word != "CPU") {
             columns.extend(unfused(word));
         }
-        // A GPU's own row starts with its label and `X`; the header never has a cell.
+        // A GPU's row starts with its label and `X`; the header has no cells.
         if columns.iter().any(|column| cell::is_cells(column)) {
             return None;
         }
@@ -129,7 +130,7 @@ impl Header {
     }
 }
 
-/// The begins of names that a number ends, so that another name may follow without a space.
+/// The prefixes of names that end in a number, so that another name may follow without a space.
 const NUMBERED: [&str; 8] = [
     "GPU",
     "NIC",
@@ -141,7 +142,7 @@ const NUMBERED: [&str; 8] = [
     "bnxt_re",
 ];
 
-/// Column names that a driver or a paste ran together: `GPU6GPU7mlx5_0`, `NIC11NIC12`.
+/// Splits column names that a driver or a paste ran together: `GPU6GPU7mlx5_0`, `NIC11NIC12`.
 fn unfused(word: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = word;
@@ -170,16 +171,16 @@ fn gpu_index(name: &str) -> Option<u16> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// Whether a column is `NIC0`, `NIC1` …, whose device only the legend names.
+/// Whether a column is `NIC0`, `NIC1` …, for which only the legend gives the device.
 fn is_numbered_nic(name: &str) -> bool {
     name.strip_prefix("NIC")
         .is_some_and(|number| number.parse::<u16>().is_ok())
 }
 
-/// The cells of a row, and the words after them.
+/// Splits a row into its cells and the words after them.
 ///
 /// # Errors
-/// A word that is no cell before the row is complete, or more cells than columns. A row may have
+/// A word before the last cell is no cell, or there are more cells than columns. A row may have
 /// fewer cells than columns.
 fn row<'a>(
     label: &str,
@@ -203,7 +204,7 @@ fn row<'a>(
         }
         tail.push(rest);
     }
-    // A cell after the last column: the header has run names together, or lacks one.
+    // A cell follows the last column: the header ran names together, or lacks one.
     let beyond = tail.iter().take_while(|word| cell::is_cells(word)).count();
     let found = cells.len() + beyond;
     if found > columns.len() {
@@ -217,29 +218,30 @@ fn row<'a>(
     Ok((cells, tail))
 }
 
-/// The devices behind `NIC0`, `NIC1`, …: lines `NIC0: mlx5_0` anywhere after the matrix.
+/// Reads the devices of `NIC0`, `NIC1`, … from lines such as `NIC0: mlx5_0`, anywhere after the
+/// matrix.
 fn legend(lines: &[(u32, String)]) -> BTreeMap<String, String> {
     lines
         .iter()
         .filter_map(|(_, line)| {
             let (name, device) = line.split_once(':')?;
             let (name, device) = (name.trim(), device.trim());
-            // A file that ends after the colon names no device.
+            // A line that ends after the colon names no device.
             let is_named = is_numbered_nic(name) && !device.is_empty();
             is_named.then(|| (name.to_owned(), device.to_owned()))
         })
         .collect()
 }
 
-/// Whether the legend has a line about this cell (`NV#  = Connection traversing …`); `-m` always
-/// prints one about NVLinks, `-mp` never does.
+/// Whether the legend explains this cell (`NV#  = Connection traversing …`). `-m` always explains
+/// NVLinks, `-mp` never does.
 fn explains(lines: &[(u32, String)], cell: &str) -> bool {
     let is_about = |line: &str| line.split_whitespace().next() == Some(cell);
     lines.iter().any(|(_, line)| is_about(line))
 }
 
 impl Rows {
-    /// The cell of a pair, from either side.
+    /// The cell of a pair, from the row of either device.
     fn cell(&self, one: usize, other: usize) -> Option<Cell> {
         self.cells[one][other].or(self.cells[other][one])
     }
@@ -274,7 +276,7 @@ fn build(columns: &[String], rows: &Rows, names: &BTreeMap<String, String>) -> H
             });
         }
         for (other, &column) in gpus.iter().enumerate().skip(place + 1) {
-            // A GPU counts its own links, so that the two sides may differ when one is down.
+            // Each GPU counts its own links, so the two sides may differ if a link is down.
             let sides = [rows.cell(row, column), rows.cell(column, row)];
             if let [Some(Cell::NvLink(one)), Some(Cell::NvLink(two))] = sides {
                 let (a, b) = (place as u16, other as u16);
@@ -289,8 +291,8 @@ fn build(columns: &[String], rows: &Rows, names: &BTreeMap<String, String>) -> H
     host
 }
 
-/// Whether the two sides of the diagonal agree wherever both are there, and one is there for each
-/// pair with a GPU.
+/// Checks that the two sides of the diagonal agree if both are present, and that each pair with a
+/// GPU has at least one.
 fn symmetric(columns: &[String], rows: &Rows) -> Result<(), ImportError> {
     let is_gpu = |at: usize| gpu_index(&columns[at]).is_some();
     for row in 0..columns.len() {
@@ -324,8 +326,8 @@ fn symmetric(columns: &[String], rows: &Rows) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// Whether two cells can be the two sides of a pair of devices, given as place and whether it is a
-/// GPU.
+/// Whether two cells can belong to the same pair of devices. A device is given as its position and
+/// whether it is a GPU.
 fn agree([row, column]: [(usize, bool); 2], found: Cell, other: Cell) -> bool {
     let is_diagonal = row.0 == column.0;
     match (found, other) {

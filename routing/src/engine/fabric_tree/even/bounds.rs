@@ -1,7 +1,7 @@
 //! Lower bounds of link loads, from cuts of the fabric.
 //!
 //! All packets between a set of switches and the rest cross the links of the cut around the set.
-//! Under any tables, one of these links has at least the load that each would have if they shared
+//! Under any tables, some link of the cut has at least the load that each would have if they shared
 //! the packets in proportion to their rates. The sets are single switches and subtrees.
 
 use super::super::numbering::Parts;
@@ -12,7 +12,7 @@ use crate::topology::SwitchIdx;
 pub(super) struct Bounds {
     /// For each link, its load if the links of each cut share the load. Links of one rate share
     /// whole destinations, because packets of several sources to one destination then meet less
-    /// often; other links share packets.
+    /// often; links of different rates share packets.
     pub(super) fair: Vec<u64>,
     /// The load that some link has under any tables.
     pub(super) least: u64,
@@ -147,8 +147,8 @@ impl<'a> Cuts<'a> {
         bounds
     }
 
-    /// For each switch, the subtree of switches at or below a level that contains it, named by its
-    /// first switch. A switch above that level is a set of its own.
+    /// For each switch, the subtree of switches at or below a level that contains it, identified by
+    /// its first switch. A switch above that level is a set of its own.
     fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
         let Ground { known, order, .. } = self.ground;
         let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
@@ -164,8 +164,8 @@ impl<'a> Cuts<'a> {
         known.indices().map(first).collect()
     }
 
-    /// Raises bounds to those of the cuts around sets of switches, each set named by one of its
-    /// switches.
+    /// Raises bounds to those of the cuts around sets of switches; each set is identified by one of
+    /// its switches.
     fn raise(&self, bounds: &mut Bounds, set_of: &[SwitchIdx]) {
         let known = self.ground.known;
         let sides = self.sides(set_of);

@@ -1,13 +1,14 @@
-//! Exceptions to the closed form: destinations that get a port of their own, where the closed form
-//! leaves links fuller than necessary.
+//! Exceptions to the closed form: single destinations get a port of their own where the closed form
+//! loads links more than necessary.
 //!
 //! On a regular tree no tables are better than the closed form, and this module does nothing. Some
-//! links get more than their share where leaves differ in hosts, subtrees in uplinks or links in
-//! rate, or where several ways lead down to one leaf. Cuts through the fabric show how much load
-//! some link has under any tables ([`bounds`]). Where the fullest link has clearly more, this
-//! module moves single destinations: first those whose packets meet fewer others on another way, on
-//! all links, then those of the fullest links that have a way whose maximum link load stays lower.
-//! Otherwise the closed form stays: it is worth more to shifts than the last percents of balance.
+//! links get more than their share if leaves differ in hosts, subtrees in uplinks or links in rate,
+//! or if several paths lead down to one leaf. Cuts through the fabric show how much load some link
+//! has under any tables ([`bounds`]). If the fullest link has clearly more, this module moves
+//! single destinations: first destinations whose packets meet fewer others on another path, on all
+//! links; then destinations over the fullest links that have a path with a lower maximum link load.
+//! Otherwise the closed form stays: shifts gain more from it than from the last percents of
+//! balance.
 //!
 //! The result is a function of the complete known fabric: missing parts do not affect it.
 
@@ -30,17 +31,17 @@ use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The ports of single destinations that replace those of the closed form.
+/// The ports of single destinations that replace the ports of the closed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     /// For each switch, pairs of (position, port), sorted by position.
     ports: Vec<Vec<(u32, u8)>>,
 }
 
-/// The exceptions for a fabric.
+/// The exceptions for a fabric, with their explanation.
 pub(super) struct Evened {
     pub(super) own: Own,
-    /// The end of a sentence for the operator; empty where there was nothing to do.
+    /// The end of a sentence for the operator; empty if there are no exceptions.
     pub(super) said: String,
 }
 
@@ -50,7 +51,7 @@ impl Own {
         self.ports.get(switch.index()).is_none_or(Vec::is_empty)
     }
 
-    /// The exceptions of a switch within a range of positions: (position, port).
+    /// The exceptions of a switch within a range of positions, as pairs of (position, port).
     pub(super) fn within(
         &self,
         switch: SwitchIdx,
@@ -64,14 +65,14 @@ impl Own {
         &ports[from..to]
     }
 
-    /// The port of a switch for a position, if it is an exception.
+    /// The port of a switch for a position; `None` unless it is an exception.
     pub(super) fn port(&self, switch: SwitchIdx, position: usize) -> Option<u8> {
         self.within(switch, position..position + 1)
             .first()
             .map(|&(_, port)| port)
     }
 
-    /// These exceptions, with other ports for some positions of switches: (switch, position, port).
+    /// A copy of these exceptions with other ports for the given (switch, position, port) triples.
     pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Own {
         let mut own = self.clone();
         for (switch, position, port) in others {
@@ -87,7 +88,7 @@ impl Own {
         own
     }
 
-    /// All exceptions: (switch, position, port).
+    /// All exceptions, as triples of (switch, position, port).
     pub(super) fn all(&self) -> impl Iterator<Item = (SwitchIdx, usize, u8)> {
         self.ports.iter().enumerate().flat_map(|(switch, ports)| {
             // Switches are numbered as in the known fabric.
@@ -109,8 +110,8 @@ pub(super) struct Intact<'a> {
     pub(super) tiles: &'a [Arc<Tile>],
     pub(super) detours: &'a Detours,
     pub(super) categories: &'a Categories,
-    /// Computes each switch's table in closed form. Called once, and only where links may be loaded
-    /// unevenly.
+    /// Computes each switch's table in closed form. Called at most once, and only if links may be
+    /// loaded unevenly.
     pub(super) closed_form: &'a dyn Fn() -> Vec<Lft>,
 }
 
@@ -128,7 +129,7 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let first = groups.first().map_or(&[][..], Vec::as_slice);
     let hosts: usize = first.iter().map(Vec::len).sum();
     if (hosts * known.switch_count()) as u64 > MAX_READS {
-        // Finding the full links alone would use up all reads.
+        // The search for full links alone would use up all reads.
         evened.said = "; too large to relieve its fullest links".to_owned();
         return evened;
     }
@@ -136,8 +137,8 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     let mut lfts = closed_form.clone();
     let mut left_out = LeftOut::default();
     for (offset, by_category) in groups.iter().enumerate() {
-        // Base LIDs have the routes that they have without further ones. These together take as
-        // long as the base LIDs.
+        // Base LIDs get the same routes with or without further LIDs. All further LIDs together
+        // take as long as the base LIDs.
         let share = if offset == 0 { 1 } else { groups.len() - 1 };
         for targets in by_category.iter().filter(|targets| !targets.is_empty()) {
             let ground = Ground {
@@ -170,7 +171,7 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     evened
 }
 
-/// The LIDs of hosts by their offset from the base LID, and in each offset by category. Each such
+/// The LIDs of hosts, grouped by offset from the base LID and, within an offset, by category. Each
 /// group is levelled alone: most programs use the base LID only, and the others spread their
 /// packets over all LIDs.
 fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
@@ -202,7 +203,7 @@ fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
     groups
 }
 
-/// The entries for targets that differ from the closed form, as exceptions.
+/// Converts the entries for targets that differ from the closed form into exceptions.
 fn moved<'t>(
     known: &Topology,
     targets: impl Iterator<Item = &'t Target>,
@@ -226,7 +227,7 @@ fn moved<'t>(
     Own { ports }
 }
 
-/// Whether all switches of a level are alike, and only one way down leads to each leaf.
+/// Whether all switches of a level are alike and a single path leads down to each leaf.
 fn is_regular(known: &Topology, levels: &[u8]) -> bool {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut like: Vec<Option<[usize; 5]>> = vec![None; 256];

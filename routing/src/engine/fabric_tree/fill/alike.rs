@@ -1,8 +1,8 @@
 //! Computes equal parts of several switches' tables once.
 //!
-//! In a tree all switches of a rank send most packets up, over equal ports in equal rotation. Above
-//! the leaves, where no hosts make a difference, whole tables are equal but for the entry of the
-//! switch itself. Sharing never affects the result.
+//! In a tree, all switches of a rank send most packets up, over equal ports in equal rotation.
+//! Above the leaves, where hosts make no difference, whole tables are equal except for the entry of
+//! the switch itself. Sharing never affects the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(in super::super) struct Alike {
     same_intact: Vec<SameRows>,
     rows: Mutex<Rows>,
     tables: Mutex<HashMap<Shape, Lft>>,
-    /// For each switch, the columns to which it takes a detour; empty where few tables are made.
+    /// For each switch, the columns to which it takes a detour; empty if few tables are computed.
     pub(super) detours: Vec<Vec<u32>>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Mixed {
     pub(super) divider: u32,
     /// The round-robin list of ports while nothing is missing.
     pub(super) base: Vec<u8>,
-    /// For each port: whether it is present and on a cheapest way.
+    /// For each port, whether it is present and on a cheapest way.
     pub(super) eligible: [bool; 256],
     /// Whether every port of `base` is eligible.
     pub(super) is_intact: bool,
@@ -43,7 +43,7 @@ impl Mixed {
 pub(super) struct Classes<'f, 'a> {
     filler: &'f Filler<'a>,
     list: Vec<Class>,
-    /// For each way, the class of columns for which it is the only way, both now and in the
+    /// For each way, the class of the columns for which it is the only way, both now and in the
     /// complete fabric.
     alone: Vec<Option<usize>>,
     /// Classes by the present ways and the ways of the complete fabric.

@@ -16,7 +16,7 @@ pub(super) trait Costs {
     fn taken(&self, switch: usize) -> u8;
 }
 
-/// Costs that are read where they were computed, beside those of other columns.
+/// Costs that are read in the tile where they were computed, beside those of other columns.
 pub(super) struct InTile<'a> {
     pub(super) tile: &'a Tile,
     /// The index of the column within the tile.
@@ -86,7 +86,7 @@ impl Gathered {
         Gathered(gathered.into_iter().collect())
     }
 
-    /// The present costs of a gathered column, and those of the complete fabric where parts are
+    /// The present costs of a gathered column, and its costs in the complete fabric if parts are
     /// missing; `None` if the column was not gathered.
     pub(super) fn get(&self, column: usize) -> Option<(&Column, Option<&Column>)> {
         let (now, intact) = self.0.get(&column)?;

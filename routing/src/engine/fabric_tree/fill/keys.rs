@@ -12,7 +12,7 @@ const BYTE_WAYS: usize = u8::BITS as usize;
 
 const WORD_WAYS: usize = u64::BITS as usize;
 
-/// An upper bound of the ways of a switch, which has at most 254 ports.
+/// An upper bound of the number of ways of a switch, which has at most 254 ports.
 const MAX_WAYS: usize = 256;
 
 /// A set of ways, one bit for each.
@@ -20,9 +20,9 @@ pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
 /// The least-cost ways of a switch towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
-    /// For each eight ways, a byte for each column.
+    /// A byte for each column, for each eight ways.
     rows: Vec<Row>,
-    /// For each column, 0 where its ways equal those of the column before.
+    /// For each column, 0 if its ways equal those of the previous column.
     changes: Row,
     /// The ways of the current switch, grouped by neighbours with equal costs.
     alike: Vec<Alike>,
@@ -31,7 +31,7 @@ pub(super) struct Keys {
 /// Ways whose neighbours have equal costs.
 struct Alike {
     is_above: bool,
-    /// The number of hops that crossing these ways counts as.
+    /// The hops that count for crossing one of these ways.
     hops: u8,
     /// One of the neighbours.
     neighbour: usize,
@@ -154,8 +154,8 @@ impl Keys {
         key
     }
 
-    /// For each column, nonzero if it is the first or its ways differ from those of the column
-    /// before. The switch's `own` column, to which it has no way, is joined to the column before.
+    /// For each column, nonzero if it is the first or its ways differ from those of the previous
+    /// column. The switch's `own` column, to which no way leads, joins the previous column.
     pub(super) fn starts(&self, own: Option<usize>) -> Row {
         let mut starts = self.changes;
         starts[0] = 1;
@@ -171,7 +171,7 @@ impl Keys {
     }
 }
 
-/// The columns whose value is not 0.
+/// The columns whose value is nonzero.
 pub(super) fn nonzero(row: &Row) -> impl Iterator<Item = usize> + '_ {
     const WORD: usize = size_of::<u64>();
     let (words, _) = row.as_chunks::<WORD>();
@@ -214,7 +214,7 @@ fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     (down, up)
 }
 
-/// The costs as in [`next_costs`], across a hop that counts as `hops`.
+/// The costs as in [`next_costs`], after a hop that counts as `hops`.
 fn farther_costs(tile: &Tile, switch: SwitchIdx, hops: u8) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);

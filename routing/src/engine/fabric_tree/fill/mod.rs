@@ -41,7 +41,7 @@ pub(super) struct Filler<'a> {
     divider: u32,
     ways: Vec<Way<'a>>,
     up_count: usize,
-    /// For each port, the number of its way; only for links that are present.
+    /// For each port, the number of its way, if its link is present.
     way_of_port: [u8; 256],
 }
 
@@ -442,7 +442,7 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Applies the exceptions to the closed form for positions of a class, where their port is on a
+    /// Applies the exceptions to the closed form for positions of a class whose port is on a
     /// cheapest way. A class of one port leaves no choice.
     fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
         let Class::Mixed(class) = class else {
@@ -507,7 +507,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The port of the closed form where it is eligible, else the first eligible detour.
+    /// The port of the closed form if it is eligible, else the first eligible detour.
     fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
             let place = &self.plan.numbering.places[position];

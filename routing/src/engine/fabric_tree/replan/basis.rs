@@ -20,7 +20,7 @@ use super::mending::Repair;
 use super::{State, Touched};
 use crate::topology::{SwitchIdx, Topology};
 
-/// A known fabric with its present parts, and the differences from those of the previous routing.
+/// A known fabric with its present parts, and the differences from the previous routing's.
 pub(super) struct Basis {
     pub(super) fabric: KnownFabric,
     pub(super) live: Live,

@@ -23,7 +23,7 @@ pub struct Change {
     pub after: u8,
 }
 
-/// The differences between the previous tables and those of a plan.
+/// The differences between the previous tables and the tables of a plan.
 pub(super) struct Differences {
     /// The previous table of each switch, by its present number.
     pub(super) before: Vec<Lft>,
@@ -95,7 +95,7 @@ fn goes(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
 
 /// The entries in which a table differs from the previous one.
 fn differences(switch: SwitchIdx, before: &Lft, after: &[u8]) -> Vec<Change> {
-    // There is no path beyond the end of `after`.
+    // Entries beyond the end of `after` have no path.
     let last = after
         .len()
         .max(before.top().map_or(0, |top| top.index() + 1));

@@ -94,8 +94,7 @@ impl Repair<'_> {
         for &(column, switch) in &mended.others {
             let all = (is.first + column) as u32;
             touched[switch.index()].push(all);
-            // Between two switches whose costs both changed, each of the two has its own entry in
-            // `others`.
+            // If the costs of both switches changed, each of the two has its own entry in `others`.
             let leads_on = |tile: &Tile, from: SwitchIdx| {
                 let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
                 let goes_down = cost(&tile.down, from) != UNREACHED;

@@ -1,14 +1,13 @@
-//! Recomputes a routing from the results of an earlier one, and looks only at what has changed.
+//! Updates a routing from the results of an earlier one, and examines only the changes.
 //!
-//! Columns of costs do not depend on each other, and within a column only one set of costs makes
-//! every switch one hop further than its best neighbour. A column therefore changes only if that
-//! rule fails next to a link that has gone or come, and checking the ends of those links finds the
-//! columns to compute again. An entry changes only at such an end, or where the costs around it
-//! have changed.
+//! Columns of costs are independent, and within a column only one set of costs makes every switch
+//! one hop further than its best neighbour. A column therefore changes only if that rule fails next
+//! to a link that has gone or come: checking the ends of such links finds the columns to compute
+//! again. An entry changes only at such an end, or where the costs around it have changed.
 //!
-//! A cable or host at a place where none was seen before changes the known fabric as well. As long
-//! as its subtrees and the positions of its destinations stay, the same check of link ends repairs
-//! the costs of the complete fabric, and the other results are compared with the earlier ones.
+//! A new cable or host at a place that never had one changes the known fabric as well. As long as
+//! its subtrees and the positions of its destinations stay, the same check of link ends repairs the
+//! costs of the complete fabric, and all other results are compared with the earlier ones.
 
 mod basis;
 mod changes;
@@ -38,12 +37,12 @@ pub(crate) struct State {
     /// The topology that was routed.
     pub(super) present: TopologyId,
     pub(super) live: Live,
-    /// The order that packets follow until the missing parts are back; `None` unless the usual
-    /// order leaves pairs without a path.
+    /// The order that packets follow until the missing parts are back; `None` if the usual order
+    /// leaves no pair without a path.
     pub(super) interim: Option<Arc<Order>>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
-    /// The LID at each position, 0 for none.
+    /// The LID at each position; 0 if there is none.
     pub(super) lids: Arc<Vec<u16>>,
     /// The costs in the topology.
     pub(super) tiles: Vec<Arc<Tile>>,
@@ -104,18 +103,18 @@ impl State {
     }
 }
 
-/// A state as part of a ranking. It can be recomputed at any time, and makes no difference to the
-/// routes.
+/// A state as part of a ranking. The engine can recompute it at any time, and it does not affect
+/// the routes.
 #[derive(Clone)]
 pub struct Prepared {
     /// The state; `None` if the next routing has to start from the topology.
     pub(crate) state: Option<Arc<State>>,
     /// The reason why the routes were computed from the topology; `None` if the previous routes
-    /// were changed.
+    /// were updated.
     pub(crate) whole: Option<&'static str>,
 }
 
-/// No state, as from an engine that always starts from the topology.
+/// No state: an engine that always starts from the topology keeps none.
 impl Default for Prepared {
     fn default() -> Prepared {
         Prepared {
@@ -126,7 +125,7 @@ impl Default for Prepared {
 }
 
 impl Prepared {
-    /// The state of routes that were derived from the previous ones.
+    /// The state of routes that update the previous ones.
     pub(super) fn by_changes(state: State) -> Prepared {
         let state = Some(Arc::new(state));
         Prepared { state, whole: None }
@@ -151,7 +150,7 @@ impl PartialEq for Prepared {
 
 impl Eq for Prepared {}
 
-/// A routing, as its difference from the previous one.
+/// A routing as its difference from the previous one.
 pub struct Replan {
     state: State,
     /// The previous table of each switch, by its present number.
@@ -161,13 +160,13 @@ pub struct Replan {
 }
 
 impl Replan {
-    /// The entries that differ, sorted by switch and LID. A new switch had no entries before.
+    /// The entries that differ, sorted by switch and LID. All entries of a new switch count as new.
     pub fn changes(&self) -> &[Change] {
         &self.changes
     }
 
-    /// Returns the complete routing, equal to one computed from nothing. It shares memory with
-    /// `previous`, tables of the same topology, where both are equal.
+    /// Returns the complete routing, equal to one computed from the topology. Equal tables share
+    /// memory with `previous`, the tables of the same topology.
     pub fn into_routing(self, previous: Option<&Tables>) -> Routing {
         let entries = self.changes.iter();
         let entries = entries.map(|change| (change.switch, change.lid, change.after));
@@ -186,9 +185,9 @@ impl Replan {
 /// `options`.
 ///
 /// # Errors
-/// The reason, in a few words, why the routes have to be computed from the topology: there are none
-/// in force, parts that were never seen before change the results everywhere, or another order is
-/// needed to connect all pairs.
+/// The reason, in a few words, why the routes have to be computed from the topology: no routes are
+/// in force, parts that were never seen before change the results everywhere, or connecting all
+/// pairs needs another order.
 pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static str> {
     let (ranking, earlier) = in_force(options)?;
     let basis = Basis::of(earlier, topology, options, &ranking.reason)?;
@@ -222,10 +221,10 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
     })
 }
 
-/// The ranking and the results of the routing in force.
+/// The ranking and the state of the routing in force.
 ///
 /// # Errors
-/// The reason why they cannot be used.
+/// The reason, in a few words, why they cannot be used.
 fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
     let ranking = (options.previous_ranking.as_ref()).ok_or("no routes are in force")?;
     let earlier = ranking.prepared.state.as_deref();
@@ -253,7 +252,7 @@ fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
 /// For each switch, the columns in which its entries may change.
 type Touched = Vec<Vec<u32>>;
 
-/// The results for a topology, repaired where they differ from the earlier ones.
+/// The results for a topology: the earlier results, repaired where they differ.
 struct Repaired {
     fabric: KnownFabric,
     live: Live,
@@ -270,7 +269,7 @@ struct Repaired {
 
 impl Repaired {
     /// # Errors
-    /// Another order is needed to connect all pairs.
+    /// Connecting all pairs needs another order.
     fn of(
         earlier: &State,
         mut basis: Basis,

@@ -1,4 +1,4 @@
-//! Keys that tutorials name and no manager reads, each with the key that is meant.
+//! Keys that tutorials mention although no manager reads them, each with the intended key.
 
 pub(super) const KEYS: &[(&str, &str)] = &[
     (

@@ -1,5 +1,6 @@
-//! The keys of OpenSM and of NVIDIA's manager without a counterpart in rsm: why rsm needs none, or
-//! what is lost without it. The keys with a counterpart are in `schema`.
+//! The keys of OpenSM and of NVIDIA's manager without a counterpart in rsm, each with the reason
+//! why rsm does not need it, or the function that is lost without it. Keys with a counterpart are
+//! in `schema`.
 
 mod invented;
 mod nvidia;
@@ -13,9 +14,9 @@ use std::sync::LazyLock;
 use super::UNSET;
 use crate::number;
 
-/// Keys of one subject, which share a fate.
+/// Keys of one subject with one treatment.
 enum Topic {
-    /// rsm does without such a key.
+    /// rsm needs no such key.
     NotNeeded {
         why: &'static str,
         keys: &'static [&'static str],
@@ -35,7 +36,7 @@ pub(super) struct Missing {
 
 /// The keys of a missing function.
 struct Keys {
-    /// The keys that ask for the function, each with the values that do not; a path is compared by
+    /// The keys that request the function, each with the values that do not; a path is compared by
     /// its end.
     asking: &'static [(&'static str, &'static [&'static str])],
     /// Keys that have an effect only if a key of `asking` turns the function on.
@@ -45,13 +46,13 @@ struct Keys {
 /// Treatment of a key without a counterpart in rsm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
-    /// rsm does without such a key, for this reason.
+    /// rsm needs no such key, for this reason.
     NotNeeded(&'static str),
-    /// rsm has no such function. With these values of the key, nothing is lost.
+    /// rsm has no such function. With these values of the key, the operator loses nothing.
     NotAvailable(Missing, &'static [&'static str]),
     /// The key tunes a function that rsm does not have, and that another key turns on.
     Tunes(Missing),
-    /// No manager has such a key; this key is meant.
+    /// No manager has such a key; this key is probably intended.
     Invented(&'static str),
 }
 
@@ -63,7 +64,8 @@ static OTHERS: LazyLock<BTreeMap<&'static str, Fate>> = LazyLock::new(|| {
     known.chain(invented).collect()
 });
 
-/// The keys of OpenSM, and those of NVIDIA's manager alone, without a counterpart in rsm.
+/// The keys without a counterpart in rsm: those of OpenSM, and those that only NVIDIA's manager
+/// has.
 #[cfg(test)]
 pub(super) fn by_manager() -> [BTreeMap<&'static str, Fate>; 2] {
     let nvidia = nvidia::TOPICS.iter().chain(nvidia_missing::TOPICS);
@@ -96,8 +98,8 @@ impl Topic {
     }
 }
 
-/// Whether `value` is one of the values that ask for nothing. The default path of a file counts
-/// only while no such file exists: OpenSM writes that path into every configuration.
+/// Whether `value` is one of the values that request nothing. The default path of a file counts
+/// only while the file does not exist: OpenSM writes that path into every configuration.
 pub(super) fn is_idle(value: &str, idle: &[&str]) -> bool {
     let same = |idle: &&str| match (number(value), number(idle)) {
         (Some(value), Some(idle)) => value == idle,

@@ -1,4 +1,4 @@
-//! Keys that only NVIDIA's manager has, and that rsm does not need.
+//! Keys that only NVIDIA's manager has and rsm does not need.
 
 use super::Topic;
 

@@ -1,4 +1,4 @@
-//! Keys of functions that only NVIDIA's manager has, and that rsm does not.
+//! Keys of functions that NVIDIA's manager has and rsm does not.
 
 use super::{Keys, Missing, Topic};
 
@@ -6,8 +6,8 @@ const UNSET: &[&str] = &[];
 const FALSE: &[&str] = &["FALSE"];
 const TRUE: &[&str] = &["TRUE"];
 const ZERO: &[&str] = &["0"];
-/// Values of a function with three states that do not turn it on: 0 leaves devices as they are, 1
-/// turns it off.
+/// Values of a three-state function that do not turn it on: 0 keeps the devices' setting, 1 turns
+/// the function off.
 const OFF: &[&str] = &["0", "1"];
 const QUIET: &[&str] = &["ignore", "report"];
 

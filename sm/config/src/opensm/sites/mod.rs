@@ -1,4 +1,4 @@
-//! Configurations of real sites, and the outcomes of their keys.
+//! Tests with configurations of real sites, and the outcomes of their keys.
 
 #![expect(clippy::print_stderr, reason = "what is skipped is said")]
 
@@ -10,7 +10,7 @@ use super::super::finding::any_error;
 use super::super::{FileKind, parse_guid_file, parse_partitions};
 use super::{KeyGroup, OpensmConf, read};
 
-/// Configurations of sites; their origin is described beside the files.
+/// Configurations of sites; a file in the folder describes their origin.
 const SITES: [&str; 7] = [
     "bentwire-opensm.conf",
     "fasrc-opensm.conf.erb",
@@ -60,14 +60,14 @@ const TEMPLATE: (&str, &str) = ("<%= @sm_priority %>", "8");
 fn site(name: &str, text: &str) -> OpensmConf {
     let (place, value) = TEMPLATE;
     let text = text.replace(place, value);
-    // None of OpenSM's default files exists, whatever this host has.
+    // None of OpenSM's default files exists, regardless of the files on this host.
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     let file = Path::new(name);
     assert_eq!(FileKind::recognise(file, &text), FileKind::OpensmConf);
     read(file, &text, &|_| false)
 }
 
-/// Each site's keys by group, one line for each group that is not empty.
+/// Each site's keys by group: one line for each group that is not empty.
 fn outcomes(sites: &[(&str, String)]) -> String {
     let mut text = String::new();
     for (name, content) in sites {
@@ -122,7 +122,7 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
         };
         let lost = of(KeyGroup::NotAvailable);
         assert!(warned.is_superset(&lost), "{name}");
-        // The unneeded keys for which there is a warning that they have no effect.
+        // The unneeded keys about which a warning says that they have no effect.
         let others: BTreeSet<usize> = warned.difference(&lost).copied().collect();
         assert!(of(KeyGroup::NotNeeded).is_superset(&others), "{name}");
     }

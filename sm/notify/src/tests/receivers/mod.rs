@@ -1,4 +1,5 @@
-//! Real receivers: a webhook in the test, a stock syslog daemon, a collector by OTLP's own server.
+//! Tests with real receivers: a webhook in the test, a stock syslog daemon, a collector with OTLP's
+//! own server.
 
 mod otlp;
 mod syslog;
@@ -57,7 +58,7 @@ fn http(port: u16) -> HttpTarget {
     }
 }
 
-/// Findings with these words, each with its number as sequence.
+/// Passes findings with these words to the notifier, each with its number as sequence.
 fn put(notifier: &Notifier, words: &[&str], first: u64) {
     let events: Vec<Arc<v1::Event>> = (first..)
         .zip(words)

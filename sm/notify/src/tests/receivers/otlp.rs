@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::*;
 
-/// A collector that answers by a script, then takes all but those with `poison`.
+/// A collector that answers by a script, and then takes all records except those with `poison`.
 #[derive(Clone, Default)]
 struct Collector {
     script: Arc<Mutex<VecDeque<Status>>>,

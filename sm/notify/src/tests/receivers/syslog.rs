@@ -10,7 +10,7 @@ use crate::settings::SyslogTarget;
 /// Program of the stock daemon.
 const RSYSLOGD: &str = "/usr/sbin/rsyslogd";
 
-/// Whether the daemon is installed. Where peers are required, a missing one is a failure.
+/// Whether the daemon is installed. If peers are required, a missing one is a failure.
 fn have_daemon() -> bool {
     let is_there = Path::new(RSYSLOGD).exists();
     if !is_there {
@@ -76,7 +76,7 @@ impl Daemon {
         daemon
     }
 
-    /// Lines of rsm so far.
+    /// The lines that rsm has sent so far.
     fn lines(&self) -> Vec<String> {
         let text = fs::read(self.dir.join("out")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();

@@ -10,13 +10,14 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Answer {
     Status(&'static str),
-    /// Reads part of the request, and closes.
+    /// The server reads part of the request, and closes.
     Close,
-    /// Reads the request, and never answers.
+    /// The server reads the request, and never answers.
     Hang,
 }
 
-/// A webhook that answers by a script, then with 200, and with 400 to bodies that hold `poison`.
+/// A webhook that answers by a script, and then with 200, or with 400 to bodies that contain
+/// `poison`.
 #[derive(Clone, Default)]
 struct Server {
     script: Arc<Mutex<VecDeque<Answer>>>,
@@ -50,7 +51,7 @@ impl Server {
         (server, port)
     }
 
-    /// Answers a connection; returns one that is to hang.
+    /// Answers a connection. Returns a connection that must hang.
     fn answer<S: Read + Write>(&self, stream: S) -> Option<BufReader<S>> {
         let answer = self.script.lock().pop_front();
         let mut stream = BufReader::new(stream);
@@ -128,7 +129,7 @@ fn a_webhook_that_refuses_hangs_and_closes_gets_every_event_once_and_in_order() 
         head.contains("content-type: application/json\r\n"),
         "{head}"
     );
-    // It failed for longer than a restart takes: a finding said so, and ended.
+    // The webhook failed for longer than a restart takes: a finding reported it, and ended.
     wait_until(5, "the end of the finding", || {
         troubles.lock().last().is_some_and(Vec::is_empty)
     });
@@ -158,7 +159,7 @@ fn a_webhook_that_refuses_hangs_and_closes_gets_every_event_once_and_in_order() 
 #[test]
 fn events_of_a_killed_manager_reach_the_webhook_after_its_start() {
     let dir = tempfile::tempdir().unwrap();
-    // Nothing listens at this port.
+    // No process listens at this port.
     let free = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -170,7 +171,7 @@ fn events_of_a_killed_manager_reach_the_webhook_after_its_start() {
         killed.receivers()[0].failing_since_unix_ms.is_some()
     });
     assert_eq!(counts(&killed), (0, 3, 0));
-    // What a process that is killed now leaves behind.
+    // Copies the files that a process killed now would leave.
     let (from, to) = (
         dir.path().join("a/notify/webhook"),
         dir.path().join("b/notify/webhook"),
@@ -185,11 +186,11 @@ fn events_of_a_killed_manager_reach_the_webhook_after_its_start() {
     put(&next, &["four"], 1);
     wait_until(10, "all events", || counts(&next) == (4, 0, 0));
     assert_eq!(server.sequences(), [1, 2, 3, 1]);
-    // Another address by SIGHUP: what waits goes there.
+    // After SIGHUP with another address, waiting events go to that address.
     killed.configure(webhook(http(port))).unwrap();
     wait_until(10, "all events", || counts(&killed) == (3, 0, 0));
     assert_eq!(server.sequences(), [1, 2, 3, 1, 1, 2, 3]);
-    // Without the key nothing is sent or kept.
+    // Without an address, no event is sent or kept.
     killed.configure(Settings::default()).unwrap();
     put(&killed, &["five"], 5);
     assert_eq!(killed.receivers(), []);
@@ -251,7 +252,7 @@ fn a_webhook_by_tls_needs_its_ca_and_gets_the_headers() {
             .0
             .contains("authorization: bearer secret\r\n")
     );
-    // A file that cannot be used is a failure of the receiver, and its events wait.
+    // A file that cannot be used is a failure of the receiver, whose events wait.
     let unusable = HttpTarget {
         access: Err("cannot read x".to_owned()),
         ..http(port)
@@ -268,7 +269,7 @@ fn a_webhook_by_tls_needs_its_ca_and_gets_the_headers() {
 #[test]
 fn a_disk_that_takes_nothing_is_said_and_events_go_on_from_memory() {
     let dir = tempfile::tempdir().unwrap();
-    // A file in the place of the folder.
+    // A file takes the place of the folder.
     std::fs::write(dir.path().join("notify"), b"").unwrap();
     let (server, port) = Server::start(&[Answer::Status("503 Later")], None);
     let (notifier, troubles) = notifier(Some(dir.path()), webhook(http(port)));

@@ -1,4 +1,4 @@
-//! Joining, creating and leaving groups: permissions and answers.
+//! Tests of joining, creating and leaving groups: permissions and answers.
 
 use rsm_ids::Lid;
 use rsm_mad::wire::sa::{SaStatus, Selector};
@@ -25,7 +25,7 @@ fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
     );
     assert_eq!(answer.packet_life_time(), 18);
     assert!(!answer.proxy_join());
-    // Members that do not keep the group alive lose it with its last full member.
+    // Members that do not keep the group alive lose it together with its last full member.
     subnet.join(2, NAME, NON).unwrap();
     subnet.join(3, NAME, SEND).unwrap();
     subnet.join(4, NAME, SEND_FULL).unwrap();
@@ -68,7 +68,7 @@ fn requests_without_required_components_are_refused() {
             assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
         }
     }
-    // A group that exists needs no more than the three.
+    // A group that exists requires only the three named components.
     subnet.set(1, &record, COMPLETE).unwrap();
     let answer = subnet.set(2, &request(2, NAME, FULL), NAMED).unwrap();
     assert_eq!(answer.q_key(), 0x0B1B);
@@ -90,7 +90,7 @@ fn an_mgid_of_0_gets_an_assigned_one() {
     let mask = COMPLETE | McMemberRecord::SCOPE;
     let wide = subnet.set(1, &record, mask).unwrap();
     assert_eq!((wide.mgid().0 >> 96, wide.scope()), (0xFF15_A01B, 5));
-    // No port can create a group with an assigned MGID, even when it is free.
+    // No port can create a group with an assigned MGID, even if the MGID is free.
     subnet.leave(1, first.mgid(), FULL).unwrap();
     assert_eq!(
         subnet.join(1, first.mgid(), FULL),
@@ -144,7 +144,7 @@ fn the_broadcast_group_outlives_its_last_member() {
     subnet.join(1, mgid, FULL).unwrap();
     subnet.leave(1, mgid, FULL).unwrap();
     assert!(subnet.registry.group(mgid).is_some());
-    // When it is no longer well known, it is a group like others.
+    // A group that is no longer well known behaves like any other.
     subnet.join(2, mgid, FULL).unwrap();
     subnet.registry.set_well_known(&[]);
     assert!(subnet.registry.group(mgid).is_some());
@@ -383,7 +383,7 @@ fn other_ports_change_memberships_by_proxy_but_not_in_person() {
     let answer = subnet.set(3, &request(2, NAME, NON), NAMED).unwrap();
     assert!(answer.proxy_join());
     subnet.delete(3, &request(2, NAME, NON)).unwrap();
-    // A membership in person is the port's own.
+    // Only the port itself may change a membership in person.
     assert!(
         !subnet
             .set(2, &request(2, NAME, FULL), NAMED)
@@ -398,7 +398,7 @@ fn other_ports_change_memberships_by_proxy_but_not_in_person() {
         subnet.set(3, &request(2, NAME, SEND), NAMED),
         Err(SaStatus::REQ_INVALID)
     );
-    // A port that shares no partition with another can do nothing for it.
+    // A port that shares no partition with another cannot act for it.
     subnet.host(3).p_keys = vec![PKey(0x8009)];
     let other = Gid(NAME.0 + 1);
     assert_eq!(
@@ -479,7 +479,7 @@ fn port_makes_no_more_groups_than_its_share_even_for_other_ports() {
     assert_eq!(subnet.join(1, one_more, FULL), Err(SaStatus::NO_RESOURCES));
     subnet.join(2, one_more, FULL).unwrap();
     subnet.join(1, one_more, FULL).unwrap();
-    // A group that ends leaves room for another.
+    // A group that ends makes room for another.
     subnet.leave(1, name(0), FULL).unwrap();
     subnet
         .join(1, name(MAX_CREATED_PER_PORT + 1), FULL)

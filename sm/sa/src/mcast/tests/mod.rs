@@ -1,4 +1,4 @@
-//! The registry, request by request and at random.
+//! Tests of the registry, request by request and at random.
 
 mod joining;
 mod model;
@@ -21,7 +21,7 @@ use super::{
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// The partition of all hosts, and one of some.
+/// The partition of all hosts, and a partition of some hosts.
 const EVERYBODY: PKey = PKey::DEFAULT_FULL;
 const SOME: PKey = PKey(0x8005);
 
@@ -46,8 +46,8 @@ struct Host {
     present: bool,
 }
 
-/// A subnet of so many hosts, numbered from 1: port GUIDs of the number, aliases of 0x1000 above.
-/// Hosts with an even number are in the second partition as well.
+/// A subnet of hosts numbered from 1. A host's port GUID is its number, its alias GUID is 0x1000
+/// above. Hosts with an even number are also in the second partition.
 struct Subnet {
     hosts: Vec<Host>,
     registry: GroupRegistry,
@@ -116,7 +116,7 @@ impl Subnet {
         }
     }
 
-    /// A request of host `by`.
+    /// Answers a request of host `by`.
     fn set(
         &mut self,
         by: u64,
@@ -140,7 +140,7 @@ impl Subnet {
         self.registry.leave(record, NAMED, &requester, &self.hosts)
     }
 
-    /// Host `number` joins in person, making the group if need be.
+    /// Makes host `number` join in person, which creates the group if it does not exist.
     fn join(&mut self, number: u64, mgid: Gid, state: JoinState) -> Result<McMemberRecord, Status> {
         self.set(number, &request(number, mgid, state), COMPLETE)
     }

@@ -1,4 +1,4 @@
-//! Random requests against a model that knows nothing of indices, sharing or time.
+//! Random requests against a model without indices, sharing and time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,7 +43,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let host = || 1..=HOSTS;
-    // Mostly in person.
+    // Most requests are in person.
     let pair = prop_oneof![
         4 => host().prop_map(|host| (host, host)),
         1 => (host(), host()),
@@ -63,12 +63,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The members of a group: state, and whether by proxy.
+/// The members of a group by host: join state, and whether the membership is by proxy.
 type Takers = BTreeMap<u64, (u8, bool)>;
 
 #[derive(Default)]
 struct Model {
-    /// Group name → whether the group is of the second partition, and its members.
+    /// Group name → whether the group is in the second partition, and its members.
     groups: BTreeMap<u128, (bool, Takers)>,
     gone: BTreeMap<u64, u64>,
     now: u64,
@@ -79,7 +79,7 @@ impl Model {
         !self.gone.contains_key(&host)
     }
 
-    /// Whether a requester may touch a membership.
+    /// Whether a requester may change a membership.
     fn may(&self, by: u64, host: u64, name: u128) -> bool {
         let Some((some, members)) = self.groups.get(&name) else {
             return true;
@@ -175,7 +175,8 @@ fn assert_agrees(subnet: &mut Subnet, model: &Model) {
     }
     assert_eq!(subnet.registry.members(), memberships);
 
-    // No multicast LID is shared across partitions, and each has exactly its groups' members.
+    // No partitions share a multicast LID, and the members of each multicast LID are exactly those
+    // of its groups.
     let mut partitions: BTreeMap<Lid, BTreeSet<u16>> = BTreeMap::new();
     let mut expected: BTreeMap<Lid, BTreeMap<Guid, bool>> = BTreeMap::new();
     for group in subnet.registry.groups() {
@@ -250,7 +251,7 @@ proptest! {
         }
     }
 
-    /// Any bytes for a record, any mask, from any host.
+    /// Requests with any bytes as record and any mask, from any host.
     #[test]
     fn hostile_requests_do_no_harm(
         requests in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! Ports that flap, leave partitions, and restarts.
+//! Tests of ports that flap or leave partitions, and of restarts.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn memberships_survive_a_flap_and_end_after_ten_seconds_of_absence() {
     subnet.registry.handle_deadline(start + 20 * SECOND);
     assert_eq!(subnet.registry.members(), 2);
 
-    // Gone for good: a second sweep that misses the ports does not begin their time anew.
+    // The ports are gone for good: a second sweep that misses them does not restart their time.
     subnet.host(1).present = false;
     subnet.host(2).present = false;
     subnet.ports_changed(start + 30 * SECOND);
@@ -73,7 +73,7 @@ fn memberships_survive_a_restart() {
     again.registry.set_well_known(&[broadcast(EVERYBODY)]);
     assert_eq!(again.registry.group_set(), before);
     assert_eq!(again.registry.save().collect::<Vec<_>>(), saved);
-    // Host 4 went during the restart.
+    // Host 4 vanished during the restart.
     again.host(4).present = false;
     again.ports_changed(Time::ZERO + 5 * SECOND);
     again.registry.handle_deadline(Time::ZERO + 59 * SECOND);
@@ -136,7 +136,7 @@ fn many_ports_are_looked_at_in_turns() {
         turns += 1;
         let of_turn = turns * LOOKED_AT as u64 / 2;
         let gone = (1..=count).filter(|&number| number <= of_turn && !number.is_multiple_of(3));
-        // Each port has one group: two units of work.
+        // Each port is in one group, which makes two units of work.
         assert_eq!(registry.gone.len(), gone.count());
     }
     assert_eq!(turns, (2 * count).div_ceil(LOOKED_AT as u64));

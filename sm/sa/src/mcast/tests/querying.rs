@@ -1,4 +1,4 @@
-//! Queries of groups and members, and which records each requester sees.
+//! Tests of queries of groups and members, and of the records that each requester sees.
 
 use super::super::{Cursor, McMemberAccess};
 use super::*;
@@ -52,7 +52,7 @@ fn trusted_requesters_see_members_and_others_only_their_groups() {
     let nothing = McMemberRecord::default();
     for work in [1, 2, 100] {
         let seen = |by, trusted| ask(&subnet, by, trusted, &nothing, ComponentMask::NONE, work);
-        // Four, two and one members, and an empty group.
+        // Groups with four, two and one members, and an empty group.
         let all = seen(1, true);
         assert_eq!(all.len(), 4 + 2 + 1 + 1, "work {work}");
         assert!(all.iter().any(McMemberRecord::proxy_join));
@@ -121,7 +121,7 @@ fn changes_during_a_query_neither_repeat_nor_end_it() {
     assert!(first.is_some());
     let cursor = next.unwrap();
     let before = subnet.registry.view();
-    // The group that the query is in the middle of ends.
+    // The group at which the query has stopped ends.
     subnet.registry.set_well_known(&[]);
     for host in 1..=4 {
         subnet.leave(host, broadcast(EVERYBODY).mgid, FULL).unwrap();

@@ -1,4 +1,4 @@
-//! The operator's rules for groups and joins.
+//! Tests of the operator's rules for groups and joins.
 
 use rsm_mad::wire::sa::SaStatus;
 
@@ -15,7 +15,7 @@ fn subnet(rules: GroupRules) -> Subnet {
     subnet
 }
 
-/// The group of the IPv6 solicited-node address that ends with these 24 bits, in the default
+/// The solicited-node group of the IPv6 address that ends with these 24 bits, in the default
 /// partition.
 fn solicited(last: u32) -> Gid {
     Gid(0xFF12_601B_FFFF_u128 << 80 | 0x1_FF00_0000 | u128::from(last & 0xFF_FFFF))
@@ -45,11 +45,11 @@ fn solicited_node_groups_share_a_multicast_lid_only_where_the_operator_wants_it(
         };
         let (first, second) = (joined(1, solicited(1)), joined(2, solicited(2)));
         assert_eq!(first == second, shared);
-        // All nodes of IPv6, and other groups, keep one of their own.
+        // The group of all IPv6 nodes, and other groups, keep a multicast LID of their own.
         let all_nodes = Gid(0xFF12_601B_FFFF_u128 << 80 | 1);
         let others = [joined(3, all_nodes), joined(4, NAME)];
         assert!(!others.contains(&first) && others[0] != others[1]);
-        // The LID stays in use until the last of them ends.
+        // The LID stays in use until the last of its groups ends.
         subnet.leave(1, solicited(1), FULL).unwrap();
         let third = subnet.set(5, &ipv6(solicited(3), 5), COMPLETE).unwrap();
         assert_eq!(third.mlid() == second, shared);
@@ -74,7 +74,8 @@ fn joins_that_contradict_their_group_are_taken_only_where_the_operator_wants_it(
             // The answer has the parameters of the group.
             assert_eq!((answer.q_key(), answer.sl()), (0x0B1B, 0));
         }
-        // Never a group of another partition, and never a port that cannot carry its packets.
+        // A request never joins a group of another partition, or a group whose packets the port
+        // cannot carry.
         record.set_p_key(SOME);
         assert_eq!(subnet.set(2, &record, COMPLETE), Err(SaStatus::REQ_INVALID));
         subnet.host(6).mtu = Mtu::Bytes256;
@@ -94,7 +95,7 @@ fn ip_groups_without_the_parameters_of_their_broadcast_group_are_made_only_where
         let mut record = ipv6(solicited(1), 1);
         record.set_q_key(0x1234);
         assert_eq!(subnet.set(1, &record, COMPLETE).is_ok(), made);
-        // A partition without a broadcast group, too.
+        // The rule also applies to a partition without a broadcast group.
         let p_key = u128::from(SOME.0) << 80;
         let mut record = ipv6(Gid(0xFF12_601B_u128 << 96 | p_key | 0x1_FF00_0001), 2);
         record.set_p_key(SOME);

@@ -1,4 +1,4 @@
-//! Events: subscriptions of hosts, and the reports that they get.
+//! Tests of events: subscriptions of hosts, and their reports.
 
 mod partitions;
 mod reporting;
@@ -23,7 +23,7 @@ use crate::{Sa, SaConfig, SaRequest, SavedSaState};
 
 const START: Time = Time::from_nanos(1_000_000_000);
 
-/// The queue pair of a program that has one of its own.
+/// Number of a queue pair that a program uses for itself.
 const QPN: u32 = 0x1234;
 
 /// All generic notices of `trap`.
@@ -93,7 +93,7 @@ fn trap_of(report: &NoticeReport) -> (u16, Lid) {
     (told(report).notice().trap_number().0, report.remote.lid)
 }
 
-/// A subscriber at `from` answers.
+/// Answers a report as the subscriber at `from`.
 fn answer_from(world: &mut World, report: &NoticeReport, from: RemoteAddress) {
     let mut mad = *SaMad::from_bytes(&report.mad);
     mad.header.mad_mut().set_method(Method::REPORT_RESPONSE);
@@ -141,7 +141,7 @@ fn up() -> World {
     world
 }
 
-/// Hosts 0 and 2 in one partition, 1 and 3 in another, switches in the first.
+/// A world with hosts 0 and 2 in one partition, 1 and 3 in another, and the switches in the first.
 fn parted() -> World {
     let world = World::new(SMALL);
     let (hosts, switches) = (world.hosts(), world.switches());

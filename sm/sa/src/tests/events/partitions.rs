@@ -1,4 +1,4 @@
-//! Subscribers get no notices of other partitions.
+//! Tests that subscribers get no notices of other partitions.
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn subscribers_get_no_notices_of_other_partitions() {
         .collect();
     // A trusted subscriber gets all notices.
     assert_eq!(to, [(hosts[0], QPN), (hosts[2], QPN), (hosts[3], 1)]);
-    // A port that the subscriber cannot see counts as absent.
+    // A port that the subscriber may not see counts as absent.
     let mut hidden = all_of(128);
     hidden.set_gid(world.gid(switches[0]));
     let refused = set(&mut world, hosts[1], &hidden);
@@ -114,8 +114,8 @@ fn notices_of_groups_go_to_their_partition() {
     );
 }
 
-/// The subscriber's request comes in at an index of the P_Key table and of the GID table of this
-/// manager's port. Both tables can change, and a successor's port has other ones.
+/// The subscriber's request arrives at an index of the P_Key table and of the GID table of this
+/// manager's port. Both tables can change, and the port of a successor has different tables.
 #[test]
 fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
     let world = World::new(SMALL);
@@ -136,13 +136,13 @@ fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
     let mut now = START;
     for (table, index) in [
         (&[0xFFFF, 0x8002, 0x8001][..], 2),
-        // A successor may be a member with other rights.
+        // A successor may be a member with different rights.
         (&[0x0001, 0xFFFF], 0),
-        // Without the partition the report goes out in the default one.
+        // Without the partition, the report is sent in the default partition.
         (&[0x8002, 0xFFFF], 1),
     ] {
         world = world.with_partitions(&[(own, table), (subscriber, &[0x8001, 0xFFFF])]);
-        // Waits, because a repeated notice within this time would be dropped as a repetition.
+        // Waits, because a notice repeated within this time would be dropped.
         now += limits::QUIET * 2;
         world.sa.handle_deadline(now);
         world.sa.notice(&link_change(own), now);

@@ -1,4 +1,4 @@
-//! Notices are reported to subscribers, and reports are answered.
+//! Tests that notices are reported to subscribers, and that reports are answered.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
     assert_eq!(sent[0].remote, address(hosts[0], QPN));
     assert_eq!(sent[0].patience, limits::SHORTEST_WAIT);
 
-    // Back at once: the report waits for the end of the quiet time.
+    // The port returns at once: the report waits for the end of the quiet time.
     publish(&mut world, &whole, START);
     for report in &sent {
         answer(&mut world, report);
@@ -201,7 +201,7 @@ fn a_storm_of_traps_is_reported_once_per_quiet_time() {
         sent += 1;
         answer(&mut world, &report);
     }
-    // Five seconds: the first, and one in each second after that.
+    // Six reports in five seconds: the first one, and one in each second after it.
     assert_eq!(sent, 6);
     world.sa.handle_deadline(now + limits::QUIET);
     assert_eq!(
@@ -226,7 +226,7 @@ fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
         let snapshot = if round % 2 == 0 { &whole } else { &less };
         publish(&mut world, snapshot, now);
         world.sa.notice(&link_change(switches[1]), now);
-        // The slow subscriber gets only repeats of the first report until it answers.
+        // The slow subscriber gets only repetitions of the first report until it answers.
         for report in reports(&mut world, now) {
             assert_eq!(told(&report), told(&first[0]));
             assert_eq!(report.mad, first[0].mad, "the same transaction");
@@ -236,7 +236,8 @@ fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
             break;
         }
     }
-    // One link state change, and the port that is gone again: its return meanwhile is not reported.
+    // One link state change, and the port that vanished again; its return in between is not
+    // reported.
     let second = reports(&mut world, now);
     assert_eq!(second.len(), 1);
     answer(&mut world, &second[0]);
@@ -256,7 +257,7 @@ fn unanswered_reports_end_the_subscription() {
     world.sa.notice(&link_change(switches[0]), START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 2);
-    // No other port or queue pair answers the report, nor another transaction.
+    // No other port or queue pair can answer the report, and no other transaction ID.
     answer_from(&mut world, &first[0], address(hosts[2], QPN));
     answer_from(&mut world, &first[0], address(hosts[1], 1));
     let mut wrong = first[0].clone();
@@ -283,7 +284,8 @@ fn unanswered_reports_end_the_subscription() {
     assert!(waited < limits::LONGEST_WAIT * (limits::ATTEMPTS + 1));
     assert_eq!(world.sa.events().len(), 1);
     assert_eq!(world.sa.events().counters().unanswered, 1);
-    // The SA does not ask the host to register anew: the program is gone, and others would suffer.
+    // The SA does not ask the host to register again: the program has ended, and others would
+    // suffer.
     assert_eq!(world.sa.poll_reregister(), None);
     // A late answer matches no report.
     answer(&mut world, &first[0]);
@@ -299,7 +301,7 @@ fn reports_that_the_transport_gives_up_are_sent_again() {
     let first = reports(&mut world, START).pop().unwrap();
     let tid = SaMad::from_bytes(&first.mad).header.mad().tid();
     for attempt in 1..limits::ATTEMPTS {
-        // The upper half of the TID is the kernel's.
+        // The upper half of the TID belongs to the kernel.
         world.sa.unanswered(Tid(tid.0 | 7 << 32));
         world.sa.unanswered(tid);
         assert_eq!(reports(&mut world, START).len(), 1, "attempt {attempt}");

@@ -1,4 +1,4 @@
-//! Subscriptions: their bounds, how long they last, and which requesters see them.
+//! Tests of subscriptions: their bounds, their duration, and the requesters that see them.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
     world.sa.notice(&link_change(switches[0]), START);
     let before = reports(&mut world, START).pop().unwrap();
     publish(&mut world, &less, START);
-    // When it is back, it gets the report that it has not answered, and the notices meanwhile.
+    // After its return, the port gets the report that it has not answered, and the notices since.
     let mut now = START + (limits::KEEP - Duration::from_millis(1));
     while let Some(due) = world.sa.events().next_deadline().filter(|&due| due < now) {
         world.sa.handle_deadline(due.max(START));
@@ -57,7 +57,7 @@ fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
     }
     assert_eq!(world.sa.events().len(), limits::MAX_PER_PORT);
     assert_eq!(refused, 10_000 - limits::MAX_PER_PORT);
-    // Repeating a subscription adds none, and other ports have room.
+    // Repeating a subscription adds none, and other ports still have room.
     for _ in 0..10_000 {
         set(&mut world, hosts[2], &all_of(128)).unwrap();
     }
@@ -117,7 +117,7 @@ fn impossible_subscriptions_are_refused() {
             SaStatus::REQ_INVALID,
         );
     }
-    // InformInfo can only be Set, and not when cut short.
+    // InformInfo supports only Set, and a truncated one is refused.
     let got: Result<InformInfo, _> = world.get(ComponentMask::NONE, &all_of(128));
     assert_eq!(got, Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE));
     let mad = SaMad::request(Method::SET, Tid(1), ComponentMask::NONE, &all_of(128));
@@ -136,7 +136,7 @@ fn records_show_subscriptions_and_hide_queue_pairs() {
         set(&mut world, hosts[1], info).unwrap();
     }
     let mut record = InformInfoRecord::default();
-    // The first host asks, and does not see subscriptions of the other partition.
+    // The first host sends the request, and does not see subscriptions of the other partition.
     let shown = world.table(ComponentMask::NONE, &record);
     assert_eq!(shown.len(), 3);
     for (number, (shown, info)) in shown.iter().zip(&infos).enumerate() {
@@ -156,7 +156,7 @@ fn records_show_subscriptions_and_hide_queue_pairs() {
     );
     let by_qpn = world.get(InformInfoRecord::QPN, &record);
     assert_eq!(by_qpn, Err(SaStatus::NO_RECORDS), "nor can it be guessed");
-    // Every component that the record has is matched.
+    // Every component of the record is matched.
     for component in InformInfoRecord::COMPONENTS {
         assert_eq!(
             world.get(component.mask | InformInfoRecord::ENUM, &shown[1]),
@@ -202,7 +202,7 @@ fn subscriptions_survive_a_restart() {
     broken.number = 9;
     broken.info.set_is_generic(7);
     twice.push(broken);
-    // Subscriptions that exist already or contradict themselves are left out.
+    // Subscriptions that exist already, or contradict themselves, are skipped.
     assert_eq!(restore(&mut after, twice), 3);
     assert!(after.events().view().save().eq(saved));
     world.sa = after;
@@ -215,7 +215,7 @@ fn subscriptions_survive_a_restart() {
     world.sa.notice(&link_change(switches[0]), START);
     let report = reports(&mut world, START).pop().unwrap();
     assert_eq!(trap_of(&report), (128, hosts[1]));
-    // A port that is not back in time loses its subscriptions.
+    // A port that does not return in time loses its subscriptions.
     let mut world = up();
     assert_eq!(restore(&mut world.sa, saved_of_nobody()), 0);
     world.sa.handle_deadline(START + Duration::from_secs(3600));

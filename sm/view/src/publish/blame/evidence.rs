@@ -1,4 +1,4 @@
-//! Evidence: its kinds with their weights, and what the fabric shows now.
+//! Evidence: its kinds with their weights, and the evidence that the present fabric shows.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use rsm_model::text::count;
 use super::Case;
 use super::used::Use;
 
-/// Weight from which on the fabric is likely at fault.
+/// Minimum weight of evidence for which the fabric is likely at fault.
 pub(super) const LIKELY: u32 = 60;
 
-/// Weight from which on something moved that may not be called nothing.
+/// Minimum weight of evidence that is mentioned although the fabric is unlikely at fault.
 pub(super) const UNLIKELY: u32 = 20;
 
-/// Packets that a port discards in an hour from which on they slow a job: each is sent again after
-/// a timeout.
+/// Number of discarded packets of a port per hour from which the loss slows a job: each discarded
+/// packet is sent again after a timeout.
 const DISCARDS_PER_HOUR: f64 = 60.0;
 
-/// Time before the asked one from which errors still count as new, in milliseconds: that between
-/// two readings of a port.
+/// Time before the start of the question, in milliseconds, from which on errors still count as new:
+/// the time between two readings of a port.
 const SLACK_MS: u64 = 60_000;
 
 /// A kind of evidence; [the module](super) has the table of weights.
@@ -53,7 +53,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// The stable name, the weight, and where the evidence points to.
+    /// The stable name, the weight, and the part that the evidence points to.
     pub(super) const fn row(self) -> (&'static str, u32, v1::BlameBearing) {
         use v1::BlameBearing::{Configuration, Context, Fabric, Host};
         match self {
@@ -87,10 +87,10 @@ impl Kind {
     }
 }
 
-/// The part that evidence is about.
+/// The subject of evidence.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
-    /// A cable, its lower end first.
+    /// A cable, with its lower end first.
     Cable(PortKey, PortKey),
     /// A port.
     Port(PortKey),
@@ -108,18 +108,18 @@ impl Place {
     }
 }
 
-/// A piece of evidence.
+/// One piece of evidence.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Evidence {
     pub(super) kind: Kind,
     pub(super) place: Place,
     pub(super) text: String,
-    /// Beginning, in milliseconds since the Unix epoch; 0 without one.
+    /// Beginning, in milliseconds since the Unix epoch; 0 if it has none.
     pub(super) from_unix_ms: u64,
     pub(super) remedy: String,
 }
 
-/// A number with its thousands apart: `1,300`.
+/// A number with separated thousands: `1,300`.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -133,14 +133,14 @@ pub(super) fn thousands(number: u64) -> String {
 }
 
 impl Case<'_> {
-    /// How to name a port on a command line.
+    /// The name of a port on a command line.
     pub(super) fn port_name(&self, port: PortKey) -> String {
         let expected = &self.published.snapshot.expected;
         let node = expected.name(self.published.fabric(), port.node);
         format!("{node}:{}", port.port)
     }
 
-    /// The end of a cable by which commands name it: the switch's, where one end is a host.
+    /// The end by which commands name a cable: the switch's end, if the other end is a host.
     pub(super) fn near_end(&self, a: PortKey, b: PortKey) -> PortKey {
         let fabric = self.published.fabric();
         let is_switch = |end: PortKey| self.published.snapshot.expected.is_switch(fabric, end.node);
@@ -150,7 +150,7 @@ impl Case<'_> {
         }
     }
 
-    /// Whether a host is at an end of a cable.
+    /// Whether either end of a cable is a host.
     fn is_of_host(&self, a: PortKey, b: PortKey) -> bool {
         let (fabric, expected) = (self.published.fabric(), &self.published.snapshot.expected);
         ![a, b]
@@ -158,7 +158,7 @@ impl Case<'_> {
             .all(|end| expected.is_switch(fabric, end.node))
     }
 
-    /// How to clear a cable that loses packets.
+    /// Instructions to repair a cable that loses packets.
     pub(super) fn mend(&self, a: PortKey, b: PortKey) -> String {
         let port = self.port_name(self.near_end(a, b));
         match self.is_of_host(a, b) {
@@ -172,7 +172,7 @@ impl Case<'_> {
         }
     }
 
-    /// Evidence in the state of ports and links, and in the routes.
+    /// Finds evidence in the state of ports and links, and in the routes.
     pub(super) fn look_at_ports(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         for (&here, to) in &self.used.directions {
@@ -250,7 +250,7 @@ impl Case<'_> {
         self.compare_hosts(found);
     }
 
-    /// A used port that passes no data now.
+    /// Evidence that a used port passes no data at present.
     fn state_of(&self, here: PortKey, to: &Use) -> Option<Evidence> {
         let fabric = self.published.fabric();
         let word = |end: PortKey, peer: PortKey| {
@@ -277,7 +277,7 @@ impl Case<'_> {
         })
     }
 
-    /// Hosts whose ports are slower or fewer than those of most.
+    /// Finds hosts whose ports are slower or fewer than those of most hosts.
     fn compare_hosts(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         let rate = |at| fabric.port(at).link_rate().map(|rate| rate.data_mbps());
@@ -329,8 +329,8 @@ impl Case<'_> {
         }
     }
 
-    /// Evidence in the counters of ports. Returns the number of cables without a reading at either
-    /// end of those that are read.
+    /// Finds evidence in the counters of ports. Returns the number of used directions of cables for
+    /// which neither end was read.
     pub(super) fn look_at_counters(&self, found: &mut Vec<Evidence>) -> usize {
         let mut unread = 0;
         for (&here, to) in &self.used.directions {
@@ -349,7 +349,8 @@ impl Case<'_> {
                     let Some((kind, text)) = self.weigh(moved).filter(|_| is_meant) else {
                         continue;
                     };
-                    // Data that waits at a port for too long is discarded there: one cause.
+                    // Data that waits at a port for too long is discarded there: both have one
+                    // cause.
                     let waits = moves.as_ref().and_then(|moves| moves.wait_share);
                     let waits = waits.is_some_and(|share| share >= super::waits::WAITING);
                     if moved.counter == Counter::XmitDiscards && waits {
@@ -375,7 +376,7 @@ impl Case<'_> {
         unread
     }
 
-    /// Weighs an error counter that moved; `None` where healthy links show the same.
+    /// Weighs an error counter that moved; `None` if healthy links show the same.
     fn weigh(&self, moved: &super::past::Moved) -> Option<(Kind, String)> {
         use rsm_config::Symptom;
         let is_new = moved.from_unix_ms + SLACK_MS >= self.since_unix_ms;
@@ -403,7 +404,7 @@ impl Case<'_> {
                 Kind::FewErrors,
                 format!("{number} {}, some of them from before", symptom.name()),
             )),
-            // A good link has symbol errors now and then.
+            // A good link has occasional symbol errors.
             (_, false) if symptom == Symptom::SymbolErrors => None,
             (_, false) => Some((
                 Kind::FewErrors,
@@ -413,7 +414,7 @@ impl Case<'_> {
     }
 }
 
-/// The value that more than half have; `None` if there is none.
+/// The value of more than half of the items; `None` if there is none.
 fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {

@@ -1,4 +1,4 @@
-//! Evidence in the events since a time, and in findings.
+//! Evidence in the events since the start of the question, and in findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,14 +11,14 @@ use rsm_model::text::count;
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Time after a link came, or the manager started, in which ports become Active, in milliseconds: a
-/// port that is not Active then has lost nothing.
+/// Time after a link came up, or the manager started, in which ports become Active, in
+/// milliseconds: a port that is not Active during that time has lost nothing.
 const COMING_UP_MS: u64 = 60_000;
 
-/// Acts of operators that are shown, the newest ones.
+/// Maximum number of acts of operators that are shown, the newest ones.
 const ACTS: usize = 5;
 
-/// Findings about parts whose state, counters or events are evidence by themselves.
+/// Findings about parts whose state, counters or events are evidence on their own.
 const SEEN: [&str; 6] = [
     "link-slow",
     "cable-missing",
@@ -28,17 +28,17 @@ const SEEN: [&str; 6] = [
     "drained-in-use",
 ];
 
-/// History of a cable since the time.
+/// History of a cable since the start of the question.
 #[derive(Clone, Copy, Default, Debug)]
 struct CableStory {
-    /// Times that it went down.
+    /// Number of times that the cable went down.
     downs: u64,
     first_down_unix_ms: u64,
     is_down: bool,
     came_unix_ms: Option<u64>,
 }
 
-/// Both ends of a link in an event, the lower one first.
+/// Both ends of the link in an event, the lower one first.
 fn ends(link: &v1::Link) -> Option<(PortKey, PortKey)> {
     let key = |end: &Option<v1::LinkEnd>| port_key(end.as_ref()?.port.as_ref()?);
     let (a, b) = (key(&link.a)?, key(&link.b)?);
@@ -57,7 +57,7 @@ impl Case<'_> {
         events.filter_map(|event| Some((event.at_unix_ms, event.change.as_ref()?)))
     }
 
-    /// Evidence in what happened to the cables of the job's paths.
+    /// Finds evidence in the history of the cables on the job's paths.
     pub(super) fn look_at_links(&self, found: &mut Vec<Evidence>) {
         let mut stories: BTreeMap<(PortKey, PortKey), CableStory> = BTreeMap::new();
         let mut started = 0;
@@ -125,7 +125,7 @@ impl Case<'_> {
         })
     }
 
-    /// Evidence in findings that hold, and in those that were raised since the time.
+    /// Finds evidence in present findings, and in findings raised since the start of the question.
     pub(super) fn look_at_findings(&self, found: &mut Vec<Evidence>) {
         let held = self.published.findings.iter().map(|finding| &**finding);
         let past = self.events().filter_map(|(_, change)| match change {
@@ -156,7 +156,8 @@ impl Case<'_> {
         }
         let is_new = finding.raised_unix_ms >= self.since_unix_ms;
         let kind = match (finding.kind.as_str(), finding.severity()) {
-            // These hold for an hour after the last error: older ones say nothing about the time.
+            // These findings hold for an hour after the last error: older ones say nothing about
+            // the time of the question.
             ("link-errors" | "link-flapping", _) if !is_new => return None,
             ("link-errors", _) => Kind::LinkErrors,
             ("link-flapping", _) => Kind::LinkFlapped,
@@ -182,7 +183,7 @@ impl Case<'_> {
         })
     }
 
-    /// Events about routes, managers and operators.
+    /// Finds events about routes, managers and operators.
     pub(super) fn look_around(&self, found: &mut Vec<Evidence>) {
         let mut routes: Option<(u64, u64)> = None;
         let mut acts = Vec::new();
@@ -224,7 +225,7 @@ impl Case<'_> {
         found.extend(acts.into_iter().skip(skipped));
     }
 
-    /// Sentences about events since the time that are not known one by one.
+    /// Sentences about events since the start of the question that are only known as a number.
     pub(super) fn gaps(&self) -> Vec<String> {
         let gap = |(_, change): (u64, &Change)| match change {
             Change::EventsUnrecorded(gap) => Some(format!("the history has a gap: {}", gap.reason)),

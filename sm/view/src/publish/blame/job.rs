@@ -13,10 +13,11 @@ use rsm_model::fabric::{Fabric, Node, PortRef};
 use super::super::api_view::{end_port_numbers, holds_lid};
 use super::super::published::Published;
 
-/// Names that are looked for as a part of a description, which takes a look at every node for each.
+/// Maximum number of names that are searched for as parts of a description, which reads every node
+/// for each name.
 const SEARCHED: usize = 64;
 
-/// A port of a job's host.
+/// A port of a host of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct JobPort {
     pub(super) at: PortRef,
@@ -26,7 +27,7 @@ pub(super) struct JobPort {
     pub(super) host: usize,
 }
 
-/// A host, or an adapter of a host, that is missing.
+/// A missing host, or a missing adapter of a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct GoneAdapter {
     pub(super) guid: Guid,
@@ -36,17 +37,17 @@ pub(super) struct GoneAdapter {
 /// The hosts of a job.
 #[derive(Default, Debug)]
 pub(super) struct Job {
-    /// Names of the hosts that are in the fabric, as the question has them.
+    /// Names, as in the question, of the hosts in the fabric.
     pub(super) hosts: Vec<String>,
-    /// Their ports with a LID, each once.
+    /// Ports of the hosts with a LID, each once.
     pub(super) ports: Vec<JobPort>,
-    /// All their nodes.
+    /// All nodes of the hosts.
     pub(super) nodes: HashSet<Guid>,
     /// The keys of [`Job::ports`].
     taken: HashSet<PortKey>,
-    /// Their missing adapters.
+    /// Missing adapters of the hosts.
     pub(super) gone: Vec<GoneAdapter>,
-    /// Sentences about names that lead to no host.
+    /// Sentences about names that match no host.
     pub(super) unknown: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ impl Job {
         job
     }
 
-    /// Looks for a name that is no host's: an address, or a part of a description.
+    /// Searches for a name that is no host's: an address, or a part of a description.
     fn search(&mut self, published: &Published, name: &str, searches: &mut usize) {
         let selector = match name.parse::<Selector>() {
             Ok(selector) => selector,
@@ -112,7 +113,7 @@ impl Job {
         }
     }
 
-    /// Adds a host with these nodes, or only one port of a node.
+    /// Adds a host with these nodes, or with only one port of a node.
     fn add(&mut self, fabric: &Fabric, name: &str, nodes: &[(Guid, Option<PortNum>)]) {
         let host = self.hosts.len();
         let (before, mut is_other) = (self.ports.len(), false);
@@ -142,14 +143,14 @@ impl Job {
                 });
             }
         }
-        // Another name has led to the same ports.
+        // Another name matched the same ports.
         if self.ports.len() > before || !is_other {
             self.hosts.push(name.to_owned());
         }
     }
 }
 
-/// The names by which a job calls the host of an adapter, in lower case.
+/// The names by which a job may refer to the host of an adapter, in lower case.
 fn names(description: &str) -> impl Iterator<Item = String> {
     let whole = description.trim();
     let host = host_and_device(whole).map_or(whole, |(host, _)| host);

@@ -1,10 +1,11 @@
 //! "Is it the fabric?": a verdict on the paths of a job, with evidence.
 //!
-//! The judge takes the ports of the job's hosts, the directions of cables that packets between them
-//! pass by the tables in force, or passed since the asked time, and what moved there. Each piece of
-//! evidence has a kind, and each kind a weight. The heaviest piece decides: from 60 on the fabric
-//! is *likely* at fault, from 20 on *unlikely*, below it is *not*. Pieces are not added up: many
-//! small ones are what every large fabric shows.
+//! The assessment covers the ports of the job's hosts, the directions of cables that packets
+//! between these ports pass by the tables in force, or have passed since the start of the
+//! questioned time, and the counters that moved at these cables. Each piece of evidence has a kind,
+//! and each kind has a weight. The heaviest piece decides: from 60 on the fabric is *likely* at
+//! fault, from 20 on *unlikely*, below 20 it is *not*. Weights are not added up, because every
+//! large fabric shows many small pieces.
 //!
 //! | kind | weight | what it says |
 //! |---|---|---|
@@ -29,14 +30,14 @@
 //! | `idle` | 0 | a host of the job has no traffic |
 //! | `manager-changed`, `operator-acted` | 0 | context: no failover of managers stops traffic |
 //!
-//! No evidence: errors in a direction of a cable that no packet of the job takes, counters that
-//! moved before the time, symbol errors below the limit, errors that came with a packet from
-//! another link (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from before
-//! the time.
+//! The following is no evidence: errors in a direction of a cable that no packet of the job takes,
+//! counters that moved earlier, symbol errors below the limit, errors that came with a packet from
+//! another link (PortRcvRemotePhysicalErrors), an idle host, findings about link errors from
+//! earlier times.
 //!
-//! Without evidence from 60 on, the verdict is *cannot say* where something essential is not known:
-//! a host, the counters, the events of the time. Hosts of a job that take too little, and
-//! partitions, explain a slow job without the fabric.
+//! Without evidence of weight 60 or more, the verdict is *cannot say* if an essential input is
+//! unknown: a host, the counters, or the events of the time. Hosts of a job that receive too
+//! slowly, and partitions, explain a slow job without the fabric.
 
 mod evidence;
 mod happened;
@@ -68,33 +69,33 @@ use super::past::PastSource;
 use super::published::Published;
 use super::view::View;
 
-/// Questions that are answered at a time; more are refused.
+/// Maximum number of questions answered at a time; further ones are refused.
 const MAX_QUESTIONS: usize = 4;
 
-/// The time that counts where a question names none, in milliseconds.
+/// Length of the time before now that a question covers by default, in milliseconds.
 const USUAL_SPAN_MS: u64 = 3_600_000;
 
-/// Most events that are read for a question.
+/// Maximum number of events read for a question.
 const MAX_EVENTS: usize = 50_000;
 
-/// A question about a job, with all that the answer depends on.
+/// A question about a job, with all inputs of its answer.
 pub(super) struct Question<'a> {
     pub(super) published: &'a Published,
     /// Names of hosts.
     pub(super) names: &'a [String],
-    /// Time from which on things count, in milliseconds since the Unix epoch.
+    /// Start of the time that the question covers, in milliseconds since the Unix epoch.
     pub(super) since_unix_ms: u64,
     pub(super) now_unix_ms: u64,
     pub(super) past: &'a dyn Past,
     /// Whether counters are read.
     pub(super) is_collecting: bool,
-    /// Time from which on counters are known, in milliseconds since the Unix epoch.
+    /// Time since which counters are known, in milliseconds since the Unix epoch.
     pub(super) counters_from_unix_ms: u64,
     /// Events, oldest first.
     pub(super) events: &'a [v1::Event],
-    /// Time from which on events are known, in milliseconds since the Unix epoch.
+    /// Time since which events are known, in milliseconds since the Unix epoch.
     pub(super) events_from_unix_ms: u64,
-    /// Errors that make a link unhealthy.
+    /// Limits of errors above which a link is unhealthy.
     pub(super) limits: SymptomLimits,
 }
 
@@ -109,7 +110,7 @@ struct Case<'a> {
     limits: SymptomLimits,
 }
 
-/// Judges the fabric.
+/// Answers a question about the fabric.
 pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
     let job = Job::find(question.published, question.names);
     let used = UsedLinks::find(question.published, &job, question.since_unix_ms);
@@ -135,19 +136,19 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
     verdict::judgement(question, &case, found, missing)
 }
 
-/// Judges the fabric from the snapshot in force, the last readings and the history.
+/// Answers such questions from the snapshot in force, the last readings and the history.
 pub struct FabricJudge {
     view: Arc<View>,
     counters: Arc<dyn CountersSource>,
     past: Option<Arc<dyn PastSource>>,
     history: Option<Arc<dyn History>>,
     limits: SymptomLimits,
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl FabricJudge {
-    /// Judges the subnet that `view` shows. `history` has the events of earlier runs; without it,
-    /// only those of this run are known. `limits` are those of unhealthy links.
+    /// Creates a judge of the subnet in `view`. `history` has the events of earlier runs; without
+    /// it, only events of this run are known. `limits` are the limits of unhealthy links.
     pub fn new(
         view: Arc<View>,
         counters: Arc<dyn CountersSource>,
@@ -160,18 +161,18 @@ impl FabricJudge {
             past: None,
             history,
             limits,
-            places: Semaphore::new(MAX_QUESTIONS),
+            places: Arc::new(Semaphore::new(MAX_QUESTIONS)),
         }
     }
 
-    /// Counts also the errors that `past` has kept on the disk.
+    /// Also counts the errors that `past` has kept on the disk.
     #[must_use]
     pub fn keeping(mut self, past: Option<Arc<dyn PastSource>>) -> FabricJudge {
         self.past = past;
         self
     }
 
-    /// Events since a time, oldest first, and the time from which on all are known.
+    /// Events since a time, oldest first, and the time since which all events are known.
     async fn events(&self, since_unix_ms: u64) -> (Vec<v1::Event>, u64) {
         if let Some(history) = &self.history {
             let query = |since_unix_ms, order| HistoryQuery {
@@ -195,7 +196,7 @@ impl FabricJudge {
                 return (events, began.unwrap_or_else(|| self.started_unix_ms()));
             }
         }
-        // The journal has the events of this run, the newest ones.
+        // The journal has the newest events of this run.
         let events = self.view.journal.events(0, usize::MAX);
         let began = match events.first() {
             Some(first) if first.sequence > 1 => first.at_unix_ms,
@@ -218,7 +219,8 @@ impl Judge for FabricJudge {
         since_unix_ms: u64,
     ) -> BoxFuture<'_, Result<v1::Judgement, RoutingError>> {
         Box::pin(async move {
-            let _place = self.places.try_acquire().map_err(|_| RoutingError::Busy)?;
+            let place = Arc::clone(&self.places).try_acquire_owned();
+            let place = place.map_err(|_| RoutingError::Busy)?;
             let now_unix_ms = self.view.unix_ms();
             let usual = now_unix_ms.saturating_sub(USUAL_SPAN_MS);
             let since_unix_ms = match since_unix_ms {
@@ -231,7 +233,7 @@ impl Judge for FabricJudge {
             let (now, limits) = (self.view.now(), self.limits);
             let started_unix_ms = self.started_unix_ms();
             let past = self.past.as_ref().and_then(|past| past.past());
-            compute(move || {
+            let (_, judgement) = compute(place, move || {
                 let is_collecting = counters.is_collecting;
                 let kept = Kept::read(past, since_unix_ms, now_unix_ms);
                 let counters_from_unix_ms = kept.from_unix_ms.unwrap_or(started_unix_ms);
@@ -254,7 +256,8 @@ impl Judge for FabricJudge {
                     limits,
                 })
             })
-            .await
+            .await?;
+            Ok(judgement)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Ports of a job that share no partition, and hosts of it that stand still.
+//! Finds ports of a job that share no partition, and hosts of it without traffic.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use rsm_sa::{can_talk, planned_keys};
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Hosts that are named; more are counted.
+/// Maximum number of hosts named; more are counted.
 const NAMED: usize = 3;
 
-/// Bytes a second of the median host of a job from which on a host without traffic stands out.
+/// Bytes per second of a job's median host from which on a host without traffic is conspicuous.
 const BUSY: f64 = 10e6;
 
-/// Share of the median below which a host stands still.
+/// Share of the median below which a host counts as idle.
 const STILL: f64 = 0.01;
 
 /// `host-1, host-2, host-3 and 4 more`.
@@ -27,7 +27,8 @@ fn list(hosts: &[&str]) -> String {
 }
 
 impl Case<'_> {
-    /// Hosts that share no partition with others: the smaller group of two that cannot talk.
+    /// Finds hosts that share no partition with others: the smaller of two groups that cannot
+    /// communicate.
     pub(super) fn look_at_partitions(&self, found: &mut Vec<Evidence>) {
         let Some(plan) = self.published.plan() else {
             return;
@@ -82,13 +83,13 @@ impl Case<'_> {
         });
     }
 
-    /// Hosts that send and receive next to nothing while most others do: no evidence against the
-    /// fabric, but the place to look.
+    /// Finds hosts that send and receive almost nothing while most others do: this is no evidence
+    /// against the fabric, but shows where to look.
     pub(super) fn look_for_idle_hosts(&self, found: &mut Vec<Evidence>) {
         let fabric = self.published.fabric();
         let mut rates: Vec<Option<f64>> = vec![None; self.job.hosts.len()];
         for port in &self.job.ports {
-            // The switch's end is read more often.
+            // The end at the switch is read more often.
             let ends = [fabric.port(port.at).peer, Some(port.key)]
                 .into_iter()
                 .flatten();

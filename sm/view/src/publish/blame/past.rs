@@ -9,7 +9,7 @@ use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{PastReader, Quantity, Span, Wanted};
 
-/// Shortest time to which errors are attributed, so that one error gives no high rate.
+/// Minimum time to which errors are attributed, so that one error gives no high rate.
 const SHORTEST_SPAN: Duration = Duration::from_secs(300);
 
 /// An error counter that moved.
@@ -18,28 +18,28 @@ pub(in crate::publish) struct Moved {
     pub(in crate::publish) counter: Counter,
     /// Number of errors.
     pub(in crate::publish) count: u64,
-    /// Highest rate in the time: errors an hour, over five minutes or more.
+    /// Highest rate in the time, as errors per hour, over at least five minutes.
     pub(in crate::publish) per_hour: f64,
-    /// Time of the first of the errors, or of the beginning of the time that they are counted in,
-    /// in milliseconds since the Unix epoch.
+    /// Time of the first error, or start of the period in which the errors were counted, in
+    /// milliseconds since the Unix epoch.
     pub(in crate::publish) from_unix_ms: u64,
 }
 
 /// Counters of a port that moved since a time.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(in crate::publish) struct PortMoves {
-    /// Error counters that moved. An entry that begins before the asked time may hold errors from
-    /// before it.
+    /// Error counters that moved. An entry that begins before the requested time may include
+    /// earlier errors.
     pub(in crate::publish) errors: Vec<Moved>,
-    /// Share of the time in which data waited to be sent, 0 to 1; `None` if it is not known.
+    /// Share of time in which data waited to be sent, 0 to 1; `None` if it is unknown.
     pub(in crate::publish) wait_share: Option<f64>,
-    /// Busier direction as a share of the rate of the link; `None` if it is not known.
+    /// Traffic of the busier direction as a share of the link's rate; `None` if it is unknown.
     pub(in crate::publish) use_share: Option<f64>,
-    /// Bytes a second in both directions together; `None` if they are not known.
+    /// Bytes per second in both directions together; `None` if they are unknown.
     pub(in crate::publish) bytes_per_s: Option<f64>,
 }
 
-/// Knows what moved on ports.
+/// Source of the counters that moved on ports.
 pub(in crate::publish) trait Past: Send + Sync {
     /// Counters of a port that moved at or after a time, in milliseconds since the Unix epoch;
     /// `None` if the port is not read.
@@ -49,9 +49,10 @@ pub(in crate::publish) trait Past: Send + Sync {
 /// Errors on the disk since a time.
 #[derive(Default)]
 pub(super) struct Kept {
-    /// Errors of the ports that counted some.
+    /// Errors of the ports that counted any.
     errors: BTreeMap<PortKey, Vec<Moved>>,
-    /// Time from which on counters are kept; `None` if the past cannot be read.
+    /// Time since which counters are kept, in milliseconds since the Unix epoch; `None` if the past
+    /// cannot be read.
     pub(super) from_unix_ms: Option<u64>,
 }
 
@@ -92,7 +93,7 @@ impl Kept {
     }
 }
 
-/// The counter of performance management by the name that the past has it under.
+/// The counter of performance management for a counter of the past; `None` if there is none.
 fn counter(quantity: Quantity) -> Option<Counter> {
     let named = |counter: &Counter| counter.name() == quantity.name();
     Counter::ALL.into_iter().find(named)
@@ -103,7 +104,7 @@ pub(super) struct Readings {
     pub(super) kept: Kept,
     pub(super) counters: CountersSnapshot,
     pub(super) now: Time,
-    /// The time of [`Time::ZERO`], in milliseconds since the Unix epoch.
+    /// Unix time of [`Time::ZERO`], in milliseconds.
     pub(super) began_unix_ms: u64,
 }
 
@@ -140,7 +141,7 @@ impl Past for Readings {
                 from_unix_ms,
             })
         });
-        // The disk reaches further back, and the last readings have the step under way.
+        // The disk reaches further back; the last readings also cover the step under way.
         let mut errors: Vec<Moved> = errors.collect();
         for kept in self.kept.errors.get(&key).into_iter().flatten() {
             match errors

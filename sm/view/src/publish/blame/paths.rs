@@ -1,4 +1,4 @@
-//! Finds the directions of cables that packets between some destinations take.
+//! Finds the directions of cables that packets between given destinations take.
 
 use rsm_ids::{Lid, PortNum};
 use rsm_routing::tables::{AdaptiveTables, PortMask, Tables};
@@ -7,37 +7,38 @@ use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 /// A direction of a cable between two switches on the paths of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JobLink {
-    /// The switch that sends.
+    /// The sending switch.
     pub(super) switch: SwitchIdx,
-    /// The port by which packets leave it.
+    /// The port by which packets leave the switch.
     pub(super) port: PortNum,
-    /// The number of the job's destinations that packets of the job may reach over it.
+    /// Number of the job's destinations that packets of the job may reach over this direction.
     pub(super) destinations: u32,
 }
 
-/// A switch at which packets of a job end.
+/// A switch at which packets of a job are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeadEnd {
-    /// The destination that they do not reach, an index into [`Topology::destinations`].
+    /// Index, in [`Topology::destinations`], of the destination that they do not reach.
     pub(super) destination: usize,
-    /// The switch, whose table has no port for them that leads anywhere.
+    /// The switch, whose table has no usable port for the packets.
     pub(super) switch: SwitchIdx,
 }
 
 /// The paths of all pairs of a job's destinations.
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub(super) struct JobPaths {
-    /// The directions of cables between switches, by switch and port.
+    /// The directions of cables between switches, ordered by switch and port.
     pub(super) links: Vec<JobLink>,
-    /// The switches at which packets end, ascending.
+    /// The switches at which packets are dropped, ascending.
     pub(super) dead_ends: Vec<DeadEnd>,
 }
 
-/// The paths between the destinations `ends`: indices into [`Topology::destinations`], to all their
-/// LIDs. With `adaptive` tables, packets may take any port of a group.
+/// The paths between the destinations `ends` (indices into [`Topology::destinations`]), to all
+/// their LIDs. With `adaptive` tables, packets may take any port of a group.
 ///
-/// Each LID is followed once from all switches of the job together, so that the cost grows with the
-/// number of destinations times the number of switches on the way to one, not with that of pairs.
+/// Each LID is followed once from all switches of the job together: the cost grows with the number
+/// of destinations times the number of switches on the way to a destination, not with the number of
+/// pairs.
 pub(super) fn job_paths(
     topology: &Topology,
     tables: &Tables,
@@ -61,16 +62,17 @@ struct Walk<'a> {
     topology: &'a Topology,
     tables: &'a Tables,
     adaptive: Option<&'a AdaptiveTables>,
-    /// The switches at which the job's destinations are, each with the only one there, or `None`
-    /// for several.
+    /// The switches of the job's destinations, each with its destination if there is only one;
+    /// `None` if there are several.
     sources: Vec<(SwitchIdx, Option<usize>)>,
-    /// The place of port 0 of each switch among the ports of all, and the number of all.
+    /// Position of port 0 of each switch in the list of all ports, followed by the number of all
+    /// ports.
     starts: Vec<usize>,
 }
 
-/// Result so far.
+/// The result so far.
 struct Found {
-    /// Destinations reached over each port of all switches, and the last one counted there.
+    /// Number of destinations reached by each port, and the last destination counted there.
     counts: Vec<u32>,
     counted: Vec<usize>,
     /// Last LID that was followed at each switch.
@@ -128,7 +130,7 @@ impl<'a> Walk<'a> {
         self.starts[self.starts.len() - 1]
     }
 
-    /// Follows all LIDs of a destination from the switches of the others.
+    /// Follows all LIDs of a destination from the switches of the other destinations.
     fn follow(&self, end: usize, found: &mut Found) {
         let to = &self.topology.destinations()[end];
         for lid in to.own_lids() {
@@ -198,8 +200,8 @@ mod tests {
 
     use super::*;
 
-    /// The directions that packets from one destination to another pass; `None` if they do not
-    /// arrive.
+    /// The directions that packets from one destination to another pass; `None` if the packets do
+    /// not arrive.
     fn way(
         topology: &Topology,
         tables: &Tables,
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(found.dead_ends, [dead_end]);
     }
 
-    /// Prints the time of the walk for all of 10,000 hosts.
+    /// Prints the time of the search for all of 10,000 hosts.
     #[test]
     #[ignore = "a measurement: the time depends on the machine"]
     #[expect(

@@ -1,4 +1,4 @@
-//! The directions of cables that packets of a job pass, or passed since a time.
+//! The directions of cables that packets of a job pass, or passed since the start of the question.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::super::published::Published;
 use super::job::Job;
 use super::paths::{JobPaths, job_paths};
 
-/// Most routes of earlier plans that are kept. Tables share what did not change.
+/// Maximum number of routes of earlier plans that are kept. Routes share unchanged tables.
 const KEPT: usize = 4;
 
 /// Routes that were in force until a time.
@@ -41,8 +41,8 @@ impl Routes {
     }
 }
 
-/// The routes before those of `now`: `earlier`, and those of `before` if `now` has others, which
-/// were in force until `at_unix_ms`.
+/// The routes before those of `now`: `earlier`, followed by those of `before`, in force until
+/// `at_unix_ms`, if `now` has other routes.
 pub(in crate::publish) fn former_routes(
     earlier: &Arc<[FormerRoutes]>,
     before: Option<&Plan>,
@@ -67,45 +67,47 @@ pub(in crate::publish) fn former_routes(
         .collect()
 }
 
-/// How a job uses a direction of a cable.
+/// The use of a direction of a cable by a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Use {
-    /// The end that receives.
+    /// The receiving end.
     pub(super) peer: PortKey,
-    /// Number of the job's ports that packets reach over it.
+    /// Number of the job's ports that packets reach over this direction.
     pub(super) ports_behind: u32,
-    /// Whether packets pass it now; otherwise they did since the time.
+    /// Whether packets pass it at present; otherwise they passed it since the start of the
+    /// question.
     pub(super) is_now: bool,
-    /// The routes by which they pass it: a bit for each of the earlier ones that are kept, and
-    /// [`NOW`].
+    /// The routes by which packets pass it: one bit for each of the earlier routes that are kept,
+    /// and [`NOW`].
     routes: u8,
 }
 
-/// The bit of the routes in force.
+/// The bit for the routes in force.
 const NOW: u8 = 1 << KEPT;
 
-/// The bits of all routes.
+/// The bits for all routes.
 const ALWAYS: u8 = u8::MAX;
 
-/// The directions of cables that a job uses, each by the port that sends.
+/// The directions of cables that a job uses, each by the sending port.
 #[derive(Default, Debug)]
 pub(super) struct UsedLinks {
     pub(super) directions: HashMap<PortKey, Use>,
     /// Both ends of each cable.
     ends: HashSet<PortKey>,
     nodes: HashSet<Guid>,
-    /// Ports of the job that are not in the routes.
+    /// Ports of the job that the routes do not contain.
     pub(super) unrouted: Vec<PortKey>,
-    /// Switches at which packets to a port of the job end.
+    /// Switches at which packets to a port of the job are dropped.
     pub(super) dead_ends: BTreeSet<(Guid, Guid)>,
-    /// When each of the earlier routes that are kept ended, in milliseconds since the Unix epoch.
+    /// Time at which each of the earlier routes that are kept ended, in milliseconds since the Unix
+    /// epoch.
     ended_unix_ms: Vec<u64>,
-    /// Whether the oldest known routes cover the time.
+    /// Whether the oldest known routes cover the start of the question.
     pub(super) reaches_back: bool,
 }
 
 impl UsedLinks {
-    /// The links of `job` by the routes in force, and by those in force since a time in
+    /// The links of `job` by the routes in force, and by routes in force since a time in
     /// milliseconds since the Unix epoch.
     pub(super) fn find(published: &Published, job: &Job, since_unix_ms: u64) -> UsedLinks {
         let mut used = UsedLinks::default();
@@ -145,8 +147,8 @@ impl UsedLinks {
         }
     }
 
-    /// The cables of the job's ports, which all of their packets pass, and those of adapters that
-    /// are gone.
+    /// Adds the cables of the job's ports, which all of their packets pass, and the cables of
+    /// vanished adapters.
     fn add_host_links(&mut self, published: &Published, job: &Job) {
         let others = u32::try_from(job.ports.len()).unwrap_or(u32::MAX);
         let others = others.saturating_sub(1);
@@ -183,9 +185,9 @@ impl UsedLinks {
     }
 
     /// Whether packets passed the cable between two ports at a time, by the routes in force then;
-    /// the oldest known ones for an earlier time.
+    /// by the oldest known routes for an earlier time.
     pub(super) fn passes_at(&self, a: PortKey, b: PortKey, at_unix_ms: u64) -> bool {
-        // Routes are replaced after the event that moved them, or with it.
+        // Routes are replaced after the event that changed them, or together with it.
         let ended = self.ended_unix_ms.iter();
         let place = ended.enumerate().find(|(_, ended)| **ended >= at_unix_ms);
         let bit = place.map_or(NOW, |(place, _)| 1 << place);
@@ -206,8 +208,8 @@ impl UsedLinks {
         self.nodes.contains(&node)
     }
 
-    /// Number of the job's ports behind either direction of the cable between two ports, whichever
-    /// has more; 0 where neither is used.
+    /// Number of the job's ports behind the cable between two ports, in the direction with more; 0
+    /// if neither is used.
     pub(super) fn ports_behind(&self, a: PortKey, b: PortKey) -> u32 {
         let behind = |here, there| {
             let direction = self.directions.get(&here);

@@ -10,19 +10,19 @@ use super::super::api_view::api_key;
 use super::evidence::{Evidence, Kind, LIKELY, Place, UNLIKELY, thousands};
 use super::{Case, Question};
 
-/// Most pieces of evidence in an answer.
+/// Maximum number of pieces of evidence in an answer.
 const MOST: usize = 20;
 
-/// Sentences about unknown names in an answer; more are counted.
+/// Maximum number of sentences about unknown names in an answer; more are counted.
 const UNKNOWN: usize = 5;
 
-/// Shortest time that says anything, in milliseconds: two readings of a switch's ports.
+/// Shortest time that allows a verdict, in milliseconds: two readings of a switch's ports.
 const SHORTEST_MS: u64 = 60_000;
 
-/// Share of the directions of cables without a reading from which on the counters say too little.
+/// Share of the directions of cables without a reading from which on the counters do not suffice.
 const UNREAD: f64 = 0.1;
 
-/// Places to look at on hosts that the fabric serves well.
+/// Places to look at on hosts for which the fabric works well.
 const NEXT: [&str; 4] = [
     "GPUs that run slower than others: `nvidia-smi -q -d PERFORMANCE,CLOCK`, `rocm-smi`; Xid errors in `dmesg`",
     "the way from GPU to adapter: `rsmctl gpu check`, `rsmctl gpu hints HOST`, PCIe width in `lspci -vv`",
@@ -30,11 +30,11 @@ const NEXT: [&str; 4] = [
     "what is not InfiniBand: storage, data loaders, other jobs on the host",
 ];
 
-/// Knowledge that a verdict lacks.
+/// Inputs that a verdict lacks.
 #[derive(Default)]
 pub(super) struct Missing {
     texts: Vec<String>,
-    /// Whether nothing found means little.
+    /// Whether the absence of evidence has little meaning.
     is_essential: bool,
 }
 
@@ -49,8 +49,8 @@ impl Missing {
     }
 }
 
-/// Lists the gaps in what is known about the job and the time. `unread` directions of cables have
-/// no reading.
+/// Lists the unknown inputs about the job and the time. `unread` directions of cables have no
+/// reading.
 pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -> Missing {
     let mut missing = Missing::default();
     let job = case.job;
@@ -123,7 +123,7 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     missing
 }
 
-/// The answer from all evidence.
+/// The answer derived from all evidence.
 pub(super) fn judgement(
     question: &Question<'_>,
     case: &Case<'_>,
@@ -196,7 +196,7 @@ fn rank(case: &Case<'_>, found: &mut Vec<Evidence>) {
     let mut seen = BTreeSet::new();
     found.retain(|one| match one.kind {
         Kind::OperatorActed | Kind::ManagerChanged => true,
-        // Several counters of one port are several pieces, and two directions see one link.
+        // Several counters of one port are several pieces; both directions show the same link.
         _ => seen.insert((one.kind, one.place.clone(), one.text.clone())),
     });
     found.sort_by_cached_key(|one| {
@@ -219,7 +219,7 @@ fn ports_behind(case: &Case<'_>, place: &Place) -> u32 {
     }
 }
 
-/// The part, then what was seen there.
+/// The part, followed by the observation.
 fn sentence(case: &Case<'_>, one: &Evidence) -> String {
     let place = place_name(case, &one.place);
     let behind = match ports_behind(case, &one.place) {

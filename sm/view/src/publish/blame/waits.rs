@@ -1,7 +1,7 @@
 //! Congestion: where data waits on the job's paths, and the port that it waits for.
 //!
 //! A port whose receiver gives no credits waits, and all ports behind it wait as well. The culprit
-//! is the last port downstream at which data waits; the others are victims.
+//! is the last port downstream at which data waits; the other ports are victims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,15 @@ use rsm_ids::{PortKey, PortNum};
 use super::Case;
 use super::evidence::{Evidence, Kind, Place};
 
-/// Share of the time from which on data that waits slows a job: full links have some percent.
+/// Share of time from which on waiting data slows a job; full links have some percent.
 pub(super) const WAITING: f64 = 0.10;
 
 /// Share of a link's rate from which on the link itself is full.
 const FULL: f64 = 0.7;
 
 impl Case<'_> {
-    /// Evidence of congestion: each culprit with the number of its victims on the job's paths.
+    /// Finds evidence of congestion: each culprit with the number of its victims on the job's
+    /// paths.
     pub(super) fn look_at_waits(&self, found: &mut Vec<Evidence>) {
         let mut culprits: BTreeMap<PortKey, usize> = BTreeMap::new();
         let now = self.used.directions.iter().filter(|(_, to)| to.is_now);
@@ -31,7 +32,7 @@ impl Case<'_> {
         }
     }
 
-    /// The share of the time in which data waits at a port, where that is much.
+    /// The share of time in which data waits at a port; `None` if it is small.
     fn waits(&self, port: PortKey) -> Option<f64> {
         let moves = self.past.moves(port, self.since_unix_ms)?;
         moves.wait_share.filter(|&share| share >= WAITING)
@@ -46,7 +47,7 @@ impl Case<'_> {
             let Some(node) = fabric.node_of(peer.node) else {
                 break;
             };
-            // A node has at most 255 ports, port 0 included.
+            // A node has at most 255 ports, including port 0.
             let ports =
                 (1..node.ports.len()).map(|port| PortKey::new(node.guid, PortNum(port as u8)));
             let waiting = ports.filter(|&port| port != peer);

@@ -1,4 +1,4 @@
-//! How full the subnet's numbers and its switches' tables are.
+//! The use of the subnet's number ranges, and of its switches' tables.
 
 use rsm_api::v1;
 use rsm_ids::Lid;
@@ -6,6 +6,10 @@ use rsm_plan::Plan;
 
 use super::super::published::Published;
 use super::topic::Measured;
+
+/// Why the use of multicast is not known: the SA has had no member to pass to the core.
+pub(super) const NO_MEMBERS: &str =
+    "no host has joined a multicast group since this manager started";
 
 /// The share of a number or a table from which a check warns, in percent.
 const WARN_PERCENT: usize = 80;
@@ -16,7 +20,7 @@ const UNICAST_LIDS: usize = Lid::UNICAST_LAST.0 as usize;
 /// Multicast LIDs of a subnet: 0xC000 to 0xFFFE.
 const MULTICAST_LIDS: usize = (Lid::PERMISSIVE.0 - Lid::MULTICAST_FIRST.0) as usize;
 
-/// A number or table, and how much of it is in use.
+/// A range of numbers or a table, with its used part.
 struct Fill {
     name: String,
     used: usize,
@@ -57,7 +61,7 @@ pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
         .collect();
     let mut summary = summary.join(", ");
     if mlids.is_none() {
-        summary += "; MLIDs and MFTs are not known: the members of groups are not known yet";
+        summary += &format!("; MLIDs and MFTs: {NO_MEMBERS}");
     }
     let all = [unicast].into_iter().chain(multicast).chain(lft).chain(mft);
     let mut full: Vec<Fill> = all.filter(|fill| fill.percent() >= WARN_PERCENT).collect();
@@ -71,7 +75,7 @@ pub(super) fn capacity(published: &Published, plan: &Plan) -> Measured {
 }
 
 /// The linear and the multicast forwarding tables of all switches, the fullest first. An entry's
-/// place is its LID: a table is as full as its highest one.
+/// index is its LID, so the highest LID determines how full a table is.
 fn fullest_tables(published: &Published, plan: &Plan) -> [Vec<Fill>; 2] {
     let linear_used = plan.top().index() + 1;
     let top = plan.multicast.as_ref().and_then(|groups| groups.top());

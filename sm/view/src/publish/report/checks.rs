@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_api::model::{CountersState, PortOrder};
+use rsm_api::together::{Offender, offenders};
 use rsm_api::{CountersQueries, v1};
 use rsm_mad::wire::attr::SmState;
 use rsm_model::findings::FindingKind;
@@ -13,37 +15,45 @@ use rsm_state::Role;
 
 use super::super::analysis;
 use super::super::published::Published;
-use super::capacity::capacity;
+use super::capacity::{self, capacity};
 use super::host::HostFacts;
 use super::parts::cable_name;
 use super::redundancy::single_points;
 use super::topic::{Measured, Topic};
 
-/// Errors in an hour from which a link is doubtful: a healthy link has a few in a day.
+/// Number of errors per hour from which on a link is doubtful: a healthy link has a few per day.
 const ERRORS_PER_HOUR: f64 = 10.0;
 
-/// Ports that are looked at for their errors, the worst first.
+/// Maximum number of ports whose errors are examined, the worst first.
 const ERROR_PORTS: usize = 1000;
 
 /// The input of the checks.
 pub(in crate::publish) struct Sources {
     pub(in crate::publish) published: Arc<Published>,
-    /// How evenly the routes in force spread paths, or why that is not known.
+    /// Evenness with which the routes in force spread paths, or the reason why it is unknown.
     pub(in crate::publish) spread: Result<(Arc<Plan>, Spread), String>,
     pub(in crate::publish) counters: CountersState,
-    /// The ports with the most errors, the worst first, or why they are not known.
+    /// The ports with the most errors, the worst first, or the reason why they are unknown.
     pub(in crate::publish) errors: Result<Vec<v1::PortCounters>, String>,
+    /// The nodes with their firmware.
+    pub(in crate::publish) firmware: Vec<v1::DeviceFirmware>,
     pub(in crate::publish) gpus: v1::GetGpuStatusResponse,
     pub(in crate::publish) host: Arc<dyn HostFacts>,
 }
 
-/// The ports with the most errors in an hour, the worst first.
+/// The ports with the most errors per hour, the worst first.
 ///
 /// # Errors
-/// No counters are read.
+/// Counters are not read.
 pub(super) fn errors(counters: &dyn CountersQueries) -> Result<Vec<v1::PortCounters>, String> {
     let top = counters.top(PortOrder::Errors, ERROR_PORTS, None);
     top.map(|top| top.ports).map_err(|error| error.to_string())
+}
+
+/// The firmware of all nodes.
+pub(super) fn all_firmware(counters: &dyn CountersQueries) -> Vec<v1::DeviceFirmware> {
+    let all = counters.firmware(None, usize::MAX).items.into_iter();
+    all.map(|node| node.message).collect()
 }
 
 /// Every check, in the order of [`Topic::ALL`].
@@ -71,9 +81,6 @@ fn measure(topic: Topic, sources: &Sources) -> Measured {
         Topic::Settings => {
             return Measured::pass("the configuration in force is that of the file".to_owned());
         }
-        Topic::Firmware => {
-            return Measured::not_known("rsm does not read the firmware of devices".to_owned());
-        }
         _ if published.fabric().is_empty() => {
             return Measured::not_known("the subnet has not been read yet".to_owned());
         }
@@ -84,6 +91,7 @@ fn measure(topic: Topic, sources: &Sources) -> Measured {
         Topic::LinkRates => return link_rates(published),
         Topic::LinkErrors => return link_errors(sources),
         Topic::Cabling => return cabling(published),
+        Topic::Firmware => return firmware(&sources.firmware),
         Topic::GpuRails => return gpu_rails(sources),
         _ => {}
     }
@@ -161,7 +169,7 @@ fn link_rates(published: &Published) -> Measured {
             count(links, "link", "links")
         ),
     };
-    // The findings of slow links name each with its rates.
+    // The findings about slow links name each link with its rates.
     match slow.is_empty() {
         true => Measured::pass(summary),
         false => Measured::warn(summary),
@@ -180,19 +188,64 @@ fn link_errors(sources: &Sources) -> Measured {
     };
     let bad = ports.iter();
     let bad = bad.filter(|port| port.errors_per_hour >= ERRORS_PER_HOUR);
-    let bad: Vec<String> = bad
-        .map(|port| {
-            let number = port.port.as_ref().map_or(0, |key| key.number);
-            let (name, rate) = (&port.description, port.errors_per_hour);
-            format!("{name}:{number} counts {rate:.0} errors an hour")
-        })
-        .collect();
-    let summary = format!(
-        "{} read, {} at {ERRORS_PER_HOUR} errors an hour or more; rsm reads no bit error rates",
+    let bad: Vec<v1::PortCounters> = bad.cloned().collect();
+    // Links that went down with a switch are no faults of their own.
+    let (single, with_nodes): (Vec<Offender>, Vec<Offender>) = offenders(bad)
+        .into_iter()
+        .partition(|one| one.with.is_none());
+    let worst = single.iter().flat_map(|one| &one.ports).map(|port| {
+        let number = port.port.as_ref().map_or(0, |key| key.number);
+        let (name, rate) = (&port.description, port.errors_per_hour);
+        format!("{name}:{number} counts {rate:.0} errors an hour")
+    });
+    let worst: Vec<String> = worst.collect();
+    let mut summary = format!(
+        "{} read, {} at {ERRORS_PER_HOUR} errors an hour or more",
         count(state.ports, "port", "ports"),
-        bad.len()
+        worst.len()
     );
-    Measured::unless(bad, v1::Verdict::Warn, summary)
+    for Offender { with, ports } in &with_nodes {
+        let node = with.as_deref().unwrap_or_default();
+        summary += &format!(", {} down with {node}", count(ports.len(), "link", "links"));
+    }
+    summary += "; rsm reads no bit error rates";
+    Measured::unless(worst, v1::Verdict::Warn, summary)
+}
+
+fn firmware(nodes: &[v1::DeviceFirmware]) -> Measured {
+    let groups = groups(nodes);
+    let known = groups.iter().filter(|group| !group.version.is_empty());
+    let known: Vec<&FirmwareGroup<'_>> = known.collect();
+    let unknown = groups.iter().filter(|group| group.version.is_empty());
+    let unknown: usize = unknown.map(|group| group.nodes.len()).sum();
+    if known.is_empty() {
+        let reason = groups
+            .first()
+            .map_or("no node is there", |group| group.reason);
+        return Measured::not_known(format!(
+            "{}: {reason}",
+            count(unknown, "node has not shown it", "nodes have not shown it")
+        ));
+    }
+    let usual = known.iter().filter(|group| !group.differs);
+    let usual = usual.map(|group| format!("{} {}", group.device, group.version));
+    let mut summary = usual.collect::<Vec<_>>().join(", ");
+    let worst = known.iter().filter(|group| group.differs).map(|group| {
+        let first = &group.nodes[0].description;
+        let more = match group.nodes.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{} {} at {first}{more}", group.device, group.version)
+    });
+    let worst: Vec<String> = worst.collect();
+    if unknown > 0 {
+        summary += &format!(
+            "; {}",
+            count(unknown, "node is not known", "nodes are not known")
+        );
+    }
+    Measured::unless(worst, v1::Verdict::Warn, summary)
 }
 
 fn cabling(published: &Published) -> Measured {
@@ -227,7 +280,7 @@ fn cabling(published: &Published) -> Measured {
     if is_good {
         return Measured::pass(summary);
     }
-    // Warnings name the cables between switches, and those that are not as designed.
+    // Warnings name the cables between switches, and cables that differ from the design.
     let shown = published.missing.iter().map(|missing| &missing.message);
     let of_hosts = shown.filter(|one| one.kind() == v1::MissingKind::HostCable);
     let worst = of_hosts.map(|one| {
@@ -289,7 +342,7 @@ fn balance(sources: &Sources) -> Measured {
 
 fn multicast(plan: &Plan) -> Measured {
     let Some(multicast) = &plan.multicast else {
-        return Measured::not_known("the members of groups are not known yet".to_owned());
+        return Measured::not_known(capacity::NO_MEMBERS.to_owned());
     };
     let trees = multicast.trees.by_mlid.len();
     Measured::pass(format!(

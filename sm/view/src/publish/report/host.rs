@@ -1,27 +1,27 @@
-//! Facts about the host of the manager, which no snapshot has.
+//! Facts about the manager's host, which no snapshot contains.
 
 use super::topic::Measured;
 
-/// A fact about the manager's host: whether it is as it should be, in a sentence.
+/// A fact about the manager's host: a verdict, and a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum HostFact {
-    /// The part is as it should be.
+    /// The part works as it should.
     Good(String),
-    /// The part works, but not as it should.
+    /// The part works, but is impaired.
     Doubtful(String),
-    /// The state is not known, for this reason.
+    /// The state is unknown, for this reason.
     NotKnown(String),
 }
 
-/// Facts about the manager's host. A method may ask the system, and does not wait.
+/// Source of facts about the manager's host. A method may query the system, and does not wait.
 pub trait HostFacts: Send + Sync {
-    /// Whether the state of the subnet is kept over a restart.
+    /// Whether the state of the subnet survives a restart.
     fn store(&self) -> HostFact;
 
-    /// Whether the clock is in step with others: times of events and expiry of tokens follow it.
+    /// Whether the clock is synchronised: times of events and the expiry of tokens depend on it.
     fn clock(&self) -> HostFact;
 
-    /// Until when the certificate of the API holds.
+    /// Expiry of the certificate of the API.
     fn certificates(&self) -> HostFact;
 }
 

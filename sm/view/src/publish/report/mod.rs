@@ -1,8 +1,8 @@
-//! The report: the subnet and its manager in named checks.
+//! The report: named checks of the subnet and its manager.
 //!
-//! A check takes its verdict from what it measures, and from the findings of its [`Topic`]: each
-//! kind of finding belongs to one, so that none is left out of the report. A check that cannot be
-//! made is not known, and says why.
+//! The verdict of a check follows from its measurement, and from the findings of its [`Topic`]:
+//! each kind of finding belongs to one topic, so that none is missing from the report. A check that
+//! cannot be made is *not known*, and states the reason.
 
 mod capacity;
 mod checks;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use rsm_api::{BoxFuture, CountersQueries, Gpus, Reports, v1};
 
-use self::checks::errors;
 pub(super) use self::checks::{Sources, make_checks};
+use self::checks::{all_firmware, errors};
 pub use self::host::{HostFact, HostFacts};
 use self::topic::Topic;
 use super::analysis::{RouteAnalyst, compute};
@@ -32,7 +32,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Reports on the subnet that `view` shows, and on the host of its manager.
+    /// Creates a reporter on the subnet in `view`, and on the host of its manager.
     pub fn new(
         view: Arc<View>,
         routing: Arc<RouteAnalyst>,
@@ -58,18 +58,22 @@ impl Reports for Reporter {
             let generation = published.generation;
             let (counters, gpus) = (self.counters.clone(), self.gpus.clone());
             let host = self.host.clone();
-            let made = compute(move || {
+            let checks = move || {
                 let sources = Sources {
                     published,
                     spread: spread.map_err(|error| error.to_string()),
                     counters: counters.state(),
                     errors: errors(counters.as_ref()),
+                    firmware: all_firmware(counters.as_ref()),
                     gpus: rsm_api::gpu_status(gpus.as_ref()),
                     host,
                 };
                 make_checks(&sources)
-            });
-            let made = made.await;
+            };
+            let made = match self.routing.turn().await {
+                Ok(turn) => compute(turn, checks).await.map(|(_, checks)| checks),
+                Err(busy) => Err(busy),
+            };
             let stopping = |error: rsm_api::RoutingError| {
                 let all = Topic::ALL.iter();
                 all.map(|topic| topic.not_known(error.to_string()))
@@ -88,7 +92,7 @@ impl Reports for Reporter {
     }
 }
 
-/// The worst verdict of checks that were made.
+/// The worst verdict of the checks that were made.
 fn worst(checks: &[v1::Check]) -> v1::Verdict {
     let made = checks.iter().map(v1::Check::verdict);
     let made = made.filter(|&verdict| verdict != v1::Verdict::NotKnown);

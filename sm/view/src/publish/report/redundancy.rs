@@ -1,8 +1,8 @@
 //! Single points of failure: switches and cables without which switches or hosts are cut off from
 //! each other.
 //!
-//! The graph is that of the routes: switches, and the cables that routes may use. The cable of a
-//! host, and the one leaf of a host, are not counted: they cut off none but that host.
+//! The graph is the routes' graph: switches, and the cables that routes may use. The cable of a
+//! host, and a host's only leaf, do not count, because they cut off only that host.
 
 use std::collections::BTreeMap;
 
@@ -72,7 +72,7 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
     Measured::unless(worst.collect(), rsm_api::v1::Verdict::Warn, summary)
 }
 
-/// The number of hosts at each switch, by its index.
+/// Number of hosts at each switch, by switch index.
 fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
     let mut hosts = vec![0; plan.topology.switch_count()];
     let all = plan.topology.destinations().iter();
@@ -82,8 +82,8 @@ fn hosts_of_switches(plan: &Plan) -> Vec<usize> {
     hosts
 }
 
-/// The bridges that are the only cable between their switches, in the order of the graph. For
-/// petgraph, which takes the graph for a simple one, parallel cables are bridges as well.
+/// The bridges that are the only cable between their switches, in the order of the graph. petgraph
+/// takes the graph for a simple one, so that parallel cables are bridges to it as well.
 fn lone_bridges(graph: &Graph) -> Vec<(EdgeIndex, Cable)> {
     let pair = |a: NodeIndex, b: NodeIndex| (a.min(b), a.max(b));
     let mut between: BTreeMap<(NodeIndex, NodeIndex), usize> = BTreeMap::new();
@@ -99,9 +99,9 @@ fn lone_bridges(graph: &Graph) -> Vec<(EdgeIndex, Cable)> {
         .collect()
 }
 
-/// The hosts outside of the part with the most hosts, where only switches and cables may be used
-/// that `keeps` holds for. Hosts of a switch that may not be used do not count: they have nowhere
-/// to go.
+/// The hosts outside the part with the most hosts, if only switches and cables may be used for
+/// which `keeps` returns true. Hosts of an unusable switch do not count, because they are cut off
+/// in any case.
 fn cut_off_hosts(
     graph: &Graph,
     hosts: &[usize],

@@ -1,11 +1,11 @@
-//! The checks by name, the findings that belong to each, and how one is put together.
+//! The checks by name, the findings that belong to each, and the assembly of a check.
 
 use rsm_api::v1;
 use rsm_model::findings::{FindingKind, Severity};
 
 use super::super::published::Published;
 
-/// Most parts that a check names.
+/// Maximum number of parts that a check names.
 const NAMED: usize = 3;
 
 /// A check.
@@ -70,7 +70,7 @@ impl Topic {
             Topic::GpuRails => ("gpu-rails", "rsmctl gpu check"),
             Topic::SinglePoints => ("single-points-of-failure", "rsmctl whatif"),
             Topic::Capacity => ("capacity", "rsmctl nodes --kind switch"),
-            Topic::Firmware => ("firmware", ""),
+            Topic::Firmware => ("firmware", "rsmctl firmware"),
             Topic::Settings => ("settings", "rsmctl findings"),
             Topic::Store => ("store", "rsmctl findings"),
             Topic::Clock => ("clock", "timedatectl"),
@@ -78,7 +78,7 @@ impl Topic {
         }
     }
 
-    /// The check that findings of this kind belong to.
+    /// The check to which findings of this kind belong.
     fn of(kind: FindingKind) -> Topic {
         use FindingKind as Kind;
         match kind {
@@ -95,7 +95,9 @@ impl Topic {
             | Kind::LocalPort
             | Kind::DeviceHabit => Topic::Nodes,
             Kind::LinkMismatch | Kind::LinkSlow => Topic::LinkRates,
-            Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort => Topic::LinkErrors,
+            Kind::LinkFlapping | Kind::LinkErrors | Kind::BabblingPort | Kind::ErrorCorrection => {
+                Topic::LinkErrors
+            }
             Kind::LoopbackCable
             | Kind::SelfCabled
             | Kind::CableMissing
@@ -145,7 +147,7 @@ impl Topic {
         }
     }
 
-    /// A check that cannot be made, and why.
+    /// A check that cannot be made, with the reason.
     pub(super) fn not_known(self, reason: String) -> v1::Check {
         self.check(Measured::not_known(reason))
     }
@@ -165,8 +167,8 @@ impl Topic {
         }
     }
 
-    /// The check with what was measured and the findings of this topic, whose texts come before the
-    /// parts that were measured.
+    /// The check with its measurement and the findings of this topic. The texts of findings precede
+    /// the measured parts.
     pub(super) fn with_findings(self, mut measured: Measured, published: &Published) -> v1::Check {
         let findings = published.snapshot.findings.iter();
         let own = findings.filter(|one| Topic::of(one.kind) == self);
@@ -176,7 +178,7 @@ impl Topic {
                 Severity::Error => v1::Verdict::Fail,
                 Severity::Warning | Severity::Info => v1::Verdict::Warn,
             };
-            // A finding is known even where the rest is not.
+            // A finding is known even if the measurement is not.
             measured.verdict = match measured.verdict {
                 v1::Verdict::NotKnown => verdict,
                 known => known.max(verdict),
@@ -193,12 +195,12 @@ impl Topic {
 pub(super) struct Measured {
     pub(super) verdict: v1::Verdict,
     pub(super) summary: String,
-    /// The parts that are not as they should be, the worst first.
+    /// The impaired parts, the worst first.
     pub(super) worst: Vec<String>,
 }
 
 impl Measured {
-    /// The measured part is as it should be.
+    /// The measured part works as it should.
     pub(super) fn pass(summary: String) -> Measured {
         Measured {
             verdict: v1::Verdict::Pass,
@@ -207,7 +209,7 @@ impl Measured {
         }
     }
 
-    /// The measured part works, but not as it should.
+    /// The measured part works, but is impaired.
     pub(super) fn warn(summary: String) -> Measured {
         Measured {
             verdict: v1::Verdict::Warn,
@@ -216,7 +218,7 @@ impl Measured {
         }
     }
 
-    /// Passes without `worst` parts, and has `verdict` with any.
+    /// Passes if there are no `worst` parts; otherwise has the verdict `verdict`.
     pub(super) fn unless(worst: Vec<String>, verdict: v1::Verdict, summary: String) -> Measured {
         match worst.is_empty() {
             true => Measured::pass(summary),

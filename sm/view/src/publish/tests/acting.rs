@@ -1,4 +1,4 @@
-//! Requests to the core.
+//! Tests of requests to the core.
 
 use std::sync::Arc;
 use std::task::Poll;

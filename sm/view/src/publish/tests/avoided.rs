@@ -1,4 +1,4 @@
-//! Marks of drained and unhealthy parts.
+//! Tests of the marks of drained and unhealthy parts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use rsm_state::Command;
 
 use super::world::*;
 
-/// Time for a drain.
+/// Time for which a test waits for a drain.
 const WAIT: Duration = Duration::from_secs(2);
 
 fn drain(world: &mut World, part: Part) {
@@ -129,8 +129,8 @@ fn a_drained_switch_changes_once_and_a_later_convergence_does_not_change_it_agai
     assert_eq!(seen, [v1::Avoidance::Drained]);
 }
 
-/// The mark of a drained switch at last, after `fault`; and whether the last convergence wrote all
-/// that it had to.
+/// The final mark of a drained switch after `fault`, and whether the last convergence wrote
+/// everything that it had to.
 fn mark_after(fault: impl Fn(&mut Sim)) -> (v1::Avoidance, bool) {
     let mut world = World::up();
     fault(&mut world.sim);

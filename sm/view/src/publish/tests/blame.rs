@@ -1,4 +1,4 @@
-//! Judgements on the fabric: one story each.
+//! Tests of judgements on the fabric, one story each.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,10 +15,10 @@ use super::partitions::divided;
 use super::world::*;
 use crate::publish::blame::{Moved, Past, PortMoves, Question, judge};
 
-/// Bytes a second of every port, and the share of its link.
+/// Bytes per second of every port, and the share of its link.
 const TRAFFIC: (f64, f64) = (5e9, 0.2);
 
-/// Counters of ports: those with a story, and all others with traffic alone.
+/// Counters of ports: of those with a story, and of all others with traffic only.
 #[derive(Clone, Default)]
 pub(super) struct Counted {
     ports: BTreeMap<PortKey, PortMoves>,
@@ -29,7 +29,7 @@ impl Counted {
         self.ports.entry(port).or_insert_with(busy)
     }
 
-    /// Errors of a port at a time.
+    /// Adds errors of a port at a time.
     pub(super) fn errors(&mut self, port: PortKey, counter: Counter, count: u64, at_unix_ms: u64) {
         let moved = Moved {
             counter,
@@ -40,13 +40,13 @@ impl Counted {
         self.port(port).errors.push(moved);
     }
 
-    /// Data that waits at a port for a share of the time, at a share of its link's rate.
+    /// Makes data wait at a port for a share of time, at a share of its link's rate.
     pub(super) fn waits(&mut self, port: PortKey, wait_share: f64, use_share: f64) {
         let moves = self.port(port);
         (moves.wait_share, moves.use_share) = (Some(wait_share), Some(use_share));
     }
 
-    /// A port without traffic.
+    /// Removes the traffic of a port.
     pub(super) fn idle(&mut self, port: PortKey) {
         let moves = self.port(port);
         (moves.bytes_per_s, moves.use_share) = (Some(0.0), Some(0.0));
@@ -95,7 +95,7 @@ pub(super) fn ask(
     })
 }
 
-/// A world that has been up for an hour, a job on all of its hosts, and the time when the story
+/// A world that has been up for an hour, a job on all of its hosts, and the time at which the story
 /// begins, two minutes ago.
 struct Story {
     world: World,
@@ -124,14 +124,14 @@ impl Story {
         self.world.run(Duration::from_secs(120));
     }
 
-    /// The judgement after two more minutes.
+    /// The judgement two minutes later.
     fn end(mut self) -> v1::Judgement {
         self.pass();
         ask(&self.world, &self.job, self.since_unix_ms, &self.counted)
     }
 
     /// The port by which packets from the first host to the third leave their leaf, and the other
-    /// end.
+    /// end of its cable.
     fn uplink(&self) -> (PortKey, PortKey) {
         let (from, to) = (named(&HOSTS[0].to_string()), named(&HOSTS[2].to_string()));
         let route = self.world.view.route(&from, &to).unwrap().route.unwrap();
@@ -286,7 +286,7 @@ fn a_cable_on_a_path_that_is_out_since_is_blamed() {
     assert!(first(&judgement).text.contains("is down"), "{judgement:?}");
 }
 
-/// The cable by name, the end first by which a command names it.
+/// The name of a cable, beginning with the end by which a command names it.
 fn place(story: &Story, one: PortKey, other: PortKey) -> String {
     let fabric = story.world.snapshot().fabric;
     let (a, b) = (one.min(other), one.max(other));
@@ -326,7 +326,7 @@ fn errors_off_the_paths_and_from_before_the_time_are_no_evidence() {
         .counted
         .errors(there, Counter::SymbolError, 5000, before);
     let now = story.since_unix_ms + 60_000;
-    // A job within the first leaf.
+    // The job is within the first leaf.
     let mut within = Story::begin();
     within.job.truncate(2);
     for spine in [SPINE_A, SPINE_B] {
@@ -393,7 +393,7 @@ fn a_link_at_reduced_width_is_blamed() {
     sim.set_cable_rate(leaf.node, leaf.port, LinkWidth::X1, LinkSpeed::Hdr)
         .unwrap();
     story.pass();
-    // The retraining itself is long past.
+    // The retraining itself was long ago.
     story.since_unix_ms = story.world.view.unix_ms();
     let judgement = story.end();
     is_likely(&judgement, "link-slow", "leaf-1:2 - host-2:1");
@@ -460,7 +460,7 @@ fn a_missing_host_is_told_with_its_place() {
     assert_eq!(judgement.hosts, 2);
 }
 
-/// Ports that are not read.
+/// A past of ports that are not read.
 struct Unread;
 impl Past for Unread {
     fn moves(&self, _: PortKey, _: u64) -> Option<PortMoves> {

@@ -1,8 +1,9 @@
-//! Generated stories: faults and innocent causes on three fabrics, each judged without knowing.
+//! Generated stories: faults and innocent causes on three fabrics, each judged without knowledge of
+//! the cause.
 //!
-//! The stories of a fabric follow each other in one world, hours apart, so that each has the faults
-//! of all before it in its history. Paths are found hop by hop with `rsmctl route`'s code, which
-//! the judge does not use.
+//! The stories of a fabric follow each other in one world, hours apart, so that each story has the
+//! faults of all earlier stories in its history. Paths are found hop by hop with the code of
+//! `rsmctl route`, which the assessment does not use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -32,7 +33,7 @@ const FABRICS: [(&str, &str); 3] = [
 /// The plot of a story.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Plot {
-    // Innocent ones.
+    // Innocent causes.
     SlowGpu,
     HostPaused,
     WrongPartition,
@@ -76,7 +77,7 @@ const FAULTS: [Plot; 7] = [
 struct Stage {
     world: World,
     rng: Rng,
-    /// Hosts by name, each with its nodes.
+    /// Nodes of each host, with the host's name.
     hosts: Vec<(String, Vec<Guid>)>,
     counted: Counted,
 }
@@ -112,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// Some hosts, the manager's never among them: stories take hosts away.
+    /// Chooses some hosts, never the manager's, because stories take hosts away.
     fn pick_job(&mut self) -> Vec<usize> {
         let mut job = BTreeSet::new();
         let size = 2 + self.rng.below(5);
@@ -164,7 +165,7 @@ impl Stage {
         from[self.rng.below(from.len())]
     }
 
-    /// A cable between switches that no packet of the job passes; the directions are of both ends.
+    /// A cable between switches that no packet of the job passes in either direction.
     fn off(&mut self, paths: &Paths) -> Option<(PortKey, PortKey)> {
         let fabric = self.world.snapshot().fabric;
         let cables = fabric.links().map(|(a, b)| (fabric.key(a), fabric.key(b)));
@@ -186,8 +187,8 @@ impl Stage {
         self.world.sim.relink(port.node, port.port).unwrap();
     }
 
-    /// Two tenants, with one host of the job in the other one than the rest; `None` for one
-    /// partition.
+    /// Divides the fabric into two tenants, with the host `apart` of the job in the other one than
+    /// the rest; `None` restores a single partition.
     fn divide(&mut self, apart: Option<Guid>) {
         let fabric = self.world.snapshot().fabric;
         let guid = |node| fabric.node_of(node).unwrap().ports[1].guid;
@@ -219,7 +220,7 @@ impl Stage {
         self.seconds(20);
     }
 
-    /// Plays the story for a job. Returns the nodes or ports that are to blame, and what repairs them.
+    /// Plays the story for a job. Returns the nodes or ports at fault, and the repair.
     fn play(&mut self, plot: Plot, job: &[usize]) -> Option<(BTreeSet<String>, Repair)> {
         let paths = self.paths(job);
         match INNOCENT.contains(&plot) {
@@ -241,7 +242,7 @@ impl Stage {
                 let node = self.choose(&nodes);
                 let leaf = self.peer(PortKey::new(node, PortNum(1)));
                 self.counted.waits(leaf, 0.97, 0.03);
-                // All that leads to that leaf waits as well.
+                // All ports that lead to that leaf wait as well.
                 let victims = paths.between.iter().filter(|(_, to)| to.node == leaf.node);
                 for &(victim, _) in victims {
                     self.counted.waits(victim, 0.4, 0.1);
@@ -352,7 +353,7 @@ impl Stage {
                     return None;
                 }
                 let (_, to) = self.choose(&others);
-                // Also the cables of its neighbours, which lose their link.
+                // Neighbours lose their link, so that their cables count as well.
                 let node = fabric.node_of(to.node).unwrap();
                 guilty.insert(node.name());
                 for (near, far) in node.cables() {
@@ -381,7 +382,7 @@ impl Stage {
         assert!(self.world.core.is_settled());
     }
 
-    /// Errors and waits that every fabric has.
+    /// Adds errors and waits that every fabric has.
     fn murmur(&mut self) {
         let fabric = self.world.snapshot().fabric;
         let ports: Vec<PortKey> = fabric.links().map(|(a, _)| fabric.key(a)).collect();
@@ -405,7 +406,7 @@ enum Repair {
     Plug(PortKey),
 }
 
-/// Tells whether the judgement is right, and whether a good part is blamed.
+/// Returns whether the judgement is right, and whether it blames a good part.
 fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
     let is_guilty = |one: &v1::BlameEvidence| {
         let ends = one.place.split(" - ");
@@ -426,8 +427,8 @@ fn grade(judgement: &v1::Judgement, guilty: &BTreeSet<String>) -> (bool, bool) {
     (is_right, blames_good)
 }
 
-/// Plays `count` stories on a fabric. Returns the number of right ones, the number of those that
-/// blame a good part, and the rows of the table by plot: right ones of all.
+/// Plays `count` stories on a fabric. Returns the number of right judgements, the number of
+/// judgements that blame a good part, and the rows of the table by plot: right judgements of all.
 #[expect(clippy::print_stdout, reason = "the table of stories")]
 fn stories(spec: &str, count: usize, seed: u64) -> (usize, usize, BTreeMap<Plot, (usize, usize)>) {
     let mut stage = Stage::set(spec);

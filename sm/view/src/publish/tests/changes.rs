@@ -1,4 +1,4 @@
-//! Changes as watchers receive them.
+//! Tests of changes in the form that watchers receive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use rsm_state::Snapshot;
 use super::world::*;
 use crate::publish::{MAX_CHANGES, View};
 
-/// A copy that events alone keep up to date.
+/// A copy of the subnet that only events keep up to date.
 #[derive(PartialEq, Debug)]
 struct Mirror {
     nodes: BTreeMap<String, v1::Node>,
@@ -37,7 +37,7 @@ fn port_key(port: &v1::Port) -> (String, u32) {
     key(&port.key)
 }
 
-/// The key of its end `a`.
+/// The key of the end `a` of a link.
 fn link_key(link: &v1::Link) -> (String, u32) {
     key(&link.a.as_ref().unwrap().port)
 }
@@ -110,7 +110,7 @@ fn a_fabric_that_comes_up_takes_a_few_events() {
     let Change::RoutesChanged(routes) = change_of(&told[1]) else {
         panic!("then the routes");
     };
-    // Eight LIDs at each of four switches, but for those of the two spines at each other.
+    // Four switches with eight LIDs each, without those of the two spines at each other.
     assert_eq!((routes.switches, routes.blocks, routes.entries), (4, 4, 30));
 }
 

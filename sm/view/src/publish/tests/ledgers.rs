@@ -1,4 +1,4 @@
-//! Findings and convergences keep their numbers from snapshot to snapshot.
+//! Tests that findings and convergences keep their numbers from snapshot to snapshot.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn a_finding_keeps_its_number_as_long_as_it_holds() {
     assert_eq!((held.occurrences, held.message.as_str()), (2, "11 times"));
     assert_eq!(held.node_guid, Guid(1).to_string());
     assert_eq!(held.port, Some(1));
-    // A finding that comes back is raised anew.
+    // A finding that comes back is raised again.
     let news = book.update(&[errors("12 times"), other], &unnamed, 3, 300);
     assert_eq!(news.raised[0].id, 3);
     let ids: Vec<_> = book.held().iter().map(|finding| finding.id).collect();
@@ -111,7 +111,7 @@ fn convergences_are_numbered_once_and_the_oldest_give_way() {
     let numbers: Vec<_> = news.iter().map(|logged| logged.shown.sequence).collect();
     assert_eq!(numbers, [3, 4]);
     assert_eq!(news[0].shown.cause, "cause 2");
-    // The history has moved on beyond all that is known.
+    // The history no longer contains any known entry.
     log.update(&all[10..], stamp);
     let entries = log.entries();
     assert_eq!(entries.len(), HISTORY);

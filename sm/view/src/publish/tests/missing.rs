@@ -1,4 +1,4 @@
-//! Lookups of missing nodes.
+//! Tests of lookups of missing nodes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,7 +68,7 @@ fn only_missing_nodes_and_cables_can_be_accepted() {
         Err(ControlError::Refused { .. })
     ));
     assert!(matches!(accept("host-9"), Err(ControlError::Lookup(_))));
-    // The node, its port and the leaf's.
+    // Accepting the node covers the node, its port and the leaf's port.
     assert_eq!(accept("host-2"), Ok(3));
     let event = events.try_recv().unwrap();
     assert!(matches!(
@@ -92,7 +92,7 @@ fn parts_of_a_missing_hosts_name_find_it_in_any_case_of_letters() {
         };
         assert_eq!((*node, name.as_str()), (HOSTS[1], "host-2"));
     }
-    // What is there goes before what is gone.
+    // A present node takes precedence over a missing one.
     assert_eq!(world.view.node(&named("host-1")).unwrap().key, HOSTS[0]);
     let one = world.view.node(&named("host")).unwrap();
     assert_eq!(one.key, HOSTS[0]);
@@ -230,7 +230,7 @@ fn exchanged_cables_are_listed_until_they_are_back_or_accepted() {
     let mut world = with_exchanged_cables();
     let (sender, mut events) = mpsc::channel::<Event>(4);
     let controller = Controller::new(sender, Arc::clone(&world.view));
-    // All four ends, by the name of any of them.
+    // The name of any of the four ends accepts all of them.
     assert_eq!(controller.accept_missing(Some(named("leaf-2:3"))), Ok(4));
     world.handle(events.try_recv().unwrap());
     world.run(Duration::from_secs(1));

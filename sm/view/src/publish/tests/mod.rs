@@ -1,4 +1,4 @@
-//! The view over a core that looks after a simulated fabric in virtual time.
+//! Tests of the view over a core that manages a simulated fabric in virtual time.
 
 mod acting;
 mod avoided;

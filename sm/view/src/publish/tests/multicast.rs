@@ -1,4 +1,4 @@
-//! Multicast groups, their members and trees.
+//! Tests of multicast groups, their members and trees.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +50,8 @@ fn saved(mgid: Gid, mlid: u16, members: &[(Guid, Bits)]) -> SavedGroup {
     }
 }
 
-/// The small fabric with three groups: the first and the third host, one of which only sends, and a
-/// port that has gone in one; the second host in two others, which share a multicast LID.
+/// The small fabric with three groups: one with the first host, the third host, which only sends,
+/// and a vanished port; two with the second host, which share a multicast LID.
 fn gathered() -> (World, PublishedSa) {
     let mut world = World::up();
     let guid = |host: usize| {
@@ -114,7 +114,7 @@ fn groups_are_listed_with_parameters_and_counts() {
         (SHARING, 0xC001, 1, 1),
     ];
     assert_eq!(told, expected);
-    // Two leaves and a spine; the group of a single port needs no switch.
+    // The tree covers two leaves and a spine; the group of a single port needs no switch.
     let broadcast = &groups[1].message;
     assert_eq!(broadcast.switches, 3);
     assert!(broadcast.well_known && !groups[0].message.well_known);
@@ -184,7 +184,7 @@ fn members_and_trees_are_those_of_the_group() {
     assert_eq!(rest.items, tree.items[1..2]);
 }
 
-/// The output ports by switch and multicast LID in a file like `opensm.mcfdbs`.
+/// The output ports by switch and multicast LID in a file in the format of `opensm.mcfdbs`.
 fn dumped(text: &str) -> BTreeMap<(Guid, u16), Vec<u8>> {
     let hex = |number: &str| u64::from_str_radix(number.trim_start_matches("0x"), 16).unwrap();
     let mut entries = BTreeMap::new();
@@ -222,7 +222,7 @@ fn dumped_multicast_tables_are_those_that_switches_hold() {
         }
     }
     // The sender's leaf, a spine and the receiver's leaf carry the broadcast group; the other group
-    // has a receiver on one leaf alone.
+    // has a receiver on only one leaf.
     assert_eq!(held.len(), 4, "{held:?}");
     assert_eq!(dumped(&text), held);
 }

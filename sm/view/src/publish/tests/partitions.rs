@@ -1,4 +1,4 @@
-//! Partitions and their members.
+//! Tests of partitions and their members.
 
 use std::path::Path;
 use std::sync::Arc;

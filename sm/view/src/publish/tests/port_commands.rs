@@ -1,4 +1,4 @@
-//! Ports that operators disable, enable and reset.
+//! Tests of ports that operators disable, enable and reset.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use rsm_api::model::{PortAction, PortCommand};
 use rsm_api::{Control, ControlError, Subnet, v1};
 use rsm_core::Event;
-use rsm_ids::{Guid, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use tokio::sync::mpsc;
 
 use super::world::*;
 use crate::publish::Controller;
 
-/// Time for a command.
+/// Time for which a test waits for a command.
 const WAIT: Duration = Duration::from_secs(5);
 
 fn command(action: PortAction, port: &str) -> PortCommand {
@@ -27,17 +27,33 @@ fn command(action: PortAction, port: &str) -> PortCommand {
     }
 }
 
-/// Gives a command to the core and lets it work.
+/// Sends a command to the core and lets the core work.
 async fn give(
     world: &mut World,
     command: PortCommand,
 ) -> Result<v1::OperatePortResponse, ControlError> {
+    carry_out(world, |controller| async move {
+        controller.operate_port(command).await
+    })
+    .await
+}
+
+/// Isolates the port of a host, and lets the core work.
+async fn isolate(world: &mut World, host: PortKey) -> Result<bool, ControlError> {
+    let why = "forges notices and traps";
+    carry_out(world, move |controller| async move {
+        controller.isolate(host, why).await
+    })
+    .await
+}
+
+async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    world: &mut World,
+    ask: impl FnOnce(Arc<Controller>) -> F,
+) -> T {
     let (sender, mut events) = mpsc::channel::<Event>(8);
     let controller = Arc::new(Controller::new(sender, world.view.clone()));
-    let asked = tokio::spawn({
-        let controller = controller.clone();
-        async move { controller.operate_port(command).await }
-    });
+    let asked = tokio::spawn(ask(controller.clone()));
     while !asked.is_finished() {
         tokio::task::yield_now().await;
         while let Ok(event) = events.try_recv() {
@@ -67,7 +83,7 @@ fn kinds(world: &World) -> Vec<&'static str> {
 #[tokio::test]
 async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     let mut world = World::up();
-    // The end at the spine is nearer to the manager, whichever end is named.
+    // The end at the spine is closer to the manager, whichever end is named.
     let answer = give(&mut world, command(PortAction::Disable, "leaf-2:3"))
         .await
         .unwrap();
@@ -80,7 +96,7 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
         (true, "ticket 7")
     );
 
-    // A switch that restarts has forgotten it.
+    // A switch that restarts has forgotten the disabled state.
     world.sim.reboot(SPINE_A).unwrap();
     world.run(Duration::from_secs(120));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
@@ -153,4 +169,59 @@ async fn ports_that_are_not_disabled_are_not_enabled() {
     let refused = give(&mut world, command(PortAction::Disable, "leaf-2")).await;
     let refused = refused.unwrap_err().to_string();
     assert!(refused.contains("name one of its ports"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port() {
+    let mut world = World::up();
+    let host = PortKey::new(HOSTS[1], PortNum(1));
+    assert!(isolate(&mut world, host).await.unwrap());
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+    let drained = world.view.drained(None, 9).items.remove(0).message;
+    assert!(
+        drained.disabled && drained.by == "health.hostile_hosts",
+        "{drained:?}"
+    );
+    assert_eq!(drained.note, "forges notices and traps");
+    // Others go on: the subnet is up but for that host.
+    for (node, port) in [(LEAF_1, 1), (LEAF_2, 1), (LEAF_2, 2)] {
+        assert_eq!(state(&world, node, port).0, PortState::Active);
+    }
+    // An operator enables it, by the name of the host.
+    give(&mut world, command(PortAction::Enable, "leaf-1:2"))
+        .await
+        .unwrap();
+    world.run(WAIT);
+    assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
+    assert!(isolate(&mut world, host).await.unwrap());
+    // The port of the switch is disabled, and so is what its leaf forgets.
+    world.sim.reboot(LEAF_1).unwrap();
+    world.run(Duration::from_secs(120));
+    assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+}
+
+#[tokio::test]
+async fn a_switch_and_the_manager_and_a_host_that_others_need_are_never_isolated() {
+    let mut world = World::up();
+    for (node, port, why) in [
+        (LEAF_2, 3, "is no port of a host"),
+        (HOSTS[0], 1, "--cut-off-this-manager"),
+        (HOSTS[1], 7, "no port"),
+    ] {
+        let refused = isolate(&mut world, PortKey::new(node, PortNum(port))).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    assert_eq!(kinds(&world), [""; 0]);
+    // A port that is disabled already stays as its operator has it.
+    let by_hand = PortCommand {
+        accept_cut_off: true,
+        ..command(PortAction::Disable, "host-2:1")
+    };
+    give(&mut world, by_hand).await.unwrap();
+    let before = world.view.drained(None, 9).items.remove(0).message;
+    let again = isolate(&mut world, PortKey::new(HOSTS[1], PortNum(1))).await;
+    // Its host has gone from the fabric, or the port is found disabled.
+    assert!(!matches!(again, Ok(true)), "{again:?}");
+    assert_eq!(world.view.drained(None, 9).items.remove(0).message, before);
 }

@@ -1,4 +1,4 @@
-//! Lists, names, tables and routes.
+//! Tests of lists, names, tables and routes.
 
 use std::sync::Arc;
 
@@ -142,7 +142,7 @@ fn pages_put_together_are_the_list() {
     }
 }
 
-/// The snapshot of `world` with `cables` in the place of those that were at their ends.
+/// The snapshot of `world` with `cables` in place of the cables at their ends.
 fn with_cables(world: &World, cables: &[(PortKey, PortKey)]) -> Snapshot {
     let snapshot = world.snapshot();
     let mut fabric = Fabric::clone(&snapshot.fabric);
@@ -170,7 +170,7 @@ fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node() {
     view.replace(Arc::new(with_cables(&World::up(), &cables)));
     let listed = |filter| view.links(None, usize::MAX, &filter).items;
     let every_link = listed(LinkFilter::default());
-    // Two of the eight cables of the fabric make room for those between spines and at leaf 2.
+    // Two of the eight cables of the fabric make room for the cables between spines and at leaf 2.
     assert_eq!(every_link.len(), 9);
     assert_eq!(view.status().links, 9);
     for (node, count) in [(LEAF_1, 5), (LEAF_2, 3), (SPINE_A, 2), (SPINE_B, 2)] {
@@ -241,7 +241,7 @@ fn route(view: &View, source: &Selector, destination: &Selector) -> Result<v1::R
     Ok(response.route.unwrap())
 }
 
-/// How a route ended, and why where it was dropped.
+/// The outcome of a route, and the reason if packets are dropped.
 fn outcome(route: &v1::Route) -> (RouteOutcome, String) {
     (route.outcome(), route.reason.clone())
 }
@@ -332,7 +332,7 @@ fn a_route_that_ends_early_shows_where_and_why() {
     assert_eq!(end, dropped(format!("it does not hold LID {lid}")));
     assert_eq!(nodes, [HOSTS[0], LEAF_1, HOSTS[0]]);
 
-    // Both spines lead back.
+    // Both spines send packets back.
     let view = with_tables(&world, |plan, other| {
         for spine in [SPINE_A, SPINE_B] {
             let at = plan.topology.switch_by_guid(spine).unwrap().index();
@@ -388,4 +388,21 @@ fn a_table_is_what_the_switch_holds() {
         world.view.forwarding_table(&named("host-1"), None, 1),
         Err(LookupError::NotASwitch { .. })
     ));
+}
+
+#[test]
+fn attributes_are_shown_field_by_field_without_the_m_key() {
+    let world = World::up();
+    let fields = |attribute, name: &str| {
+        let fields = world.view.attribute(attribute, &named(name)).unwrap();
+        let fields = fields.into_iter().map(|field| (field.name, field.value));
+        fields.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let port = fields(v1::SmpAttribute::PortInfo, "host-1");
+    assert_eq!(port["M_Key"], "not shown");
+    assert_eq!(port["PortState"], "Active");
+    let node = fields(v1::SmpAttribute::NodeInfo, "host-1");
+    assert_eq!(node["NodeGUID"], HOSTS[0].to_string());
+    assert!(!fields(v1::SmpAttribute::SwitchInfo, "leaf-1").is_empty());
+    assert!(fields(v1::SmpAttribute::SwitchInfo, "host-1").is_empty());
 }

@@ -1,4 +1,4 @@
-//! Subscriptions of hosts, and the alias GUIDs of their ports.
+//! Tests of subscriptions of hosts, and of alias GUIDs of their ports.
 
 use rsm_api::SaQueries as _;
 use rsm_api::model::{AliasGuidKey, PortId, SubscriptionKey};
@@ -33,7 +33,7 @@ fn host(world: &World) -> (PortId, Guid) {
     (key, snapshot.fabric.node(at).ports[1].guid)
 }
 
-/// The small fabric as it is shown with this saved state.
+/// The small fabric with this saved state, as it is shown.
 fn remembering(world: &World, remembered: SavedSaState) -> PublishedSa {
     let mut sa = Sa::new(SaConfig {
         sm_key: 7,
@@ -148,7 +148,7 @@ fn subscriptions_are_listed_by_port_and_number() {
         ..all[2].key
     };
     assert_eq!(list(Some(last), 9, None), []);
-    // An external port of a switch has no address, and no subscription.
+    // An external port of a switch has no address, and therefore no subscription.
     let external = PortId {
         node: LEAF_1,
         number: PortNum(1),

@@ -1,4 +1,4 @@
-//! The report's checks over a core that looks after a simulated fabric.
+//! Tests of the report's checks over a core that manages a simulated fabric.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::world::*;
 use crate::publish::report::{HostFact, HostFacts, Sources, make_checks};
 use crate::publish::{RouteAnalyst, View};
 
-/// A host that is as it should be.
+/// Facts about a host without faults.
 struct Host;
 
 impl HostFacts for Host {
@@ -36,6 +36,7 @@ async fn report(view: &Arc<View>) -> Vec<v1::Check> {
         spread: spread.map_err(|error| error.to_string()),
         counters: CountersState::default(),
         errors: Ok(Vec::new()),
+        firmware: Vec::new(),
         gpus: v1::GetGpuStatusResponse::default(),
         host: Arc::new(Host),
     })
@@ -55,7 +56,7 @@ async fn a_fabric_without_faults_passes_what_can_be_known() {
         checks.map(|check| check.name.as_str()).collect::<Vec<_>>()
     };
     assert_eq!(of(Verdict::Fail), [""; 0]);
-    // There is one manager, and its clock drifts.
+    // There is only one manager, and its clock drifts.
     assert_eq!(of(Verdict::Warn), ["managers", "clock"], "{checks:?}");
     let unknown = of(Verdict::NotKnown);
     for name in ["link-errors", "gpu-rails", "firmware", "certificates"] {

@@ -1,4 +1,4 @@
-//! The report of one run.
+//! Tests of the report of one run.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ fn the_report_has_the_fields_that_scripts_read() {
     );
     assert!(line.contains(&format!("; {sent} SMPs in ")), "{line}");
     assert!(line.ends_with(" ms; 1 finding"), "{line}");
-    // People read the findings below that line.
+    // The findings follow that line as text.
     let expected = format!("{line}\nwarning  self-cabled: remove the plug\n");
     assert_eq!(report.text().to_string(), expected);
 }
@@ -112,7 +112,8 @@ fn complete_means_that_every_managed_port_is_active() {
     assert!(!OnceReport::of(&unseen).is_complete());
 }
 
-/// Devices that do not hold the plan make `--once` end with 1, although all ports are Active.
+/// Devices that do not hold the plan make `--once` end with exit code 1, although all ports are
+/// Active.
 #[test]
 fn failed_sets_refused_plans_and_unwritten_files_make_the_run_incomplete() {
     let up = World::up().snapshot();

@@ -1,4 +1,4 @@
-//! Counters of the SA, and the paths that it returns.
+//! Tests of the counters of the SA, and of the paths that it returns.
 
 use std::time::Duration;
 
@@ -184,8 +184,8 @@ fn a_path_is_the_one_that_the_host_gets() {
 fn paths_have_the_requested_partition_and_service_level() {
     let world = divided();
     let shown = shown(&world);
-    // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited one,
-    // host 3 none.
+    // Hosts 1 and 4 are full members of 0x10, which has service level 3; host 2 is a limited
+    // member, and host 3 no member.
     let to = format!("{}", HOSTS[3]);
     let ask = |destination: &str, p_key, service_level| {
         let question = PathQuestion {
@@ -210,7 +210,7 @@ fn paths_have_the_requested_partition_and_service_level() {
 fn pairs_without_a_path_show_the_reason() {
     let world = divided();
     let host = |host: usize| HOSTS[host].to_string();
-    // Two limited members of the only partition that they share.
+    // Both are limited members of the only partition that they share.
     let reason = paths(&shown(&world), &between(&host(1), &host(2))).unwrap_err();
     assert_eq!(reason, NoPath::NoPartition.to_string());
 
@@ -230,7 +230,7 @@ fn pairs_without_a_path_show_the_reason() {
         SaError::Lookup(LookupError::NotFound { .. })
     ));
 
-    // Before there is a plan, and under another master, the SA does not answer hosts.
+    // Before there is a plan, and while another manager is master, the SA does not answer hosts.
     let mut held = Held::of(&sa(&world), &world.snapshot());
     held.sa_snapshot = SaSnapshot::default();
     let question = between("host-1", "host-2");

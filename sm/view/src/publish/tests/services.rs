@@ -1,4 +1,4 @@
-//! Services that ports offer.
+//! Tests of services that ports offer.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn service(id: u64, port: Guid, p_key: u16, name: &[u8], lease_s: Option<u64>) -
     }
 }
 
-/// The small fabric with two services of the first host and one of a port that has gone.
+/// The small fabric with two services of the first host, and one of a vanished port.
 fn offered() -> (World, PublishedSa) {
     let world = World::up();
     let snapshot = world.snapshot();
@@ -57,7 +57,7 @@ fn offered() -> (World, PublishedSa) {
         sm_key: 0,
         ..SaConfig::default()
     });
-    // Leases are shown as of the time of the world: two seconds later.
+    // Leases are shown at the time of the world, two seconds later.
     assert_eq!(sa.restore(remembered, Time::ZERO), 0);
     let shown = Held::of(&sa, &snapshot).shown(&world);
     (world, shown)

@@ -25,7 +25,7 @@ impl Held {
         }
     }
 
-    /// This state, as the API shows it.
+    /// This state in the form of the API.
     pub(super) fn shown(self, world: &World) -> PublishedSa {
         PublishedSa::new(world.view.clone(), Arc::new(self))
     }

@@ -1,4 +1,4 @@
-//! The status.
+//! Tests of the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ fn a_refused_plan_shows_the_reachability_of_the_routes_in_force() {
         engine.reason.ends_with(", 9 pairs unreachable"),
         "{engine:?}"
     );
-    // Where the reachability is not known, none is shown: not the proof of the plan before.
+    // If the reachability is unknown, none is shown, not even the proof of the former plan.
     snapshot.refused_plan = Some(Arc::new(RefusedPlan {
         error: error(),
         in_force: None,

@@ -1,4 +1,4 @@
-//! A small fabric, a core that looks after it, and a view of both.
+//! A small fabric, a core that manages it, and a view of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,10 +24,10 @@ pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);
 pub(super) const LEAF_1: Guid = Guid(0x300);
 pub(super) const LEAF_2: Guid = Guid(0x400);
-/// Hosts 1 and 2 are at the first leaf, 3 and 4 at the second.
+/// GUIDs of the hosts: 1 and 2 are at the first leaf, 3 and 4 at the second.
 pub(super) const HOSTS: [Guid; 4] = [Guid(0x1000), Guid(0x1010), Guid(0x1020), Guid(0x1030)];
 
-/// A time of day for the start of virtual time.
+/// Unix time, in milliseconds, at which virtual time starts.
 pub(super) const BEGIN_UNIX_MS: u64 = 1_000_000;
 
 fn node(kind: NodeKind, guid: Guid, num_ports: u8, description: &str) -> Node {
@@ -139,7 +139,7 @@ impl World {
         world
     }
 
-    /// The fabric once it is up.
+    /// The fabric after it came up.
     pub(super) fn up() -> World {
         let mut world = World::new();
         world.run(Duration::from_secs(2));
@@ -219,7 +219,7 @@ impl World {
         Snapshot::clone(&self.view.snapshot())
     }
 
-    /// The events after the one with this number.
+    /// The events after the one with the number `sequence`.
     pub(super) fn told_after(&self, sequence: u64) -> Vec<Arc<Told>> {
         self.view.events(sequence, usize::MAX)
     }
@@ -230,8 +230,8 @@ impl World {
     }
 }
 
-/// Traps of the local port about Sets that the core itself made. They may set off a convergence of
-/// their own, and the tests count convergences.
+/// Whether a datagram is a trap of the local port about Sets that the core itself made. Such traps
+/// may cause a convergence of their own, and the tests count convergences.
 fn is_echo(inbound: &Inbound) -> bool {
     matches!(
         inbound,
@@ -256,7 +256,7 @@ pub(super) fn change_of(event: &Told) -> &Change {
     event.change.as_ref().unwrap()
 }
 
-/// The kind of change, for comparing lists of them.
+/// The kind of a change, for comparisons of lists.
 pub(super) fn kind_of(change: &Change) -> &'static str {
     match change {
         Change::StateChanged(_) => "state changed",

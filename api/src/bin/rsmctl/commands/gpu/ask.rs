@@ -37,7 +37,10 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             ..
         } => import::many(&path, file_format.map(i32::from), session).await,
         GpuCommand::Status => status(session).await,
-        GpuCommand::Forget { host, machine_type } => forget(host, machine_type, session).await,
+        GpuCommand::Forget {
+            hosts,
+            machine_type,
+        } => forget(hosts, machine_type, session).await,
         GpuCommand::Hosts => hosts(session).await,
         GpuCommand::Check(arguments) => check::run(&arguments, session).await,
         GpuCommand::Watch => watch(session).await,
@@ -154,12 +157,33 @@ async fn import_host(
         .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
 }
 
-/// Removes the inventory of a host or machine type; prints nothing but JSON.
-async fn forget(host: String, machine_type: bool, session: &mut Session) -> Result<(), Failure> {
-    let request = v1::ForgetGpuHostRequest { host, machine_type };
-    let answer = session.gpu().forget_gpu_host(request).await?.into_inner();
+/// Removes the inventories of hosts or machine types; prints nothing but JSON. Names that are not
+/// known do not stop the others.
+async fn forget(
+    hosts: Vec<String>,
+    machine_type: bool,
+    session: &mut Session,
+) -> Result<(), Failure> {
+    let names = match machine_type {
+        true => hosts,
+        false => node_list::expand(&hosts).map_err(Failure::Usage)?,
+    };
+    let mut refused = Vec::new();
+    for host in names {
+        let request = v1::ForgetGpuHostRequest { host, machine_type };
+        match session.gpu().forget_gpu_host(request).await {
+            Ok(_) => {}
+            Err(status) => match Failure::from(status) {
+                Failure::Refused(reason) => refused.push(reason),
+                other => return Err(other),
+            },
+        }
+    }
+    if !refused.is_empty() {
+        return Err(Failure::Refused(refused.join("\n")));
+    }
     match session.output.is_json() {
-        true => session.output.json(&answer),
+        true => session.output.json(&v1::ForgetGpuHostResponse {}),
         false => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tonic::Code;
 use crate::commands::waiting;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
-use crate::text::{count, printable};
+use crate::text::{count, plain_names, printable};
 
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]
@@ -40,10 +40,14 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
     })
     .await?;
     let faults = Fault::of(&hosts);
+    let places = match session.output.is_json() || faults.is_empty() {
+        true => HashMap::new(),
+        false => places(session).await?,
+    };
     if session.output.is_json() {
         session.output.json(&hosts)?;
     } else {
-        print(&faults, session)?;
+        print(&faults, &places, session)?;
     }
     let errors = faults.iter().filter(|one| one.finding.severity == "error");
     let broken = errors.count();
@@ -59,6 +63,37 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
             "findings are errors",
         ))),
     }
+}
+
+/// The former places of missing adapters by their descriptions.
+async fn places(session: &Session) -> Result<HashMap<String, String>, Failure> {
+    let request = v1::ListMissingRequest {
+        each: true,
+        ..v1::ListMissingRequest::default()
+    };
+    let missing = all_pages(request, async |request| {
+        session.fabric().list_missing(request).await
+    })
+    .await?;
+    let places = missing.into_iter().map(|one| (one.name, one.place));
+    Ok(places.collect())
+}
+
+/// The adapters of a fault that the observation does not name, each with the switch port of its
+/// rail where that is known: `mlx5_3 (was at leaf-04:17)`; `None` if there are none.
+fn adapters(finding: &v1::GpuFinding, places: &HashMap<String, String>) -> Option<String> {
+    let named = finding.ports.iter().filter_map(|port| {
+        let device = port
+            .rsplit_once(' ')
+            .map_or(port.as_str(), |(_, device)| device);
+        match (places.get(port), finding.evidence.contains(device)) {
+            (Some(place), _) => Some(format!("{device} (was at {place})")),
+            (None, true) => None,
+            (None, false) => Some(device.to_owned()),
+        }
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("         adapters: {}", named.join(", ")))
 }
 
 /// The number of requests that the server may refuse because its own port is down: its cable may be
@@ -139,7 +174,11 @@ impl Fault<'_> {
     }
 }
 
-fn print(faults: &[Fault<'_>], session: &mut Session) -> Result<(), Failure> {
+fn print(
+    faults: &[Fault<'_>],
+    places: &HashMap<String, String>,
+    session: &mut Session,
+) -> Result<(), Failure> {
     for fault in faults {
         let finding = fault.finding;
         let lines = FindingLines {
@@ -150,8 +189,11 @@ fn print(faults: &[Fault<'_>], session: &mut Session) -> Result<(), Failure> {
             effect: &finding.effect,
             advice: &finding.advice,
         };
-        for line in lines.lines() {
-            session.output.line(&printable(&line))?;
+        let mut lines: Vec<String> = lines.lines().collect();
+        // Behind the observation.
+        lines.splice(1..1, adapters(finding, places));
+        for line in lines {
+            session.output.line(&plain_names(&printable(&line)))?;
         }
     }
     Ok(())
@@ -189,5 +231,23 @@ mod tests {
             .map(|one| subject_of(&one.hosts))
             .collect();
         assert_eq!(subjects, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn lost_adapters_are_named_with_the_port_of_their_rail() {
+        let finding = v1::GpuFinding {
+            evidence: "2 ports are not joined: nothing in the fabric has their names".to_owned(),
+            ports: vec!["host-1 mlx5_3".to_owned(), "host-1 mlx5_4".to_owned()],
+            ..v1::GpuFinding::default()
+        };
+        let place = ("host-1 mlx5_3".to_owned(), "leaf-04:17".to_owned());
+        let text = adapters(&finding, &HashMap::from([place]));
+        let expected = "         adapters: mlx5_3 (was at leaf-04:17), mlx5_4";
+        assert_eq!(text.as_deref(), Some(expected));
+        let told = v1::GpuFinding {
+            evidence: "mlx5_3 and mlx5_4 are swapped".to_owned(),
+            ..finding
+        };
+        assert_eq!(adapters(&told, &HashMap::new()), None);
     }
 }

@@ -6,19 +6,22 @@ use std::path::{Path, PathBuf};
 
 use rsm_gdr::import::{
     ImportError, ImportReason, InventoryFormat, MAX_BYTES, MAX_STREAM_BYTES, host_of_file,
-    hosts_of_stream, import, to_json,
+    hosts_of_stream, import, is_copy, to_json,
 };
 use rsm_gdr::inventory::HostInventory;
 use rsm_proto::v1;
 use tokio_stream::iter;
 
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Session, all_pages};
 use crate::text::{count, printable};
 
 /// The name, without extension, of the file in a folder that applies to hosts without a file of
 /// their own.
 const DEFAULT: &str = "default";
+
+/// The maximum number of hosts without an inventory that are named.
+const NAMED: usize = 16;
 
 /// The maximum number of characters of a text that an error shows.
 const SHOWN: usize = 60;
@@ -108,17 +111,46 @@ pub(super) async fn many(
     note_unknown(&answer.unknown_members);
     let hosts = count(answer.hosts.into(), "host", "hosts");
     let line = format!("{hosts} imported, {} changed", answer.changed);
-    session.output.line(&line)
+    session.output.line(&line)?;
+    note_without(session).await
+}
+
+/// Names hosts of the fabric that are cabled like GPU hosts and have no inventory: a host may be
+/// missing from what was imported.
+async fn note_without(session: &mut Session) -> Result<(), Failure> {
+    let request = v1::ListGpuHostsRequest::default();
+    let hosts = all_pages(request, async |request| {
+        session.gpu().list_gpu_hosts(request).await
+    })
+    .await?;
+    let without = hosts.into_iter().filter(|host| host.source.is_empty());
+    let names: Vec<String> = without.map(|host| host.name).collect();
+    if !names.is_empty() {
+        let hosts = count(names.len() as u64, "host", "hosts");
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more (`rsmctl gpu hosts`)"),
+        };
+        let named = names[..names.len().min(NAMED)].join(", ");
+        note(&format!(
+            "{hosts} cabled like GPU hosts, without an inventory: {named}{more}"
+        ));
+    }
+    Ok(())
 }
 
 /// Reports members of inventories that the server has skipped.
 pub(super) fn note_unknown(members: &[String]) {
     if !members.is_empty() {
-        let text = format!("rsmctl: the server does not know {}", members.join(", "));
-        // The rest is kept even if standard error is closed, and a finding names the skipped
-        // members.
-        let _ = writeln!(io::stderr(), "{}", printable(&text));
+        // A finding names the skipped members, too.
+        note(&format!("the server does not know {}", members.join(", ")));
     }
+}
+
+/// Says on standard error what is left out of an import.
+fn note(text: &str) {
+    // The rest is imported even if standard error is closed.
+    let _ = writeln!(io::stderr(), "rsmctl: {}", printable(text));
 }
 
 /// The files of each host, by the name without its ending, each host's in the order of their names.
@@ -139,6 +171,10 @@ fn of_folder(folder: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
         let Some(name) = file.file_name().and_then(|name| name.to_str()) else {
             return Err(bad(&file, "it is not named after a host"));
         };
+        if is_copy(name) {
+            note(&format!("{}: a copy of a file, left out", file.display()));
+            continue;
+        }
         let host = host_of_file(name).to_owned();
         let source = (file.display().to_string(), content(&file)?);
         hosts.entry(host).or_default().push(source);
@@ -156,8 +192,8 @@ fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
         return Err(bad(file, text));
     }
     let bytes = std::fs::read(file).map_err(|error| bad(file, error))?;
-    let hosts = hosts_of_stream(&bytes).map_err(|error| bad(file, error))?;
-    let Some(hosts) = hosts else {
+    let stream = hosts_of_stream(&bytes).map_err(|error| bad(file, error))?;
+    let Some(stream) = stream else {
         let text = "a file of one host needs --host, its name; or name a folder with a file for each host, or the output \
                     of a parallel shell (`pdsh -w HOSTS nvidia-smi topo -m`)";
         return Err(bad(file, text));
@@ -166,7 +202,13 @@ fn of_stream(file: &Path) -> Result<BTreeMap<String, Vec<Source>>, Failure> {
         let name = format!("{}, host {host}", file.display());
         (host, vec![(name, text.into_bytes())])
     };
-    Ok(hosts.into_iter().map(source).collect())
+    for (host, told) in &stream.silent {
+        let shown = file.display();
+        note(&format!(
+            "{shown}: host {host} has printed nothing ({told}), left out"
+        ));
+    }
+    Ok(stream.hosts.into_iter().map(source).collect())
 }
 
 /// The inventory of each host.
@@ -198,7 +240,8 @@ fn inventories(
     }
 }
 
-/// The error about a file, with the begin of a text that is no matrix: a tool that fails says why.
+/// The error about a file, with the beginning of a text that is no matrix: a failing tool explains
+/// itself there.
 fn refusal(error: &ImportError, content: &[u8]) -> String {
     let text = String::from_utf8_lossy(content);
     let begin = text.lines().find(|line| !line.trim().is_empty());
@@ -211,7 +254,7 @@ fn refusal(error: &ImportError, content: &[u8]) -> String {
     }
 }
 
-/// One host from its files; where they disagree the first by name holds, and a warning says so.
+/// Merges the files of one host. If two files disagree, the first by name wins, with a warning.
 fn merged(sources: &[Source], format: Option<i32>) -> Result<HostInventory, Failure> {
     let refused =
         |name: &str, error: &dyn std::fmt::Display| Failure::Refused(format!("{name}: {error}"));

@@ -36,11 +36,12 @@ pub(crate) enum GpuCommand {
     },
     /// How many hosts have inventories, and how old these are
     Status,
-    /// Removes the inventory of a host, or a machine type, from the server
+    /// Removes the inventories of hosts, or machine types, from the server
     Forget {
-        /// The name of the host, or with --machine-type of the machine type
-        host: String,
-        /// Remove a machine type: hosts without an inventory of their own have none any more
+        /// Hosts, also as node lists (host-[001-016]), or with --machine-type machine types
+        #[arg(required = true, value_name = "HOST")]
+        hosts: Vec<String>,
+        /// Remove machine types: hosts without an inventory of their own have none any more
         #[arg(long)]
         machine_type: bool,
     },
@@ -156,6 +157,12 @@ fn job_files() -> PossibleValuesParser {
 pub(crate) async fn run(command: GpuCommand, global: Global) -> Result<(), Failure> {
     if let GpuCommand::Probe(arguments) = &command {
         return probe::run(arguments, global.format);
+    }
+    if matches!(
+        command,
+        GpuCommand::Import { .. } | GpuCommand::Forget { .. }
+    ) {
+        global.refuse_list_options()?;
     }
     let mut session = Session::open(global).await?;
     let outcome = ask::run(command, &mut session).await;

@@ -148,7 +148,7 @@ impl Reception {
     }
 }
 
-/// The headers of a datagram, changed into those of a packet to its sender, without data.
+/// Changes the headers of a datagram into the headers of a packet to its sender, without data.
 pub(in crate::layer) fn turned(mad: &MadBytes) -> MadBytes {
     let header = MadHeader::of(mad);
     let offset = class::data_offset(header.class());

@@ -34,7 +34,8 @@ pub(in crate::layer) struct Sender {
 pub(in crate::layer) enum Acknowledged {
     /// The acknowledgement is an old one and changes nothing.
     Nothing,
-    /// More segments can be sent. `progress` says whether the acknowledgement covers new segments.
+    /// More segments can be sent. `progress` states whether the acknowledgement covers new
+    /// segments.
     More { progress: bool },
     /// All segments have arrived.
     All,

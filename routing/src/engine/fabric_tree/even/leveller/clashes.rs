@@ -1,6 +1,6 @@
-//! The cost of a move in shift patterns.
+//! Computes the cost of a move in shift patterns.
 //!
-//! In a shift every host sends to the host a fixed number of places further on, so that the hosts
+//! In a shift, every host sends to the host a fixed number of places further on, so that the hosts
 //! behind a switch send to equally many consecutive destinations. Two of these destinations that
 //! leave by one port share it; the closed form gives neighbours different ports.
 
@@ -35,8 +35,8 @@ impl Clashes {
         Clashes { lids, number }
     }
 
-    /// Finds the destinations near `lid` by the ports that a switch has for them, where `senders`
-    /// hosts send through the switch.
+    /// Finds the destinations near `lid`, by the ports that a switch has for them; `senders` hosts
+    /// send through the switch.
     pub(super) fn find(&self, near: &mut Near, lft: &Lft, lid: Lid, senders: u64) {
         near.clear();
         let reach = senders.clamp(1, REACH) as usize;
@@ -61,7 +61,7 @@ pub(super) struct Near {
 }
 
 impl Near {
-    /// No destinations.
+    /// Creates an empty set of destinations.
     pub(super) fn none() -> Near {
         Near {
             by_port: [0; 256],

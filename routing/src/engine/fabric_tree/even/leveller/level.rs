@@ -33,15 +33,14 @@ pub(in super::super::super) struct LeftOut {
     pub(in super::super::super) spread: bool,
 }
 
-/// The load above which a link is full, where some link has the load `least` under any tables.
+/// The load above which a link is full, if some link has the load `least` under any tables.
 pub(super) fn high_above(least: u64) -> u64 {
     least / 64 * HIGH_64THS
 }
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, in which those of one column are adjacent, if some link has
-    /// clearly more load than under the best tables. Takes at most one in `share` of the usual
-    /// reads.
+    /// Moves entries for `targets` if some link has clearly more load than under the best tables;
+    /// targets of one column are adjacent. Takes at most one in `share` of the usual reads.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
@@ -73,7 +72,7 @@ impl Leveller<'_> {
         self.set_high(high);
         self.relieve_at_best(&times, targets, lfts, &mut budget);
         if !targets.iter().all(Target::is_base) {
-            // The last LIDs of a port have few ways left that none of its others has.
+            // The last LIDs of a port have few paths left that its other LIDs do not have.
             self.keeps_apart = false;
             self.load_with(targets, lfts);
             self.set_high(high);
@@ -102,7 +101,7 @@ impl Leveller<'_> {
     }
 
     /// Relieves the fullest links at the price that gives the best tables. `times` holds the time
-    /// of a packet on each link. The loads are then those of the moves without a price.
+    /// of a packet on each link. Afterwards, the loads are those of the moves without a price.
     fn relieve_at_best(
         &mut self,
         times: &[u64],

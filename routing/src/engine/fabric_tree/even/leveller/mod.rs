@@ -28,15 +28,15 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// the moves of the first.
 const ROUNDS: usize = 2;
 
-/// A way is better when its maximum link load, in 32ths of the present one, is less than this. The
+/// A path is better if its maximum link load is below this many 32nds of the present one. The
 /// margin saves many moves and costs little balance.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// The time of a packet on the fastest link. Loads are counted in packets times the time that each
-/// takes.
+/// The time of a packet on the fastest link. The load of a link is its packets times the time of
+/// each.
 const TIME: u64 = 64;
 
-/// The longest time of a packet, on any link: a 1x SDR link is 500 times as slow as a 4x XDR link,
+/// The maximum time of a packet on any link: a 1x SDR link is 500 times as slow as a 4x XDR link,
 /// and sums stay far below 2^64.
 const LONGEST_TIME: u64 = 1024 * TIME;
 
@@ -60,7 +60,7 @@ impl Target {
         self.lid == self.base
     }
 
-    /// The LIDs of the port that are in the same block of tables, all of them up to an LMC of 6.
+    /// The LIDs of the port in the same block of tables; up to an LMC of 6, all LIDs of the port.
     fn siblings(&self) -> impl Iterator<Item = Lid> + use<> {
         let block = self.lid.index() / BLOCK_LIDS;
         let lids = self.base.0..=self.base.0 + (self.lids - 1);
@@ -79,7 +79,7 @@ impl Target {
     }
 }
 
-/// An entry that moved, and the port that it had before.
+/// A moved entry, with its previous port.
 struct Moved {
     switch: SwitchIdx,
     target: Target,
@@ -96,7 +96,7 @@ pub(in super::super) struct Ground<'a> {
     pub(in super::super) detours: &'a Detours,
 }
 
-/// The loads of links, and the paths of packets to one destination.
+/// The link loads, and the paths of packets to one destination.
 pub(in super::super) struct Leveller<'a> {
     ground: Ground<'a>,
     /// For each switch and port, the number of the link in the known fabric, or [`NO_LINK`].
@@ -115,13 +115,13 @@ pub(in super::super) struct Leveller<'a> {
     hosts: Vec<u64>,
     /// The number of hosts at all switches together.
     senders: u64,
-    /// A link with more load than this is full.
+    /// The load above which a link is full.
     high: u64,
     /// The full links, as pairs of the sending switch and the link.
     full: BTreeSet<(u32, u32)>,
-    /// The column of `nearest`.
+    /// The column to which `nearest` belongs.
     column: usize,
-    /// The switches that can reach the column, the nearest first.
+    /// The switches that can reach the column, nearest first.
     nearest: Vec<SwitchIdx>,
     /// For each switch: whether its packets to the current target cross a full link.
     is_sender: Vec<bool>,
@@ -129,18 +129,19 @@ pub(in super::super) struct Leveller<'a> {
     held: Vec<u32>,
     /// For each switch, the number of hosts whose packets to the current target pass it.
     flow: Vec<u64>,
-    /// The number of entries that may still be read to find better paths.
+    /// The remaining number of entries that may be read to find better paths.
     reads: u64,
-    /// The entries that moved, in the order of the moves.
+    /// The moved entries, in the order of the moves.
     moved: Vec<Moved>,
-    /// The destinations that meet each other in shifts, from which the cost of a move follows.
+    /// The destinations that meet each other in shift permutations; they determine the cost of a
+    /// move.
     clashes: Clashes,
     /// The destinations near the current target.
     near: Near,
-    /// The number of meetings that a move may cost in shifts for each meeting that it saves. When
-    /// links are relieved, only meetings on the fullest link of the way count as saved.
+    /// The number of meetings in shifts that a move may cost for each meeting that it saves. When
+    /// links are relieved, only meetings on the fullest link of the path count as saved.
     price: u64,
-    /// Whether moves leave the LIDs of a port on different ways.
+    /// Whether moves keep the LIDs of a port on different paths.
     keeps_apart: bool,
 }
 
@@ -148,8 +149,8 @@ const NO_LINK: u32 = u32::MAX;
 
 /// A candidate for another path.
 struct Choice {
-    /// The sort key, the lowest first: whether the way fails to join other packets to the target
-    /// below the limit, the cost in shifts, the load of its fullest link, and the sum of its loads.
+    /// The sort key, lowest first: whether the path fails to join other packets to the target below
+    /// the limit, the cost in shifts, the load of its fullest link, and the sum of its loads.
     key: (bool, i64, u64, u64),
     port: u8,
     way: Vec<usize>,
@@ -249,15 +250,15 @@ impl<'a> Leveller<'a> {
         moved
     }
 
-    /// The entries that were moved, even if they have moved back: the switch, and the position of
-    /// the target.
+    /// The entries that moved, including entries that moved back, as pairs of the switch and the
+    /// position of the target.
     pub(in super::super) fn moves(&self) -> impl Iterator<Item = (SwitchIdx, usize)> {
         let moved = self.moved.iter();
         let places = moved.map(|moved| (moved.switch, moved.target.position));
         places.collect::<BTreeSet<_>>().into_iter()
     }
 
-    /// Takes back all moves but the first `keep`; `loads` are the link loads with those.
+    /// Undoes all moves but the first `keep`; `loads` are the link loads after these.
     fn take_back(&mut self, keep: usize, loads: &[u64], lfts: &mut [Lft]) {
         for moved in self.moved.drain(keep..).rev() {
             lfts[moved.switch.index()].set_entry(moved.target.lid, moved.from);
@@ -319,7 +320,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Sets the loads to those of packets to `targets`, in which those of one column are adjacent.
+    /// Sets the loads to the loads of packets to `targets`; targets of one column are adjacent.
     pub(in super::super) fn load_with(&mut self, targets: &[Target], lfts: &[Lft]) {
         self.load = self.loads_of(targets, lfts);
     }
@@ -345,7 +346,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// The switches that can reach a column, the nearest first.
+    /// The switches that can reach a column, nearest first.
     fn by_cost(&self, column: usize) -> Vec<SwitchIdx> {
         let switches = self.ground.known.indices();
         let reached = switches.filter_map(|switch| Some((self.cost(switch, column)?, switch)));
@@ -424,7 +425,7 @@ impl<'a> Leveller<'a> {
         self.reads = self.reads.saturating_sub(entries as u64);
     }
 
-    /// Moves a flow from the switches inside one way to those inside another.
+    /// Moves a flow from the inner switches of one path to those of another.
     fn change_way(&mut self, from: &[usize], to: &[usize], flow: u64) {
         for &link in &from[..from.len() - 1] {
             let peer = self.peer_of(link);
@@ -469,9 +470,9 @@ impl<'a> Leveller<'a> {
         moved
     }
 
-    /// Sends the packets of a switch to a target out of another port. A later LID of the same port
-    /// that had this way gets that of the target, so that the LIDs of a port keep to different
-    /// ways.
+    /// Sends a switch's packets to a target out of another port. A later LID of the same port that
+    /// had the new path gets the target's old path, so that the LIDs of a port keep to different
+    /// paths.
     fn take_way(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
         let lft = &lfts[switch.index()];
         let free = lft.entry(target.lid);
@@ -483,9 +484,9 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// Whether a target may take a way out of a switch: no more LIDs of its port than before share
-    /// one then. Ways of later LIDs can be exchanged, as these are levelled afterwards; a base LID
-    /// may take any way.
+    /// Whether a target may take a path out of a switch without more LIDs of its port sharing one
+    /// path than before. Paths of later LIDs can be exchanged, as these LIDs are levelled
+    /// afterwards; a base LID may take any path.
     fn may_take(&self, lft: &Lft, target: &Target, port: u8) -> bool {
         if target.lids == 1 || !self.keeps_apart {
             return true;
@@ -513,9 +514,9 @@ impl<'a> Leveller<'a> {
         });
     }
 
-    /// The best port for the packets of a switch to a target, with the links behind it; `None` if
-    /// no port is better than `held`, behind which the maximum link load was `most`. The link loads
-    /// must exclude these packets.
+    /// The best port for a switch's packets to a target, with the links behind it;
+    /// `None` if no port is better than `held`, behind which the maximum link load was `most`. The
+    /// link loads must exclude these packets.
     fn better(
         &mut self,
         switch: SwitchIdx,
@@ -543,7 +544,7 @@ impl<'a> Leveller<'a> {
                 continue;
             }
             let cost = self.in_shifts(switch, port) - self.in_shifts(switch, held);
-            // At the highest price any port passes.
+            // At the highest price, every port passes this test.
             if cost > self.worth(flow, (most - fullest).saturating_mul(self.price)) {
                 continue;
             }
@@ -572,10 +573,11 @@ impl<'a> Leveller<'a> {
         self.near.at(port) * time as i64
     }
 
-    /// The cost in shifts that is worth sparing packets of `flow` hosts to one destination the load
-    /// `spared` of other packets: an equal number of meetings. Of `N` shifts, two destinations meet
-    /// in as many as [`clashes`] counts. Where each of `N` hosts sends to one at random, a pair is
-    /// under way in one exchange of `N`, so that two pairs meet in one of `N²`.
+    /// The cost in shifts at which packets of
+    /// `flow` hosts to one destination may avoid a load of `spared` other packets: the number of
+    /// meetings is equal. Of `N` shifts, two destinations meet in as many as [`clashes`] counts. If
+    /// each of `N` hosts sends to a random host, a pair is under way in one exchange of `N`, so
+    /// that two pairs meet in one of `N²`.
     fn worth(&self, flow: u64, spared: u64) -> i64 {
         let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
         i64::try_from(meetings).unwrap_or(i64::MAX)
@@ -633,7 +635,7 @@ impl<'a> Leveller<'a> {
         }
     }
 
-    /// The ports of a switch on the cheapest ways to a column, except ports whose links are far
+    /// The ports of a switch on its cheapest paths to a column, except ports whose links are far
     /// slower than the fastest.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {
         let Ground {

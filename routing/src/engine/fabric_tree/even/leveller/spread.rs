@@ -1,9 +1,9 @@
-//! Spreading: moves entries to ways on which their packets meet fewer other packets.
+//! Spreading: moves entries to paths on which their packets meet fewer other packets.
 //!
-//! Links below the maximum load count as well: a random exchange among all hosts is as fast as its
-//! packets have links to themselves. Packets to one destination never meet, because a host receives
-//! from one other at a time. A move pays where it adds at most twice as many meetings to shifts as
-//! it saves (`Leveller::worth`).
+//! Links below the maximum load count as well: the speed of a random exchange among all hosts
+//! depends on how many of its packets have their links to themselves. Packets to one destination
+//! never meet, because a host receives from one other host at a time. A move pays if it adds to
+//! shifts at most twice as many meetings as it saves (`Leveller::worth`).
 
 use super::clashes::Clashes;
 use super::{Budget, Leveller, NO_LINK, TIME, Target};
@@ -35,14 +35,14 @@ const WORTH: f64 = 0.01;
 
 /// The working memory of all rounds.
 struct Round {
-    /// For each switch, the load of packets to other destinations along its way to the current
+    /// For each switch, the load of packets to other destinations along its path to the current
     /// target.
     others: Vec<u64>,
     /// For each column, the ports towards it; `None` until first needed.
     exits: Vec<Option<Exits>>,
     /// Ports on whose ways the packets meet fewer others, each with that load.
     better: Vec<(u64, u8)>,
-    /// The links of the present way of the packets, and those of a candidate.
+    /// The links of the packets' present path, and those of a candidate.
     now: Vec<usize>,
     other: Vec<usize>,
     /// Twice the number of meetings that the moves saved, in units of squared loads.
@@ -63,9 +63,9 @@ impl Exits {
 }
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, in which those of one column are adjacent, where that pays, and
-    /// takes all moves back if the resulting tables are worse. `times` holds the time of a packet
-    /// on each link. Returns the part of all meetings that the moves save.
+    /// Moves entries for `targets` where that pays, and takes all moves back if the resulting
+    /// tables are worse; targets of one column are adjacent. `times` holds the time of a packet on
+    /// each link. Returns the share of all meetings that the moves save.
     pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
         let badness = self.badness(times, targets, lfts);
@@ -81,8 +81,8 @@ impl Leveller<'_> {
         saved
     }
 
-    /// Moves entries for `targets` within a budget, where each move pays. Returns twice the number
-    /// of meetings that the moves save, in units of squared loads.
+    /// Moves entries for `targets` within a budget; each move must pay. Returns twice the number of
+    /// meetings that the moves save, in units of squared loads.
     pub(super) fn spread_within(
         &mut self,
         targets: &[Target],

@@ -14,9 +14,9 @@ use crate::tables::Lft;
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
 impl Leveller<'_> {
-    /// Moves entries for `targets`, where some link has the load `least` under any tables, and
-    /// returns the number of moves. Entries move off full links; where none does, entries move to
-    /// ways on which their packets meet fewer others.
+    /// Moves entries for `targets`, given that some link has the load `least` under any tables, and
+    /// returns the number of moves. Entries move off full links; if none does, entries move to
+    /// paths on which their packets meet fewer others.
     pub(in super::super::super) fn step(
         &mut self,
         least: u64,
@@ -47,7 +47,7 @@ impl Leveller<'_> {
         if targets.iter().all(Target::is_base) {
             return 0;
         }
-        // The last LIDs of a port have few ways left that none of its others has.
+        // The last LIDs of a port have few paths left that its other LIDs do not have.
         self.keeps_apart = false;
         let price = self.good_price(targets, lfts);
         let moved = price.map_or(0, |price| self.relieve_at(price, targets, lfts, budget));
@@ -80,8 +80,8 @@ impl Leveller<'_> {
         best
     }
 
-    /// Moves entries to ways on which their packets meet fewer others, if all such moves together
-    /// are worth it. No link gets more load than the fullest link of the previous way, and none
+    /// Moves entries to paths on which their packets meet fewer others, if all such moves together
+    /// are worth it. No link gets more load than the fullest link of the previous path, and none
     /// becomes full.
     fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {

@@ -1,0 +1,581 @@
+//! How work passes through the stages: the beginning of a pass, and the end of its sweep.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_hardware::sweep::read_back::Samples;
+use rsm_hardware::sweep::{Sweep, SweepScope};
+use rsm_mad::Time;
+use rsm_mastership::MASTER_CHANGED;
+use rsm_mastership::taken_over_tables::{self, Trust};
+use rsm_model::fabric::{Delta, Fabric};
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_state::Role;
+
+use super::convergence::Part;
+use super::patience::leave_silent_nodes_out;
+use super::requests::Context;
+use super::stage::Stage;
+use super::work::Next;
+use super::{Core, Mode, Pass, dry_run};
+
+/// Number of successive repairs of which one waits for silent nodes to the end. The others continue
+/// without them as soon as there is a change to plan for, and the answers of slow nodes come too
+/// late.
+const REPAIRS_PER_WAIT: u32 = 4;
+
+impl Core {
+    /// Moves on by one stage, if that is possible now. Returns whether it did.
+    pub(super) fn advance(&mut self, now: Time) -> bool {
+        match &self.stage {
+            Stage::Idle => self.resume_first_sweep(now) || self.begin_next(now),
+            Stage::Sweeping(_) => self.advance_sweep(now),
+            Stage::Planning { .. } => {
+                if self.pass == Pass::Rebalance && self.work.is_urgent() {
+                    // The core discards the plan when it arrives, because its generation no longer
+                    // matches.
+                    self.stage = Stage::Idle;
+                    self.meter.discard();
+                    return true;
+                }
+                false
+            }
+            Stage::HandingOver(handing_over) => {
+                let Some((to, accepted)) = handing_over.outcome() else {
+                    return false;
+                };
+                self.stage = Stage::Idle;
+                self.mastership.end_hand_over(to, accepted, now);
+                self.carry_out_actions(now);
+                true
+            }
+            Stage::Pushing(_) => self.advance_push(now),
+        }
+    }
+
+    /// Begins the next pass, if work waits. Returns whether it did.
+    fn begin_next(&mut self, now: Time) -> bool {
+        let is_active = *self.mastership.role() != Role::NotActive && self.local_port.is_up();
+        let next = if is_active { self.work.take() } else { None };
+        let Some(next) = next else {
+            self.silence.silences.end(&self.inventory);
+            self.schedule_light(now);
+            return false;
+        };
+        self.begin(next, now);
+        true
+    }
+
+    fn advance_sweep(&mut self, now: Time) -> bool {
+        let Stage::Sweeping(sweep) = &mut self.stage else {
+            return false;
+        };
+        // A switch that reports a change while the sweep waits for silent nodes is urgent work, and
+        // ends the wait.
+        let mut joined = !sweep.waits_for_silent_nodes()
+            && self
+                .work
+                .offer_switches(|guid| sweep.add_target(&self.inventory, guid));
+        for port in self.work.take_ports() {
+            joined |= sweep.add_port(&self.inventory, port);
+        }
+        if !joined && sweep.is_done() {
+            if sweep.retry_stale_paths(&mut self.inventory)
+                || sweep.ask_left_out_again(&mut self.inventory)
+            {
+                return true;
+            }
+            let scope = sweep.scope();
+            let is_held_open = self.on_mastership(now, |mastership, view| {
+                mastership.holds_sweep_open(scope, view, now)
+            });
+            if !is_held_open {
+                self.end_sweep(now);
+            }
+            return !is_held_open;
+        }
+        let urgent = self.work.is_urgent();
+        let (client, inventory) = (&mut self.client, &mut self.inventory);
+        joined
+            || leave_silent_nodes_out(sweep, urgent, client, inventory)
+            || self.bring_up_what_is_known(now)
+    }
+
+    fn advance_push(&mut self, now: Time) -> bool {
+        let Stage::Pushing(push) = &mut self.stage else {
+            return false;
+        };
+        if !self.writing.was_interrupted()
+            && !push.was_stopped()
+            && self.work.is_urgent()
+            && self.meter.rest_outlasts_plan(push.progress(), now)
+        {
+            self.writing.interrupt();
+            push.stop();
+            let taken_back = self
+                .client
+                .cancel_queued(|context| matches!(context, Context::Push(_)));
+            push.taken_back(taken_back);
+        }
+        if push.is_done() {
+            self.end_push(now);
+            return true;
+        }
+        let is_waited_for = push.was_stopped() || self.work.is_urgent();
+        is_waited_for && self.abandon_silent_nodes(now)
+    }
+
+    /// Begins the pass that `next` asks for: with a sweep, or with what the model already has.
+    fn begin(&mut self, next: Next, now: Time) {
+        let needs_sweep = !matches!(
+            next,
+            Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
+        );
+        if !needs_sweep && !self.mastership.is_master() && self.config.mode == Mode::Manage {
+            // A manager that becomes master plans at the end of its sweep, with all events until
+            // then.
+            drop(self.work.take_cause());
+            return;
+        }
+        let cause = self.cause_of(&next);
+        self.meter.start(cause, now, self.client.stats());
+        self.pass = Pass::Full;
+        if matches!(next, Next::Everything { .. }) && self.work.take_rewrite() {
+            taken_over_tables::distrust_all(&mut self.inventory);
+        }
+        self.equip_inventory();
+        match next {
+            Next::Plan => self.start_plan(now),
+            Next::Groups => self.start_groups(now),
+            Next::Rebalance => self.start_rebalancing(now),
+            Next::RouteAdaptively => self.resume_push(now),
+            _ => match self.begin_sweep(next, now) {
+                Some(sweep) => self.stage = Stage::Sweeping(Box::new(sweep)),
+                None => self.meter.discard(),
+            },
+        }
+    }
+
+    /// Cause of a pass, for its record.
+    fn cause_of(&mut self, next: &Next) -> String {
+        let cause = match next {
+            Next::Lightly => "light sweep",
+            Next::Master => "polling the master",
+            Next::Groups => "multicast groups changed",
+            Next::ReadAhead => "the master does not answer",
+            Next::Following => MASTER_CHANGED,
+            Next::Rebalance => "load taken off the fullest links",
+            Next::RouteAdaptively => "adaptive routing beside the forwarding tables",
+            _ => return self.work.take_cause(),
+        };
+        cause.to_owned()
+    }
+
+    /// Passes to the inventory what the configuration and the last passes determine for the next
+    /// one.
+    fn equip_inventory(&mut self) {
+        self.inventory.use_vports(self.config.manages_vports);
+        let ports = &self.config.policy.ports;
+        self.inventory
+            .use_m_keys(&ports.m_keys, ports.m_key_protect);
+        self.inventory.expected.clone_from(self.missing.expected());
+        self.inventory.use_names(&self.config.names);
+    }
+
+    /// Starts the sweep of a pass; `None` if the reason for it is gone.
+    fn begin_sweep(&mut self, next: Next, now: Time) -> Option<Sweep> {
+        Some(match next {
+            Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively => return None,
+            Next::Everything { audit } => {
+                let sweep = self.start_sweep(SweepScope::Full { audit });
+                self.mastership.begin_reading(audit);
+                sweep
+            }
+            Next::Succession => {
+                self.pass = Pass::Succession;
+                let (inventory, policy) = (&mut self.inventory, self.config.sweep());
+                self.mastership.begin_succession(inventory, policy, now)
+            }
+            Next::ReadAhead => {
+                let (inventory, policy) = (&mut self.inventory, self.config.sweep());
+                return self.mastership.begin_reading_ahead(inventory, policy, now);
+            }
+            Next::Following => {
+                let parts = self.mastership.begin_following(now)?;
+                Sweep::start_following(&mut self.inventory, self.config.sweep(), parts)
+            }
+            Next::Lightly => {
+                let samples = self.next_samples(now);
+                let mut sweep = self.start_sweep(SweepScope::Light);
+                sweep.read_back(samples);
+                let silent = self.mastership.silent_managers();
+                silent.for_each(|port| sweep.read_again(port));
+                self.on_mastership(now, |mastership, view| mastership.ask_silent_managers(view));
+                sweep
+            }
+            Next::Master => {
+                let mut sweep = self.start_sweep(SweepScope::Targets);
+                if let Role::Standby { master } = self.mastership.role() {
+                    sweep.add_manager(master.port);
+                }
+                sweep
+            }
+            Next::Targets {
+                switches,
+                ports,
+                unread,
+                repair,
+            } => {
+                let mut sweep = self.start_sweep(SweepScope::Targets);
+                for guid in switches {
+                    sweep.add_target(&self.inventory, guid);
+                }
+                for port in ports {
+                    sweep.add_port(&self.inventory, port);
+                }
+                sweep.read_all_again(&self.inventory, unread);
+                if repair {
+                    sweep.ask_again(&self.inventory);
+                    if self.work.repairs().is_multiple_of(REPAIRS_PER_WAIT) {
+                        sweep.wait_for_silent_nodes();
+                    }
+                }
+                sweep
+            }
+        })
+    }
+
+    fn start_sweep(&mut self, scope: SweepScope) -> Sweep {
+        Sweep::start(scope, &mut self.inventory, self.config.sweep())
+    }
+
+    /// Handles the result of the sweep, and continues with a plan, with a push, or with nothing.
+    fn end_sweep(&mut self, now: Time) {
+        let Stage::Sweeping(mut sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
+            return;
+        };
+        let reading = self.mastership.take_reading();
+        self.take_answers(&mut sweep, now);
+        if self.inventory.local.is_none() {
+            return self.wait_for_own_port(now);
+        }
+        self.first_sweep.end();
+        self.ask_for_moved_parts(&mut sweep);
+        self.check_coverage(&sweep);
+        let delta = self.follow_model(now);
+        if self.on_mastership(now, |mastership, view| {
+            mastership.end_reading_ahead(&mut sweep, view.inventory, now)
+        }) {
+            return;
+        }
+        if !self.is_settled_as_master(sweep.scope(), now) {
+            if self.mastership.is_standby() {
+                let is_covered = self.work.is_covered();
+                self.on_mastership(now, |mastership, view| {
+                    mastership.end_reading(reading, &sweep, is_covered, view.inventory, now);
+                });
+            }
+            return;
+        }
+        self.decide_tables();
+        self.note_foreign_writes(&mut sweep, now);
+        self.plan_by_adaptive_news();
+        let settled = self.writing.settle_readings(&mut self.inventory);
+        if settled.learned {
+            self.remember();
+        }
+        let same_links = self.links.leave_out(&self.inventory, &self.fabric);
+        let is_unchanged = delta.is_empty() && same_links;
+        if self.pass == Pass::Succession {
+            return self.end_succession_sweep(&sweep, !is_unchanged, now);
+        }
+        if !is_unchanged || !self.plan_still_holds() {
+            return self.start_plan(now);
+        }
+        let is_partial = !matches!(sweep.scope(), SweepScope::Full { .. });
+        let has_nothing_to_write = !sweep.found_change()
+            && !self.writing.is_open()
+            && !settled.were_read
+            && !self.writing.reregisters_any();
+        if is_partial && has_nothing_to_write {
+            self.end_without_push(now);
+        } else {
+            self.resume_push(now);
+        }
+    }
+
+    /// Ends the sweep: its answers are in the inventory, and what was learned from them is stored.
+    fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
+        self.meter.mark(Part::Discover, now);
+        if !self.work.is_due() {
+            // All reports received meanwhile have joined this sweep.
+            let cause = self.work.take_cause();
+            self.meter.join(&cause);
+        }
+        sweep.finish(&mut self.inventory);
+        self.inventory.rights.date(now);
+        self.follow_generations();
+        let new_capabilities = self.inventory.take_new_capabilities();
+        if new_capabilities && self.config.policy.adaptive.is_on() {
+            // Hosts count as well: their capabilities show which of them accept packets out of
+            // order.
+            self.inventory.adaptive_trials.note_news();
+        }
+        if self.inventory.habits.take_news() | new_capabilities {
+            self.remember();
+        }
+        if std::mem::take(&mut self.reports.show_suspects) {
+            self.publish(now);
+        }
+    }
+
+    /// Handles a missing answer of the own port, without which nothing is managed: reports that,
+    /// and sweeps again later.
+    fn wait_for_own_port(&mut self, now: Time) {
+        self.reports.begin_pass(vec![Finding::new(
+            FindingKind::Unanswering,
+            Subject::Subnet,
+            Severity::Error,
+            "the local port does not answer, and no part of the subnet is managed: its adapter hangs, or holds an M_Key \
+             other than sm.m_key with protection level 2 or 3; set sm.m_key to the key of the subnet manager before, or \
+             reset the adapter"
+                .to_owned(),
+        )]);
+        self.meter.discard();
+        self.work
+            .sweep_everything(false, "the local port did not answer");
+        self.work.postpone(now);
+        self.publish(now);
+    }
+
+    /// Queues what must be read again, because hosts or cables moved while they were read.
+    fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
+        for host in sweep.moved_hosts() {
+            self.work.look_at_port(host);
+        }
+        if sweep.is_contradicted(&self.inventory) {
+            // A standby's sweep of everything counts as a reading of a plan only if it reads known
+            // tables again.
+            let audit = self.mastership.following().is_some();
+            self.work
+                .sweep_everything(audit, "cables were moved while they were read");
+        }
+    }
+
+    /// Puts the model of the inventory in force. Returns its difference from the former one.
+    fn follow_model(&mut self, now: Time) -> Delta {
+        let mut fabric = self.model();
+        if self.config.mode == Mode::DryRun {
+            fabric = dry_run::at_masters_port(&fabric, &self.inventory);
+        }
+        let delta = Delta::between(&self.fabric, &fabric);
+        self.traps.note_changes(&delta);
+        self.links.follow(&delta, &self.fabric, &fabric, now);
+        self.missing.follow(&delta, &self.fabric, &fabric, now);
+        self.fabric = fabric;
+        delta
+    }
+
+    /// Records what others have written, according to the samples of a light sweep.
+    fn note_foreign_writes(&mut self, sweep: &mut Sweep, now: Time) {
+        let plan = self.plans.in_force();
+        let comparison = plan.map(|plan| {
+            self.writing
+                .comparison(&self.inventory, &self.fabric, plan, &[])
+        });
+        let inventory = &self.inventory;
+        let is_news = self
+            .foreign_writes
+            .note(sweep, inventory, comparison.as_ref(), now);
+        if is_news {
+            self.publish(now);
+        }
+    }
+
+    /// The parts that a light sweep reads back: none unless this manager writes the subnet.
+    fn next_samples(&mut self, now: Time) -> Samples {
+        if self.foreign_writes.expire(now) {
+            self.publish(now);
+        }
+        if !self.mastership.is_master() || self.config.mode != Mode::Manage {
+            return Samples::default();
+        }
+        let failed = self.reports.failed_sets();
+        let failing = failed.filter_map(|finding| match finding.subject {
+            Subject::Port(port) => Some(port),
+            _ => None,
+        });
+        let failing = failing.collect();
+        self.foreign_writes
+            .next_samples(&self.inventory, failing, now)
+    }
+
+    /// Decides whether tables count, for the switches written since the last decision.
+    fn decide_tables(&mut self) {
+        let trust = Trust {
+            takeover: self.config.takeover,
+            routes_adaptively: self.config.policy.adaptive.is_on(),
+            remembers: self.plans.generation() > 0,
+        };
+        taken_over_tables::decide(&mut self.inventory, self.writing.tables_decided(), trust);
+        self.writing.note_decided(self.inventory.mark());
+    }
+
+    /// Whether the plan in force is still right for an unchanged model.
+    fn plan_still_holds(&self) -> bool {
+        let is_of_policy = self
+            .plans
+            .in_force()
+            .is_some_and(|plan| Arc::ptr_eq(&plan.policy, &self.config.policy));
+        is_of_policy
+            && !self.work.wants_plan()
+            && !self.has_heard_a_mute()
+            && !self.first_sweep.is_provisional()
+    }
+
+    /// Ends a pass that found everything unchanged.
+    fn end_without_push(&mut self, now: Time) {
+        self.meter.discard();
+        self.schedule_repair(&[], now);
+        let last = self.meter.history().next_back().cloned();
+        if let Some(last) = last {
+            self.keep_promises(&last);
+        }
+    }
+
+    /// The model of the inventory: the model in force, updated by the writes since.
+    pub(super) fn model(&mut self) -> Arc<Fabric> {
+        let touched = self.inventory.take_touched();
+        let fabric = self.fabric.follow(&self.inventory, &touched);
+        debug_assert!(
+            fabric == Fabric::build(&self.inventory),
+            "what was written is touched: {touched:?}"
+        );
+        Arc::new(fabric)
+    }
+
+    /// Remembers that silent nodes kept a full sweep from a part of the subnet; it is repeated when
+    /// they answer again.
+    fn check_coverage(&mut self, sweep: &Sweep) {
+        if let SweepScope::Full { audit } = sweep.scope() {
+            let incomplete = sweep.is_incomplete(&self.inventory);
+            self.work.note_coverage(audit, incomplete);
+        } else if sweep.found_healed(&self.inventory) {
+            self.work.cover();
+        }
+    }
+
+    /// Runs the election. Returns whether this subnet manager continues as master with the sweep's
+    /// result.
+    fn is_settled_as_master(&mut self, scope: SweepScope, now: Time) -> bool {
+        // A dry run plans as if this manager were master.
+        self.config.mode == Mode::DryRun
+            || self.on_mastership(now, |mastership, view| mastership.settle(scope, view, now))
+    }
+
+    /// Time of the early bring-up; `None` if there will be none.
+    pub(super) fn first_sweep_due(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Sweeping(sweep)
+                if self.may_bring_up_early() && self.mastership.may_claim_early() =>
+            {
+                self.first_sweep.due(sweep, &self.client.stats())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the first sweep is under way, and this manager may set and has no inquiry open.
+    fn may_bring_up_early(&self) -> bool {
+        self.first_sweep.is_under_way()
+            && self.config.mode == Mode::Manage
+            && !self.mastership.is_inquiring()
+    }
+
+    /// Brings up the part that the first sweep has found, if the sweep is slow and no part of the
+    /// subnet is in use. Returns whether it does.
+    fn bring_up_what_is_known(&mut self, now: Time) -> bool {
+        let Stage::Sweeping(sweep) = &self.stage else {
+            return false;
+        };
+        if !self.may_bring_up_early() || self.mastership.is_refused() {
+            return false;
+        }
+        let stats = self.client.stats();
+        if !self.first_sweep.is_slow(sweep, &stats, now) {
+            return false;
+        }
+        if !self.is_for_us_to_bring_up(now) {
+            self.first_sweep.wait_for_end();
+            return false;
+        }
+        if !self.mastership.has_right() {
+            self.on_mastership(now, |mastership, view| mastership.claim_early(view, now));
+            return false;
+        }
+        let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
+            return false;
+        };
+        self.first_sweep.set_aside(sweep);
+        self.mastership.become_master_early();
+        self.meter.mark(Part::Discover, now);
+        let fabric = self.model();
+        self.missing.meet(&self.fabric, &fabric, now);
+        self.fabric = fabric;
+        self.start_plan(now);
+        true
+    }
+
+    /// Whether no switch forwards by tables that this subnet manager did not plan, and no manager
+    /// found so far has precedence.
+    fn is_for_us_to_bring_up(&mut self, now: Time) -> bool {
+        let is_ours = |guid| {
+            let plan = self.plans.in_force();
+            plan.is_some_and(|plan| plan.table(guid).is_some())
+        };
+        let in_use = self
+            .inventory
+            .switches()
+            .any(|(guid, _, switch)| switch.info.linear_fdb_top().0 != 0 && !is_ours(guid));
+        !in_use && self.on_mastership(now, |mastership, view| mastership.would_be_master(view))
+    }
+
+    /// Continues the first sweep after an early bring-up. Returns whether there was one.
+    fn resume_first_sweep(&mut self, now: Time) -> bool {
+        let Some(sweep) = self.first_sweep.resume(now) else {
+            return false;
+        };
+        self.meter.start(
+            "answers that came late".to_owned(),
+            now,
+            self.client.stats(),
+        );
+        self.stage = Stage::Sweeping(sweep);
+        true
+    }
+
+    /// Lets a push for which urgent work waits continue without silent nodes. Returns whether there
+    /// are any.
+    fn abandon_silent_nodes(&mut self, now: Time) -> bool {
+        let Stage::Pushing(push) = &mut self.stage else {
+            return false;
+        };
+        let (client, inventory) = (&mut self.client, &mut self.inventory);
+        let silent = self.silence.abandon(push, client, inventory, now);
+        for &node in &silent {
+            self.foreign_writes.note_late(node);
+        }
+        !silent.is_empty()
+    }
+
+    pub(super) fn schedule_light(&mut self, now: Time) {
+        let pause = match self.mastership.role() {
+            Role::NotActive => Duration::ZERO,
+            Role::Standby { .. } => self.mastership.policy().standby_poll,
+            Role::Discovering | Role::Master => self.config.light_sweep,
+        };
+        if !pause.is_zero() {
+            self.work.sweep_lightly_at(now + pause);
+        }
+    }
+}

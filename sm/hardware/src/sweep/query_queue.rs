@@ -1,0 +1,142 @@
+//! The queries of a sweep: waiting, under way and settled.
+
+use std::collections::{HashSet, VecDeque};
+
+use rsm_ids::PortKey;
+
+use super::Query;
+
+/// The queries of one sweep, each sent at most once unless it is put in again.
+#[derive(Debug, Default)]
+pub(super) struct QueryQueue {
+    /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
+    /// queries.
+    probes: VecDeque<PortKey>,
+    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
+    /// end before PortInfo of the other end suggests to probe it again.
+    others: VecDeque<Query>,
+    /// Queries of this sweep, waiting or sent.
+    asked: HashSet<Query>,
+    /// Queries of `asked` that are not sent yet.
+    waiting: HashSet<Query>,
+    /// Number of queries under way.
+    outstanding: usize,
+    /// Number of queries settled, by an answer or by silence.
+    settled: usize,
+}
+
+impl QueryQueue {
+    /// Puts `query` in, even if it was sent before. A query that still waits will show the new
+    /// state; one under way may not.
+    pub(super) fn push(&mut self, query: Query) {
+        self.asked.insert(query);
+        if self.waiting.insert(query) {
+            match query {
+                Query::Node(Some(port)) => self.probes.push_back(port),
+                _ => self.others.push_back(query),
+            }
+        }
+    }
+
+    /// Takes the next query out; `None` if none waits.
+    pub(super) fn pop(&mut self) -> Option<Query> {
+        let query = match self.probes.pop_front() {
+            Some(port) => Query::Node(Some(port)),
+            None => self.others.pop_front()?,
+        };
+        self.waiting.remove(&query);
+        Some(query)
+    }
+
+    /// Whether the sweep has sent `query`, or will, and has not forgotten it since.
+    pub(super) fn has_asked(&self, query: Query) -> bool {
+        self.asked.contains(&query)
+    }
+
+    /// The queries sent or waiting, except forgotten ones, in no order.
+    pub(super) fn asked(&self) -> impl Iterator<Item = Query> + '_ {
+        self.asked.iter().copied()
+    }
+
+    /// Forgets that `query` was asked, so that it may be asked again. Returns whether it was asked.
+    pub(super) fn forget(&mut self, query: Query) -> bool {
+        self.asked.remove(&query)
+    }
+
+    /// Counts a query taken by [`QueryQueue::pop`] as under way.
+    pub(super) fn sent(&mut self) {
+        self.outstanding += 1;
+    }
+
+    /// Counts a query under way as settled, by an answer or by silence.
+    pub(super) fn settle(&mut self) {
+        self.withdraw();
+        self.settled += 1;
+    }
+
+    /// Counts a query as no longer under way, without an answer.
+    pub(super) fn withdraw(&mut self) {
+        self.outstanding = self.outstanding.saturating_sub(1);
+    }
+
+    /// Forgets all queries but those under way. Returns the waiting ones, probes first.
+    pub(super) fn start_over(&mut self) -> Vec<Query> {
+        self.asked.clear();
+        self.waiting.clear();
+        let probes = std::mem::take(&mut self.probes).into_iter();
+        let probes = probes.map(|port| Query::Node(Some(port)));
+        probes.chain(std::mem::take(&mut self.others)).collect()
+    }
+
+    /// Whether no query waits; some may be under way.
+    pub(super) fn all_sent(&self) -> bool {
+        self.probes.is_empty() && self.others.is_empty()
+    }
+
+    /// Number of queries that wait or are under way.
+    pub(super) fn open(&self) -> usize {
+        self.outstanding + self.probes.len() + self.others.len()
+    }
+
+    /// Number of queries settled.
+    pub(super) fn settled(&self) -> usize {
+        self.settled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::{Guid, PortNum};
+
+    use super::*;
+
+    #[test]
+    fn probes_go_first_and_a_waiting_query_is_sent_once() {
+        let mut queue = QueryQueue::default();
+        let port = PortKey::new(Guid(1), PortNum(1));
+        let (switch, probe) = (Query::Switch(Guid(1)), Query::Node(Some(port)));
+        for query in [switch, probe, switch] {
+            queue.push(query);
+        }
+        assert_eq!(queue.open(), 2);
+        assert_eq!(queue.pop(), Some(probe));
+        assert_eq!(queue.pop(), Some(switch));
+        assert_eq!(queue.pop(), None);
+        assert!(queue.has_asked(switch) && queue.all_sent());
+        queue.push(switch);
+        assert_eq!(queue.pop(), Some(switch), "sent before, asked again");
+    }
+
+    #[test]
+    fn a_queue_is_open_until_its_last_query_is_settled() {
+        let mut queue = QueryQueue::default();
+        queue.push(Query::Switch(Guid(1)));
+        assert!(queue.pop().is_some());
+        queue.sent();
+        assert_eq!(queue.open(), 1);
+        queue.settle();
+        assert_eq!((queue.open(), queue.settled()), (0, 1));
+        assert!(queue.forget(Query::Switch(Guid(1))));
+        assert!(!queue.has_asked(Query::Switch(Guid(1))));
+    }
+}

@@ -1,0 +1,419 @@
+//! The inquiry whether this subnet manager is still the master: its questions and their answers.
+
+use rsm_hardware::sweep::Query;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Lid, PortKey};
+use rsm_mad::Time;
+use rsm_mad::client::{Priority, Request, RequestFailure, Response, Routes};
+use rsm_mad::wire::attr::{Attribute, PortInfo, SmInfo, SmState};
+use rsm_mad::wire::header::AttrId;
+use rsm_state::{Other, Role};
+
+use crate::Mastership;
+use crate::action::{Action, Asked, Errand};
+use crate::epoch::CHECK_LIMIT;
+use crate::inquiry::{
+    ASK_AGAIN, FRESH, Inquiry, MastershipDoubt, Question, Suspicion, manager_ports,
+};
+use crate::role::{self, ElectionOutcome};
+use crate::view::{StageView, View};
+
+impl Mastership {
+    /// Whether another manager may have taken the subnet over from this master, which an inquiry
+    /// shall find out.
+    pub(crate) fn may_be_replaced(&self) -> bool {
+        let inquiry = self.doubts.inquiry.as_ref();
+        inquiry.is_some_and(|inquiry| inquiry.doubt() == MastershipDoubt::Paused)
+    }
+
+    /// Handles a pause of this process that was so long that another manager may have taken the
+    /// subnet over.
+    ///
+    /// Silence across a pause proves nothing: the client repeats the open Gets, but no Sets. An
+    /// epoch that this manager does not yet hold as master proves nothing either, nor does a claim
+    /// whose answer comes after the pause.
+    pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
+        self.act(Action::HaltPush);
+        self.forget_silence();
+        // A manager that handed over before the pause may be master again.
+        self.election.predecessor = None;
+        if !self.is_master() && self.epoch.is_claimed_or_held() {
+            self.release_epoch();
+        }
+        match self.election.role {
+            Role::NotActive => {}
+            Role::Discovering => {
+                self.drop_stage(view);
+                self.sweep_everything(true, "this process did not run for a while");
+            }
+            Role::Standby { .. } => {
+                self.drop_stage(view);
+                self.poll_master();
+            }
+            Role::Master => {
+                if view.stage == StageView::HandingOver {
+                    self.drop_stage(view);
+                }
+                self.act(Action::RepeatGets);
+                self.inquire(MastershipDoubt::Paused, None, view, now);
+            }
+        }
+    }
+
+    /// Suspects another master, if PortInfo of a port, the answer `data` to a sweep, shows a new
+    /// MasterSMLID in place of this manager's.
+    pub fn suspect_another_master(&mut self, query: Query, data: &[u8; 64], inventory: &Inventory) {
+        let Query::Port(key) = query else { return };
+        let Some(own) = inventory.own_info().map(|info| info.lid()) else {
+            return;
+        };
+        let known = inventory.port(key).and_then(|port| port.info.as_ref());
+        let followed = known.is_some_and(|info| info.master_sm_lid() == own);
+        let master = PortInfo::from_data(data).master_sm_lid();
+        if followed && master != own && master.is_unicast() {
+            self.doubts.suspicion = Some(Suspicion { lid: Some(master) });
+        }
+    }
+
+    /// Whether [`Mastership::settle_doubts`] has something to do.
+    pub fn has_doubts(&self) -> bool {
+        !self.doubts.is_settled()
+    }
+
+    /// Begins an inquiry after a sign of another master, and ends one whose answers suffice.
+    pub fn settle_doubts(&mut self, view: &mut View<'_>, now: Time) {
+        if let Some(suspicion) = self.doubts.suspicion.take()
+            && self.is_master()
+            && !self.policy.ignores_others
+            && !self.is_inquiring()
+            && view.stage != StageView::HandingOver
+        {
+            self.inquire(MastershipDoubt::Rival, suspicion.lid, view, now);
+        }
+        self.weigh(view, now);
+        if !self.may_be_replaced() {
+            for question in self.doubts.take_deferred() {
+                self.on_sm_info(&question, view, now);
+            }
+        }
+    }
+
+    /// Sends all queries about another master; earlier answers no longer count.
+    pub(crate) fn inquire(
+        &mut self,
+        doubt: MastershipDoubt,
+        lid: Option<Lid>,
+        view: &View<'_>,
+        now: Time,
+    ) {
+        let is_checked = doubt == MastershipDoubt::Paused && self.check_epoch();
+        let Some(local) = view.inventory.local else {
+            return;
+        };
+        self.act(Action::HaltPush);
+        let before = self.doubts.inquiry.as_ref();
+        let is_deposed = before.is_some_and(|before| before.is_deposed);
+        self.drop_inquiry();
+        let mut questions: Vec<Question> = vec![Question::OwnPort(local)];
+        questions.extend(manager_ports(view.inventory).map(Question::Manager));
+        questions.extend(lid.map(Question::Lid));
+        let epoch_until = is_checked.then_some(now + CHECK_LIMIT);
+        let inquiry = Inquiry::new(doubt, epoch_until, is_deposed, now);
+        self.doubts.inquiry = Some(Box::new(inquiry));
+        for question in questions {
+            self.ask_urgently(question, view);
+        }
+    }
+
+    /// Checks an epoch that was granted while the inquiry is open: the grant may be from before the
+    /// pause.
+    pub(crate) fn check_granted(&mut self, now: Time) {
+        if self.may_be_replaced()
+            && self.check_epoch()
+            && let Some(inquiry) = &mut self.doubts.inquiry
+        {
+            inquiry.epoch_until = Some(now + CHECK_LIMIT);
+        }
+    }
+
+    fn ask_urgently(&mut self, question: Question, view: &View<'_>) {
+        let inventory = &*view.inventory;
+        let (key, attribute, modifier): (_, AttrId, _) = match question {
+            Question::OwnPort(key) => {
+                (Some(key), PortInfo::ID, PortInfo::modifier(key.port, false))
+            }
+            Question::Manager(key) => (Some(key), SmInfo::ID, 0),
+            Question::Lid(_) => (None, SmInfo::ID, 0),
+        };
+        let (target, ways) = match (question, key) {
+            (Question::Lid(lid), _) => (u64::from(lid.0), lid.into()),
+            (_, Some(key)) => {
+                let Some((path, alternate)) = inventory.way_to(key) else {
+                    return;
+                };
+                (key.node.0, Routes::to_agent(None, path, alternate))
+            }
+            (_, None) => return,
+        };
+        let holder = match question {
+            Question::Lid(lid) => inventory.by_lid(lid),
+            _ => key,
+        };
+        let m_keys = match holder {
+            Some(holder) => inventory.m_keys_to_manager(holder, 0),
+            None => view.policy.ports.m_keys.one.into(),
+        };
+        if let Some(inquiry) = &mut self.doubts.inquiry {
+            inquiry.note_question();
+        }
+        self.act(Action::Ask(Box::new(Request {
+            m_keys,
+            priority: Priority::Urgent,
+            ..Request::get(target, ways, attribute, modifier, Asked::Inquiry(question))
+        })));
+    }
+
+    /// Handles the answer to `question`, or its silence.
+    pub(crate) fn on_inquiry(
+        &mut self,
+        question: Question,
+        outcome: &Result<Response, RequestFailure>,
+        view: &mut View<'_>,
+    ) {
+        let Some(inquiry) = &mut self.doubts.inquiry else {
+            return;
+        };
+        inquiry.note_end();
+        let data = outcome
+            .as_ref()
+            .ok()
+            .filter(|response| response.status.is_ok())
+            .map(|response| &response.data);
+        match (question, data) {
+            (Question::OwnPort(key), Some(data)) => {
+                self.on_own_port(key, PortInfo::from_data(data), view)
+            }
+            (Question::OwnPort(_), None) => inquiry.own_port_silent = true,
+            (Question::Manager(key), data) => {
+                self.on_manager(key, data.map(SmInfo::from_data), view)
+            }
+            (Question::Lid(lid), Some(data)) => {
+                self.on_manager_at(lid, SmInfo::from_data(data), view)
+            }
+            (Question::Lid(_), None) => {}
+        }
+    }
+
+    /// Handles PortInfo of the own port, whose MasterSMLID shows its master.
+    fn on_own_port(&mut self, key: PortKey, info: &PortInfo, view: &View<'_>) {
+        let known = view.inventory.port(key).and_then(|port| port.info);
+        let Some(known) = known else { return };
+        let master = info.master_sm_lid();
+        let follows_another = master.is_unicast() && master != info.lid() && master != known.lid();
+        let is_changed = (known.master_sm_lid(), known.m_key(), known.lid())
+            != (master, info.m_key(), info.lid());
+        if let Some(inquiry) = &mut self.doubts.inquiry {
+            inquiry.overwritten |= is_changed;
+        }
+        if follows_another {
+            self.ask_urgently(Question::Lid(master), view);
+        }
+    }
+
+    /// Handles SMInfo of the manager behind a port, or its silence.
+    fn on_manager(&mut self, key: PortKey, info: Option<&SmInfo>, view: &mut View<'_>) {
+        view.inventory.put_manager(key, info.copied());
+        if let Some(inquiry) = &mut self.doubts.inquiry {
+            inquiry.note_manager(key, info.is_some());
+        }
+    }
+
+    fn on_manager_at(&mut self, lid: Lid, info: &SmInfo, view: &mut View<'_>) {
+        let is_other =
+            info.guid() != view.inventory.own_guid() && self.counts(info.guid(), info.sm_key());
+        match view.inventory.by_lid(lid) {
+            Some(key) if view.inventory.local != Some(key) => {
+                self.on_manager(key, Some(info), view);
+            }
+            // LIDs were assigned anew: a discovery finds the port with this LID.
+            _ if is_other && info.sm_state() == SmState::Master => {
+                if let Some(inquiry) = &mut self.doubts.inquiry {
+                    inquiry.unknown_master = Some(lid);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Decides as soon as the answers suffice: the first other master decides at once; silence
+    /// needs the full time.
+    fn weigh(&mut self, view: &mut View<'_>, now: Time) {
+        let Some(inquiry) = &self.doubts.inquiry else {
+            return;
+        };
+        let mut others = self.other_managers(view.inventory);
+        others.retain(|other| inquiry.has_heard(other.port));
+        let shows_master = inquiry.unknown_master.is_some() || others.iter().any(Other::is_master);
+        if !shows_master && inquiry.is_open() {
+            return;
+        }
+        if !shows_master && inquiry.own_port_silent {
+            // Without answers of its own port, this manager can neither decide nor set.
+            if let Some(inquiry) = &mut self.doubts.inquiry {
+                inquiry.again_at = Some(now + ASK_AGAIN);
+            }
+            return;
+        }
+        let (doubt, unknown, overwritten) =
+            (inquiry.doubt(), inquiry.unknown_master, inquiry.overwritten);
+        let is_old = inquiry.asked.is_some_and(|asked| now.since(asked) > FRESH);
+        if doubt == MastershipDoubt::Paused && !shows_master && is_old {
+            return self.ask_heard_again(view);
+        }
+        let is_deposed = inquiry.is_deposed;
+        self.drop_inquiry();
+        let rival = others
+            .iter()
+            .filter(|other| other.is_master())
+            .max_by_key(|other| other.precedence())
+            .cloned();
+        match (doubt, rival, unknown) {
+            (MastershipDoubt::Paused, Some(successor), _) => self.step_down(successor, view, now),
+            (_, None, Some(lid)) => {
+                let cause = format!("another subnet manager is master at LID {lid}");
+                self.discover_again(cause, view);
+            }
+            (_, None, None) if is_deposed => {
+                self.discover_again("another manager holds the epoch of the shared store", view);
+            }
+            (MastershipDoubt::Rival, Some(_), _) => self.face_rivals(&others, view, now),
+            (_, None, None) => self.remain_master(overwritten, view),
+        }
+    }
+
+    /// Asks the own port and the managers that have answered once more: another query, or the
+    /// shared store, kept the inquiry open for so long that one of them may have taken over since.
+    fn ask_heard_again(&mut self, view: &View<'_>) {
+        let Some(inquiry) = &mut self.doubts.inquiry else {
+            return;
+        };
+        inquiry.asked = None;
+        let questions: Vec<Question> = inquiry.heard().map(Question::Manager).collect();
+        let own = view.inventory.local.map(Question::OwnPort);
+        for question in own.into_iter().chain(questions) {
+            self.ask_urgently(question, view);
+        }
+    }
+
+    /// Handles other masters that ran at the same time: precedence decides.
+    fn face_rivals(&mut self, others: &[Other], view: &mut View<'_>, now: Time) {
+        let (role, identity) = (&self.election.role, self.identity());
+        let verdict = role::decide(role, others, identity, view.inventory.own_guid(), None);
+        match verdict {
+            ElectionOutcome::HandOver(heir) => {
+                self.drop_stage(view);
+                if !self.hand_over(heir.clone(), view, now) && heir.is_master() {
+                    self.step_down(heir, view, now);
+                }
+            }
+            ElectionOutcome::Be(Role::Standby { master }) => self.step_down(master, view, now),
+            ElectionOutcome::Be(_) => {
+                self.warn_rivals(others.to_vec(), None, view);
+                self.remain_master(true, view);
+            }
+        }
+    }
+
+    /// Leaves the subnet to another master.
+    fn step_down(&mut self, master: Other, view: &mut View<'_>, now: Time) {
+        self.drop_stage(view);
+        self.act(Action::AbandonTrials(
+            "another subnet manager is master now",
+        ));
+        self.stand_by(master.clone(), now);
+        // The trap states the priority of a standby: a master's priority gives no precedence over
+        // its successor.
+        self.draw_attention(&master, view);
+    }
+
+    /// Discovers the subnet again, because another manager is master and is not found at a known
+    /// port.
+    pub(crate) fn discover_again(&mut self, cause: impl Into<String>, view: &mut View<'_>) {
+        self.drop_stage(view);
+        self.election.role = Role::Discovering;
+        self.act(Action::ForgetForeignWrites);
+        self.sweep_everything(true, cause);
+        self.publish();
+    }
+
+    /// Stays master: there is no other master, or this one has precedence. If another manager wrote
+    /// meanwhile, sweeps everything and reads the tables back.
+    fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {
+        if overwritten {
+            self.take_unsure();
+            self.sweep_everything(true, "another subnet manager wrote the subnet");
+        } else if view.is_push_open {
+            let cause = "the push was halted until no other master was found";
+            for device in self.take_unsure() {
+                self.act(Action::Work(Errand::Switch(device, cause)));
+            }
+            self.plan_again(cause);
+        }
+    }
+
+    /// Repeats all queries if that is due, and stops waiting for the store when its time is over.
+    pub(crate) fn inquire_again(&mut self, view: &View<'_>, now: Time) {
+        let due = self.doubts.inquiry.as_mut().and_then(|inquiry| {
+            inquiry.epoch_until.take_if(|until| *until <= now);
+            let is_due = inquiry.again_at.is_some_and(|when| when <= now);
+            is_due.then_some(inquiry.doubt())
+        });
+        if let Some(doubt) = due {
+            self.inquire(doubt, None, view, now);
+        }
+    }
+
+    /// Ends the inquiry without a decision, because another event has settled it.
+    pub(crate) fn drop_inquiry(&mut self) {
+        if self.doubts.inquiry.take().is_some() {
+            let is_of_inquiry = |asked| matches!(asked, Asked::Inquiry(_));
+            self.act(Action::Withdraw(is_of_inquiry));
+        }
+    }
+
+    /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
+    pub fn ask_silent_managers(&mut self, view: &View<'_>) {
+        let inventory = &*view.inventory;
+        let silent = manager_ports(inventory).filter(|&key| inventory.manager(key).is_none());
+        for key in silent {
+            if let Some((path, alternate)) = inventory.way_to(key) {
+                self.act(Action::Ask(Box::new(Request::get(
+                    key.node.0,
+                    Routes::to_agent(None, path, alternate),
+                    SmInfo::ID,
+                    0,
+                    Asked::Manager(key),
+                ))));
+            }
+        }
+    }
+
+    /// Handles SMInfo of a manager that was silent before.
+    pub(crate) fn on_silent_manager(
+        &mut self,
+        key: PortKey,
+        outcome: &Result<Response, RequestFailure>,
+        view: &mut View<'_>,
+    ) {
+        self.election.silent.note(key, outcome.is_ok());
+        let Ok(response) = outcome else { return };
+        if !response.status.is_ok() {
+            return;
+        }
+        let info = *SmInfo::from_data(&response.data);
+        view.inventory.put_manager(key, Some(info));
+        if info.sm_state() == SmState::Master && self.counts(info.guid(), info.sm_key()) {
+            self.doubts.suspicion = Some(Suspicion { lid: None });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! State of the election (IBA 14.4.1) that is kept between sweeps.
+//!
+//! ```text
+//!               DISABLE                 HANDOVER, DISCOVER, silence of the master
+//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶ Master
+//!     └──── STANDBY ────────▶ ▲                                                        HANDOVER  │
+//!                             └──────────────────────────────────────────────────────────────────┘
+//! ```
+
+use std::time::Duration;
+
+use rsm_ids::Guid;
+use rsm_mad::Time;
+use rsm_state::{Other, Role};
+
+use crate::orders::Orders;
+use crate::silent_managers::SilentManagers;
+
+/// Time for which the subnet is not offered again to a manager that did not take it.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// Election state kept between sweeps.
+#[derive(Debug)]
+pub(crate) struct Election {
+    /// The role of this manager.
+    pub(crate) role: Role,
+    /// The manager that has just handed over. Its earlier SMInfo does not count until the next
+    /// sweep has read it again.
+    pub(crate) predecessor: Option<Guid>,
+    /// The manager that refused the subnet, and the time until which it is not offered again.
+    refused: Option<(Guid, Time)>,
+    /// Number of traps sent to masters, which is their transaction ID.
+    traps: u64,
+    /// Number of successive polls that the master has not answered.
+    pub(crate) silent_polls: u32,
+    /// Whether the first sweep ends with this manager not active.
+    pub(crate) starts_inactive: bool,
+    /// Other masters that have not handed over yet, although this one has precedence.
+    pub(crate) rivals: Vec<Other>,
+    /// Managers that are visible (IsSM) and do not answer.
+    pub(crate) silent: SilentManagers,
+    /// Orders to this manager while it is the master.
+    pub(crate) orders: Orders,
+}
+
+impl Election {
+    pub(crate) fn new(starts_inactive: bool) -> Election {
+        Election {
+            role: Role::Discovering,
+            predecessor: None,
+            refused: None,
+            traps: 0,
+            silent_polls: 0,
+            starts_inactive,
+            rivals: Vec::new(),
+            silent: SilentManagers::default(),
+            orders: Orders::default(),
+        }
+    }
+
+    /// Whether the manager with this GUID refused the subnet a short time ago.
+    pub(crate) fn has_refused(&self, manager: Guid, now: Time) -> bool {
+        let refused = self.refused;
+        refused.is_some_and(|(guid, until)| guid == manager && now < until)
+    }
+
+    /// Records that a manager did not take the subnet.
+    pub(crate) fn note_refused(&mut self, manager: Guid, now: Time) {
+        self.refused = Some((manager, now + REFUSED_FOR));
+    }
+
+    /// Transaction ID of the next trap to a master.
+    pub(crate) fn next_trap(&mut self) -> u64 {
+        self.traps += 1;
+        self.traps
+    }
+}

@@ -1,0 +1,261 @@
+//! SMInfo exchanged between subnet managers: SubnGet and SubnSet(SMInfo), in both directions (IBA
+//! 14.4.1).
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_mad::client::{Request, Routes};
+use rsm_mad::ids::Tid;
+use rsm_mad::transport::{Datagram, RemoteAddress};
+use rsm_mad::wire::attr::{
+    Attribute, LocalChange, LocalChanges, Notice, NoticeType, ProducerType, SmControl, SmInfo,
+    SmState, Trap,
+};
+use rsm_mad::wire::header::{AttrId, Method, Status};
+use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_state::{Other, Role};
+
+use crate::Mastership;
+use crate::action::{Action, Asked};
+use crate::handover::HandingOver;
+use crate::inquiry::Suspicion;
+use crate::orders::Refusal;
+use crate::role;
+use crate::view::{StageView, View};
+
+impl Mastership {
+    /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
+    pub fn on_sm_info(&mut self, datagram: &Datagram, view: &mut View<'_>, now: Time) {
+        let request = Smp::from_bytes(&datagram.mad);
+        let has_key = view
+            .inventory
+            .accepts_m_key(view.inventory.local, request.m_key());
+        let is_order = request.header().method() == Method::SET;
+        if !is_order && self.may_be_replaced() {
+            // A request that is dropped is repeated by its sender.
+            self.doubts.defer(datagram);
+            return;
+        }
+        let control = SmControl(request.header().modifier());
+        if is_order && !has_key {
+            // A Set without the right M_Key gets no answer (IBA 14.2.4.2).
+            return self.note_refused_order(datagram, control, view, now);
+        }
+        let sender = *SmInfo::from_data(request.data());
+        let status = match is_order {
+            false => Status::OK,
+            true if !self.may_order(control, &sender) => {
+                self.note_refused_order(datagram, control, view, now);
+                Status::INVALID_FIELD
+            }
+            true if self.is_one_handover_too_many(control, now) => {
+                self.note_refusal(datagram, Refusal::TooManyHandovers, view, now);
+                Status::BUSY
+            }
+            true => Status::OK,
+        };
+        let mut shown = self.sm_info(view);
+        if !has_key {
+            shown.set_sm_key(0);
+        }
+        let mut reply = *datagram;
+        let smp = Smp::from_bytes_mut(&mut reply.mad);
+        *smp.data_mut() = *shown.as_data();
+        smp.make_response(status);
+        self.act(Action::Reply(Box::new(reply)));
+        if !is_order {
+            return;
+        }
+        if status.is_ok() {
+            self.obey(control, &sender, view);
+        } else if status == Status::INVALID_FIELD
+            && sender.sm_state() == SmState::Master
+            && sender.sm_key() == self.policy.identity.sm_key
+        {
+            self.doubts.suspicion = Some(Suspicion { lid: None });
+        }
+    }
+
+    /// Notes a refused order for a finding. Managers with other keys hand over and acknowledge
+    /// (IBA 14.4.1), but none gives a master the other orders.
+    fn note_refused_order(
+        &mut self,
+        datagram: &Datagram,
+        control: SmControl,
+        view: &View<'_>,
+        now: Time,
+    ) {
+        let is_of_managers = [SmControl::HANDOVER, SmControl::ACKNOWLEDGE].contains(&control);
+        if !is_of_managers && !self.policy.ignores_others {
+            self.note_refusal(datagram, Refusal::NotAllowed, view, now);
+        }
+    }
+
+    fn note_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
+        let from = view.holder(datagram.remote.lid);
+        if self.is_undoubted_master() && self.election.orders.note_refused(from, why, now) {
+            self.publish();
+        }
+    }
+
+    /// Whether this manager is the master and does not doubt it.
+    fn is_undoubted_master(&self) -> bool {
+        self.is_master() && !self.is_inquiring()
+    }
+
+    /// Whether an order hands the subnet over to this manager, which is the master, more often than
+    /// managers do.
+    fn is_one_handover_too_many(&mut self, control: SmControl, now: Time) -> bool {
+        control == SmControl::HANDOVER
+            && self.is_undoubted_master()
+            && !self.election.orders.admit_handover(now)
+    }
+
+    /// Whether `sender` may give the order `control`, and the role of this manager allows it.
+    fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
+        let giver = match control {
+            SmControl::ACKNOWLEDGE => SmState::Standby,
+            _ => SmState::Master,
+        };
+        let role = &self.election.role;
+        let fits = !self.policy.ignores_others
+            && match control {
+                SmControl::HANDOVER => *role != Role::NotActive,
+                SmControl::ACKNOWLEDGE => matches!(role, Role::Standby { .. } | Role::Master),
+                SmControl::DISABLE | SmControl::DISCOVER => matches!(role, Role::Standby { .. }),
+                SmControl::STANDBY => *role == Role::NotActive,
+                _ => false,
+            };
+        fits && sender.sm_state() == giver && self.counts(sender.guid(), sender.sm_key())
+    }
+
+    fn obey(&mut self, control: SmControl, sender: &SmInfo, view: &View<'_>) {
+        let sender = sender.guid();
+        match control {
+            SmControl::HANDOVER => {
+                let mut known = role::others(view.inventory).into_iter();
+                let known = known.find(|other| other.guid == sender);
+                let name = known
+                    .as_ref()
+                    .map_or_else(|| sender.to_string(), |o| o.name.clone());
+                // The handover settles the inquiry: the sender gives the subnet up to this manager.
+                let in_doubt = self.is_inquiring();
+                self.drop_inquiry();
+                if in_doubt {
+                    self.election.role = Role::Discovering;
+                    self.act(Action::ForgetForeignWrites);
+                    self.epoch.doubt();
+                } else if !self.is_master() {
+                    // The acknowledgement is sent before the role changes, because it must come
+                    // from a standby.
+                    if let Some(other) = &known {
+                        self.acknowledge(other, view);
+                    }
+                    self.election.role = Role::Discovering;
+                }
+                self.election.predecessor = Some(sender);
+                self.sweep_everything(true, format!("{name} handed the subnet over"));
+            }
+            SmControl::DISABLE => self.election.role = Role::NotActive,
+            SmControl::STANDBY | SmControl::DISCOVER => {
+                // The sweep finds the master that gave the order, and ends in standby.
+                self.election.role = Role::Discovering;
+                self.sweep_everything(false, "ordered by the master subnet manager");
+            }
+            _ => {}
+        }
+    }
+
+    /// Offers the subnet to `to`, unless it refused a short time ago. Returns whether it did.
+    pub(crate) fn hand_over(&mut self, to: Other, view: &mut View<'_>, now: Time) -> bool {
+        if self.election.has_refused(to.guid, now) {
+            return false;
+        }
+        let Some(request) = self.order(&to, SmControl::HANDOVER, Asked::HandOver, view) else {
+            return false;
+        };
+        view.stage = StageView::HandingOver;
+        self.act(Action::HandOver(Box::new(HandingOver::new(to))));
+        self.act(Action::Ask(Box::new(request)));
+        true
+    }
+
+    /// Ends the handover to `to` after its answer, by which it takes the subnet or not.
+    pub fn end_hand_over(&mut self, to: Other, accepted: bool, now: Time) {
+        // Two masters would undo each other's work: the one with precedence stays.
+        if accepted || to.state == SmState::Master {
+            self.stand_by(to, now);
+        } else {
+            self.election.note_refused(to.guid, now);
+            self.plan_again(format!("{} did not take the subnet over", to.name));
+        }
+    }
+
+    /// Sends trap 144 to a master with lower precedence, which learns of a priority change only by
+    /// this trap (IBA 14.4.1).
+    pub(crate) fn draw_attention(&mut self, master: &Other, view: &View<'_>) {
+        let own = view.inventory.own_info();
+        let Some(own) = own.filter(|_| {
+            master.state == SmState::Master
+                && self.counts(master.guid, master.sm_key)
+                && role::precedes(self.identity(), view.inventory.own_guid(), master)
+        }) else {
+            return;
+        };
+        let mut change = LocalChange::default();
+        change
+            .set_lid(own.lid())
+            .set_other_local_changes(true)
+            .set_capability_mask(own.capability_mask())
+            .set_changes(LocalChanges::SM_PRIORITY);
+        let notice = Notice::generic(
+            NoticeType::Informational,
+            ProducerType::CA,
+            Trap::LOCAL_CHANGE,
+            own.lid(),
+            &change,
+        );
+        let trap = Smp::lid_routed(&SmpRequest {
+            method: Method::TRAP,
+            attribute: AttrId::NOTICE,
+            modifier: 0,
+            tid: Tid(self.election.next_trap()),
+            m_key: 0,
+            data: *notice.as_data(),
+        });
+        self.act(Action::Reply(Box::new(Datagram {
+            mad: *trap.as_bytes(),
+            remote: RemoteAddress::smi(master.lid),
+        })));
+    }
+
+    /// A SubnSet(SMInfo) to another manager; `None` if there is no path to it.
+    fn order(
+        &self,
+        other: &Other,
+        control: SmControl,
+        asked: Asked,
+        view: &View<'_>,
+    ) -> Option<Request<Asked>> {
+        let (path, alternate) = view.inventory.way_to(other.port)?;
+        let routes = Routes::to_agent(None, path, alternate);
+        let data = *self.sm_info(view).as_data();
+        let PortKey { node, .. } = other.port;
+        Some(Request {
+            m_keys: view.inventory.m_keys_to(other.port),
+            ..Request::set(node.0, routes, SmInfo::ID, control.0, data, asked)
+        })
+    }
+
+    /// Acknowledges the handover of another manager, whose answer has no effect.
+    fn acknowledge(&mut self, other: &Other, view: &View<'_>) {
+        let request = self.order(other, SmControl::ACKNOWLEDGE, Asked::Announcement, view);
+        if let Some(request) = request {
+            self.act(Action::Ask(Box::new(request)));
+        }
+    }
+
+    fn sm_info(&self, view: &View<'_>) -> SmInfo {
+        let own = view.inventory.own_guid();
+        role::sm_info(&self.election.role, self.identity(), own, view.act_count)
+    }
+}

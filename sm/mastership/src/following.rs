@@ -1,0 +1,181 @@
+//! A standby follows a master that shares its store, so that it knows the subnet when it takes
+//! over.
+//!
+//! The store has the number of the master's last plan, and the [footprints](rsm_model::footprint)
+//! of the last ones. Whenever that number changes, the standby reads the parts in these footprints
+//! again, with few Gets at a time; if footprints are missing since its last reading, it reads the
+//! whole subnet. A takeover can start from a reading that began after the master had stored the
+//! number of a plan, if there was no push since.
+
+use std::time::Duration;
+
+use rsm_mad::Time;
+use rsm_model::Parts;
+use rsm_model::footprint::Footprints;
+use rsm_state::Following;
+
+use crate::reading_ahead::ReadingAhead;
+
+/// Why the standby reads.
+pub const MASTER_CHANGED: &str = "the master has changed the subnet";
+
+/// Time between the end of a reading and the start of the next reading of the whole subnet; also
+/// the time in which the footprint of a plan follows its number.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Time to the next reading after one that did not reach all nodes; also to a reading of the whole
+/// subnet while the master writes hardware, whose footprint comes at the end.
+const LONG_PAUSE: Duration = Duration::from_secs(30);
+
+/// Gets that a standby hands to the client before they are sent: few, so that the master keeps most
+/// of the switches' time.
+pub const STANDBY_AHEAD: usize = 64;
+
+/// A reading that is due.
+#[derive(Debug)]
+enum Due {
+    /// A reading of the parts that the master changed up to this plan.
+    Parts(u64, Parts),
+    Everything,
+}
+
+/// State of a standby's readings.
+#[derive(Default, Debug)]
+pub(crate) struct Follower {
+    pub(crate) state: Following,
+    /// Footprints in the store.
+    pub(crate) footprints: Footprints,
+    /// Time at which the store showed the number of the last plan.
+    shown_at: Option<Time>,
+    /// Whether the master is writing hardware, according to the store.
+    pub(crate) is_pushing: bool,
+    /// The next reading, and its start.
+    due: Option<(Due, Time)>,
+    /// Whether the reading waits in the queue of work.
+    is_queued: bool,
+    /// Number of the plan that the reading under way is of.
+    reading: Option<u64>,
+    /// End of the last reading, and whether it reached all nodes.
+    ended: Option<(Time, bool)>,
+    /// Whether the state of the last grant was that of the last reading.
+    pub(crate) is_current: bool,
+    /// The reading ahead while the master is silent; `None` if there is no valid one.
+    pub(crate) reading_ahead: Option<ReadingAhead>,
+    /// Whether the master is changing the keys of ports that answer nothing without them.
+    pub(crate) keys_change: bool,
+}
+
+impl Follower {
+    /// Time at which the next reading begins; `None` if none is due, or one is under way.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let (_, begins) = self.due.as_ref()?;
+        let is_free = !self.is_queued && self.reading.is_none() && !self.keys_change;
+        is_free.then_some(*begins)
+    }
+
+    /// Whether a reading is under way.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.state.planned.is_some() && self.state.planned != self.state.read
+    }
+
+    /// Whether the subnet was read as of the last plan in the store.
+    pub(crate) fn has_caught_up(&self) -> bool {
+        self.state.read.is_some() && !self.is_behind() && !self.keys_change
+    }
+
+    /// Makes the last reading invalid.
+    pub(crate) fn lose_reading(&mut self, now: Time) {
+        self.state.read = None;
+        self.schedule(now);
+    }
+
+    /// Decides what to read next, and when.
+    pub(crate) fn schedule(&mut self, now: Time) {
+        self.due = None;
+        if !self.is_behind() {
+            return;
+        }
+        let parts = self.state.read.and_then(|read| self.footprints.since(read));
+        let (due, pause) = match parts {
+            Some((plan, parts)) => (Due::Parts(plan, parts), Duration::ZERO),
+            None => (Due::Everything, PAUSE),
+        };
+        let rested = self.ended.map(|(ended, is_complete)| match is_complete {
+            true => ended + pause,
+            false => ended + LONG_PAUSE,
+        });
+        // The footprint comes later than the number of a plan that is being made or written.
+        let patience = match (&due, self.is_pushing, self.state.read) {
+            (Due::Parts(..), ..) | (Due::Everything, false, None) => Duration::ZERO,
+            (Due::Everything, false, Some(_)) => PAUSE,
+            (Due::Everything, true, _) => LONG_PAUSE,
+        };
+        let told = self.shown_at.map(|at| at + patience);
+        let begins = [rested, told].into_iter().flatten().fold(now, Time::max);
+        self.due = Some((due, begins));
+    }
+
+    /// Records the number of the master's last plan in the store. Returns whether it is news.
+    pub(crate) fn note_plan(&mut self, plan: u64, now: Time) -> bool {
+        // Footprints may be of a later plan, whose number will follow.
+        let plan = self.footprints.last().max(Some(plan));
+        let is_news = self.state.planned != plan;
+        if is_news {
+            self.state.planned = plan;
+            self.shown_at = Some(now);
+            self.schedule(now);
+        }
+        is_news
+    }
+
+    /// Queues the reading that is due. Returns whether it is of parts of the subnet.
+    pub(crate) fn queue(&mut self) -> bool {
+        self.is_queued = true;
+        matches!(self.due, Some((Due::Parts(..), _)))
+    }
+
+    /// Records that a sweep of the whole subnet begins: together with earlier readings, it would
+    /// not be of one moment. It is a reading of the last plan if it `counts`.
+    pub(crate) fn begin_whole(&mut self, counts: bool) {
+        self.state.read = None;
+        self.is_queued = false;
+        self.reading = self.state.planned.filter(|_| counts);
+    }
+
+    /// Begins a reading of parts. Returns the parts; `None` if none are due.
+    pub(crate) fn begin_parts(&mut self, now: Time) -> Option<&Parts> {
+        if !matches!(self.due, Some((Due::Parts(..), _))) {
+            // The store's state changed in between.
+            self.schedule(now);
+            return None;
+        }
+        let Some((Due::Parts(plan, parts), _)) = &self.due else {
+            return None;
+        };
+        self.reading = Some(*plan);
+        Some(parts)
+    }
+
+    /// Records that no reading waits in the queue of work.
+    pub(crate) fn unqueue(&mut self) {
+        self.is_queued = false;
+    }
+
+    /// Ends the reading under way. Returns the number of its plan; `None` if there was none.
+    pub(crate) fn end_reading(&mut self) -> Option<u64> {
+        self.reading.take()
+    }
+
+    /// Records the end of a reading of the plan `read`, and whether it reached all nodes.
+    pub(crate) fn note_read(&mut self, read: u64, is_complete: bool, now: Time) {
+        self.ended = Some((now, is_complete));
+        if is_complete {
+            self.state.read = Some(read);
+        }
+        self.schedule(now);
+    }
+}

@@ -1,0 +1,226 @@
+//! The inquiry whether this subnet manager is still the master, after a sign of another master.
+//!
+//! ```text
+//!          it did not run for a while,
+//!          MasterSMLID of another, an order by another master
+//! Master ──────────────────────────────────────────────────▶ Master, in doubt ──no other master──▶ Master
+//!                                                              sets nothing │
+//!                                                                           │ another master
+//!                                                                           ▼
+//!                                                       Standby, HANDOVER, or Master: role::decide
+//! ```
+//!
+//! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
+//! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
+//! pause, any other master has taken the subnet over: this manager stands by. If it also has
+//! precedence as a standby, it sends its successor trap 144, after which that hands over (IBA
+//! 14.4.1). Until the outcome is known, requests for its SMInfo wait: if it showed itself as a
+//! master, a successor over which it only has precedence as a master would hand the subnet over.
+//! Sweeps and plans continue meanwhile; they change no hardware.
+//!
+//! If a store is shared, the inquiry after a pause also waits for the answer of the store, at most
+//! one second, and then asks managers again whose answers are too old. The check shows a sign of
+//! life and compares in one transaction, so that no claim comes between the two.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_mad::transport::Datagram;
+use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
+
+/// Time until a master asks again, if no manager and not even its own port has answered.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(250);
+
+/// Time for which a standby's answer proves that it is still one: it takes over after three polls,
+/// 100 ms apart, that this manager leaves unanswered.
+pub(crate) const FRESH: Duration = Duration::from_millis(100);
+
+/// Bound of the requests for SMInfo that wait for the end of an inquiry: one of each manager of a
+/// subnet, with repetitions.
+const DEFERRED_MAX: usize = 64;
+
+/// Why this subnet manager may no longer be the only master.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum MastershipDoubt {
+    /// Another master appeared, while this one ran all the time: precedence decides.
+    Rival,
+    /// This process was paused: another master has taken over.
+    Paused,
+}
+
+/// A query of the inquiry.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Question {
+    /// PortInfo of the own port.
+    OwnPort(PortKey),
+    /// SMInfo of the manager behind a port.
+    Manager(PortKey),
+    /// SMInfo of the manager at a LID that a MasterSMLID shows.
+    Lid(Lid),
+}
+
+/// A sign that another manager acts as master.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Suspicion {
+    /// LID of the other manager; `None` if it is not known.
+    pub(crate) lid: Option<Lid>,
+}
+
+/// Signs of another master, and what waits for the decision whether there is one.
+#[derive(Default, Debug)]
+pub(crate) struct Doubts {
+    /// The inquiry whether this manager is still the master; `None` unless one is under way.
+    pub(crate) inquiry: Option<Box<Inquiry>>,
+    /// Requests for SMInfo that wait until this manager knows whether it is still the master.
+    deferred: Vec<Datagram>,
+    /// A sign of another master since the last inquiry.
+    pub(crate) suspicion: Option<Suspicion>,
+    /// Devices with withdrawn Sets that may have arrived; a sweep reads them before the next push.
+    pub(crate) unsure: BTreeSet<Guid>,
+}
+
+impl Doubts {
+    /// Whether there is no sign of another master, and no request waits.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.inquiry.is_none() && self.suspicion.is_none() && self.deferred.is_empty()
+    }
+
+    /// Time at which the inquiry asks again or stops waiting for the store; `None` if never.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.inquiry.as_ref()?.deadline()
+    }
+
+    /// Keeps a request for SMInfo until the inquiry ends; drops it if too many wait.
+    pub(crate) fn defer(&mut self, datagram: &Datagram) {
+        if self.deferred.len() < DEFERRED_MAX {
+            self.deferred.push(*datagram);
+        }
+    }
+
+    /// Takes the requests that wait.
+    pub(crate) fn take_deferred(&mut self) -> Vec<Datagram> {
+        std::mem::take(&mut self.deferred)
+    }
+}
+
+/// The queries and their answers so far.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    doubt: MastershipDoubt,
+    /// Time of the queries; `None` once those that were answered were repeated.
+    pub(crate) asked: Option<Time>,
+    /// Number of queries without an answer.
+    waiting: usize,
+    /// Ports whose manager has answered.
+    heard: BTreeSet<PortKey>,
+    /// LID of another master that no known port has.
+    pub(crate) unknown_master: Option<Lid>,
+    /// Whether another manager has written the own port since the last reading.
+    pub(crate) overwritten: bool,
+    pub(crate) own_port_silent: bool,
+    /// Time at which the inquiry repeats all queries, because the own port did not answer.
+    pub(crate) again_at: Option<Time>,
+    /// Time until which the inquiry waits for the answer whether this manager still holds the
+    /// epoch.
+    pub(crate) epoch_until: Option<Time>,
+    /// Whether another manager holds the epoch: unless another master is found, this one discovers
+    /// again.
+    pub(crate) is_deposed: bool,
+}
+
+impl Inquiry {
+    /// An inquiry whose queries are sent at `now`; `epoch_until` and `is_deposed` as in the fields.
+    pub(crate) fn new(
+        doubt: MastershipDoubt,
+        epoch_until: Option<Time>,
+        is_deposed: bool,
+        now: Time,
+    ) -> Inquiry {
+        Inquiry {
+            doubt,
+            asked: Some(now),
+            waiting: 0,
+            heard: BTreeSet::new(),
+            unknown_master: None,
+            overwritten: false,
+            own_port_silent: false,
+            again_at: None,
+            epoch_until,
+            is_deposed,
+        }
+    }
+
+    /// Why the inquiry began.
+    pub(crate) fn doubt(&self) -> MastershipDoubt {
+        self.doubt
+    }
+
+    /// Records a query.
+    pub(crate) fn note_question(&mut self) {
+        self.waiting += 1;
+    }
+
+    /// Records the answer to a query, or its silence.
+    pub(crate) fn note_end(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+
+    /// Records whether the manager behind a port has answered.
+    pub(crate) fn note_manager(&mut self, port: PortKey, answered: bool) {
+        match answered {
+            true => self.heard.insert(port),
+            false => self.heard.remove(&port),
+        };
+    }
+
+    /// Whether the manager behind a port has answered.
+    pub(crate) fn has_heard(&self, port: PortKey) -> bool {
+        self.heard.contains(&port)
+    }
+
+    /// Ports whose manager has answered.
+    pub(crate) fn heard(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.heard.iter().copied()
+    }
+
+    /// Whether an answer is still to be waited for: of a port, or of the store.
+    pub(crate) fn is_open(&self) -> bool {
+        self.waiting > 0 || self.again_at.is_some() || self.epoch_until.is_some()
+    }
+
+    /// Time at which the inquiry repeats its queries or stops waiting for the store; `None` if
+    /// never.
+    fn deadline(&self) -> Option<Time> {
+        [self.again_at, self.epoch_until]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// Ports with a subnet manager, by IsSM or an earlier answer, in their order; without the own port.
+pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
+    inventory.nodes().flat_map(move |(guid, node)| {
+        let end_ports = if node.is_switch() {
+            0..1
+        } else {
+            1..node.ports.len()
+        };
+        let shows = |info: &PortInfo| info.capability_mask().contains(CapabilityMask::IS_SM);
+        end_ports
+            .map(move |number| {
+                (
+                    PortKey::new(guid, PortNum(number as u8)),
+                    &node.ports[number],
+                )
+            })
+            .filter(move |(key, port)| {
+                inventory.manager(*key).is_some() || port.info.as_ref().is_some_and(shows)
+            })
+            .map(|(key, _)| key)
+            .filter(move |&key| inventory.local != Some(key))
+    })
+}

@@ -1,0 +1,306 @@
+//! Mastership: which subnet manager is master, whether this one may write hardware, and what it
+//! needs to take over. A state machine of its own, without I/O, clock or thread.
+//!
+//! ```text
+//!  SMInfo, sweeps ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
+//!                                  │
+//!  shared store ─▶ epoch ──────────┴─▶ takeover: from what was read as the standby (following,
+//!                                      plan ahead, reading ahead), or from a sweep of everything
+//! ```
+//!
+//! In: SMInfo of other managers, answers to own questions, the end of a sweep, events of the shared
+//! store, pauses of the process, and the time; each with a [`View`] of the subnet and of the core.
+//! Out: [`Action`]s, which the core takes by [`Mastership::poll`] after each call and carries out
+//! in their order: questions and orders to other managers, requests to the store, work for the
+//! stages. A reading ahead and the plan ahead are sweeps and jobs like any other; their state is
+//! here, and the core runs them.
+//!
+//! Must never send a Set other than SubnSet(SMInfo), decide a route or a LID, or know the core.
+//!
+//! Invariants:
+//!
+//! * [`Mastership::may_set`] is true only for a master without an open inquiry, which the epoch of
+//!   a shared store permits to write. A master that may have been replaced first withdraws all
+//!   Sets.
+//! * SMInfo decides which manager is master; the epoch only permits it to write. A store that does
+//!   not answer never stops the fabric.
+//! * Every queue has a bound: deferred requests, senders of refused orders, the rate of handovers.
+
+mod action;
+mod doubts;
+mod election;
+mod epoch;
+mod exchange;
+mod floating_lid;
+mod following;
+mod handover;
+mod inquiry;
+mod lost_registrations;
+mod managers;
+mod news;
+mod orders;
+mod partitioned;
+mod peer_polls;
+mod plan_ahead;
+mod policy;
+mod reading_ahead;
+mod role;
+mod silent_managers;
+mod store;
+mod succession;
+pub mod taken_over_tables;
+mod takeover;
+mod view;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Guid, PortKey};
+use rsm_mad::Time;
+use rsm_mad::client::{RequestFailure, Response};
+use rsm_state::{Following, Role};
+
+pub use self::action::{Action, Asked, EpochRequest, Errand};
+use self::election::Election;
+use self::epoch::EpochState;
+pub use self::floating_lid::exchange_lids;
+use self::following::Follower;
+pub use self::following::{MASTER_CHANGED, STANDBY_AHEAD};
+pub use self::handover::HandingOver;
+use self::inquiry::Doubts;
+pub use self::inquiry::Question;
+pub use self::news::{PushEnd, SharedNews};
+use self::peer_polls::PeerPolls;
+pub use self::plan_ahead::Basis;
+use self::plan_ahead::Preparation;
+pub use self::policy::MastershipPolicy;
+pub use self::role::others;
+use self::succession::Succession;
+pub use self::succession::Verdict;
+pub use self::view::{StageView, View};
+
+/// The state machine of mastership.
+#[derive(Debug)]
+pub struct Mastership {
+    /// The operator's decisions.
+    policy: MastershipPolicy,
+    /// Role among other managers.
+    election: Election,
+    /// Signs of another master, and the inquiry about them.
+    doubts: Doubts,
+    /// Right to write, given by a shared store.
+    epoch: EpochState,
+    /// State that other managers read in the store.
+    news: SharedNews,
+    /// Polls of a master that shares the store.
+    polls: PeerPolls,
+    /// How a standby follows the master.
+    follower: Follower,
+    /// The plan made ahead of a takeover.
+    preparation: Preparation,
+    /// The first pass after a master whose subnet the standby had read.
+    succession: Succession,
+    /// Actions that wait for the core.
+    actions: VecDeque<Action>,
+}
+
+impl Mastership {
+    /// State at the start. `is_pushing` says whether an earlier run had announced in a shared store
+    /// that it was writing hardware.
+    pub fn new(policy: MastershipPolicy, is_pushing: bool) -> Mastership {
+        Mastership {
+            election: Election::new(policy.starts_inactive),
+            doubts: Doubts::default(),
+            epoch: EpochState::new(policy.shares_store),
+            news: SharedNews::new(policy.shares_store && is_pushing),
+            polls: PeerPolls::default(),
+            follower: Follower::default(),
+            preparation: Preparation::default(),
+            succession: Succession::default(),
+            actions: VecDeque::new(),
+            policy,
+        }
+    }
+
+    /// Uses another configuration from now on.
+    pub fn configure(&mut self, policy: MastershipPolicy) {
+        self.policy = policy;
+    }
+
+    /// The operator's decisions in force.
+    pub fn policy(&self) -> &MastershipPolicy {
+        &self.policy
+    }
+
+    /// The next action for the core; `None` if there is none. Must be called until then after each
+    /// method that takes a [`View`].
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// The role of this manager.
+    pub fn role(&self) -> &Role {
+        &self.election.role
+    }
+
+    /// Whether this manager is master.
+    pub fn is_master(&self) -> bool {
+        self.election.role == Role::Master
+    }
+
+    /// Whether this manager stands by for a master.
+    pub fn is_standby(&self) -> bool {
+        matches!(self.election.role, Role::Standby { .. })
+    }
+
+    /// Whether an inquiry is open, which finds out whether another manager is master.
+    pub fn is_inquiring(&self) -> bool {
+        self.doubts.inquiry.is_some()
+    }
+
+    /// Whether this manager may write hardware now: it is master, no inquiry is open, and the epoch
+    /// permits it.
+    pub fn may_set(&self) -> bool {
+        self.is_master() && !self.is_inquiring() && self.epoch.permits()
+    }
+
+    /// Whether the epoch permits a master to write hardware.
+    pub fn has_right(&self) -> bool {
+        self.epoch.permits()
+    }
+
+    /// Whether this manager's own state is that of the store.
+    pub fn has_own_state(&self) -> bool {
+        self.epoch.has_own_state()
+    }
+
+    /// Whether another manager may give LIDs, too.
+    pub fn is_partitioned(&self) -> bool {
+        self.epoch.is_partitioned()
+    }
+
+    /// The state that other managers read in the store.
+    pub fn news(&self) -> &SharedNews {
+        &self.news
+    }
+
+    /// The state that other managers read in the store, to be changed.
+    pub fn news_mut(&mut self) -> &mut SharedNews {
+        &mut self.news
+    }
+
+    /// How far this manager has followed the master; `None` unless the master shares the store.
+    pub fn following(&self) -> Option<Following> {
+        (self.is_standby() && self.policy.shares_store).then_some(self.follower.state)
+    }
+
+    /// Time at which [`Mastership::handle_deadline`] has something to do; `None` if never.
+    pub fn next_deadline(&self) -> Option<Time> {
+        [
+            self.doubts.deadline(),
+            self.polls.deadline(),
+            self.election.orders.deadline(),
+            self.epoch.deadline(),
+            self.epoch.lost.deadline(),
+            self.following_due(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Does what is due at `now`.
+    pub fn handle_deadline(&mut self, view: &mut View<'_>, now: Time) {
+        self.inquire_again(view, now);
+        self.mind_epoch(view, now);
+        if self.epoch.lost.release(now) | self.election.orders.release(now) {
+            self.publish();
+        }
+        self.poll_peer(view, now);
+        self.follow_master(now);
+    }
+
+    /// Handles the completion of an [`Action::Ask`]; `m_key` is the key that the answered request
+    /// had.
+    pub fn on_answer(
+        &mut self,
+        asked: Asked,
+        outcome: &Result<Response, RequestFailure>,
+        m_key: u64,
+        view: &mut View<'_>,
+    ) {
+        match asked {
+            Asked::PeerPoll => self.on_peer_poll(outcome, m_key, view),
+            Asked::Inquiry(question) => self.on_inquiry(question, outcome, view),
+            Asked::Manager(port) => self.on_silent_manager(port, outcome, view),
+            // The stage has the answer to an offer, and announcements need none.
+            Asked::HandOver | Asked::Announcement => {}
+        }
+    }
+
+    /// Records whether the manager behind `port` answered a sweep.
+    pub fn note_manager(&mut self, port: PortKey, answered: bool) {
+        self.election.silent.note(port, answered);
+    }
+
+    /// Ports of visible managers that do not answer.
+    pub fn silent_managers(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.election.silent.ports()
+    }
+
+    /// Forgets silent managers that are no longer visible. Returns whether the silent ones differ
+    /// from the published ones.
+    pub fn follow_silent(&mut self, inventory: &Inventory) -> bool {
+        self.election.silent.follow(inventory)
+    }
+
+    /// Records a device with a withdrawn Set that may have arrived.
+    pub fn note_unsure(&mut self, device: Guid) {
+        self.doubts.unsure.insert(device);
+    }
+
+    /// Becomes master before the end of the first sweep, of a subnet that nobody has programmed.
+    pub fn become_master_early(&mut self) {
+        self.election.role = Role::Master;
+    }
+
+    fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    fn publish(&mut self) {
+        self.act(Action::Publish);
+    }
+
+    fn discard_pass(&mut self) {
+        self.act(Action::DiscardPass);
+    }
+
+    fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
+        let cause = cause.into();
+        self.act(Action::Work(Errand::Everything { audit, cause }));
+    }
+
+    fn plan_again(&mut self, cause: impl Into<String>) {
+        self.act(Action::Work(Errand::Plan(cause.into())));
+    }
+
+    fn poll_master(&mut self) {
+        self.act(Action::Work(Errand::Master));
+    }
+
+    /// Drops the stage under way; a reading of a standby ends with it.
+    fn drop_stage(&mut self, view: &mut View<'_>) {
+        self.follower.end_reading();
+        view.stage = StageView::Idle;
+        self.act(Action::DropStage);
+    }
+
+    /// Takes the devices that a push left in doubt.
+    fn take_unsure(&mut self) -> BTreeSet<Guid> {
+        std::mem::take(&mut self.doubts.unsure)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+//! Polls of a master that shares the standby's store.
+//!
+//! Such a master runs rsm, and the store has all of its state. A takeover from it is cheap, so that
+//! the standby polls it ten times per second. Other masters are polled at the interval
+//! [`MastershipPolicy::standby_poll`](crate::MastershipPolicy::standby_poll).
+//!
+//! With such a standby, the pause after which a master doubts that it is still master is shorter
+//! than the time after which the standby replaces it.
+
+use std::time::Duration;
+
+use rsm_ids::Lid;
+use rsm_mad::Time;
+
+/// Time between two polls. The client repeats a poll that is not answered within it.
+const PEER_POLL: Duration = Duration::from_millis(100);
+
+/// Successive unanswered polls after which the master is gone.
+const PEER_POLL_LIMIT: u32 = 3;
+
+/// Time for which the master may be silent here while it shows signs of life in the store: a long
+/// computation delays its answers, and a lost cable ends them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The polls, and their answers so far.
+#[derive(Debug, Default)]
+pub(crate) struct PeerPolls {
+    /// Time of the next poll; `None` if there is no master, or it does not share the store.
+    next: Option<Time>,
+    /// Whether a poll is not answered yet.
+    is_open: bool,
+    /// Number of successive unanswered polls.
+    silent: u32,
+    /// Time of the first of these.
+    since: Option<Time>,
+}
+
+impl PeerPolls {
+    /// Begins or continues polls of a master that shares the store, or ends them (`is_peer`).
+    pub(crate) fn follow(&mut self, is_peer: bool, now: Time) {
+        if !is_peer {
+            *self = PeerPolls::default();
+        } else if self.next.is_none() {
+            self.next = Some(now + PEER_POLL);
+        }
+    }
+
+    /// Whether a poll is due at `now`.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.next.is_some_and(|due| due <= now)
+    }
+
+    /// Whether a master is polled.
+    pub(crate) fn is_on(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Begins a poll at `now`. Returns whether the one before is unanswered and must be withdrawn.
+    pub(crate) fn begin(&mut self, now: Time) -> bool {
+        self.next = Some(now + PEER_POLL);
+        let is_unanswered = std::mem::replace(&mut self.is_open, true);
+        if is_unanswered {
+            self.silent = self.silent.saturating_add(1);
+            self.since.get_or_insert(now);
+        }
+        is_unanswered
+    }
+
+    /// Ends the series of unanswered polls: the master answers, or the polls say nothing about it.
+    pub(crate) fn end_silence(&mut self) {
+        (self.is_open, self.silent, self.since) = (false, 0, None);
+    }
+
+    /// Number of successive unanswered polls.
+    pub(crate) fn silent(&self) -> u32 {
+        self.silent
+    }
+
+    /// Whether the master is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.silent >= PEER_POLL_LIMIT
+    }
+
+    /// Whether the master has been silent for so long that signs of life in the store do not count.
+    pub(crate) fn insists(&self, now: Time) -> bool {
+        self.since.is_some_and(|since| now.since(since) >= PATIENCE)
+    }
+
+    /// The LID for this poll; `None` if it goes by a directed route. The master repairs LID routes
+    /// sooner than this manager learns about other cables, so that some of the polls go by them.
+    pub(crate) fn turn(&self, lid: Lid) -> Option<Lid> {
+        let is_turn = !(self.silent / 2).is_multiple_of(2);
+        Some(lid).filter(|lid| is_turn && lid.is_unicast())
+    }
+
+    /// Time for which the master has not answered; `None` if it has, or is not polled.
+    pub(crate) fn silent_for(&self, now: Time) -> Option<Duration> {
+        self.since.map(|since| now.since(since))
+    }
+
+    /// Time of the next poll; `None` if there is none.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Polls at their times; returns the time of the next one.
+    fn poll(polls: &mut PeerPolls, times: u32) -> Time {
+        let mut now = Time::ZERO;
+        for _ in 0..times {
+            now = polls.deadline().unwrap();
+            assert!(polls.is_due(now));
+            polls.begin(now);
+        }
+        now
+    }
+
+    #[test]
+    fn three_unanswered_polls_mean_that_the_master_is_gone_and_an_answer_ends_the_series() {
+        let mut polls = PeerPolls::default();
+        polls.follow(true, Time::ZERO);
+        // The first poll is unanswered when the second one begins.
+        poll(&mut polls, PEER_POLL_LIMIT);
+        assert!(!polls.is_gone());
+        let now = poll(&mut polls, 1);
+        assert!(polls.is_gone());
+        assert!(!polls.insists(now));
+        let now = poll(&mut polls, 20);
+        assert!(polls.insists(now));
+        polls.end_silence();
+        assert!(!polls.is_gone());
+        assert_eq!(polls.silent_for(now), None);
+    }
+
+    #[test]
+    fn a_master_that_does_not_share_the_store_is_not_polled() {
+        let mut polls = PeerPolls::default();
+        polls.follow(true, Time::ZERO);
+        polls.follow(false, Time::ZERO);
+        assert_eq!(polls.deadline(), None);
+    }
+}

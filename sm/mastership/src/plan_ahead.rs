@@ -1,0 +1,136 @@
+//! The plan that a standby makes ahead: after a takeover, only changes since then must be planned.
+//!
+//! After each reading of the subnet, the standby plans as it would after a takeover, from the state
+//! in the store and with the two managers' LIDs exchanged. The plan is never in force. After a
+//! takeover with the same LIDs and host order, the first plan follows it, and the first comparison
+//! with the hardware follows its comparison.
+
+use std::sync::Arc;
+
+use rsm_gdr::host_order::HostPositions;
+use rsm_hardware::diff::{Comparison, LastComparison, NotKept, Reregister};
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_model::fabric::Fabric;
+use rsm_plan::Plan;
+use rsm_plan::lids::Claims;
+
+/// The inputs of a plan ahead, except the subnet.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    /// LIDs of ports and virtual ports.
+    pub claims: Arc<Claims>,
+    /// Positions of compute ports in the host order.
+    pub positions: Arc<HostPositions>,
+}
+
+impl Basis {
+    fn is(&self, claims: &Claims, positions: &HostPositions) -> bool {
+        *self.claims == *claims && *self.positions == *positions
+    }
+}
+
+/// A plan ahead.
+#[derive(Debug)]
+struct Prepared {
+    basis: Basis,
+    plan: Arc<Plan>,
+    /// Comparison of the plan with the hardware.
+    last_comparison: LastComparison,
+}
+
+/// The last plan ahead, and the job under way.
+#[derive(Default, Debug)]
+pub(crate) struct Preparation {
+    last: Option<Prepared>,
+    under_way: Option<Basis>,
+    /// Whether another reading has ended meanwhile.
+    is_due: bool,
+}
+
+impl Preparation {
+    /// Whether a job may begin now; otherwise another one is under way, and its end begins it.
+    pub(crate) fn may_begin(&mut self) -> bool {
+        self.is_due = self.under_way.is_some();
+        !self.is_due
+    }
+
+    /// Records that a job with this basis begins. Returns the plan that it follows; `None` if there
+    /// is none with the same basis.
+    pub(crate) fn begin(&mut self, basis: Basis) -> Option<Arc<Plan>> {
+        // A plan with other LIDs cannot be followed: only changes of the subnet are followed.
+        let before = self.last.take();
+        let before = before.filter(|before| before.basis.is(&basis.claims, &basis.positions));
+        let previous = before.as_ref().map(|before| before.plan.clone());
+        *self = Preparation {
+            last: before,
+            under_way: Some(basis),
+            is_due: false,
+        };
+        previous
+    }
+
+    /// Takes the basis of the job that has ended.
+    pub(crate) fn end(&mut self) -> Option<Basis> {
+        self.under_way.take()
+    }
+
+    /// Whether another job must begin after the one that has ended; true only once.
+    pub(crate) fn take_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+
+    /// Keeps the plan of a job, compared with the hardware.
+    pub(crate) fn keep(
+        &mut self,
+        basis: Basis,
+        plan: Arc<Plan>,
+        inventory: &Inventory,
+        fabric: &Arc<Fabric>,
+        not_kept: &NotKept,
+    ) {
+        let before = self.last.take().map(|before| before.last_comparison);
+        // Only the master's plan shows which lanes the switches hold.
+        if plan.routing.lanes.is_single() {
+            let comparison = Comparison {
+                inventory,
+                fabric,
+                plan: &plan,
+                interim: &[],
+                not_kept,
+                reregister: &Reregister::default(),
+            };
+            let last_comparison = compare(&comparison, before);
+            self.last = Some(Prepared {
+                basis,
+                plan,
+                last_comparison,
+            });
+        }
+    }
+
+    /// Takes the plan ahead and its comparison with the hardware; `None` unless it has these LIDs
+    /// and this host order.
+    pub(crate) fn take(
+        &mut self,
+        claims: &Claims,
+        positions: &HostPositions,
+    ) -> Option<(Arc<Plan>, LastComparison)> {
+        let prepared = self.last.take();
+        let prepared = prepared.filter(|prepared| prepared.basis.is(claims, positions))?;
+        Some((prepared.plan, prepared.last_comparison))
+    }
+
+    /// Forgets the plan ahead.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
+}
+
+/// Compares the hardware with a plan that is not in force; follows the comparison `before`, if
+/// there is one.
+fn compare(comparison: &Comparison<'_>, before: Option<LastComparison>) -> LastComparison {
+    let scope = before.and_then(|before| before.scope(comparison).ok());
+    let changes = comparison.changes(scope.as_ref());
+    debug_assert!(scope.is_none() || changes == comparison.changes(None));
+    LastComparison::new(&changes, comparison)
+}

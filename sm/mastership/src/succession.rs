@@ -1,0 +1,128 @@
+//! The first pass of a standby that had read the subnet as the master left it.
+//!
+//! ```text
+//! SwitchInfo of each switch, and its blocks with the two managers' LIDs, unless that was
+//! read ahead while the master was silent
+//!     │ nothing differs from what was read
+//!     ▼
+//!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
+//! ```
+//!
+//! No block is written over entries that this pass has not read, so that no change of the master
+//! that the store did not show is undone. The pass ends if anything differs from the last reading
+//! and is no report of a port, or if anything but routes and PortInfo must change. Then the whole
+//! subnet is read before anything is written, as after a master that shares no store.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rsm_hardware::diff::{Changes, PortChange};
+use rsm_hardware::sweep::Query;
+use rsm_ids::{Guid, PortKey};
+use rsm_plan::Plan;
+
+/// Cause of the pass.
+pub(crate) const CAUSE: &str = "the master is gone, whose subnet was read before";
+
+/// State of the pass.
+#[derive(Default, Debug)]
+pub(crate) struct Succession {
+    /// Port of the former manager.
+    pub(crate) before: Option<PortKey>,
+    /// The plan made ahead.
+    pub(crate) prepared: Option<Arc<Plan>>,
+    /// Blocks of forwarding tables that this pass has read.
+    blocks: BTreeSet<(Guid, u16)>,
+    /// Ports whose PortInfo this pass has read, or is known from the last reading.
+    ports: BTreeSet<PortKey>,
+    /// Whether the plan of this pass waits for blocks to be read.
+    is_planned: bool,
+}
+
+/// Decision of a pass before its push.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The changes may be written.
+    Push,
+    /// These parts must be read first.
+    Read(Vec<Query>),
+    /// The subnet is not as it was read: the pass ends.
+    Misfit,
+}
+
+impl Succession {
+    /// The pass after the manager at this port; `prepared` is the plan made ahead.
+    pub(crate) fn after(before: PortKey, prepared: Option<Arc<Plan>>) -> Succession {
+        Succession {
+            before: Some(before),
+            prepared,
+            ..Succession::default()
+        }
+    }
+
+    /// Begins the readings of the pass: of these blocks, and of the two managers' ports.
+    pub(crate) fn enter(&mut self, blocks: BTreeSet<(Guid, u16)>, local: Option<PortKey>) {
+        self.blocks = blocks;
+        self.ports = [local, self.before].into_iter().flatten().collect();
+    }
+
+    /// Records that the plan of this pass is made. Returns whether it was before.
+    pub(crate) fn note_planned(&mut self) -> bool {
+        std::mem::replace(&mut self.is_planned, true)
+    }
+
+    /// Whether the pass may write these changes now. If it must read parts first, they count as
+    /// read from now on.
+    pub(crate) fn decide(&mut self, changes: &Changes) -> Verdict {
+        let verdict = self.weigh(changes);
+        if let Verdict::Read(queries) = &verdict {
+            for &query in queries {
+                match query {
+                    Query::Table(switch, block) => {
+                        self.blocks.insert((switch, block));
+                    }
+                    Query::Port(key) => {
+                        self.ports.insert(key);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        verdict
+    }
+
+    fn weigh(&self, changes: &Changes) -> Verdict {
+        let has_links = changes.bounce.is_some() || !changes.links.is_empty();
+        if !changes.managed.is_empty() || has_links {
+            return Verdict::Misfit;
+        }
+        let mut queries = Vec::new();
+        for (&switch, change) in &changes.switches {
+            if change.ar_info.is_some() || !change.sl2vl.is_empty() {
+                return Verdict::Misfit;
+            }
+            let blocks = change.interim.iter().flatten().chain(&change.blocks);
+            let unread = blocks.filter(|&&block| !self.blocks.contains(&(switch, block)));
+            queries.extend(unread.map(|&block| Query::Table(switch, block)));
+        }
+        for (&key, change) in &changes.ports {
+            if is_more_than_info(change) {
+                return Verdict::Misfit;
+            }
+            if !self.ports.contains(&key) {
+                queries.push(Query::Port(key));
+            }
+        }
+        queries.sort_unstable();
+        queries.dedup();
+        match queries.is_empty() {
+            true => Verdict::Push,
+            false => Verdict::Read(queries),
+        }
+    }
+}
+
+/// Whether a port gets more than PortInfo, which this pass has not read.
+fn is_more_than_info(change: &PortChange) -> bool {
+    !change.p_keys.is_empty() || change.reregister.is_some()
+}

@@ -1,0 +1,234 @@
+//! The machine without a core: events in, actions out.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rsm_gdr::host_order::HostPositions;
+use rsm_hardware::sweep::SweepScope;
+use rsm_hardware::sweep::inventory::Inventory;
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::Time;
+use rsm_plan::lids::Claims;
+use rsm_plan::policy::Policy;
+use rsm_state::Role;
+use rsm_store::Epoch;
+
+use super::*;
+
+const FULL: SweepScope = SweepScope::Full { audit: false };
+
+/// A machine, and the state of a core that has read its own port alone.
+struct Bench {
+    mastership: Mastership,
+    inventory: Inventory,
+    policy: Policy,
+    claims: Arc<Claims>,
+    positions: Arc<HostPositions>,
+    now: Time,
+}
+
+impl Bench {
+    fn new(policy: MastershipPolicy) -> Bench {
+        let mut inventory = Inventory::default();
+        inventory.local = Some(PortKey::new(Guid(1), PortNum(1)));
+        Bench {
+            mastership: Mastership::new(policy, false),
+            inventory,
+            policy: Policy::default(),
+            claims: Arc::default(),
+            positions: Arc::default(),
+            now: Time::ZERO,
+        }
+    }
+
+    fn sharing() -> Bench {
+        Bench::new(MastershipPolicy {
+            shares_store: true,
+            ..MastershipPolicy::default()
+        })
+    }
+
+    /// Calls the machine after `pause`. Returns its answer, and the actions that follow.
+    fn call<T>(
+        &mut self,
+        pause: Duration,
+        call: impl FnOnce(&mut Mastership, &mut View<'_>, Time) -> T,
+    ) -> (T, Vec<Action>) {
+        self.now += pause;
+        let mut view = View {
+            inventory: &mut self.inventory,
+            policy: &self.policy,
+            plan: None,
+            claims: &self.claims,
+            positions: &self.positions,
+            stage: StageView::Idle,
+            act_count: 0,
+            is_push_open: false,
+            is_port_up: true,
+        };
+        let answer = call(&mut self.mastership, &mut view, self.now);
+        let actions = std::iter::from_fn(|| self.mastership.poll()).collect();
+        (answer, actions)
+    }
+
+    /// Ends a sweep of everything. Returns whether the machine holds it open.
+    fn holds_open(&mut self, pause: Duration) -> (bool, Vec<Action>) {
+        self.call(pause, |mastership, view, now| {
+            mastership.holds_sweep_open(FULL, view, now)
+        })
+    }
+
+    fn deadline(&mut self, pause: Duration) -> Vec<Action> {
+        let (_, actions) = self.call(pause, |mastership, view, now| {
+            mastership.handle_deadline(view, now);
+        });
+        actions
+    }
+
+    fn grant(&mut self, epoch: Epoch) -> bool {
+        let (is_taken, _) = self.call(Duration::ZERO, |mastership, _, now| {
+            mastership.on_granted(epoch, None, Duration::ZERO, now)
+        });
+        is_taken
+    }
+
+    fn settle(&mut self) -> bool {
+        let (is_master, _) = self.call(Duration::ZERO, |mastership, view, now| {
+            mastership.settle(FULL, view, now)
+        });
+        is_master
+    }
+}
+
+fn epoch(number: u64) -> Epoch {
+    Epoch {
+        number,
+        holder: Guid(9),
+    }
+}
+
+fn requests(actions: &[Action]) -> Vec<EpochRequest> {
+    let requests = actions.iter().filter_map(|action| match action {
+        Action::Store(request) => Some(*request),
+        _ => None,
+    });
+    requests.collect()
+}
+
+const AT_ONCE: Duration = Duration::ZERO;
+
+#[test]
+fn without_a_shared_store_a_sweep_that_finds_no_other_manager_ends_as_master() {
+    let mut bench = Bench::new(MastershipPolicy::default());
+    assert!(!bench.holds_open(AT_ONCE).0);
+    assert!(!bench.mastership.may_set());
+    assert!(bench.settle());
+    assert!(bench.mastership.may_set());
+}
+
+#[test]
+fn with_a_shared_store_the_sweep_waits_for_the_epoch_and_then_ends_as_master() {
+    let mut bench = Bench::sharing();
+    let (is_held_open, actions) = bench.holds_open(AT_ONCE);
+    assert!(is_held_open);
+    assert!(matches!(
+        requests(&actions)[..],
+        [EpochRequest::Claim {
+            over: None,
+            is_master: false,
+            ..
+        }]
+    ));
+    assert!(bench.holds_open(AT_ONCE).0, "the claim is open");
+    assert!(bench.grant(epoch(1)));
+    assert!(!bench.holds_open(AT_ONCE).0);
+    assert!(bench.settle());
+    assert!(bench.mastership.may_set());
+}
+
+#[test]
+fn a_store_that_never_answers_does_not_stop_the_fabric() {
+    let mut bench = Bench::sharing();
+    assert!(bench.holds_open(AT_ONCE).0);
+    bench.deadline(Duration::from_secs(14));
+    assert!(bench.holds_open(AT_ONCE).0);
+    let actions = bench.deadline(Duration::from_secs(1));
+    assert_eq!(requests(&actions).len(), 1, "the claim is repeated");
+    assert!(!bench.holds_open(AT_ONCE).0);
+    assert!(bench.settle());
+    assert!(bench.mastership.may_set());
+    assert!(bench.mastership.is_partitioned());
+}
+
+#[test]
+fn claims_refused_for_five_seconds_make_a_master_of_its_own_part() {
+    let mut bench = Bench::sharing();
+    for _ in 0..5 {
+        assert!(bench.holds_open(AT_ONCE).0);
+        let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
+            mastership.on_refused(epoch(1), view, now);
+        });
+        assert!(matches!(actions[..], [Action::DropStage, Action::Publish]));
+        assert!(!bench.mastership.has_right());
+        bench.deadline(Duration::from_secs(1));
+    }
+    assert!(bench.holds_open(AT_ONCE).0);
+    bench.call(AT_ONCE, |mastership, view, now| {
+        mastership.on_refused(epoch(1), view, now);
+    });
+    assert!(bench.mastership.has_right());
+    assert!(bench.settle());
+    let findings = bench.mastership.findings(&bench.inventory);
+    let held = findings
+        .iter()
+        .find(|one| one.kind == rsm_model::findings::FindingKind::EpochHeld)
+        .unwrap();
+    assert_eq!(held.severity, rsm_model::findings::Severity::Error);
+}
+
+#[test]
+fn a_deposed_master_sets_nothing_from_then_on_and_an_older_grant_does_not_count() {
+    let mut bench = Bench::sharing();
+    bench.holds_open(AT_ONCE);
+    assert!(bench.grant(epoch(1)));
+    assert!(bench.settle());
+    // Without a port of its own it has no manager to ask.
+    bench.inventory.local = None;
+    let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
+        mastership.on_deposed(epoch(2), view, now);
+    });
+    assert!(!bench.mastership.may_set());
+    assert_eq!(*bench.mastership.role(), Role::Discovering);
+    assert!(matches!(
+        actions[..],
+        [
+            Action::DropStage,
+            Action::ForgetForeignWrites,
+            Action::Work(Errand::Everything { audit: true, .. }),
+            Action::Publish,
+        ]
+    ));
+    assert!(!bench.grant(epoch(2)));
+    assert!(!bench.mastership.has_right());
+}
+
+#[test]
+fn a_master_that_was_paused_withdraws_its_sets_and_checks_the_epoch_first() {
+    let mut bench = Bench::sharing();
+    bench.holds_open(AT_ONCE);
+    assert!(bench.grant(epoch(1)));
+    assert!(bench.settle());
+    let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
+        mastership.on_pause(view, now);
+    });
+    assert!(matches!(actions.first(), Some(Action::HaltPush)));
+    assert_eq!(requests(&actions), [EpochRequest::Check]);
+    assert!(bench.mastership.is_inquiring());
+    assert!(!bench.mastership.may_set());
+    // The store answers, and no port can be asked: nothing contradicts.
+    bench.mastership.end_epoch_check();
+    bench.call(AT_ONCE, |mastership, view, now| {
+        mastership.settle_doubts(view, now);
+    });
+    assert!(bench.mastership.may_set());
+}

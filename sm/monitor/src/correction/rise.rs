@@ -1,0 +1,315 @@
+//! Whether the errors before correction grow, and when they reach what correction can mend.
+//!
+//! Errors of a link that gets worse grow by a factor in a time rather than by an amount, so that
+//! the slope is taken of the logarithm of the rate: the median of the slopes between all pairs of
+//! hours (Theil and Sen), which single hours with many or few errors do not move.
+
+use std::time::Duration;
+
+/// Longest time in advance of which a rise is told.
+pub const HORIZON: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Time of which hours count.
+pub const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Time for which a rise holds that is no longer seen: a slope at its limit would come and go.
+pub const LASTS: Duration = Duration::from_secs(24 * 3600);
+
+/// Spans that are looked at, in hours, and the decades by which errors must have grown in each. In
+/// a span of a night, temperature alone makes errors grow several times over.
+const SPANS: [(usize, f64); 4] = [(12, 1.0), (24, 0.7), (72, 0.7), (168, 0.7)];
+
+/// Fewest symbols corrected in an hour that counts: fewer differ by chance.
+const LEAST: u64 = 100;
+
+/// Share of the hours of a span that must count.
+const COVERAGE: f64 = 0.7;
+
+/// Share of the pairs of hours of which the later one must have more errors: neither noise nor a
+/// step has so many. Twelve hours in any order have them once in 100,000 times.
+const IN_ORDER: f64 = 0.92;
+
+/// Decades by which the last hours must exceed all hours before the span: a port that repeats
+/// itself, as by day and night, does not get worse.
+const BEYOND: f64 = 0.3;
+
+/// Longest time since the last hour that counts, in hours, of a counter that still counts.
+const FRESH: f64 = 3.0;
+
+const HOUR_MS: f64 = 3_600_000.0;
+
+/// The errors of a port in an hour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hour {
+    /// Start of the hour, in milliseconds since the Unix epoch.
+    pub start_unix_ms: u64,
+    /// Symbols that were corrected; 0 where it is not known, too.
+    pub symbols: u64,
+    /// Whether the link went down: errors from before say nothing about it, and those of its
+    /// training are its own.
+    pub went_down: bool,
+}
+
+/// Errors before correction that grow, and will reach what correction can mend.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rise {
+    /// Present rate as a share of what correction can mend.
+    pub share: f64,
+    /// Time in which the rate grows tenfold.
+    pub tenfold: Duration,
+    /// Time until the rate reaches what correction can mend; zero if it has.
+    pub reaches: Duration,
+}
+
+/// A point of the logarithm of the rate: hours, and decades from what correction can mend.
+type Place = (f64, f64);
+
+impl Rise {
+    /// The rise in `hours`, by ascending time, at a port whose link can mend `mendable_per_s`
+    /// symbols a second; `None` if errors do not grow, or do not reach that within [`HORIZON`].
+    ///
+    /// With `is_full`, the hardware's counter is at its end since the last hour that counts, and
+    /// the rise is taken to go on.
+    pub fn of(
+        hours: &[Hour],
+        mendable_per_s: f64,
+        now_unix_ms: u64,
+        is_full: bool,
+    ) -> Option<Rise> {
+        let place = |hour: &Hour| {
+            let per_s = hour.symbols as f64 / 3600.0;
+            let at = hour.start_unix_ms as f64 / HOUR_MS;
+            (at, (per_s / mendable_per_s).log10())
+        };
+        let down = hours.iter().rposition(|hour| hour.went_down);
+        let since = &hours[down.map_or(0, |down| down + 1)..];
+        let counted = since.iter().filter(|hour| hour.symbols >= LEAST);
+        let places: Vec<Place> = counted.map(place).collect();
+        let &(last, _) = places.last()?;
+        let passed = now_unix_ms as f64 / HOUR_MS - last;
+        if !is_full && passed > FRESH {
+            return None;
+        }
+        SPANS
+            .into_iter()
+            .find_map(|(span, growth)| rise_in(&places, span, growth, passed))
+    }
+}
+
+/// The rise in the last `span` hours, if errors grew by so many decades in them.
+fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Rise> {
+    let &(last, _) = places.last()?;
+    let begin = places.partition_point(|&(at, _)| at <= last - span as f64);
+    let (before, within) = places.split_at(begin);
+    if (within.len() as f64) < span as f64 * COVERAGE {
+        return None;
+    }
+    let slopes = slopes_of(within);
+    let rising = slopes.iter().filter(|&&slope| slope > 0.0).count();
+    let in_order = rising as f64 / slopes.len().max(1) as f64;
+    let slope = median(slopes)?;
+    let grown = slope * span as f64;
+    if grown < growth || in_order < IN_ORDER {
+        return None;
+    }
+    let offset = median(within.iter().map(|&(at, y)| y - slope * at).collect())?;
+    let present = offset + slope * last;
+    let highest = before.iter().map(|&(_, y)| y).fold(f64::MIN, f64::max);
+    if present < highest + BEYOND {
+        return None;
+    }
+    let hours = (-present / slope - passed).max(0.0);
+    let reaches = Duration::try_from_secs_f64(hours * 3600.0).ok()?;
+    (reaches <= HORIZON).then(|| Rise {
+        share: 10f64.powf(present),
+        tenfold: Duration::from_secs_f64(3600.0 / slope),
+        reaches,
+    })
+}
+
+/// Slopes between all pairs, in decades an hour; empty for fewer than two places.
+fn slopes_of(places: &[Place]) -> Vec<f64> {
+    let pairs = places.iter().enumerate().flat_map(|(at, &(x1, y1))| {
+        let later = places[at + 1..].iter();
+        later.map(move |&(x2, y2)| (y2 - y1) / (x2 - x1))
+    });
+    pairs.collect()
+}
+
+/// Middle value; `None` without values.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Symbols a second that a link of 400 Gb/s can mend.
+    const MENDABLE: f64 = 1e8;
+
+    const NOON: u64 = 1_800_000_000_000 / 3_600_000 * 3_600_000;
+
+    /// Hours with the given decades below what can be mended, up to now.
+    fn hours(decades: impl IntoIterator<Item = f64>) -> Vec<Hour> {
+        let counts: Vec<f64> = decades.into_iter().collect();
+        let first = NOON - counts.len() as u64 * 3_600_000;
+        let hour = |(at, decades): (usize, f64)| Hour {
+            start_unix_ms: first + at as u64 * 3_600_000,
+            symbols: (10f64.powf(decades) * MENDABLE * 3600.0) as u64,
+            went_down: false,
+        };
+        counts.into_iter().enumerate().map(hour).collect()
+    }
+
+    fn rise(hours: &[Hour]) -> Option<Rise> {
+        Rise::of(hours, MENDABLE, NOON, false)
+    }
+
+    /// Even noise of -1 to 1, the same in each run.
+    fn noise(state: &mut u64) -> f64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    fn days(time: Duration) -> f64 {
+        time.as_secs_f64() / 86_400.0
+    }
+
+    #[test]
+    fn steady_rise_is_told_days_ahead() {
+        // A decade in two days, five decades below: after three days, 3.5 decades remain.
+        let rise = rise(&hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0))).unwrap();
+        assert!((6.8..7.1).contains(&days(rise.reaches)), "{rise:?}");
+        assert!((1.9..2.1).contains(&days(rise.tenfold)), "{rise:?}");
+        assert!((rise.share.log10() + 3.52).abs() < 0.05, "{rise:?}");
+    }
+
+    #[test]
+    fn fast_rise_is_told_within_hours_and_a_slow_one_within_a_week() {
+        let of = |count: i32, per_hour: f64| {
+            rise(&hours(
+                (0..count).map(|hour| -4.0 + f64::from(hour) * per_hour),
+            ))
+        };
+        assert!(of(7, 0.2).is_none(), "seven hours may be chance");
+        assert!(of(12, 0.2).unwrap().reaches < Duration::from_secs(10 * 3600));
+        assert!(of(168, 0.01).is_some());
+        let near = (0..24).map(|hour| -1.0 + f64::from(hour) * 0.01);
+        assert!(rise(&hours(near)).is_none(), "too little has grown");
+        let far = (0..168).map(|hour| -8.0 + f64::from(hour) * 0.01);
+        assert!(rise(&hours(far)).is_none(), "beyond the horizon");
+        // A few symbols an hour on a slow link grow by chance.
+        let mut few = hours([-3.0; 24]);
+        for (hour, symbols) in few.iter_mut().zip(3..) {
+            hour.symbols = symbols * symbols / 10;
+        }
+        assert_eq!(Rise::of(&few, 1.0, NOON, false), None);
+    }
+
+    #[test]
+    fn noise_does_not_hide_a_rise() {
+        let mut state = 0x9E37_79B9_7F4A_7C15;
+        for _ in 0..200 {
+            let mut step = |hour: i32| -5.0 + f64::from(hour) / 48.0 + 0.1 * noise(&mut state);
+            let rise = rise(&hours((0..72).map(&mut step))).unwrap();
+            assert!((5.0..9.5).contains(&days(rise.reaches)), "{rise:?}");
+        }
+    }
+
+    #[test]
+    fn flat_and_noisy_series_are_no_rise() {
+        let mut state = 88_172_645_463_325_252;
+        for run in 0..3000 {
+            let size = [0.0, 0.1, 0.3, 0.6][run % 4];
+            let level = -1.0 - (run % 5) as f64;
+            let series = hours((0..168).map(|_| level + size * noise(&mut state)));
+            for end in [12, 24, 72, 168] {
+                let at = NOON - (168 - end as u64) * 3_600_000;
+                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                assert_eq!(found, None, "run {run}, {end} hours");
+            }
+        }
+    }
+
+    #[test]
+    fn day_and_night_are_no_rise_at_any_hour() {
+        for amplitude in [0.2, 0.5] {
+            let series = hours((0..168).map(|hour| {
+                -2.0 + amplitude * (f64::from(hour) * std::f64::consts::TAU / 24.0).sin()
+            }));
+            for end in 1..=168 {
+                let at = NOON - (168 - end as u64) * 3_600_000;
+                let found = Rise::of(&series[..end], MENDABLE, at, false);
+                assert_eq!(found, None, "amplitude {amplitude}, {end} hours");
+            }
+        }
+    }
+
+    #[test]
+    fn single_hours_a_step_and_a_fall_are_no_rise() {
+        let flat = |_: i32| -3.0;
+        let mut state = 88_172_645_463_325_252;
+        for burst in [20, 66, 71] {
+            let one = hours((0..72).map(|hour| if hour == burst { -0.5 } else { flat(hour) }));
+            assert_eq!(rise(&one), None, "burst at {burst}");
+        }
+        for step in [12, 36, 60, 68, 70] {
+            let mut level = |hour| {
+                let level = if hour < step { -4.0 } else { -2.0 };
+                level + 0.05 * noise(&mut state)
+            };
+            let series = hours((0..72).map(&mut level));
+            assert_eq!(rise(&series), None, "step at {step}");
+        }
+        assert_eq!(
+            rise(&hours((0..72).map(|hour| -1.0 - f64::from(hour) / 48.0))),
+            None
+        );
+    }
+
+    #[test]
+    fn hours_that_another_program_reset_do_not_hide_a_rise_nor_make_one() {
+        let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
+        for hour in [10, 34, 58] {
+            series[hour].symbols /= 7;
+            series[hour + 1].symbols = 0;
+        }
+        assert!(rise(&series).is_some());
+        let mut flat = hours([-3.0; 72]);
+        for hour in (0..72).step_by(12) {
+            flat[hour].symbols /= 20;
+        }
+        assert_eq!(rise(&flat), None);
+    }
+
+    #[test]
+    fn link_that_was_down_begins_anew() {
+        let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
+        series[70].went_down = true;
+        assert_eq!(
+            rise(&series),
+            None,
+            "two hours after the cable was replaced"
+        );
+        // Training leaves many errors in the first hours, and the rate falls.
+        let falls = hours((0..30).map(|hour| if hour < 2 { -0.5 } else { -4.0 }));
+        assert_eq!(rise(&falls), None);
+        let mut gap = hours([-3.0; 72]);
+        gap[20..60].iter_mut().for_each(|hour| hour.symbols = 0);
+        assert_eq!(rise(&gap), None);
+    }
+
+    #[test]
+    fn old_rise_holds_only_where_the_counter_is_at_its_end() {
+        let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
+        series[60..].iter_mut().for_each(|hour| hour.symbols = 0);
+        assert_eq!(rise(&series), None, "nothing is corrected any more");
+        let full = Rise::of(&series, MENDABLE, NOON, true).unwrap();
+        // 3.77 decades from hour 59 on, less the 13 hours since.
+        assert!((6.9..7.1).contains(&days(full.reaches)), "{full:?}");
+    }
+}

@@ -1,0 +1,607 @@
+//! The readings of one port: totals, rates, and which of them are unknown.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_mad::wire::perf::{Counter, CounterSet};
+
+use crate::counters::causes::{Causes, Corrections};
+use crate::counters::corrected::Corrected;
+
+/// The counters that traffic moves. All other counters count errors.
+pub const TRAFFIC: [Counter; 9] = [
+    Counter::XmitData,
+    Counter::RcvData,
+    Counter::XmitPkts,
+    Counter::RcvPkts,
+    Counter::UnicastXmitPkts,
+    Counter::UnicastRcvPkts,
+    Counter::MulticastXmitPkts,
+    Counter::MulticastRcvPkts,
+    Counter::XmitWait,
+];
+
+/// The error counters that a damaged link moves.
+const OF_LINK: [Counter; 5] = [
+    Counter::SymbolError,
+    Counter::LinkErrorRecovery,
+    Counter::LinkDowned,
+    Counter::RcvErrors,
+    Counter::LocalLinkIntegrityErrors,
+];
+
+/// Number of counters that count errors.
+const ERRORS: usize = Counter::ALL.len() - TRAFFIC.len();
+
+/// Bytes in one unit of PortXmitData and PortRcvData (IBA 16.1.3.5).
+const WORD: u64 = 4;
+
+/// Number of values of a 32-bit counter.
+const NARROW_SPAN: u64 = 1 << 32;
+
+/// Value above which a narrow counter that goes back has wrapped; below it, the counter was reset.
+/// A counter that wraps comes from near its highest value, if it is read often enough for a
+/// meaningful rate.
+const WRAPS_FROM: u64 = NARROW_SPAN / 2;
+
+/// Time over which error rates are computed: at least one window, at most two.
+const WINDOW: Duration = Duration::from_secs(600);
+
+/// Minimum time to which errors are attributed, so that one error right after the first reading
+/// gives no high rate.
+const SHORTEST_SPAN: Duration = Duration::from_secs(300);
+
+const HOUR_S: f64 = 3600.0;
+
+/// A set of counters: one bit for each, in the order of [`Counter::ALL`].
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Mask(u32);
+
+impl Mask {
+    pub(super) fn has(self, counter: Counter) -> bool {
+        self.0 >> (counter as u32) & 1 != 0
+    }
+
+    pub(super) fn set(&mut self, counter: Counter, on: bool) {
+        let bit = 1 << (counter as u32);
+        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+    }
+
+    pub(super) fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl FromIterator<Counter> for Mask {
+    fn from_iter<I: IntoIterator<Item = Counter>>(counters: I) -> Mask {
+        let mut mask = Mask::default();
+        counters.into_iter().for_each(|one| mask.set(one, true));
+        mask
+    }
+}
+
+/// The counters in one answer, or in two answers that belong together.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Sample {
+    pub(super) values: CounterSet,
+    /// Counters that the device has and the answers show.
+    pub(super) present: Mask,
+    /// Counters that stay at, or wrap from, the highest value in PortCounters.
+    pub(super) narrow: Mask,
+}
+
+impl Sample {
+    fn is_full(&self, counter: Counter) -> bool {
+        self.narrow.has(counter) && counter.narrow_max() == Some(self.values[counter])
+    }
+}
+
+/// Behaviour of a device's narrow counters at their highest value. IBA 16.1.3.5 requires them to
+/// stay there; some wrap.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum NarrowEnd {
+    /// No counter has been seen at its highest value.
+    #[default]
+    Unknown,
+    Stays,
+    Wraps,
+}
+
+/// The traffic of a port per second, between its last two readings.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rates {
+    /// Bytes sent per second.
+    pub xmit_bytes: f32,
+    /// Bytes received per second.
+    pub rcv_bytes: f32,
+    /// Packets sent per second.
+    pub xmit_packets: f32,
+    /// Packets received per second.
+    pub rcv_packets: f32,
+    /// Share of time in which data waited without being sent, 0 to 1, if one tick of PortXmitWait
+    /// is the time of a word of 4 bytes on the link. `None` if the device does not count it, or the
+    /// rate of the link is unknown.
+    pub wait_share: Option<f32>,
+}
+
+/// Errors of each kind per hour, over the last ten to twenty minutes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ErrorRates([f32; ERRORS]);
+
+impl ErrorRates {
+    /// Errors of one counter per hour; zero for [`TRAFFIC`].
+    pub fn per_hour(&self, counter: Counter) -> f64 {
+        error_place(counter).map_or(0.0, |place| f64::from(self.0[place]))
+    }
+
+    /// Errors per hour of all kinds, except PortRcvRemotePhysicalErrors, which another link causes.
+    pub fn sum(&self) -> f64 {
+        let of_port = |&&counter: &&Counter| counter != Counter::RcvRemotePhysicalErrors;
+        let counters = Counter::ALL.iter().filter(of_port);
+        counters.map(|&counter| self.per_hour(counter)).sum()
+    }
+}
+
+/// Errors of each kind since a point in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RecentErrors {
+    /// Time from which errors count.
+    pub from: Time,
+    counts: [u32; ERRORS],
+}
+
+impl RecentErrors {
+    /// Number of errors of one counter; zero for [`TRAFFIC`].
+    pub fn count(&self, counter: Counter) -> u64 {
+        error_place(counter).map_or(0, |place| u64::from(self.counts[place]))
+    }
+}
+
+/// The counters of a port as last read. It has 144 bytes, and some 400 more once the port has
+/// counted an error.
+///
+/// A total begins with the hardware's value at the first reading. It grows by everything counted
+/// since, even if the hardware's counter is reset or wraps.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortReading {
+    /// Time of the last reading; [`Time::MAX`] before the first one.
+    at: Time,
+    totals: [u64; TRAFFIC.len()],
+    rates: Option<Rates>,
+    /// Bytes per second that the link carries in one direction; zero if its rate is unknown.
+    link_bytes: f32,
+    /// Symbols per second that error correction can mend; zero if not known, or the link has none.
+    mendable_per_s: f32,
+    corrected: Option<Box<Corrected>>,
+    present: Mask,
+    /// Counters at their highest value, which count no more until another program resets them.
+    full: Mask,
+    reset: bool,
+    rest: Option<Box<Rest>>,
+}
+
+/// The part of a reading that most ports do not need.
+#[derive(Clone, PartialEq, Default, Debug)]
+struct Rest {
+    errors: [u64; ERRORS],
+    /// Difference between totals and the hardware's counters, in the order of [`Counter::ALL`].
+    beyond: Option<Box<[u64; Counter::ALL.len()]>>,
+    window: Window,
+    causes: Option<Box<Causes>>,
+}
+
+/// Errors since two points in time, which are at least [`WINDOW`] apart once both are past.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+struct Window {
+    early: Time,
+    since_early: [u32; ERRORS],
+    late: Time,
+    since_late: [u32; ERRORS],
+}
+
+impl Window {
+    fn new(at: Time) -> Window {
+        Window {
+            early: at,
+            late: at,
+            ..Window::default()
+        }
+    }
+
+    fn add(&mut self, place: usize, errors: u64) {
+        let errors = u32::try_from(errors).unwrap_or(u32::MAX);
+        for counts in [&mut self.since_early, &mut self.since_late] {
+            counts[place] = counts[place].saturating_add(errors);
+        }
+    }
+
+    fn turn(&mut self, now: Time) {
+        if now.since(self.late) >= WINDOW {
+            (self.early, self.since_early) = (self.late, self.since_late);
+            (self.late, self.since_late) = (now, [0; ERRORS]);
+        }
+    }
+
+    fn rates(&self, now: Time) -> ErrorRates {
+        let span = now.since(self.early).max(SHORTEST_SPAN);
+        let hours = span.as_secs_f64() / HOUR_S;
+        ErrorRates(
+            self.since_early
+                .map(|errors| (f64::from(errors) / hours) as f32),
+        )
+    }
+}
+
+const fn traffic_place(counter: Counter) -> Option<usize> {
+    let mut place = 0;
+    while place < TRAFFIC.len() {
+        if TRAFFIC[place] as usize == counter as usize {
+            return Some(place);
+        }
+        place += 1;
+    }
+    None
+}
+
+/// Index of each counter among the error counters; `None` for traffic counters.
+const ERROR_PLACES: [Option<usize>; Counter::ALL.len()] = {
+    let mut places = [None; Counter::ALL.len()];
+    let (mut index, mut next) = (0, 0);
+    while index < places.len() {
+        if traffic_place(Counter::ALL[index]).is_none() {
+            places[index] = Some(next);
+            next += 1;
+        }
+        index += 1;
+    }
+    places
+};
+
+fn error_place(counter: Counter) -> Option<usize> {
+    ERROR_PLACES[counter as usize]
+}
+
+/// Results of one reading, in addition to the totals.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Taken {
+    /// Whether a counter was lower than before, and did not wrap.
+    pub(super) reset: bool,
+    /// Behaviour of narrow counters; `None` if this reading does not show it.
+    pub(super) narrow_end: Option<NarrowEnd>,
+    /// Whether PortRcvErrors or PortRcvSwitchRelayErrors moved.
+    pub(super) rcv_moved: bool,
+    /// Whether PortXmitDiscards moved.
+    pub(super) xmit_moved: bool,
+    /// Whether a counter of link errors moved.
+    pub(super) link_moved: bool,
+}
+
+impl Default for PortReading {
+    fn default() -> PortReading {
+        PortReading {
+            at: Time::MAX,
+            totals: [0; TRAFFIC.len()],
+            rates: None,
+            link_bytes: 0.0,
+            mendable_per_s: 0.0,
+            corrected: None,
+            present: Mask::default(),
+            full: Mask::default(),
+            reset: false,
+            rest: None,
+        }
+    }
+}
+
+impl PortReading {
+    /// Time of the last reading; `None` if the port was never read.
+    pub fn at(&self) -> Option<Time> {
+        (self.at != Time::MAX).then_some(self.at)
+    }
+
+    /// The total of a counter: the hardware's value at the first reading, plus everything counted
+    /// since. `None` if the port was never read, or the device lacks the counter. PortXmitData and
+    /// PortRcvData are in words of 4 bytes, as in the hardware.
+    pub fn total(&self, counter: Counter) -> Option<u64> {
+        self.present.has(counter).then(|| self.sum(counter))
+    }
+
+    /// Total of bytes sent.
+    pub fn xmit_bytes(&self) -> Option<u64> {
+        Some(self.total(Counter::XmitData)?.saturating_mul(WORD))
+    }
+
+    /// Total of bytes received.
+    pub fn rcv_bytes(&self) -> Option<u64> {
+        Some(self.total(Counter::RcvData)?.saturating_mul(WORD))
+    }
+
+    /// Traffic between the last two readings. `None` before the second reading, if a counter was
+    /// reset between them, or if 32-bit data counters are at their highest value or may have
+    /// wrapped more than once.
+    pub fn rates(&self) -> Option<Rates> {
+        self.rates
+    }
+
+    /// Bytes per second that the link carries in each direction; `None` if its rate is unknown.
+    pub(crate) fn link_bytes_per_s(&self) -> Option<f32> {
+        (self.link_bytes > 0.0).then_some(self.link_bytes)
+    }
+
+    /// Traffic in the busier direction of the link, as a share of the link's rate; `None` if either
+    /// is unknown.
+    pub fn use_share(&self) -> Option<f32> {
+        let rates = self.rates?;
+        Some(rates.xmit_bytes.max(rates.rcv_bytes) / self.link_bytes_per_s()?)
+    }
+
+    /// Errors per hour; `None` if no error was counted since the first reading.
+    pub fn errors(&self) -> Option<ErrorRates> {
+        let rest = self.rest.as_ref()?;
+        Some(rest.window.rates(self.at))
+    }
+
+    /// Errors counted since `since`, or since the nearest earlier time for which they are known, at
+    /// most ten to twenty minutes ago. `None` if no error was counted since the first reading.
+    pub fn errors_since(&self, since: Time) -> Option<RecentErrors> {
+        let window = &self.rest.as_ref()?.window;
+        let is_late = window.late >= since && window.since_late != [0; ERRORS];
+        let (from, counts) = match is_late {
+            true => (window.late, window.since_late),
+            false => (window.early, window.since_early),
+        };
+        Some(RecentErrors { from, counts })
+    }
+
+    /// Counters of forward error correction; `None` if the device does not show them, or they have
+    /// not been read.
+    pub fn corrected(&self) -> Option<&Corrected> {
+        self.corrected.as_deref()
+    }
+
+    /// The causes of received errors and of discards; `None` if they were not read.
+    pub fn causes(&self) -> Option<&Causes> {
+        self.rest.as_ref()?.causes.as_deref()
+    }
+
+    /// Whether a counter is at its highest value and counts no further until another program resets
+    /// it. rsm never resets counters.
+    pub fn is_full(&self, counter: Counter) -> bool {
+        self.full.has(counter)
+    }
+
+    /// Whether any counter is at its highest value.
+    pub fn has_full(&self) -> bool {
+        !self.full.is_empty()
+    }
+
+    /// Whether a counter was lower in the last reading than in the previous reading, because
+    /// another program reset the counter or the device was reset.
+    pub fn was_reset(&self) -> bool {
+        self.reset
+    }
+
+    fn sum(&self, counter: Counter) -> u64 {
+        match (traffic_place(counter), error_place(counter)) {
+            (Some(place), _) => self.totals[place],
+            (_, Some(place)) => self.rest.as_ref().map_or(0, |rest| rest.errors[place]),
+            (None, None) => 0,
+        }
+    }
+
+    fn beyond(&self, counter: Counter) -> u64 {
+        let beyond = self.rest.as_ref().and_then(|rest| rest.beyond.as_ref());
+        beyond.map_or(0, |beyond| beyond[counter as usize])
+    }
+
+    fn rest(&mut self) -> &mut Rest {
+        let at = self.at;
+        self.rest.get_or_insert_with(|| {
+            Box::new(Rest {
+                window: Window::new(at),
+                ..Rest::default()
+            })
+        })
+    }
+
+    /// Sets the total that belongs to the hardware's value `raw`.
+    fn put(&mut self, counter: Counter, total: u64, raw: u64) {
+        let beyond = total.wrapping_sub(raw);
+        if beyond != self.beyond(counter) {
+            let all = self
+                .rest()
+                .beyond
+                .get_or_insert_with(|| Box::new([0; Counter::ALL.len()]));
+            all[counter as usize] = beyond;
+        }
+        if let Some(place) = traffic_place(counter) {
+            self.totals[place] = total;
+        } else if let Some(place) = error_place(counter)
+            && total != self.sum(counter)
+        {
+            self.rest().errors[place] = total;
+        }
+    }
+
+    /// Sets the rate of the link in bytes per second, and the symbols per second that its error
+    /// correction can mend; zero if they are not known.
+    pub(super) fn set_link(&mut self, bytes_per_s: f32, mendable_per_s: f32) {
+        (self.link_bytes, self.mendable_per_s) = (bytes_per_s, mendable_per_s);
+    }
+
+    /// Whether counters of error correction are read again.
+    pub(super) fn is_correction_due(&self, port: PortKey, now: Time) -> bool {
+        let last = self.corrected.as_ref().map(|corrected| corrected.at);
+        self.mendable_per_s > 0.0 && Corrected::is_due(port, last, now)
+    }
+
+    pub(super) fn take_corrections(&mut self, counters: Corrections, now: Time) {
+        let before = self.corrected.as_deref();
+        let corrected = Corrected::next(before, counters, self.mendable_per_s, now);
+        self.corrected = Some(Box::new(corrected));
+    }
+
+    /// Starts again after the port got another cable: its former errors say nothing about the new
+    /// cable.
+    pub(super) fn begin_anew(&mut self) {
+        self.rates = None;
+        self.corrected = None;
+        let at = self.at;
+        if let Some(rest) = &mut self.rest {
+            rest.window = Window::new(at);
+        }
+    }
+
+    pub(super) fn set_causes(&mut self, set: impl FnOnce(&mut Causes)) {
+        set(self.rest().causes.get_or_insert_default());
+    }
+
+    /// Takes in a reading made at `now`.
+    pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
+        let is_first = self.at == Time::MAX;
+        if is_first {
+            self.at = now;
+        }
+        let fresh: Mask = Counter::ALL
+            .into_iter()
+            .filter(|&counter| sample.present.has(counter) && !self.present.has(counter))
+            .collect();
+        let step = Step::between(self, sample, fresh, end);
+        let elapsed = now.since(self.at);
+        let mut moved = CounterSet::default();
+        for counter in Counter::ALL {
+            if !sample.present.has(counter) {
+                continue;
+            }
+            let raw = sample.values[counter];
+            if fresh.has(counter) {
+                self.put(counter, raw, raw);
+            } else {
+                moved[counter] = step.moved[counter];
+                let total = self.sum(counter).saturating_add(moved[counter]);
+                self.put(counter, total, raw);
+            }
+            self.full
+                .set(counter, sample.is_full(counter) && end != NarrowEnd::Wraps);
+            self.present.set(counter, true);
+        }
+        self.count_errors(&moved, now);
+        let has_rates = !elapsed.is_zero() && !step.reset && fresh.is_empty();
+        let end = step.narrow_end.unwrap_or(end);
+        self.rates = (has_rates && self.tells_data(sample, end, elapsed))
+            .then(|| self.rates_of(&moved, elapsed));
+        self.reset = step.reset;
+        self.at = now;
+        Taken {
+            reset: step.reset,
+            narrow_end: step.narrow_end,
+            rcv_moved: moved[Counter::RcvErrors] + moved[Counter::RcvSwitchRelayErrors] > 0,
+            xmit_moved: moved[Counter::XmitDiscards] > 0,
+            link_moved: OF_LINK.iter().any(|&counter| moved[counter] > 0),
+        }
+    }
+
+    fn count_errors(&mut self, moved: &CounterSet, now: Time) {
+        for counter in Counter::ALL {
+            if let Some(place) = error_place(counter)
+                && moved[counter] > 0
+            {
+                self.rest().window.add(place, moved[counter]);
+            }
+        }
+        if let Some(rest) = &mut self.rest {
+            rest.window.turn(now);
+        }
+    }
+
+    /// Whether the data counters show the amount of data carried in `elapsed`.
+    fn tells_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
+        [Counter::XmitData, Counter::RcvData]
+            .into_iter()
+            .all(|counter| {
+                if !sample.present.has(counter) {
+                    return false;
+                }
+                if !sample.narrow.has(counter) {
+                    return true;
+                }
+                let most = f64::from(self.link_bytes) * elapsed.as_secs_f64() / WORD as f64;
+                !self.full.has(counter) && (end == NarrowEnd::Stays || most < NARROW_SPAN as f64)
+            })
+    }
+
+    fn rates_of(&self, moved: &CounterSet, elapsed: Duration) -> Rates {
+        let seconds = elapsed.as_secs_f64();
+        let rate = |counter: Counter| moved[counter] as f64 / seconds;
+        let words = |counter: Counter| (rate(counter) * WORD as f64) as f32;
+        // A reading without PortXmitWait was made because the sum of the switch did not move.
+        let counts_wait = self.present.has(Counter::XmitWait) && !self.full.has(Counter::XmitWait);
+        let wait_share = (counts_wait && self.link_bytes > 0.0)
+            .then(|| (words(Counter::XmitWait) / self.link_bytes).min(1.0));
+        Rates {
+            xmit_bytes: words(Counter::XmitData),
+            rcv_bytes: words(Counter::RcvData),
+            xmit_packets: rate(Counter::XmitPkts) as f32,
+            rcv_packets: rate(Counter::RcvPkts) as f32,
+            wait_share,
+        }
+    }
+}
+
+/// The difference between a reading and the one before.
+struct Step {
+    moved: CounterSet,
+    reset: bool,
+    narrow_end: Option<NarrowEnd>,
+}
+
+impl Step {
+    fn between(before: &PortReading, sample: &Sample, fresh: Mask, end: NarrowEnd) -> Step {
+        let known = |counter: &Counter| sample.present.has(*counter) && !fresh.has(*counter);
+        let raw_before = |counter| before.sum(counter).wrapping_sub(before.beyond(counter));
+        let mut step = Step {
+            moved: CounterSet::default(),
+            reset: false,
+            narrow_end: None,
+        };
+        let mut back = Vec::new();
+        let mut goes_on = false;
+        for counter in Counter::ALL.into_iter().filter(known) {
+            let (earlier, raw) = (raw_before(counter), sample.values[counter]);
+            if sample.is_full(counter) && earlier == raw && end == NarrowEnd::Unknown {
+                step.narrow_end = Some(NarrowEnd::Stays);
+            }
+            match raw.checked_sub(earlier) {
+                Some(more) => {
+                    step.moved[counter] = more;
+                    goes_on |= earlier > 0;
+                }
+                None => back.push((counter, earlier, raw)),
+            }
+        }
+        // A reset of a port clears both its packet and its data counters. A single data counter
+        // that goes back from its upper half, while others go on, has wrapped.
+        let wraps = |&(counter, earlier, _): &(Counter, u64, u64)| {
+            sample.narrow.has(counter)
+                && counter.narrow_max() == Some(NARROW_SPAN - 1)
+                && earlier >= WRAPS_FROM
+        };
+        let wrapped = end != NarrowEnd::Stays && goes_on && back.iter().all(wraps);
+        for (counter, earlier, raw) in back {
+            step.moved[counter] = if wrapped {
+                NARROW_SPAN - earlier + raw
+            } else {
+                raw
+            };
+            step.reset |= !wrapped;
+            if wrapped {
+                step.narrow_end = Some(NarrowEnd::Wraps);
+            }
+        }
+        step
+    }
+}

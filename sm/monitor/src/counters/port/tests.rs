@@ -1,0 +1,224 @@
+//! Totals, rates and windows of one port.
+
+use super::*;
+
+#[test]
+fn a_port_without_errors_takes_144_bytes() {
+    assert!(
+        size_of::<PortReading>() <= 144,
+        "{}",
+        size_of::<PortReading>()
+    );
+    assert!(size_of::<Rest>() <= 336, "{}", size_of::<Rest>());
+}
+
+#[test]
+fn counters_are_traffic_or_errors() {
+    for counter in Counter::ALL {
+        assert_ne!(
+            traffic_place(counter).is_some(),
+            error_place(counter).is_some(),
+            "{counter}"
+        );
+    }
+    assert_eq!(ERROR_PLACES.iter().flatten().max(), Some(&(ERRORS - 1)));
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn sample(values: &[(Counter, u64)], is_narrow: bool) -> Sample {
+    let mut sample = Sample::default();
+    for counter in Counter::ALL {
+        if !is_narrow || counter.narrow_max().is_some() {
+            sample.present.set(counter, true);
+            sample.narrow.set(counter, is_narrow);
+        }
+    }
+    for &(counter, value) in values {
+        sample.values[counter] = value;
+    }
+    sample
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Duration::from_secs(seconds)
+}
+
+#[test]
+fn rates_need_two_readings_and_old_errors_are_no_rate() {
+    let mut port = PortReading::default();
+    port.set_link(1e10, 0.0);
+    let first = sample(
+        &[(Counter::XmitData, 1000), (Counter::SymbolError, 70)],
+        false,
+    );
+    port.take(&first, NarrowEnd::Unknown, at(10));
+    assert_eq!(port.rates(), None);
+    assert_eq!(port.total(Counter::SymbolError), Some(70));
+    assert_eq!(port.errors().map(|rates| rates.sum()), Some(0.0));
+    let second = sample(
+        &[
+            (Counter::XmitData, 2500),
+            (Counter::SymbolError, 70),
+            (Counter::XmitWait, 5_000_000_000),
+        ],
+        false,
+    );
+    port.take(&second, NarrowEnd::Unknown, at(20));
+    let rates = port.rates().unwrap();
+    assert_eq!(rates.xmit_bytes, 600.0);
+    assert_eq!(rates.wait_share, Some(0.2));
+    assert_eq!(port.errors().map(|rates| rates.sum()), Some(0.0));
+    assert_eq!(port.xmit_bytes(), Some(10_000));
+}
+
+#[test]
+fn counter_that_goes_back_gives_no_rate_and_keeps_its_total() {
+    let mut port = PortReading::default();
+    let take = |port: &mut PortReading, data, packets, errors, now| {
+        let values = [
+            (Counter::RcvData, data),
+            (Counter::RcvPkts, packets),
+            (Counter::RcvErrors, errors),
+        ];
+        port.take(&sample(&values, false), NarrowEnd::Unknown, at(now))
+    };
+    take(&mut port, 5_000, 50, 9, 0);
+    assert!(take(&mut port, 100, 1, 2, 60).reset);
+    assert_eq!(port.rates(), None);
+    assert!(port.was_reset());
+    assert_eq!(port.total(Counter::RcvData), Some(5_100));
+    assert_eq!(port.total(Counter::RcvErrors), Some(11));
+    assert!(!take(&mut port, 700, 3, 2, 120).reset);
+    assert_eq!(port.rates().unwrap().rcv_bytes, 40.0);
+    assert_eq!(port.total(Counter::RcvData), Some(5_700));
+    assert_eq!(port.total(Counter::RcvErrors), Some(11));
+}
+
+#[test]
+fn narrow_data_counter_that_wraps_goes_on_counting() {
+    let mut port = PortReading::default();
+    port.set_link(1e6, 0.0);
+    let near = NARROW_SPAN - 100;
+    let values = |data, packets| {
+        let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
+        sample(&values, true)
+    };
+    port.take(&values(near, 10), NarrowEnd::Unknown, at(0));
+    let taken = port.take(&values(50, 20), NarrowEnd::Unknown, at(10));
+    assert_eq!(taken.narrow_end, Some(NarrowEnd::Wraps));
+    assert!(!taken.reset);
+    assert_eq!(port.total(Counter::XmitData), Some(NARROW_SPAN + 50));
+    assert_eq!(port.rates().unwrap().xmit_bytes, 60.0);
+    // All counters are lower: that is a reset, even from near the end.
+    port.take(&values(near, 30), NarrowEnd::Wraps, at(20));
+    let taken = port.take(&values(5, 1), NarrowEnd::Wraps, at(30));
+    assert!(taken.reset && port.rates().is_none());
+}
+
+#[test]
+fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
+    let mut port = PortReading::default();
+    port.set_link(1e6, 0.0);
+    let values = |data, packets| {
+        let values = [(Counter::XmitData, data), (Counter::XmitPkts, packets)];
+        sample(&values, true)
+    };
+    let full = NARROW_SPAN - 1;
+    port.take(&values(7, 1), NarrowEnd::Unknown, at(0));
+    port.take(&values(full, 5), NarrowEnd::Unknown, at(10));
+    assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
+    let taken = port.take(&values(full, 9), NarrowEnd::Unknown, at(20));
+    assert_eq!(taken.narrow_end, Some(NarrowEnd::Stays));
+    assert!(port.has_full() && port.rates().is_none());
+    assert!(port.take(&values(100, 2), NarrowEnd::Stays, at(30)).reset);
+    port.take(&values(200, 3), NarrowEnd::Stays, at(40));
+    assert!(!port.has_full());
+    assert_eq!(port.rates().unwrap().xmit_bytes, 40.0);
+    assert_eq!(port.total(Counter::XmitData), Some(full + 200));
+}
+
+#[test]
+fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
+    let mut port = PortReading::default();
+    // At 400 Gb/s, a counter passes all its values in a third of a second.
+    port.set_link(5e10, 0.0);
+    let values = |data| sample(&[(Counter::XmitData, data)], true);
+    port.take(&values(7), NarrowEnd::Unknown, at(0));
+    port.take(&values(9), NarrowEnd::Unknown, at(30));
+    assert_eq!(port.rates(), None);
+    // Counters that stay at their end show whether they have reached it.
+    port.take(&values(11), NarrowEnd::Stays, at(60));
+    assert!(port.rates().is_some());
+}
+
+#[test]
+fn error_rate_falls_to_zero_after_two_windows() {
+    let mut port = PortReading::default();
+    let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
+    port.take(&values(0), NarrowEnd::Unknown, at(0));
+    port.take(&values(1), NarrowEnd::Unknown, at(5));
+    let one = port.errors().unwrap().per_hour(Counter::SymbolError);
+    assert_eq!(one, 12.0, "as if in five minutes");
+    let mut now = at(5);
+    for minute in 1..=10 {
+        now += MINUTE;
+        port.take(&values(1 + 60 * minute), NarrowEnd::Unknown, now);
+    }
+    let busy = port.errors().unwrap().per_hour(Counter::SymbolError);
+    assert!((3500.0..=3700.0).contains(&busy), "{busy}");
+    for _ in 0..21 {
+        now += MINUTE;
+        port.take(&values(601), NarrowEnd::Unknown, now);
+    }
+    assert_eq!(port.errors().unwrap().sum(), 0.0);
+    assert_eq!(port.total(Counter::SymbolError), Some(601));
+}
+
+#[test]
+fn errors_before_a_time_do_not_count_since_it_if_a_later_window_has_begun() {
+    let mut port = PortReading::default();
+    let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
+    port.take(&values(5), NarrowEnd::Unknown, at(0));
+    assert_eq!(
+        port.errors_since(at(0))
+            .unwrap()
+            .count(Counter::SymbolError),
+        0
+    );
+    port.take(&values(55), NarrowEnd::Unknown, at(600));
+    port.take(&values(62), NarrowEnd::Unknown, at(700));
+    let recent = port.errors_since(at(300)).unwrap();
+    assert_eq!(
+        (recent.from, recent.count(Counter::SymbolError)),
+        (at(600), 7)
+    );
+    // Nothing came in the later window: what the earlier one has is told with its beginning.
+    port.take(&values(62), NarrowEnd::Unknown, at(1300));
+    let recent = port.errors_since(at(1200)).unwrap();
+    assert_eq!(
+        (recent.from, recent.count(Counter::SymbolError)),
+        (at(600), 7)
+    );
+}
+
+#[test]
+fn another_cable_begins_without_the_errors_of_the_one_before() {
+    let mut port = PortReading::default();
+    let values = |errors| sample(&[(Counter::LinkDowned, errors)], false);
+    port.take(&values(0), NarrowEnd::Unknown, at(0));
+    port.take(&values(9), NarrowEnd::Unknown, at(60));
+    assert!(port.errors().unwrap().sum() > 0.0);
+    port.begin_anew();
+    assert_eq!(port.errors().unwrap().sum(), 0.0);
+    assert_eq!(port.total(Counter::LinkDowned), Some(9));
+}
+
+#[test]
+fn absent_counters_are_none_and_not_zero() {
+    let mut port = PortReading::default();
+    assert_eq!(port.total(Counter::XmitData), None);
+    port.take(&sample(&[], true), NarrowEnd::Unknown, at(0));
+    assert_eq!(port.total(Counter::XmitData), Some(0));
+    assert_eq!(port.total(Counter::UnicastXmitPkts), None);
+}

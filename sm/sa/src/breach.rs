@@ -1,0 +1,101 @@
+//! Requests to change records against the rules: in the name of another port, or for a name of
+//! another partition.
+
+use rsm_config::TrustMode;
+use rsm_ids::Guid;
+use rsm_mad::wire::attr::PKey;
+use rsm_mad::wire::header::Method;
+use rsm_mad::wire::sa::{GuidInfoRecord, McMemberRecord, Record as _, SaHeader};
+
+use crate::directory::Directory;
+use crate::ends::EndIx;
+use crate::mcast::{self, GroupRegistry};
+use crate::trust::{self, Offence, TrustRules};
+
+/// The offence of a request from `requester`, and its treatment, which is not `off`.
+pub(crate) fn breach(
+    rules: &TrustRules,
+    directory: &Directory,
+    groups: &GroupRegistry,
+    requester: EndIx,
+    asked: (&SaHeader, &[u8]),
+) -> Option<(Offence, TrustMode)> {
+    let of_port = trust::offence(directory, requester, asked)
+        .map(|(offence, subject)| (offence, rules.of_port(directory, subject)));
+    let protections = &directory.plan.policy.partitions.protections;
+    let of_name = of_name(directory, groups, asked)
+        .map(|(offence, owner)| (offence, protections.trust(owner).unwrap_or(rules.mode)));
+    let treated = [of_name, of_port].into_iter().flatten();
+    let strictest = treated.max_by_key(|&(_, mode)| mode);
+    strictest.filter(|&(_, mode)| mode != TrustMode::Off)
+}
+
+/// The offence of a request for a name of another partition, and the partition that owns the name;
+/// `None` for other requests.
+fn of_name(
+    directory: &Directory,
+    groups: &GroupRegistry,
+    (header, data): (&SaHeader, &[u8]),
+) -> Option<(Offence, PKey)> {
+    if header.mad().method() != Method::SET {
+        return None;
+    }
+    match header.mad().attribute() {
+        McMemberRecord::ID => {
+            let record = McMemberRecord::from_prefix(data)?;
+            let owner = of_group(directory, groups, header, record)?;
+            Some((Offence::ForeignGroup, owner))
+        }
+        GuidInfoRecord::ID => {
+            let record = GuidInfoRecord::from_prefix(data)?;
+            let owner = of_aliases(directory, header, record)?;
+            Some((Offence::ForeignAlias, owner))
+        }
+        _ => None,
+    }
+}
+
+/// The partition that owns the MGID of a join, if the group is or would be in another one.
+///
+/// The P_Key in an MGID of IP over InfiniBand is that of its partition (RFC 4391, 4). A port
+/// without that key is no offender by such an MGID alone: its host has an interface too many.
+fn of_group(
+    directory: &Directory,
+    groups: &GroupRegistry,
+    header: &SaHeader,
+    record: &McMemberRecord,
+) -> Option<PKey> {
+    let mgid = record.mgid();
+    let of_ip = mcast::ip_partition(mgid).filter(|p_key| p_key.is_valid());
+    let protections = &directory.plan.policy.partitions.protections;
+    let owner = of_ip.or_else(|| protections.owner_of_group(mgid))?;
+    // A member of the owner that asks for its own partition is no offender where another host has
+    // taken the name before.
+    let has_key = header.component_mask().contains(McMemberRecord::P_KEY);
+    let asked = has_key.then(|| record.p_key());
+    let of_group = || groups.group(mgid).map(|group| group.parameters.p_key);
+    let p_key = asked.or_else(of_group)?;
+    let is_foreign = p_key.base() != owner.base()
+        || of_ip.is_none() && !is_in(directory, directory.by_gid(record.port_gid())?, owner);
+    is_foreign.then_some(owner)
+}
+
+/// The partition that owns one of the alias GUIDs of a request, if the port is no member of it.
+fn of_aliases(directory: &Directory, header: &SaHeader, record: &GuidInfoRecord) -> Option<PKey> {
+    let port = directory.by_lid(record.lid())?;
+    let mask = header.component_mask();
+    let is_asked = |place: usize| {
+        let component = GuidInfoRecord::guid_component(place);
+        component.is_some_and(|component| mask.contains(component))
+    };
+    let protections = &directory.plan.policy.partitions.protections;
+    let guids = record.guid_info().guids().into_iter().enumerate();
+    let asked = guids.filter(|&(place, guid): &(usize, Guid)| is_asked(place) && !guid.is_zero());
+    let mut owners = asked.filter_map(|(_, guid)| protections.owner_of_guid(guid));
+    owners.find(|&owner| !is_in(directory, port, owner))
+}
+
+fn is_in(directory: &Directory, port: EndIx, p_key: PKey) -> bool {
+    let keys = directory.p_keys(port);
+    keys.iter().any(|key| key.base() == p_key.base())
+}

@@ -1,0 +1,412 @@
+//! Finds ports whose errors before correction grow, and will exceed what correction can mend.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rsm_ids::PortKey;
+use rsm_mad::Time;
+use rsm_model::fabric::Fabric;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_monitor::correction::{Hour, LASTS, Rise, WINDOW};
+use rsm_monitor::counters::CountersSnapshot;
+use rsm_past::{CorrectedStep, PastReader, Span};
+use rsm_store::StoreError;
+
+/// Time between two looks: the readings of error correction are as far apart.
+const EVERY_MS: u64 = 3_600_000;
+
+/// Bound of the ports that are looked at; those that correct most are. A port that gets worse comes
+/// among them before its errors exceed what correction can mend.
+const MOST_PORTS: usize = 4096;
+
+/// Ports with findings of their own, those that lose packets first; one more finding counts the
+/// others.
+const NAMED: usize = 64;
+
+/// Factor of change in the time that is left, after which a text is updated.
+const RETOLD_BY: f64 = 1.5;
+
+/// Error correction of a port, as last read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Watched {
+    port: PortKey,
+    mendable_per_s: f64,
+    /// Share of that which is corrected; zero where it is not known.
+    share: f64,
+    is_full: bool,
+}
+
+/// Rise that is told in a finding.
+#[derive(Clone, PartialEq, Debug)]
+struct Told {
+    /// Rise when the text was written.
+    rise: Rise,
+    is_full: bool,
+    text: String,
+    /// Time at which the rise was seen last, in milliseconds since the Unix epoch.
+    seen_unix_ms: u64,
+}
+
+/// Ports whose errors grow.
+#[derive(Default, Debug)]
+pub(super) struct Rises {
+    told: BTreeMap<PortKey, Told>,
+    /// Time of the next look, in milliseconds since the Unix epoch.
+    due_unix_ms: u64,
+}
+
+impl Rises {
+    /// Whether an hour has passed since the last look.
+    pub(super) fn is_due(&self, now_unix_ms: u64) -> bool {
+        // A clock that was set back does not put off the next look.
+        now_unix_ms >= self.due_unix_ms || self.due_unix_ms - now_unix_ms > EVERY_MS
+    }
+
+    /// Looks at the past of `ports`. Returns the findings in force.
+    ///
+    /// # Errors
+    /// The past cannot be read.
+    pub(super) fn look(
+        &mut self,
+        ports: &[Watched],
+        past: &PastReader,
+        fabric: &Fabric,
+        now_unix_ms: u64,
+    ) -> Result<Vec<Finding>, StoreError> {
+        self.due_unix_ms = now_unix_ms + EVERY_MS;
+        let keys: BTreeSet<PortKey> = ports.iter().map(|watched| watched.port).collect();
+        let window_ms = WINDOW.as_millis() as u64;
+        let span = Span {
+            since_unix_ms: now_unix_ms.saturating_sub(window_ms),
+            until_unix_ms: now_unix_ms.saturating_add(1),
+        };
+        let corrected = past.corrected(&keys, span, EVERY_MS)?;
+        let none = BTreeMap::new();
+        for watched in ports {
+            let steps = corrected.get(&watched.port).unwrap_or(&none);
+            self.judge(watched, steps, fabric, now_unix_ms);
+        }
+        self.told.retain(|port, _| keys.contains(port));
+        Ok(self.findings())
+    }
+
+    fn judge(
+        &mut self,
+        watched: &Watched,
+        steps: &BTreeMap<u64, CorrectedStep>,
+        fabric: &Fabric,
+        now_unix_ms: u64,
+    ) {
+        let hours = steps.iter().map(|(&start_unix_ms, step)| Hour {
+            start_unix_ms,
+            symbols: step.symbols,
+            went_down: step.link_downs > 0,
+        });
+        let hours: Vec<Hour> = hours.collect();
+        let &Watched {
+            port,
+            mendable_per_s,
+            is_full,
+            ..
+        } = watched;
+        let Some(rise) = Rise::of(&hours, mendable_per_s, now_unix_ms, is_full) else {
+            let lasts_ms = LASTS.as_millis() as u64;
+            let down = hours.iter().rfind(|hour| hour.went_down);
+            let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
+            if let Some(told) = self.told.get(&port)
+                && (told.seen_unix_ms + lasts_ms < now_unix_ms || told.seen_unix_ms < down_unix_ms)
+            {
+                self.told.remove(&port);
+            }
+            return;
+        };
+        let before = self.told.get_mut(&port);
+        if let Some(told) = before
+            && told.is_full == is_full
+            && is_alike(told.rise.reaches, rise.reaches)
+        {
+            told.seen_unix_ms = now_unix_ms;
+            return;
+        }
+        let told = Told {
+            rise,
+            is_full,
+            text: text(fabric, watched, &rise),
+            seen_unix_ms: now_unix_ms,
+        };
+        self.told.insert(port, told);
+    }
+
+    fn findings(&self) -> Vec<Finding> {
+        let mut told: Vec<(&PortKey, &Told)> = self.told.iter().collect();
+        told.sort_by_key(|&(&port, told)| (told.rise.reaches, port));
+        let named = told.iter().take(NAMED).map(|&(&port, told)| {
+            let (kind, subject) = (FindingKind::ErrorCorrection, Subject::Port(port));
+            Finding::new(kind, subject, Severity::Warning, told.text.clone())
+        });
+        let mut findings: Vec<Finding> = named.collect();
+        if let Some(more @ 1..) = told.len().checked_sub(NAMED) {
+            let text = format!(
+                "{more} more ports correct ever more errors of their links: `rsmctl counters --wide` shows what each corrects"
+            );
+            let kind = FindingKind::ErrorCorrection;
+            findings.push(Finding::new(kind, Subject::Subnet, Severity::Warning, text));
+        }
+        findings
+    }
+}
+
+/// Whether two times are so close that a text about one is true of the other.
+fn is_alike(one: Duration, other: Duration) -> bool {
+    let (short, long) = (one.min(other).as_secs_f64(), one.max(other).as_secs_f64());
+    long <= short * RETOLD_BY
+}
+
+/// Ports whose error correction is worth a look, at most [`MOST_PORTS`].
+pub(super) fn watched(counters: &CountersSnapshot, now: Time) -> Vec<Watched> {
+    let mut ports: Vec<Watched> = Vec::new();
+    for port in counters.ports(None) {
+        let Some(corrected) = port.reading.corrected() else {
+            continue;
+        };
+        let is_worth = corrected.is_watched() || corrected.is_full();
+        if is_worth && corrected.mendable_per_s > 0.0 && !counters.is_stale(&port, now) {
+            ports.push(Watched {
+                port: port.key,
+                mendable_per_s: corrected.mendable_per_s.into(),
+                share: corrected.share().unwrap_or(0.0),
+                is_full: corrected.is_full(),
+            });
+        }
+    }
+    if ports.len() > MOST_PORTS {
+        ports.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.port.cmp(&b.port)));
+        ports.truncate(MOST_PORTS);
+    }
+    ports
+}
+
+fn text(fabric: &Fabric, watched: &Watched, rise: &Rise) -> String {
+    let port = fabric.port_name(watched.port);
+    let at = fabric.find_port(watched.port);
+    let peer = at.and_then(|at| fabric.port(at).peer);
+    let cabled = peer.map_or_else(
+        || "without a cable now".to_owned(),
+        |peer| format!("cabled to {}", fabric.port_name(peer)),
+    );
+    let share = percent(rise.share);
+    let per_s = rise.share * watched.mendable_per_s;
+    let tenfold = words(rise.tenfold);
+    let reaches = match rise.reaches {
+        Duration::ZERO => "it has reached that, and packets get lost".to_owned(),
+        reaches => format!(
+            "at this rate it reaches that in {}, and packets get lost from then on",
+            words(reaches)
+        ),
+    };
+    let full = match watched.is_full {
+        true => " (so it was before its counter came to its end)",
+        false => "",
+    };
+    format!(
+        "{port}, {cabled}, has ever more errors of its link: error correction mends {per_s:.0} symbols a second, \
+         {share} of what it can, and ten times as many every {tenfold}{full}; {reaches}; clean or replace the cable"
+    )
+}
+
+/// The text `0.03 %`.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let digits = match percent {
+        1.0.. => 0,
+        0.1.. => 1,
+        0.01.. => 2,
+        _ => 3,
+    };
+    format!("{percent:.digits$} %")
+}
+
+/// A time in hours, or in days from two days on.
+fn words(time: Duration) -> String {
+    let hours = (time.as_secs_f64() / 3600.0).round().max(1.0);
+    match hours {
+        ..1.5 => "an hour".to_owned(),
+        ..48.0 => format!("{hours:.0} hours"),
+        _ => format!("{:.0} days", hours / 24.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use rsm_ids::{Guid, PortNum};
+    use rsm_past::{Bounds, Counts, Past, Quantity, Reading};
+    use rsm_store::io::Disk;
+
+    use super::*;
+
+    const HOUR: u64 = 3_600_000;
+    const NOON: u64 = 1_800_000_000_000 / HOUR * HOUR;
+    const MENDABLE: f64 = 1e8;
+    const PORT: PortKey = PortKey::new(Guid(7), PortNum(3));
+
+    fn past(dir: &Path) -> Past {
+        let bounds = Bounds {
+            days: 30,
+            bytes: 1 << 30,
+        };
+        Past::open(dir, Disk::new(), bounds).unwrap()
+    }
+
+    /// Writes an hour of a port at so many decades below what can be mended.
+    fn write(past: &mut Past, port: PortKey, hour: u64, decades: f64, downs: u64) {
+        let mut counts = Counts::default();
+        counts[Quantity::FecCorrectedSymbols] = (10f64.powf(decades) * MENDABLE * 3600.0) as u64;
+        counts[Quantity::LinkDowned] = downs;
+        let at_unix_ms = NOON + hour * HOUR + HOUR / 2;
+        let reading = Reading {
+            port,
+            is_switch: true,
+            since_unix_ms: Some(at_unix_ms - HOUR),
+            at_unix_ms,
+            counts,
+        };
+        past.add(&mut [reading]).unwrap();
+    }
+
+    fn watched(port: PortKey) -> Watched {
+        Watched {
+            port,
+            mendable_per_s: MENDABLE,
+            share: 1e-3,
+            is_full: false,
+        }
+    }
+
+    /// Looks at the end of an hour.
+    fn look(rises: &mut Rises, past: &mut Past, ports: &[Watched], hour: u64) -> Vec<Finding> {
+        past.flush().unwrap();
+        let now = NOON + (hour + 1) * HOUR;
+        let fabric = Fabric::default();
+        rises.look(ports, &past.reader(), &fabric, now).unwrap()
+    }
+
+    #[test]
+    fn port_whose_errors_grow_has_a_finding_days_before_it_loses_packets() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut past, mut rises) = (past(dir.path()), Rises::default());
+        let flat = PortKey::new(Guid(7), PortNum(4));
+        let mut told = None;
+        for hour in 0..120 {
+            write(&mut past, PORT, hour, -5.0 + hour as f64 / 30.0, 0);
+            write(&mut past, flat, hour, -1.5, 0);
+            let ports = [watched(PORT), watched(flat)];
+            let findings = look(&mut rises, &mut past, &ports, hour);
+            if let (None, [finding]) = (&told, &findings[..]) {
+                told = Some((hour, finding.clone()));
+            }
+            assert!(
+                findings
+                    .iter()
+                    .all(|one| one.subject == Subject::Port(PORT))
+            );
+        }
+        let (hour, finding) = told.expect("a finding");
+        assert!(hour < 36, "{hour}");
+        assert_eq!(finding.kind, FindingKind::ErrorCorrection);
+        assert!(
+            finding
+                .text
+                .contains("at this rate it reaches that in 6 days"),
+            "{}",
+            finding.text
+        );
+        assert!(
+            finding.text.contains("ten times as many every 30 hours"),
+            "{}",
+            finding.text
+        );
+        // The text follows the time that is left, and not each hour.
+        assert!(
+            rises.told[&PORT].text.contains("in 2 days")
+                || rises.told[&PORT].text.contains("hours,")
+        );
+    }
+
+    #[test]
+    fn finding_stays_while_the_counter_is_full_and_goes_after_the_cable_was_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut past, mut rises) = (past(dir.path()), Rises::default());
+        for hour in 0..48 {
+            write(&mut past, PORT, hour, -5.0 + hour as f64 / 24.0, 0);
+        }
+        assert_eq!(look(&mut rises, &mut past, &[watched(PORT)], 47).len(), 1);
+        let full = Watched {
+            is_full: true,
+            share: 0.0,
+            ..watched(PORT)
+        };
+        for hour in 48..60 {
+            let findings = look(&mut rises, &mut past, &[full], hour);
+            assert!(
+                findings[0]
+                    .text
+                    .contains("before its counter came to its end")
+            );
+        }
+        write(&mut past, PORT, 60, -2.0, 1);
+        assert_eq!(look(&mut rises, &mut past, &[watched(PORT)], 60), []);
+    }
+
+    #[test]
+    fn rise_that_ends_is_withdrawn_after_a_day_and_one_of_a_lost_port_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut past, mut rises) = (past(dir.path()), Rises::default());
+        for hour in 0..48 {
+            write(&mut past, PORT, hour, -5.0 + hour as f64 / 24.0, 0);
+        }
+        let begun = look(&mut rises, &mut past, &[watched(PORT)], 47);
+        assert_eq!(begun.len(), 1);
+        let mut ended = 0;
+        for hour in 48..120 {
+            write(&mut past, PORT, hour, -3.0, 0);
+            if look(&mut rises, &mut past, &[watched(PORT)], hour).is_empty() {
+                ended = hour;
+                break;
+            }
+        }
+        assert!((70..100).contains(&ended), "{ended}");
+        let mut rises = Rises::default();
+        look(&mut rises, &mut past, &[watched(PORT)], 47);
+        assert_eq!(look(&mut rises, &mut past, &[], 48), []);
+    }
+
+    #[test]
+    fn looks_are_an_hour_apart_also_after_the_clock_was_set_back() {
+        let rises = Rises {
+            due_unix_ms: NOON,
+            ..Rises::default()
+        };
+        assert!(rises.is_due(NOON) && !rises.is_due(NOON - 1));
+        assert!(rises.is_due(NOON - 2 * HOUR));
+    }
+
+    #[test]
+    fn ports_beyond_those_named_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut past, mut rises) = (past(dir.path()), Rises::default());
+        let ports: Vec<PortKey> = (1..=70)
+            .map(|one| PortKey::new(Guid(one), PortNum(1)))
+            .collect();
+        for hour in 0..48 {
+            for &port in &ports {
+                write(&mut past, port, hour, -5.0 + hour as f64 / 24.0, 0);
+            }
+        }
+        let watched: Vec<Watched> = ports.iter().map(|&port| watched(port)).collect();
+        let findings = look(&mut rises, &mut past, &watched, 47);
+        assert_eq!(findings.len(), NAMED + 1);
+        assert!(findings[NAMED].text.starts_with("6 more ports"));
+    }
+}

@@ -1,0 +1,213 @@
+//! Rows of the core and the SA, there and back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rsm_ids::{Guid, Lid, Lmc};
+use rsm_store::LoadReport;
+use rsm_store::io::Operation;
+
+use super::*;
+
+#[test]
+fn stored_core_state_is_restored() {
+    let mut before = SavedCoreState {
+        generation: 7,
+        ..SavedCoreState::default()
+    };
+    let claim = Claim {
+        base: Lid(8),
+        lmc: Lmc::from_bits(2),
+    };
+    Arc::make_mut(&mut before.claims).insert(Guid(1), claim);
+    let kind = DeviceKind {
+        vendor: 0x2c9,
+        device: 4129,
+        revision: 3,
+        role: PortRole::External,
+    };
+    before.not_kept.learn(kind, FieldMask(0x81));
+    before.habits.restore(kind, 1);
+    let mut persisted = Persisted::default();
+    persisted.apply(&changes(&persisted, None, &before, &Clock::start()));
+    let after = remembered(&persisted, &Clock::start());
+    assert_eq!(after.claims, before.claims);
+    assert_eq!(after.not_kept, before.not_kept);
+    assert_eq!(after.habits, before.habits);
+    assert_eq!(after.generation, 7);
+    assert!(
+        changes(&persisted, None, &after, &Clock::start()).is_empty(),
+        "nothing is written twice"
+    );
+}
+
+#[test]
+fn habits_that_a_reload_forgets_are_forgotten_by_the_store() {
+    let kind = DeviceKind {
+        vendor: 0x2c9,
+        device: 4129,
+        revision: 3,
+        role: PortRole::External,
+    };
+    let mut learned = claimed();
+    learned.not_kept.learn(kind, FieldMask(0x81));
+    learned.habits.restore(kind, 1);
+    let mut persisted = Persisted::default();
+    persisted.apply(&changes(&persisted, None, &learned, &Clock::start()));
+    persisted.apply(&changes(&persisted, None, &claimed(), &Clock::start()));
+    let after = remembered(&persisted, &Clock::start());
+    assert_eq!(after.not_kept, NotKept::default());
+    assert_eq!(after.habits, DeviceHabits::default());
+}
+
+fn claimed() -> SavedCoreState {
+    let mut remembered = SavedCoreState::default();
+    let claim = Claim {
+        base: Lid(8),
+        lmc: Lmc::from_bits(0),
+    };
+    Arc::make_mut(&mut remembered.claims).insert(Guid(1), claim);
+    remembered
+}
+
+#[test]
+fn damaged_side_file_alone_requests_no_reregistration() {
+    let dir = tempfile::tempdir().unwrap();
+    let findings = DaemonFindings::new();
+    let open = || {
+        let opened = open(
+            Some(dir.path()),
+            StoreFabric::Hardware,
+            None,
+            Clock::start(),
+            findings.clone(),
+        );
+        let (keeper, kept, _) = opened.unwrap();
+        (keeper, kept)
+    };
+    let (keeper, kept) = open();
+    assert!(kept.core.reregister, "nothing is known of before");
+    keeper.keep(Box::new(claimed()));
+    keeper.close();
+    std::fs::write(dir.path().join("store.meta"), "rsm-store schema=1 gen").unwrap();
+    let (keeper, kept) = open();
+    assert_eq!(kept.core.claims, claimed().claims);
+    assert!(!kept.core.reregister);
+    keeper.close();
+    // Without the database, only the essential state comes back.
+    std::fs::remove_dir_all(dir.path().join("db")).unwrap();
+    let (keeper, kept) = open();
+    assert_eq!(kept.core.claims, claimed().claims);
+    assert!(kept.core.reregister);
+    keeper.close();
+}
+
+/// Store on a disk that is full for a while.
+struct Flaky {
+    inner: MemoryStore,
+    full: Arc<AtomicBool>,
+    kept: Arc<Mutex<Persisted>>,
+}
+
+impl Store for Flaky {
+    fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError> {
+        self.inner.load()
+    }
+
+    fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError> {
+        if self.full.load(Ordering::Relaxed) {
+            return Err(StoreError::Io {
+                operation: Operation::Write,
+                path: "export.jsonl".into(),
+                source: std::io::ErrorKind::StorageFull.into(),
+            });
+        }
+        self.inner.commit(changes)?;
+        self.kept.lock().apply(changes);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Waits until `holds` returns true.
+pub(super) fn until(holds: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("it never came to that");
+}
+
+#[test]
+fn failed_commit_is_a_finding_until_repeated() {
+    let (full, kept) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let findings = DaemonFindings::new();
+    let keeping = Keeping {
+        store: Box::new(Flaky {
+            inner: MemoryStore::default(),
+            full: full.clone(),
+            kept: Arc::clone(&kept),
+        }),
+        known: None,
+        persisted: Persisted::default(),
+        owed: ChangeSet::new(),
+        journal: None,
+        shared: None,
+        gpus: GpuRows::default(),
+        clock: Clock::start(),
+        findings: findings.clone(),
+    };
+    let (bell, rung) = watch::channel(());
+    let mailbox = Mailbox {
+        latest: Arc::default(),
+        bell,
+    };
+    let latest = mailbox.latest.clone();
+    let thread = std::thread::spawn(move || keeping.run(&latest, rung));
+    mailbox.put(|latest| latest.remembered = Some(Box::new(claimed())));
+    until(|| !findings.all().is_empty());
+    assert!(findings.all()[0].text.contains("export.jsonl"));
+    // The thread repeats the commit although no new state arrives.
+    full.store(false, Ordering::Relaxed);
+    until(|| findings.all().is_empty());
+    assert!(kept.lock().claims.contains_key(&Guid(1)));
+    drop(mailbox);
+    thread.join().unwrap();
+}
+
+#[test]
+fn durable_entries_are_on_disk_until_the_store_has_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let read = || Journal::open(dir.path(), Disk::new()).unwrap();
+    let (journal, _) = read();
+    let findings = DaemonFindings::new();
+    let started = Acknowledged::start(journal, 40, Clock::start(), findings.clone());
+    let (journal, thread) = started.unwrap();
+    let rung = Arc::new(AtomicBool::new(false));
+    journal.on_durable({
+        let rung = rung.clone();
+        Box::new(move || rung.store(true, Ordering::Relaxed))
+    });
+    let sa = rsm_sa::Sa::new(rsm_sa::SaConfig {
+        sm_key: 0,
+        ..rsm_sa::SaConfig::default()
+    });
+    let touched = rsm_sa::Touched::AliasGuids(Guid(9));
+    assert_eq!(journal.append(&[touched], &sa), Some(41));
+    assert_eq!(journal.append(&[touched, touched], &sa), Some(42));
+    until(|| journal.durable() == 42 && rung.load(Ordering::Relaxed));
+    let (_, entries) = read();
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry.number).collect();
+    assert_eq!(numbers, [41, 42]);
+    assert_eq!(entries[1].rows.len(), 2);
+    journal.cover(42);
+    until(|| read().1.is_empty());
+    journal.close();
+    thread.join().unwrap();
+    assert_eq!(journal.append(&[touched], &sa), None);
+    assert_eq!(findings.all(), []);
+}
