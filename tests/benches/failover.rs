@@ -1,11 +1,12 @@
 //! A master is killed: how long until hosts get answers, and until faults are repaired again.
 //!
-//! `cargo bench -p rsm-tests --bench failover [-- [--spec SPEC] [--rounds N] [--only NAME]]`. Two
-//! managers of a kind run at the first and the last host of a fabric that this process simulates;
+//! `cargo bench -p rsm-tests --bench failover [-- [--spec SPEC] [--rounds N] [--only NAME]
+//! [--loss PERCENT]]`. Two managers of a kind run at the first and the last host of a fabric that this process simulates;
 //! those of rsm share an etcd of three members on this machine, those of OpenSM ask for SMInfo
 //! every 100 ms, and give up after three questions. Each round kills the master with SIGKILL and
 //! starts it anew once the other one rests. A cable between switches breaks at the same moment, but
-//! for one round of six. Without `--spec` both fabrics of 3,456 and 11,664 hosts take part.
+//! for one round of six. Without `--spec` both fabrics of 3,456 and 11,664 hosts take part. With
+//! `--loss`, each packet between nodes is lost with that probability once the subnet is up.
 //!
 //! `answer_ms` is the time until the SA answers a PathRecord of a host that asks at its port's
 //! MasterSMLID, `repaired_ms` that until no table leads to the broken cable, `sets` those of the
@@ -135,7 +136,7 @@ fn compare(options: &Options, spec: &str) -> Result<(), Failure> {
         if !options.takes_part(name) {
             continue;
         }
-        let mut pair = Pair::start(name, spec)?;
+        let mut pair = Pair::start(name, spec, options.loss())?;
         let mut failovers = Vec::new();
         for round in 0..options.rounds() {
             let failover = pair.fail(round)?;
@@ -212,7 +213,7 @@ impl Field {
 }
 
 impl Pair {
-    fn start(name: &str, spec: &str) -> Result<Pair, Failure> {
+    fn start(name: &str, spec: &str, loss: f64) -> Result<Pair, Failure> {
         let field = match name {
             "rsm" => Field::Rsm(Site::start(spec, 3)),
             _ => Field::OpenSm(Managed::start(spec)),
@@ -234,6 +235,8 @@ impl Pair {
         pair.rest()?;
         register(pair.field.fabric(), &mut pair.hosts);
         pair.rest()?;
+        let sim = &pair.field.fabric().fabric.sim;
+        sim.with(move |sim| sim.set_loss(loss))??;
         Ok(pair)
     }
 
