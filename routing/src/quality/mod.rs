@@ -15,7 +15,6 @@
 //!   on a full fat tree, and the taper on a tapered one;
 //! - [`Quality::bisection`], the effective bisection bandwidth: the bandwidth of pairs across two
 //!   random halves.
-//! - [`Quality::bisection`], effective bisection bandwidth: that of pairs of two random halves.
 //!
 //! Loads of patterns, [`Quality::all_to_all`] and the bisection are *by rate*: a flow on a slower
 //! link counts once for each time that the fastest link between two switches is faster, because
