@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::whole::{Step, Whole};
-use rsm_routing::engine::{
-    self, AbsentRoots, EngineError, EngineKind, Options, Routing, Unmoved, misses_parts,
-};
-use rsm_routing::tables::Tables;
+use rsm_routing::engine::{self, AbsentRoots, EngineError, EngineKind, Options, Routing, Unmoved};
 use rsm_routing::topology::Topology;
 
 use super::input::RoutingInput;
@@ -104,33 +101,15 @@ fn computed(
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
     let held = (used && !is_anew).then_some(&input.held);
     let routing = engine::route(engine, &input.topology, &options, held)?;
-    let routing = match job.previous {
-        Some(_) => routing,
-        None => at_start(&input.topology, &options, routing, held),
+    let routing = match (&job.previous, held) {
+        // A restart changes no entry that rebalancing moved.
+        (None, Some(held)) => engine::adopt_moves(&input.topology, routing, held),
+        _ => routing,
     };
     Ok(Routed::Made {
         routing: Box::new(routing),
         relieved: None,
     })
-}
-
-/// The routes of a start: rebalanced at once where parts are missing, unless the tables that
-/// switches hold are nearer to `routing`, as after a restart soon after a fault.
-fn at_start(
-    topology: &Topology,
-    options: &Options,
-    routing: Routing,
-    held: Option<&Tables>,
-) -> Routing {
-    let differing = |routing: &Routing| held.map(|held| routing.tables.blocks_changed(held));
-    if !routing.ranking.as_ref().is_some_and(misses_parts) || differing(&routing) == Some(0) {
-        return routing;
-    }
-    let settled = engine::settle(topology, options, routing.clone());
-    match differing(&routing) < differing(&settled) {
-        true => routing,
-        false => settled,
-    }
 }
 
 /// Adds entries for the LIDs of virtual ports to an engine's tables.

@@ -344,9 +344,7 @@ fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {
 
 fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measured> {
     let mut watch = Stopwatch::start();
-    let (topology, options) = (&bench.topology, &bench.options);
-    let routing = engine::route(kind, topology, options, None)?;
-    let routing = engine::settle(topology, options, routing);
+    let routing = engine::route(kind, &bench.topology, &bench.options, None)?;
     let route = watch.lap();
     Ok(Measured {
         engine: routing.engine,
