@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 use rayon::prelude::*;
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::{Guid, Lid, PortNum};
 use rsm_routing::engine::{Change, EngineKind, Options, Ranking, rebalance, replan, route};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::tables::{Lft, Tables};
@@ -25,6 +25,9 @@ use rsm_routing::verify::{Candidate, ProvedTables, verify_changes, verify_whole}
 use stopwatch::Taken;
 
 const RUNS: usize = 5;
+
+/// The switch and the port at one end of a cable.
+type CableEnd = (Guid, PortNum);
 
 /// "median wall (median cpu)", and the last result.
 fn median<T>(work: impl FnMut() -> T) -> (String, T) {
@@ -228,19 +231,30 @@ fn carried(topology: &Topology, new: &Tables, changes: &[Change]) -> Vec<bool> {
 /// How many blocks a step of rebalancing may write, as by default.
 const STEP_BLOCKS: usize = 256;
 
-/// The load of the fullest link after one of two parallel cables, or of single ones in the middle,
-/// has gone for good.
-fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
-    let cables = topology.cables();
+/// One of two parallel cables, or a single one in the middle.
+fn core_cable(topology: &Topology) -> CableEnd {
     let is_leaf = |guid| {
         topology
             .switch_by_guid(guid)
             .is_some_and(|switch| topology.hosts(switch) > 0)
     };
-    let between_others = cables
+    let cables = topology.cables();
+    let mut between_others = cables
         .iter()
-        .find(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0));
-    let broken = topology.without_cables(&[between_others.expect("it has three levels").a]);
+        .filter(|cable| !is_leaf(cable.a.0) && !is_leaf(cable.b.0));
+    between_others.next().expect("it has three levels").a
+}
+
+/// Every hundredth cable between switches.
+fn hundredth_cables(topology: &Topology) -> Vec<CableEnd> {
+    let cables = topology.cables();
+    let lost = cables.iter().skip(50).step_by(100);
+    lost.map(|cable| cable.a).collect()
+}
+
+/// The load of the fullest link, and its share of the lower bound, after cables have gone for good.
+fn rebalancing(title: &str, topology: &Topology, ranking: Option<&Ranking>, gone: &[CableEnd]) {
+    let broken = topology.without_cables(gone);
     let with = |ranking: Option<&Ranking>| Options {
         previous_ranking: ranking.cloned(),
         ..Options::default()
@@ -249,7 +263,7 @@ fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
     let mut routed = routed.expect("a broken tree can be routed");
     let mut fullest = Vec::new();
     let mut times = Vec::new();
-    loop {
+    let end = loop {
         let proof = verify_whole(&broken, &routed.tables);
         fullest.push(proof.report.load.max);
         let options = with(routed.ranking.as_ref());
@@ -258,12 +272,12 @@ fn rebalancing(topology: &Topology, ranking: Option<&Ranking>) {
         times.append(&mut taken);
         match next {
             Ok(next) => routed = next.routing,
-            Err(_) => break,
+            Err(why) => break why,
         }
-    }
+    };
     let slowest = times.iter().map(|taken| taken.wall_ms).fold(0.0, f64::max);
     println!(
-        "  core link less, rebalanced: fullest link {} -> {} paths, {} steps of at most {STEP_BLOCKS} blocks, the slowest {slowest:.1} ms",
+        "  {title} less, rebalanced: fullest link {} -> {} paths, {} steps of at most {STEP_BLOCKS} blocks, the slowest {slowest:.1} ms; {end}",
         fullest[0],
         fullest[fullest.len() - 1],
         fullest.len() - 1
@@ -333,7 +347,12 @@ fn bench(name: &str, topology: &Topology) {
         let (taken, _) = median(|| replan(topology, &back).expect("all of it is known"));
         println!("    and back {taken}");
     }
-    rebalancing(topology, routing.ranking.as_ref());
+    for (title, gone) in [
+        ("core link", vec![core_cable(topology)]),
+        ("1 % of links", hundredth_cables(topology)),
+    ] {
+        rebalancing(title, topology, routing.ranking.as_ref(), &gone);
+    }
     drop(routing);
     for (name, layout) in [
         ("leaf by leaf", Layout::ByLeaf),

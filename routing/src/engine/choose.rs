@@ -5,7 +5,7 @@ use rsm_ids::Lid;
 
 use super::avoided::Avoided;
 use super::paths::{NEVER, Row, TILE, Tile, UNREACHED, nearer};
-use super::slots;
+use super::slots::{self, Rates};
 use super::spread::{Column, Spread, Target, steps};
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, Order, SwitchIdx, Topology};
@@ -119,6 +119,7 @@ impl<'a> Filler<'a> {
         slots::fill(
             &mut up_slots,
             groups.iter().copied().filter(|group| leads_up(group)),
+            Rates::Proportional,
         );
         let mut in_use = [false; 256];
         for port in previous.into_iter().flat_map(Lft::iter) {
@@ -265,7 +266,7 @@ impl<'a> Filler<'a> {
             class.eligible[usize::from(port)] = false;
         }
         let chosen = class.groups.iter().map(|&group| self.groups[group]);
-        slots::fill(&mut class.slots, chosen);
+        slots::fill(&mut class.slots, chosen, Rates::Proportional);
         for &port in &class.slots {
             class.eligible[usize::from(port)] = true;
         }

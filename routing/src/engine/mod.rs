@@ -35,7 +35,7 @@ pub use dfsssp::Dfsssp;
 pub use dragonfly::DragonflyPlus;
 pub use fabric_tree::{
     Categories, Category, Change, FabricTree, Numbers, Prepared, Rebalanced, Replan, Unmoved,
-    misses_parts, rebalance, replan, settle,
+    adopt_moves, misses_parts, rebalance, replan,
 };
 pub use file::File;
 pub use minhop::MinHop;

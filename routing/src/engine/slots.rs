@@ -19,10 +19,35 @@ pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
     u64::from(rate) * TURNS < u64::from(fastest)
 }
 
+/// How rates decide about the slots of links.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rates {
+    /// Links get slots in proportion to their rates.
+    Proportional,
+    /// Links at least half as fast as the fastest have as many slots as that one. Packets of a shift
+    /// then have links to themselves on a tree with enough of them, and a packet alone on a slow
+    /// link is no slower than two on a link twice as fast.
+    HalfIsAlike,
+}
+
+impl Rates {
+    /// Whether links of these rates get equally many slots.
+    fn are_alike(self, slowest: u32, fastest: u32) -> bool {
+        match self {
+            Rates::Proportional => slowest == fastest,
+            Rates::HalfIsAlike => u64::from(slowest) * 2 >= u64::from(fastest),
+        }
+    }
+}
+
 /// Writes the slots of every port of `groups` to `slots`: neighbours alternate, the links to one
 /// neighbour take its slots in rotation, and slower ports leave slots to faster ones. Ports far
 /// slower than the fastest get none.
-pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'a>> + Clone) {
+pub(super) fn fill<'a>(
+    slots: &mut Vec<u8>,
+    groups: impl Iterator<Item = Group<'a>> + Clone,
+    rates: Rates,
+) {
     slots.clear();
     let mut first = groups.clone();
     if let (Some(only), None) = (first.next(), first.next())
@@ -35,8 +60,9 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
     let links = || groups.clone().flat_map(|group| group.links);
     let fastest = links().map(|link| link.weight).max().unwrap_or(1);
     let slowest = links().map(|link| link.weight).min().unwrap_or(1);
+    let are_alike = rates.are_alike(slowest, fastest);
     let first = groups.clone().next().map_or(0, |group| group.links.len());
-    if fastest == slowest && groups.clone().all(|group| group.links.len() == first) {
+    if are_alike && groups.clone().all(|group| group.links.len() == first) {
         // The case of nearly every switch: equal links to equal neighbours.
         for link in 0..first {
             slots.extend(groups.clone().map(|group| group.links[link].port.0));
@@ -44,7 +70,7 @@ pub(super) fn fill<'a>(slots: &mut Vec<u8>, groups: impl Iterator<Item = Group<'
         return;
     }
     let order = in_turn(groups, fastest);
-    if fastest == slowest {
+    if are_alike {
         slots.extend(order.iter().map(|&(port, _)| port));
     } else {
         rounds(slots, &order);
@@ -162,6 +188,10 @@ mod tests {
     use crate::topology::{HalfLink, SwitchIdx};
 
     fn turns(neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
+        turns_by(Rates::Proportional, neighbours)
+    }
+
+    fn turns_by(rates: Rates, neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
         let links: Vec<Vec<HalfLink>> = neighbours
             .iter()
             .map(|links| {
@@ -178,7 +208,7 @@ mod tests {
             links,
         });
         let mut slots = Vec::new();
-        fill(&mut slots, groups);
+        fill(&mut slots, groups, rates);
         slots
     }
 
@@ -203,6 +233,14 @@ mod tests {
         let slots = turns(&[&[(1, 400)], &[(2, 320)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 6);
+    }
+
+    #[test]
+    fn links_half_as_fast_as_the_fastest_may_count_as_equally_fast() {
+        let half: [&[(u8, u32)]; 3] = [&[(1, 400)], &[(2, 200)], &[(3, 390)]];
+        assert_eq!(turns_by(Rates::HalfIsAlike, &half), [1, 2, 3]);
+        let less: [&[(u8, u32)]; 2] = [&[(1, 400)], &[(2, 199)]];
+        assert_eq!(turns_by(Rates::HalfIsAlike, &less), turns(&less));
     }
 
     #[test]

@@ -147,10 +147,18 @@ pub(super) fn steps(offset: u16, divider: u32) -> usize {
     (offset % divider + offset / divider) as usize
 }
 
-/// For each switch, the number of ways by which a packet can have come up to it; at least 1.
+/// For each switch, the number of ways by which a packet can have come up to it; at least 1. Where a
+/// switch has more hosts than all switches next below it, its own hosts decide, which come by none.
 pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {
+        let level = levels[switch.index()];
+        let below = topology.groups(switch).map(|group| group.neighbour);
+        let below = below.filter(|below| levels[below.index()] > level);
+        let own = topology.hosts(switch);
+        if own > 0 && own > below.map(|below| topology.hosts(below)).sum() {
+            dividers[switch.index()] = 1;
+        }
         let is_up = |neighbour: SwitchIdx| levels[neighbour.index()] < levels[switch.index()];
         let up = topology
             .groups(switch)

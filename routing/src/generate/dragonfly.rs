@@ -1,4 +1,7 @@
-//! Dragonfly+: groups that are two-level trees, with cables between the spines of any two groups.
+//! Dragonflies: groups of switches, with cables between any two groups.
+//!
+//! In a dragonfly (Kim, Dally, Scott and Abts, ISCA'08) all switches of a group are neighbours and
+//! have hosts. Groups of a dragonfly+ are two-level trees, with cables between spines:
 //!
 //! | parameter | meaning | Leonardo | JUPITER |
 //! |---|---|---|---|
@@ -14,6 +17,67 @@ use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
+    spec.only(&["groups", "switches", "hosts", "links"])?;
+    let ports = u64::from(MAX_PORTS);
+    let groups = spec.required("groups", 1..=MAX_NODES as u64)?;
+    let size = spec.required("switches", 1..=ports)?;
+    let hosts = spec.required("hosts", 0..=ports)?;
+    let links = spec.number("links", 1..=MAX_NODES as u64)?.unwrap_or(1);
+
+    let inner = size - 1 + hosts;
+    let radix = inner + ((groups - 1) * links).div_ceil(size);
+    let count = groups * size;
+    let mut fabric = Fabric::with_room(spec, speed, count, count * hosts, radix)?;
+    let switches: Vec<usize> = (0..count)
+        .map(|index| {
+            let group = numbered("group", index / size, groups);
+            let name = format!("{group}-{}", numbered("switch", index % size, size));
+            fabric.switch(&name, radix)
+        })
+        .collect();
+    for group in switches.chunks(size as usize) {
+        for (one, &a) in (0..).zip(group) {
+            for (other, &b) in (0..).zip(group).skip(one as usize + 1) {
+                // Ports skip the switch's own place.
+                fabric.cable((a, hosts + other), (b, hosts + one + 1));
+            }
+        }
+    }
+    connect_groups(&mut fabric, &switches, (groups, links), inner);
+    for host in 0..count * hosts {
+        let switch = switches[(host / hosts) as usize];
+        fabric.adapter(&host_name(host, count * hosts), 0, switch, host % hosts + 1);
+    }
+    Ok(fabric)
+}
+
+/// Connects any two of the groups by `links` cables, dealt out in turn to the switches of each
+/// group, from the port after `inner` on. `switches` are those of all groups, group by group.
+fn connect_groups(
+    fabric: &mut Fabric,
+    switches: &[usize],
+    (groups, links): (u64, u64),
+    inner: u64,
+) {
+    let size = switches.len() as u64 / groups;
+    // The number of cables to other groups that each group has so far.
+    let mut dealt = vec![0u64; groups as usize];
+    for one in 0..groups {
+        for other in one + 1..groups {
+            for _ in 0..links {
+                let [a, b] = [one, other].map(|group| {
+                    let turn = dealt[group as usize];
+                    dealt[group as usize] += 1;
+                    let switch = switches[(group * size + turn % size) as usize];
+                    (switch, inner + turn / size + 1)
+                });
+                fabric.cable(a, b);
+            }
+        }
+    }
+}
+
+pub(super) fn build_plus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["groups", "leaves", "spines", "hosts", "local", "links"])?;
     let ports = u64::from(MAX_PORTS);
     let groups = spec.required("groups", 1..=MAX_NODES as u64)?;
@@ -55,20 +119,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
             }
         }
     }
-    // The number of cables to other groups that each group has so far.
-    let mut dealt = vec![0u64; groups as usize];
-    for one in 0..groups {
-        for other in one + 1..groups {
-            for _ in 0..links {
-                let [a, b] = [one, other].map(|group| {
-                    let turn = dealt[group as usize];
-                    dealt[group as usize] += 1;
-                    (spine_of(group, turn % spines), down + turn / spines + 1)
-                });
-                fabric.cable(a, b);
-            }
-        }
-    }
+    connect_groups(&mut fabric, &spine_nodes, (groups, links), down);
     for host in 0..all_hosts {
         let leaf = leaf_nodes[(host / hosts) as usize];
         fabric.adapter(&host_name(host, all_hosts), 0, leaf, host % hosts + 1);

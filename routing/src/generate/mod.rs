@@ -39,6 +39,7 @@ mod spec;
 mod superpod;
 mod torus;
 mod tree;
+mod xpander;
 
 use crate::netlist::{LinkSpeed, Netlist};
 
@@ -69,7 +70,7 @@ struct Generator {
     build: Build,
 }
 
-const GENERATORS: [Generator; 10] = [
+const GENERATORS: [Generator; 12] = [
     Generator {
         help: SpecHelp {
             name: "superpod",
@@ -152,13 +153,23 @@ const GENERATORS: [Generator; 10] = [
     },
     Generator {
         help: SpecHelp {
+            name: "dragonfly",
+            synopsis: "dragonfly:groups=G,switches=A,hosts=H[,links=K]",
+            help: "G groups of A switches, all neighbours, with H hosts each, K (1) cables between any two groups",
+            example: "dragonfly:groups=9,switches=4,hosts=2",
+        },
+        speed: LinkSpeed::Hdr,
+        build: dragonfly::build,
+    },
+    Generator {
+        help: SpecHelp {
             name: "dragonfly+",
             synopsis: "dragonfly+:groups=G,leaves=L,spines=S,hosts=H[,local=P][,links=K]",
             help: "G groups of L leaves (H hosts each) x S spines, P (1) cables each, K (1) between any two groups",
             example: "dragonfly+:groups=8,leaves=4,spines=4,hosts=4,links=4",
         },
         speed: LinkSpeed::Hdr,
-        build: dragonfly::build,
+        build: dragonfly::build_plus,
     },
     Generator {
         help: SpecHelp {
@@ -169,6 +180,16 @@ const GENERATORS: [Generator; 10] = [
         },
         speed: LinkSpeed::Hdr,
         build: random::build,
+    },
+    Generator {
+        help: SpecHelp {
+            name: "xpander",
+            synopsis: "xpander:degree=D,size=N[,hosts=H][,seed=S]",
+            help: "Xpander of D + 1 groups of N switches, a random cable to each other group, H hosts (1) at each",
+            example: "xpander:degree=6,size=4,hosts=3",
+        },
+        speed: LinkSpeed::Hdr,
+        build: xpander::build,
     },
 ];
 

@@ -154,8 +154,35 @@ impl Carrier<'_> {
         })
     }
 
+    /// The channels between switches from one host to another, in their order; empty for a flow
+    /// that stays within a leaf or does not arrive.
+    pub(super) fn channels(&self, from: usize, to: usize) -> Vec<usize> {
+        let mut channels = Vec::new();
+        let Some(flow) = self.flow(from, to) else {
+            return channels;
+        };
+        let mut at = usize::from(flow.at);
+        while at != usize::from(flow.root) {
+            let port = self.rows[at].entry(Lid(flow.lid));
+            channels.push(self.fabric.channel(at, port));
+            at = self.fabric.next(self.fabric.channel(at, port));
+        }
+        channels
+    }
+
+    /// The share of its fullest link that a flow gets, as a fraction of the fastest link's rate,
+    /// where `fullest` flows relative to rate share that link, 0 for a flow without links. A flow
+    /// within a leaf has its host's link to itself, and a flow that does not arrive gets nothing.
+    pub(super) fn share(&self, from: usize, to: usize, fullest: f64) -> f64 {
+        match fullest {
+            0.0 if self.is_local(from, to) => 1.0,
+            0.0 => 0.0,
+            flows => 1.0 / flows,
+        }
+    }
+
     /// Whether packets go from one host to another within their leaf.
-    pub(super) fn is_local(&self, from: usize, to: usize) -> bool {
+    fn is_local(&self, from: usize, to: usize) -> bool {
         self.hosts.all[from].leaf == self.hosts.all[to].leaf && self.arrives(from, to)
     }
 

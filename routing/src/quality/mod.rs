@@ -27,6 +27,7 @@ mod adaptive;
 mod balance;
 mod carry;
 mod crossing;
+mod flow_shares;
 mod forest;
 mod leaf_set;
 mod order;
@@ -37,6 +38,7 @@ mod uses;
 pub use adaptive::{ADAPTIVE_SHIFTS, AdaptiveQuality, ByChoice, measure_adaptive};
 pub use balance::{Balance, Share, TOLERANCE, TOLERANCE_WITHOUT_RANKS, shares};
 pub use crossing::{CrossingHost, crossing, crossing_from};
+pub use flow_shares::{FlowShares, flow_shares};
 pub use patterns::{ALL_SHIFTS_HOSTS, BISECTIONS, PERMUTATIONS, SHIFTS};
 
 use rsm_ids::{Guid, PortNum};

@@ -159,15 +159,9 @@ fn exchange(order: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     there.clone().chain(there.map(|(a, b)| (b, a)))
 }
 
-/// The mean share of its fullest link that a flow of an exchange gets, as a fraction of the fastest
-/// link's rate. A flow within a leaf has its host's link to itself, and a flow that does not arrive
-/// gets nothing.
+/// The mean share of its fullest link that a flow of an exchange gets; see [`Carrier::share`].
 fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[f64]) -> f64 {
-    let share = |(from, to): (usize, usize)| match fullest[from] {
-        0.0 if carrier.is_local(from, to) => 1.0,
-        0.0 => 0.0,
-        flows => 1.0 / flows,
-    };
+    let share = |(from, to): (usize, usize)| carrier.share(from, to, fullest[from]);
     let flows = order.len() / 2 * 2;
     exchange(order).map(share).sum::<f64>() / flows as f64
 }

@@ -211,6 +211,44 @@ proptest! {
     }
 
     #[test]
+    fn shares_of_flows_are_those_of_flows_one_at_a_time(
+        spec in prop::sample::select(&FABRICS[..]),
+        wrong in 0usize..40,
+        seed in any::<u64>(),
+    ) {
+        // A ring of 70 leaves has 4,830 pairs of them.
+        prop_assume!(!spec.starts_with("ring"));
+        let (topology, tables) = fabric(spec, wrong, seed);
+        let hosts: Vec<&Destination> = topological_order(&topology).collect();
+        let mean = |phases: &[Vec<(usize, usize)>]| {
+            let of_phase = |pairs: &Vec<(usize, usize)>| followed(&topology, &tables, pairs).1;
+            let flows: Vec<Option<f64>> = phases.iter().flat_map(of_phase).collect();
+            let share = |flows: &Option<f64>| flows.map_or(0.0, |flows| 1.0 / flows);
+            flows.iter().map(share).sum::<f64>() / flows.len() as f64
+        };
+        let distances = 1..hosts.len();
+        let shift = |distance: usize| patterns::shift(hosts.len(), distance).collect::<Vec<_>>();
+        let shifts: Vec<Vec<(usize, usize)>> = distances.map(shift).collect();
+        let mut leaves: Vec<Vec<usize>> = Vec::new();
+        for (place, host) in hosts.iter().enumerate() {
+            match leaves.last_mut() {
+                Some(leaf) if hosts[leaf[0]].switch == host.switch => leaf.push(place),
+                _ => leaves.push(vec![place]),
+            }
+        }
+        let pairs = leaves.iter().flat_map(|from| leaves.iter().map(move |to| (from, to)));
+        let pairs = pairs.filter(|(from, to)| from != to);
+        let places = |(from, to): (&Vec<usize>, &Vec<usize>)| {
+            from.iter().copied().zip(to.iter().copied()).collect::<Vec<_>>()
+        };
+        let pairs: Vec<Vec<(usize, usize)>> = pairs.map(places).collect();
+        let shares = flow_shares(&topology, &tables, seed);
+        let is_near = |one: f64, other: f64| (one - other).abs() < 1e-9;
+        prop_assert!(is_near(shares.shift, mean(&shifts)), "{:?}", shares);
+        prop_assert!(is_near(shares.leaf_pairs, mean(&pairs)), "{:?}", shares);
+    }
+
+    #[test]
     fn the_number_of_passes_does_not_change_uses(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,

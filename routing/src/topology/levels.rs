@@ -1,6 +1,6 @@
 //! Guesses the levels of a tree from the positions of the hosts, or from the top.
 
-use super::{SwitchIdx, Topology};
+use super::{Component, SwitchIdx, Topology};
 
 /// The deepest level, which switches further away share.
 const DEEPEST: u8 = 254;
@@ -122,6 +122,21 @@ pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
         .into_iter()
         .map(|hops| level(hops.unwrap_or(0)))
         .collect()
+}
+
+/// For each connected part, the switches that are farthest from the leaves by these levels. `None`
+/// if they are most of all switches, so that distances from them say little.
+pub(crate) fn farthest_from_leaves(topology: &Topology, levels: &[u8]) -> Option<Vec<SwitchIdx>> {
+    let level = |switch: &SwitchIdx| levels[switch.index()];
+    let of_part = |part: &Component| {
+        let top = part.switches.iter().map(level).min();
+        let tops = part.switches.iter().copied();
+        tops.filter(move |switch| Some(level(switch)) == top)
+            .collect()
+    };
+    let tops: Vec<Vec<SwitchIdx>> = topology.components().iter().map(of_part).collect();
+    let tops = tops.concat();
+    (tops.len() * 2 < topology.switch_count()).then_some(tops)
 }
 
 fn level(hops: u32) -> u8 {

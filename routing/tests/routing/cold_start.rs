@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use crate::common;
+use crate::rebalance::rebalanced;
 
 use common::{Fabric, assert_sound_on_lanes, generated, pgft, swapped};
 use proptest::prelude::*;
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{
-    EngineKind, Options, Ranking, Routing, misses_parts, rebalance, route, settle,
+    EngineKind, Options, Ranking, Routing, adopt_moves, misses_parts, rebalance, route,
 };
 use rsm_routing::generate::{fail, generate};
 use rsm_routing::quality::{Settings, measure};
@@ -63,8 +64,8 @@ fn at_a_start_of_a_superpod_without_one_cable_at_most_two_flows_meet_in_shifts()
     let broken = fail(generate("superpod:su=4").unwrap(), "links=1,seed=1").unwrap();
     let broken = Topology::from_netlist(&broken).unwrap();
     let started = routed(&broken, None);
-    let settled = settle(&broken, &Options::default(), started.clone());
-    for routing in [&started, &settled] {
+    let (after, _) = rebalanced(&broken, started.clone(), usize::MAX);
+    for routing in [&started, &after] {
         let quality = measure(&broken, &routing.tables, &Settings::default());
         assert!(quality.shift.max <= 2, "{}", quality.shift.max);
     }
@@ -73,24 +74,68 @@ fn at_a_start_of_a_superpod_without_one_cable_at_most_two_flows_meet_in_shifts()
             .paths
             .max
     };
-    // A cable whose twin is missing has the load of both until routes are settled.
-    assert!(fullest(&settled) * 3 < fullest(&started) * 2);
+    // A cable whose twin is missing has the load of both until rebalancing.
+    assert!(fullest(&after) * 3 < fullest(&started) * 2);
 }
 
 #[test]
-fn settling_a_start_leaves_nothing_to_rebalance() {
-    let broken = fail(generate("pgft:2;18,24;1,6;1,2").unwrap(), "links=1%,seed=1").unwrap();
+fn a_start_on_rebalanced_tables_keeps_them_until_the_cables_are_back() {
+    for (spec, faults) in [
+        ("superpod:su=4", "links=1,seed=1"),
+        ("fat-tree:k=8,levels=3", "links=8%,seed=1"),
+        ("pgft:2;18,24;1,6;1,2", "links=1%,seed=1"),
+        ("pgft:3;6,6,6;1,6,3;1,1,2", "links=3%,seed=5"),
+    ] {
+        let broken = fail(generate(spec).unwrap(), faults).unwrap();
+        let broken = Topology::from_netlist(&broken).unwrap();
+        let started = routed(&broken, None);
+        let (after, steps) = rebalanced(&broken, started.clone(), 64);
+        assert!(steps > 0, "{spec}");
+        let again = adopt_moves(&broken, started.clone(), &after.tables);
+        assert_sound_on_lanes(&broken, &again);
+        let blocks = again.tables.blocks_changed(&after.tables);
+        assert_eq!(blocks, 0, "{spec}: {}", again.reason);
+        let tally = verify_whole(&broken, &again.tables).tally;
+        let options = options(again.ranking.as_ref());
+        rebalance(&broken, &options, &tally, usize::MAX).unwrap_err();
+        let whole = generated(spec);
+        let back = routed(&whole, again.ranking.as_ref());
+        assert_eq!(back.tables, routed(&whole, None).tables, "{spec}");
+    }
+}
+
+#[test]
+fn tables_of_another_engine_are_not_kept() {
+    let broken = fail(generate("superpod:su=1").unwrap(), "links=1,seed=3").unwrap();
     let broken = Topology::from_netlist(&broken).unwrap();
-    let settled = settle(&broken, &Options::default(), routed(&broken, None));
-    assert_sound_on_lanes(&broken, &settled);
-    let tally = verify_whole(&broken, &settled.tables).tally;
-    let options = options(settled.ranking.as_ref());
-    rebalance(&broken, &options, &tally, usize::MAX).unwrap_err();
-    // An intact fabric has nothing to settle.
-    let whole = generated("pgft:2;18,24;1,6;1,2");
+    let started = routed(&broken, None);
+    let other = route(EngineKind::MinHop, &broken, &Options::default(), None).unwrap();
+    assert_ne!(other.tables, started.tables);
+    assert_eq!(
+        adopt_moves(&broken, started.clone(), &other.tables),
+        started
+    );
+    // Nothing is moved while nothing is missing.
+    let whole = generated("superpod:su=1");
     let routing = routed(&whole, None);
-    let settled = settle(&whole, &Options::default(), routing.clone());
-    assert_eq!(settled, routing);
+    assert_eq!(
+        adopt_moves(&whole, routing.clone(), &started.tables),
+        routing
+    );
+}
+
+/// An entry that leads packets away from their host is no move of rebalancing.
+#[test]
+fn entries_that_lead_elsewhere_are_not_kept() {
+    let broken = fail(generate("superpod:su=1").unwrap(), "links=1,seed=3").unwrap();
+    let broken = Topology::from_netlist(&broken).unwrap();
+    let started = routed(&broken, None);
+    let mut held = started.tables.clone();
+    let host = broken.destinations().iter().find(|end| end.kind.is_host());
+    let host = host.unwrap();
+    let away = broken.groups(host.switch).next().unwrap().links[0].port;
+    held.lfts[host.switch.index()].set_entry(host.lid, away.0);
+    assert_eq!(adopt_moves(&broken, started.clone(), &held), started);
 }
 
 #[test]

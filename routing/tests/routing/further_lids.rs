@@ -9,7 +9,7 @@ use crate::rebalance::rebalanced;
 use common::pgft;
 use proptest::prelude::*;
 use rsm_ids::{Lid, Lmc};
-use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route, settle};
+use rsm_routing::engine::{EngineKind, Options, Ranking, Routing, route};
 use rsm_routing::generate::{fail, generate};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{Destination, SwitchIdx, Topology};
@@ -178,7 +178,7 @@ fn a_start_without_some_cables_relieves_links_for_each_lid() {
     ] {
         let (_, topology) = damaged(spec, faults, 3);
         let started = routed(EngineKind::FabricTree, &topology, None);
-        let tables = settle(&topology, &Options::default(), started).tables;
+        let tables = rebalanced(&topology, started, usize::MAX).0.tables;
         let (found, paths) = (loads(&topology, &tables), mean_distinct(&topology, &tables));
         assert_level(&found);
         assert!(paths >= least, "{spec}: {paths} different paths");

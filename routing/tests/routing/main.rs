@@ -20,6 +20,7 @@ mod ibsim_loads;
 mod ibsim_nets;
 mod lanes;
 mod layouts;
+mod mixed_rates;
 mod multicast;
 mod multicast_follow;
 mod multicast_lanes;

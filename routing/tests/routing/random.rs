@@ -64,6 +64,36 @@ pub(crate) fn any_graph() -> impl Strategy<Value = Plan> {
     })
 }
 
+/// Pods of leaves, with three hosts each, below spines of their own, with so many parallel links;
+/// several pods meet in as many switches above as a pod has spines.
+pub(crate) fn tree(leaves: usize, spines: usize, pods: usize, parallel: usize) -> Plan {
+    let mut links = Vec::new();
+    let mut ports = Vec::new();
+    let pod_size = leaves + spines;
+    let cores = if pods > 1 { spines } else { 0 };
+    for pod in 0..pods {
+        for leaf in 0..leaves {
+            let leaf_number = pod * pod_size + leaf;
+            ports.extend((0..3).map(|_| (leaf_number, EndpointKind::Ca)));
+            for spine in 0..spines {
+                links.push((leaf_number, pod * pod_size + leaves + spine, parallel, 100));
+            }
+        }
+        for spine in 0..spines {
+            for core in 0..cores {
+                let spine_number = pod * pod_size + leaves + spine;
+                links.push((spine_number, pods * pod_size + core, 1, 100));
+            }
+        }
+    }
+    Plan {
+        switches: pods * pod_size + cores,
+        links,
+        ports,
+        lmc: 0,
+    }
+}
+
 /// Two- and three-level trees with links missing, hosts in odd places, and aggregation nodes
 /// everywhere or nowhere.
 pub(crate) fn broken_tree() -> impl Strategy<Value = Plan> {
@@ -72,26 +102,8 @@ pub(crate) fn broken_tree() -> impl Strategy<Value = Plan> {
     let odd = proptest::collection::vec(any::<prop::sample::Index>(), 0..4);
     (shape, holes, odd, any::<bool>()).prop_map(
         |((leaves, spines, pods, parallel), holes, odd, nodes)| {
-            let mut links = Vec::new();
-            let mut ports = Vec::new();
-            let pod_size = leaves + spines;
-            let cores = if pods > 1 { spines } else { 0 };
-            let switches = pods * pod_size + cores;
-            for pod in 0..pods {
-                for leaf in 0..leaves {
-                    let leaf_number = pod * pod_size + leaf;
-                    ports.extend((0..3).map(|_| (leaf_number, EndpointKind::Ca)));
-                    for spine in 0..spines {
-                        links.push((leaf_number, pod * pod_size + leaves + spine, parallel, 100));
-                    }
-                }
-                for spine in 0..spines {
-                    for core in 0..cores {
-                        let spine_number = pod * pod_size + leaves + spine;
-                        links.push((spine_number, pods * pod_size + core, 1, 100));
-                    }
-                }
-            }
+            let mut plan = tree(leaves, spines, pods, parallel);
+            let (links, ports, switches) = (&mut plan.links, &mut plan.ports, plan.switches);
             for hole in holes {
                 if !links.is_empty() {
                     links.swap_remove(hole.index(links.len()));
@@ -104,12 +116,7 @@ pub(crate) fn broken_tree() -> impl Strategy<Value = Plan> {
             if nodes {
                 ports.extend((0..switches).map(|switch| (switch, EndpointKind::AggregationNode)));
             }
-            Plan {
-                switches,
-                links,
-                ports,
-                lmc: 0,
-            }
+            plan
         },
     )
 }

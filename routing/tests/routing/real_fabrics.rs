@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::rebalance::rebalanced;
 
 use proptest::prelude::*;
-use rsm_routing::engine::{EngineKind, Options, Routing, route, settle};
+use rsm_routing::engine::{EngineKind, Options, Routing, route};
 use rsm_routing::generate::fail;
 use rsm_routing::ibnetdiscover::{Parsed, WarningKind, parse, write};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, Netlist, NodeKind};
@@ -389,7 +389,7 @@ fn packets_spread_below_the_fullest_links() {
         let topology = Topology::from_netlist(&netlist).unwrap();
         let options = Options::default();
         let routing = route(EngineKind::FabricTree, &topology, &options, None).unwrap();
-        let routing = settle(&topology, &options, routing);
+        let (routing, _) = rebalanced(&topology, routing, usize::MAX);
         let report = verify(&topology, &routing.tables);
         assert!(report.credit_loop_free, "{file}: {:?}", report.witnesses);
         let found = measure(&topology, &routing.tables, &Settings::default());

@@ -6,13 +6,14 @@ use crate::random;
 
 use common::pgft;
 use proptest::prelude::*;
+use rsm_ids::{Guid, PortNum};
 use rsm_routing::engine::{
     EngineKind, Options, Ranking, Routing, Unmoved, misses_parts, rebalance, route,
 };
 use rsm_routing::generate::{fail, generate};
 use rsm_routing::mcast::Orientation;
 use rsm_routing::quality::{Settings, link_uses, measure};
-use rsm_routing::topology::Topology;
+use rsm_routing::topology::{EndpointKind, Topology};
 use rsm_routing::verify::{Verified, mixture_is_acyclic, verify_whole};
 
 fn options(earlier: Option<&Ranking>) -> Options {
@@ -231,6 +232,28 @@ fn relief_that_makes_shifts_slower_than_it_is_worth_is_left() {
     assert!(after <= before, "{after} of {before}");
 }
 
+/// Rebalances a fabric without some cables in steps of so many blocks, each of which must be sound,
+/// until the cables are back.
+fn assert_steps_are_sound(intact: &Topology, gone: &[(Guid, PortNum)], blocks: usize) {
+    let whole = routed(intact, None);
+    let broken = intact.without_cables(gone);
+    let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), blocks);
+    let back = routed(intact, after.ranking.as_ref());
+    assert_eq!(back.tables, whole.tables);
+}
+
+/// Once relief has brought the fullest link below the load of a full one, spreading must not bring
+/// another link up to that load.
+#[test]
+fn spreading_after_relief_fills_no_link_further() {
+    let mut plan = random::tree(4, 2, 3, 2);
+    plan.ports
+        .extend([6, 10, 7].map(|switch| (switch, EndpointKind::Ca)));
+    let intact = plan.build();
+    let gone = [14, 6].map(|cable| intact.cables()[cable].a);
+    assert_steps_are_sound(&intact, &gone, 5);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
@@ -243,11 +266,7 @@ proptest! {
         let intact = plan.build();
         let cables = intact.cables();
         prop_assume!(!cables.is_empty());
-        let whole = routed(&intact, None);
         let gone: Vec<_> = faults.iter().map(|fault| fault.get(&cables).a).collect();
-        let broken = intact.without_cables(&gone);
-        let (after, _) = rebalanced(&broken, routed(&broken, whole.ranking.as_ref()), blocks);
-        let back = routed(&intact, after.ranking.as_ref());
-        prop_assert_eq!(back.tables, whole.tables);
+        assert_steps_are_sound(&intact, &gone, blocks);
     }
 }

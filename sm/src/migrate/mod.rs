@@ -14,6 +14,7 @@ mod m_keys;
 mod neighbors;
 mod output;
 mod report;
+mod routes;
 mod sa_dump;
 mod source;
 mod sysconfig;
@@ -24,11 +25,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use rsm_config::{
-    self, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error, read_opensm,
-    with_files,
+    self, CableEnd, Config, ConfigFinding, ConfigSeverity, KeyOrigins, KeyOutcome, any_error,
+    read_opensm, with_files,
 };
 use rsm_ids::Guid;
 use rsm_sa::SavedSaState;
+use rsm_view::publish::routes_compared::RoutesCompared;
 
 pub use self::claims::Claims;
 pub use self::output::{Outputs, WriteError};
@@ -63,6 +65,11 @@ pub struct Migration {
     pub registrations: SavedSaState,
     /// Files that were read, each with its content in a few words.
     sources: Vec<(PathBuf, String)>,
+    /// Cables of OpenSM's table, each with its lower end first.
+    cables: BTreeSet<(CableEnd, CableEnd)>,
+    /// Comparison of OpenSM's routes with the planned ones; `None` if OpenSM left none, or if they
+    /// do not differ.
+    routes: Option<RoutesCompared>,
     /// Findings about everything that is not adopted unchanged, with file and line.
     pub findings: Vec<ConfigFinding>,
     /// Outcome of each key of `opensm.conf`.
@@ -94,6 +101,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     migration.read_m_keys(&mut files, &cache)?;
     migration.read_neighbors(&mut files, &cache)?;
     migration.read_registrations(&mut files, options.now)?;
+    migration.compare_routes(&mut files)?;
     migration.sources = files.into_read();
     if migration.sources.is_empty() {
         return Err(SourceError::Nothing {
@@ -120,6 +128,8 @@ impl Migration {
             claims: Claims::default(),
             registrations: SavedSaState::default(),
             sources: Vec::new(),
+            cables: BTreeSet::new(),
+            routes: None,
             findings: Vec::new(),
             outcomes: Vec::new(),
         };

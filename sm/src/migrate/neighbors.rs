@@ -1,5 +1,6 @@
 //! Reads the cables of `neighbors`, with which OpenSM finds the M_Keys of ports. rsm reads cables
-//! from the fabric; the file only shows which ports the table of LIDs should contain.
+//! from the fabric; the file only shows which ports the table of LIDs should contain, and over which
+//! cables OpenSM's routes led.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -60,6 +61,7 @@ impl Migration {
         }
         let ends = cables.iter().flat_map(|&(a, b)| [a.0, b.0]);
         let ports: BTreeSet<Guid> = ends.collect();
+        self.cables = cables;
         let mut without = ports.iter().filter(|port| !self.claims.contains_key(port));
         if self.claims.is_empty() {
             return Ok(());

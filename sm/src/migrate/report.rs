@@ -21,6 +21,9 @@ impl fmt::Display for Migration {
             let effect = "every port is a full member of the default partition";
             writeln!(f, "read no partitions: {effect}")?;
         }
+        if let Some(routes) = &self.routes {
+            write!(f, "{routes}")?;
+        }
         for finding in &self.findings {
             writeln!(f, "{finding}")?;
         }

@@ -1,7 +1,12 @@
 use std::fs;
 use std::path::Path;
 
-use rsm_ids::{Lid, Lmc};
+use rsm_ids::{Lid, Lmc, PortNum};
+use rsm_routing::engine::{EngineKind, Options, route};
+use rsm_routing::generate::generate;
+use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::tables::Tables;
+use rsm_routing::topology::{Destination, EndpointKind, Topology};
 use rsm_store::{SledStore, Store as _, StoreFabric};
 use tempfile::TempDir;
 
@@ -495,4 +500,97 @@ fn what_opensm_gives_no_effect_is_warned_of() {
         assert!(found.contains(&place), "{place}: {migration}");
     }
     assert!(!migration.has_errors());
+}
+
+/// The files of an OpenSM that routed `netlist` by `tables`, with its dump.
+fn routed_host(netlist: &Netlist, topology: &Topology, tables: &Tables) -> Host {
+    let end = |(node, port): (usize, PortNum)| {
+        let node = &netlist.nodes()[node];
+        let guid = match node.kind {
+            NodeKind::Switch => node.guid,
+            NodeKind::Ca | NodeKind::Router => node.port(port).guid,
+        };
+        format!("{guid}:{port}")
+    };
+    let cables = netlist.cables().iter();
+    let cables = cables.flat_map(|cable| [(cable.a, cable.b), (cable.b, cable.a)]);
+    let neighbors: String = cables
+        .map(|(a, b)| format!("{} {}\n\n", end(a), end(b)))
+        .collect();
+    let claim = |port: &Destination| {
+        let last = port.own_lids().last().unwrap();
+        format!("{} {:#06x} {:#06x}\n\n", port.guid, port.lid.0, last.0)
+    };
+    let claims: String = topology.destinations().iter().map(claim).collect();
+    let mut dump = String::new();
+    for switch in topology.indices() {
+        let guid = topology.switch(switch).guid;
+        dump += &format!("Unicast lids [0-99] of switch Lid 1 guid {guid} ('a switch'):\n");
+        for port in topology.destinations() {
+            let name = match port.kind {
+                EndpointKind::AggregationNode => "Mellanox Technologies Aggregation Node",
+                _ => "a host",
+            };
+            for lid in port.own_lids() {
+                let (out, guid) = (tables.lft(switch).entry(lid), port.guid);
+                dump += &format!("{:#06x} {out:03} # portguid {guid}: '{name}'\n", lid.0);
+            }
+        }
+    }
+    Host::new(&[
+        ("etc/opensm/opensm.conf", "lmc 0\n"),
+        ("var/cache/opensm/guid2lid", &claims),
+        ("var/cache/opensm/neighbors", &neighbors),
+        ("var/log/opensm-lfts.dump", &dump),
+    ])
+}
+
+#[test]
+fn routes_of_a_dump_are_compared_with_the_planned_ones_in_one_line() {
+    // A superpod has reduction engines at all switches.
+    for spec in ["fat-tree:k=8,levels=3", "superpod:su=1"] {
+        let netlist = generate(spec).unwrap();
+        let topology = Topology::from_netlist(&netlist).unwrap();
+        let routed = route(EngineKind::Auto, &topology, &Options::default(), None).unwrap();
+        let line = |tables: &Tables| {
+            let migration = routed_host(&netlist, &topology, tables).read();
+            assert!(!migration.has_errors(), "{migration}");
+            let text = migration.to_string();
+            let line = text.lines().find(|line| line.starts_with("routes in the"));
+            line.map(str::to_owned)
+        };
+        assert_eq!(line(&routed.tables), None, "{spec}: routes are equal");
+        // All packets that a leaf sends up take its first cable.
+        let leaf = topology.indices().find(|&leaf| topology.hosts(leaf) > 0);
+        let leaf = leaf.unwrap();
+        let uplinks: Vec<u8> = topology
+            .groups(leaf)
+            .flat_map(|group| group.links)
+            .map(|link| link.port.0)
+            .collect();
+        let mut crowded = routed.tables.clone();
+        for lid in (1..=topology.top_lid().0).map(Lid) {
+            if uplinks.contains(&crowded.lft(leaf).entry(lid)) {
+                crowded.lfts[leaf.index()].set_entry(lid, uplinks[0]);
+            }
+        }
+        let line = line(&crowded).unwrap();
+        assert!(line.ends_with("bisection"), "{spec}: {line}");
+    }
+}
+
+#[test]
+fn dump_that_cannot_be_read_is_a_note() {
+    let cables = "0x10:1 0x12:1\n0x12:1 0x10:1\n";
+    for dump in ["", "Unicast lids [0-1] of nothing\n"] {
+        let migration = Host::new(&[
+            ("var/cache/opensm/guid2lid", GUID2LID),
+            ("var/cache/opensm/neighbors", cables),
+            ("var/log/opensm-lfts.dump", dump),
+        ])
+        .read();
+        assert!(!migration.has_errors(), "{migration}");
+        let text = migration.to_string();
+        assert!(text.contains("the dry run compares routes"), "{text}");
+    }
 }

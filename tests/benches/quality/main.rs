@@ -4,8 +4,8 @@
 //! `cargo bench -p rsm-tests --bench quality [-- [--net FILE | --spec SPEC] [--fabric PART]
 //! [--faults PART] [--only ENGINE] [--limit SECONDS] [--rounds N] [--dumps DIRECTORY]]`. Without a
 //! fabric: every real one of the collection with over 100 hosts that ibsim loads, a fat tree of
-//! 3,456 hosts and irregular fabrics; each intact and broken. `--fabric` and `--faults` take those
-//! alone whose name contains the part. OpenSM routes on ibsim, and the code that measures rsm's
+//! 3,456 hosts, irregular fabrics and such that are no trees; each intact and broken. `--fabric` and
+//! `--faults` take those alone whose name contains the part. OpenSM routes on ibsim, and the code that measures rsm's
 //! tables also measures its dump. OpenSM's time is from its log, from the start of routing until its
 //! tables go to the sender; rsm's is the median of some rounds. On fabrics of up to
 //! [`contest::IBDMCHK_HOSTS`] hosts ibdmchk checks the tables of every contender for lost pairs and
@@ -41,21 +41,35 @@ use row::Row;
 
 type AnyError = Box<dyn std::error::Error>;
 
-/// The fabrics of the comparison beside real ones: a textbook's, then irregular ones (hosts on
-/// spines, leaves with fewer hosts, no tree at all, cables of different speeds).
-const SPECS: [&str; 12] = [
+/// The fabrics of the comparison beside real ones: a textbook's, oversubscribed and irregular trees
+/// (hosts on spines and on middle switches, leaves with fewer hosts, cables of different speeds),
+/// and fabrics that are no trees.
+const SPECS: [&str; 25] = [
     "fat-tree:k=24,levels=3",
+    "superpod:su=4",
     "superpod:su=4,management=1",
+    "pgft:2;18,24;1,6;1,2",
+    "pgft:2;18,24;1,12;1,1",
     "pgft:2;12,9;1,6;1,1,management=2",
     "pgft:2;20,12;1,10;1,1,hosts-on-spines=5x2",
+    "pgft:2;20,12;1,10;1,1,hosts-on-spines=20x1",
+    "pgft:3;20,7,8;1,10,7;1,2,2,hosts-on-spines=5x1",
     "pgft:2;18,24;1,12;1,1,uneven=60",
     "pgft:3;6,6,6;1,6,3;1,1,2,uneven=50,management=3",
+    "pgft:2;18,24;1,12;1,1,slow=50",
+    "pgft:2;18,18;1,18;1,1,slow=40",
+    "pgft:3;6,6,6;1,6,6;1,1,1,slow=40",
+    "pgft:2;18,24;1,6;1,2,narrow=3",
     "random:switches=60,degree=6,hosts=4",
     "random:switches=200,degree=8,hosts=4",
-    "torus:6x6x6",
+    "xpander:degree=8,size=6,hosts=4",
+    "slim-fly:5,hosts=4",
+    "dragonfly:groups=9,switches=4,hosts=4",
     "dragonfly+:groups=6,leaves=4,spines=4,hosts=4,links=2",
-    "pgft:2;18,24;1,12;1,1,slow=50",
-    "pgft:2;18,24;1,6;1,2,narrow=3",
+    "torus:6x6x6",
+    "mesh:4x4x4",
+    "mesh:2x2x2x2x2x2",
+    "hyperx:4x4x4,hosts=2",
 ];
 
 /// Real fabrics with fewer hosts show no differences.

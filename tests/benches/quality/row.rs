@@ -1,7 +1,7 @@
 //! One engine's tables on one fabric.
 
 use rsm_routing::engine::Routing;
-use rsm_routing::quality::{Quality, Settings, measure};
+use rsm_routing::quality::{FlowShares, Quality, Settings, flow_shares, measure};
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
 use rsm_routing::verify::{Report, verify, verify_lanes};
@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 /// The heads of the columns of a [`Row`].
 pub(crate) const HEADING: &str = "\
-| engine | max EFI | by rate | EFI max/mean | by rate | shift max | shift mean | random mean | bisection | all-to-all | \
+| engine | max EFI | by rate | EFI max/mean | by rate | shift max | shift mean | share in shifts | share of leaf pairs | random mean | bisection | all-to-all | \
 lost pairs | route ms | one VL | ibdmchk |
-|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
+|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// Whether packets can wait for each other in a cycle, all on one virtual lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,7 @@ pub(crate) enum IbdmchkVerdict {
 /// The measured quality of tables.
 pub(crate) struct Measured {
     pub(crate) quality: Quality,
+    pub(crate) shares: FlowShares,
     pub(crate) report: Report,
     pub(crate) cycles: Cycles,
     pub(crate) ibdmchk: Option<IbdmchkVerdict>,
@@ -79,6 +80,7 @@ impl Row {
             engine,
             outcome: Ok(Measured {
                 quality,
+                shares: flow_shares(topology, tables, settings.seed),
                 report,
                 cycles,
                 ibdmchk: None,
@@ -151,6 +153,7 @@ impl Row {
             "paths_by_rate": quality.paths.rate_max_over_mean,
             "paths_max_by_rate": quality.paths.rate_max,
             "shift_max": quality.shift.max, "shift_mean": quality.shift.mean,
+            "shift_share": measured.shares.shift, "leaf_pair_share": measured.shares.leaf_pairs,
             "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
             "bisection": quality.bisection.mean, "lost_pairs": measured.report.unreachable_pairs,
             "cycles": measured.cycles.to_string(),
@@ -191,7 +194,7 @@ impl std::fmt::Display for Row {
                     f,
                     "| {} | no tables: {error:.120} |{}",
                     self.engine,
-                    " |".repeat(12)
+                    " |".repeat(14)
                 );
             }
         };
@@ -206,6 +209,8 @@ impl std::fmt::Display for Row {
             quality.paths.rate_max_over_mean,
             quality.shift.max,
             quality.shift.mean,
+            measured.shares.shift,
+            measured.shares.leaf_pairs,
             quality.random.mean,
             quality.bisection.mean,
             quality.all_to_all,

@@ -10,7 +10,7 @@ use crate::row::{Measured, Row};
 type Measure = (&'static str, fn(&Measured) -> f64);
 
 /// The measures; less is better.
-const MEASURES: [Measure; 7] = [
+const MEASURES: [Measure; 9] = [
     ("max EFI by rate", |measured| {
         measured.quality.paths.rate_max
     }),
@@ -21,6 +21,12 @@ const MEASURES: [Measure; 7] = [
         f64::from(measured.quality.shift.max)
     }),
     ("shift mean", |measured| measured.quality.shift.mean),
+    ("1 / share in shifts", |measured| {
+        1.0 / measured.shares.shift
+    }),
+    ("1 / share of leaf pairs", |measured| {
+        1.0 / measured.shares.leaf_pairs
+    }),
     ("random mean", |measured| measured.quality.random.mean),
     ("1 / bisection", |measured| {
         1.0 / measured.quality.bisection.mean

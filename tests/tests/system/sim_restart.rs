@@ -47,6 +47,47 @@ fn a_restart_from_idle_sets_nothing() {
     }
 }
 
+/// A restart while a cable is missing, so long after the routes were repaired.
+fn restart_beside_a_fault(spec: &str, after: Duration, memory: Memory) {
+    let mut world = World::brought_up(spec, Settings::default());
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let plan = snapshot.plan.as_ref().expect("it is routed");
+    let (node, port) = plan.topology.cables()[plan.topology.link_count() / 3].a;
+    world.sim.unlink(node, port).expect("there is a cable");
+    world.settle(LIMIT);
+    world.run_for(after);
+    world.settle(LIMIT);
+    let sets = expect::sets(&world.sim.counters());
+    world.kill(0);
+    world.run_for(Duration::from_secs(3));
+    world.start(0, memory);
+    world.settle(LIMIT);
+    // Rebalancing that has ended does not begin anew.
+    world.run_for(after);
+    world.settle(LIMIT);
+    assert_eq!(
+        expect::sets(&world.sim.counters()),
+        sets,
+        "{spec} after {after:?}, memory {memory:?}: nothing is set"
+    );
+    expect::assert_up(&world);
+}
+
+#[test]
+fn a_restart_while_a_cable_is_missing_sets_nothing() {
+    for spec in [
+        "superpod:su=1",
+        "fat-tree:k=6,levels=3",
+        "pgft:2;16,8;1,4;1,2",
+    ] {
+        // Rebalancing begins after half a minute, and its steps follow each other.
+        for after in [Duration::ZERO, Duration::from_secs(60)] {
+            restart_beside_a_fault(spec, after, Memory::Kept);
+            restart_beside_a_fault(spec, after, Memory::Lost);
+        }
+    }
+}
+
 /// The manager is killed repeatedly during bring-up, each time a little later.
 #[test]
 fn kills_during_bring_up_do_no_harm() {

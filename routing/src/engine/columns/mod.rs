@@ -11,7 +11,7 @@ mod parallel;
 use rayon::prelude::*;
 use rsm_ids::Lid;
 
-use super::slots;
+use super::slots::{self, Rates};
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Destination, Group, Switch, SwitchIdx, Topology};
 
@@ -66,7 +66,7 @@ fn table(
         .iter()
         .map(|&group| {
             let mut turns = Vec::new();
-            slots::fill(&mut turns, std::iter::once(group));
+            slots::fill(&mut turns, std::iter::once(group), Rates::Proportional);
             turns
         })
         .collect();

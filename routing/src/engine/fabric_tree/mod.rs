@@ -47,7 +47,7 @@ use self::known::{KnownFabric, Present};
 use self::live::Live;
 use self::numbering::Numbering;
 pub(super) use self::numbering::by_subtree;
-pub use self::rebalance::{Rebalanced, Unmoved, misses_parts, rebalance, settle};
+pub use self::rebalance::{Rebalanced, Unmoved, adopt_moves, misses_parts, rebalance};
 use self::replan::State;
 pub use self::replan::{Change, Prepared, Replan, replan};
 use self::turns::Turns;

@@ -10,7 +10,7 @@
 use rsm_ids::Lid;
 
 use super::super::{Options, Ranking, Routing};
-use super::even::{Budget, MAX_READS, MaxLoadReducer, ReducerInput, Target};
+use super::even::{Budget, MaxLoadReducer, ReducerInput, Target};
 use super::known::KnownFabric;
 use super::replan::State;
 use crate::tables::{Lft, Tables};
@@ -20,6 +20,10 @@ use crate::verify::Tally;
 /// Links are too full if the fullest one has more than this many 64ths of the load that some link
 /// has under any tables. Below that, the gain is not worth packets overtaking each other.
 const RELIEF_64THS: u64 = 72;
+
+/// Rebalancing moves fewer than one entry in this many. Tables with more changes are those of
+/// another engine or manager.
+const MOVED_IN: usize = 4;
 
 /// The result of one rebalancing step.
 #[derive(Debug)]
@@ -78,40 +82,6 @@ pub fn rebalance(
     tally: &Tally,
     blocks: usize,
 ) -> Result<Rebalanced, Unmoved> {
-    step(topology, options, Some(tally), blocks)
-}
-
-/// Moves all entries of `routing` that [`rebalance`] would move in any number of steps. For routes
-/// that no switch holds yet: moves disturb no packet. On fabrics where that takes seconds the
-/// routing stays as it is, and so does that of another engine.
-pub fn settle(topology: &Topology, options: &Options, routing: Routing) -> Routing {
-    let hosts = topology.destinations().iter();
-    let hosts = hosts.filter(|host| host.kind.is_host()).count();
-    if (hosts * topology.switch_count()) as u64 > MAX_READS {
-        return routing;
-    }
-    let mut settled = routing;
-    loop {
-        let options = Options {
-            previous_ranking: settled.ranking.clone(),
-            previous_choice: settled.choice.clone(),
-            ..options.clone()
-        };
-        match step(topology, &options, None, usize::MAX) {
-            Ok(next) => settled = next.routing,
-            Err(_) => return settled,
-        }
-    }
-}
-
-/// Moves entries off the fullest links, in at most so many blocks of tables. `tally` are the paths
-/// through each link where a proof has counted them.
-fn step(
-    topology: &Topology,
-    options: &Options,
-    tally: Option<&Tally>,
-    blocks: usize,
-) -> Result<Rebalanced, Unmoved> {
     let ranking = options.previous_ranking.as_ref();
     let ranking = ranking.ok_or(Unmoved::OtherRoutes)?;
     let earlier = ranking.prepared.state.as_deref();
@@ -128,10 +98,8 @@ fn step(
     let groups = targets(topology, earlier);
     let mut unmoved = None;
     for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
-        let strain = match tally {
-            Some(tally) if groups.len() == 1 => {
-                LinkLoads::by_tally(topology, earlier, tally, targets)
-            }
+        let strain = match groups.len() {
+            1 => LinkLoads::by_tally(topology, earlier, tally, targets),
             _ => LinkLoads::by_tables(earlier, targets),
         };
         match relieved(earlier, strain, targets, blocks) {
@@ -156,6 +124,66 @@ fn step(
         }
     }
     Err(unmoved.unwrap_or(Unmoved::OtherRoutes))
+}
+
+/// Adopts the moves of rebalancing that switches hold, as after a restart during a long fault: an
+/// entry of a host stays as in `held` where it follows a path of least cost. Returns `routing`
+/// unchanged if no part of the fabric is missing, if it is of another engine, or if `held` are
+/// tables of another engine or manager. `routing` must be for `topology`.
+pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Routing {
+    let Some(ranking) = &routing.ranking else {
+        return routing;
+    };
+    let Some(state) = ranking.prepared.state.as_deref() else {
+        return routing;
+    };
+    if state.live.is_complete() || !has_few_changes(&state.tables, held) {
+        return routing;
+    }
+    let mut target_of = vec![None; topology.top_lid().index() + 1];
+    for target in targets(topology, state).into_iter().flatten() {
+        target_of[target.lid.index()] = Some(target);
+    }
+    let reducer = MaxLoadReducer::new(LinkLoads::input(state));
+    let mut tables = state.tables.clone();
+    let mut moves = Vec::new();
+    for switch in state.fabric.known.indices() {
+        let Some(here) = state.live.switches[switch.index()] else {
+            continue;
+        };
+        let Some(held) = held.lfts.get(here.index()) else {
+            continue;
+        };
+        for lid in state.tables.lft(here).differing(held) {
+            let Some(Some(target)) = target_of.get(lid.index()) else {
+                continue;
+            };
+            let port = held.entry(lid);
+            if reducer.may_use(switch, target, port) {
+                tables.lfts[here.index()].set_entry(lid, port);
+                // There are fewer positions than LIDs.
+                moves.push((switch, target.position as u32, port));
+            }
+        }
+    }
+    if moves.is_empty() {
+        return routing;
+    }
+    let adopted = with_moves(state, moves, tables).into_routing(ranking.clone());
+    match &routing.choice {
+        Some(choice) => choice.clone().said(adopted),
+        None => adopted,
+    }
+}
+
+/// Whether some entries of these tables differ from those that switches hold, and most do not.
+fn has_few_changes(tables: &Tables, held: &Tables) -> bool {
+    let (mut entries, mut changed) = (0, 0);
+    for (planned, held) in tables.lfts.iter().zip(&held.lfts) {
+        entries += planned.top().map_or(0, |top| top.index() + 1);
+        changed += planned.differing(held).count();
+    }
+    (1..=entries / MOVED_IN).contains(&changed)
 }
 
 /// The state after a step, and the number of entries that changed.
@@ -211,17 +239,22 @@ fn relieved(
     if moved == 0 {
         return Err(Unmoved::NoGain { percent });
     }
-    let state = State {
+    let state = with_moves(earlier, moves, tables);
+    Ok(Relieved { state, moved })
+}
+
+/// The state after moves, as triples of (switch, position, port), which led to `tables`.
+fn with_moves(earlier: &State, moves: Vec<(SwitchIdx, u32, u8)>, tables: Tables) -> State {
+    State {
+        relieved: earlier.relieved + moves.len(),
+        relieved_at: Some(earlier.live.clone()),
         fabric: KnownFabric {
             own: earlier.fabric.own.with(moves.into_iter()).into(),
             ..earlier.fabric.clone()
         },
-        relieved: earlier.relieved + moved,
-        relieved_at: Some(earlier.live.clone()),
         tables,
         ..earlier.clone()
-    };
-    Ok(Relieved { state, moved })
+    }
 }
 
 /// The tables in force of the switches of the known fabric; missing switches have empty tables.

@@ -46,6 +46,14 @@ impl Unreached {
     }
 }
 
+/// A ranking under which more than one in this many pairs of hosts take detours is compared with one
+/// more.
+const DETOURS_IN: u64 = 16;
+
+/// The factor by which the maximum link load of that ranking may exceed that of the one with detours:
+/// its load does not include the links that detours have in common.
+const DETOURED_LOAD: f64 = 4.0;
+
 struct Candidate {
     order: Order,
     /// The apexes whose detours complete the order, if any do.
@@ -155,7 +163,32 @@ fn best(
     columns: Columns<'_>,
 ) -> (Ranked, Score) {
     let candidates = candidates(topology, roots, unreached);
-    best_of(topology, candidates, population, columns)
+    let best = best_of(topology, candidates, population, columns);
+    let pairs: u64 = population.host_pairs();
+    if !roots.is_empty() || best.1.reach.hosts_unreached * DETOURS_IN <= pairs {
+        return best;
+    }
+    // Leaves behind other leaves stand below them.
+    let Some(below) = from_farthest(topology, unreached) else {
+        return best;
+    };
+    let below = best_of(topology, below, population, columns);
+    let (score, other) = (&below.1, &best.1);
+    let has_room = score.peak_load <= other.peak_load * DETOURED_LOAD;
+    match score.unreached() == 0 && score.reach.hosts_unreached == 0 && has_room {
+        true => below,
+        false => best,
+    }
+}
+
+/// The rankings from the switches farthest from hosts; `None` if they are most of all switches.
+fn from_farthest(topology: &Topology, unreached: Unreached) -> Option<Vec<Candidate>> {
+    let by_hosts = levels::from_edges(topology, ANY_HOST);
+    let tops = levels::farthest_from_leaves(topology, &by_hosts)?;
+    let count = tops.len();
+    let made = format!("ranked by distance from the {count} switches farthest from hosts");
+    let levels = levels::from_roots(topology, &tops);
+    Some(candidates_of(topology, levels, made, unreached))
 }
 
 fn best_of(

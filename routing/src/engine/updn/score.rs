@@ -160,6 +160,12 @@ impl Population {
         }
         population
     }
+
+    /// The number of ordered pairs of hosts.
+    pub(super) fn host_pairs(&self) -> u64 {
+        let hosts: u64 = self.hosts.iter().sum();
+        hosts * hosts.saturating_sub(1)
+    }
 }
 
 /// Counts the pairs that a ranking with these costs reaches.

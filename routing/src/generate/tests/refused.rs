@@ -16,7 +16,7 @@ fn errors_name_place_and_reason() {
     let cases = [
         (
             "clos",
-            "`clos`, character 1: there is no generator `clos`, expected superpod, pgft, fat-tree, torus, mesh, hyperx, slim-fly, ring, dragonfly+, random",
+            "`clos`, character 1: there is no generator `clos`, expected superpod, pgft, fat-tree, torus, mesh, hyperx, slim-fly, ring, dragonfly, dragonfly+, random, xpander",
         ),
         (
             "superpod:su=65",
@@ -139,8 +139,10 @@ fn pieces() -> impl Strategy<Value = String> {
         "fat-tree",
         "torus",
         "ring",
+        "dragonfly",
         "dragonfly+",
         "random",
+        "xpander",
         ":",
         ",",
         ";",
@@ -162,6 +164,7 @@ fn pieces() -> impl Strategy<Value = String> {
         "leaves",
         "spines",
         "degree",
+        "size",
         "local",
         "0",
         "1",

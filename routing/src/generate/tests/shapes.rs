@@ -296,6 +296,64 @@ fn dragonfly_groups_are_all_connected_alike() {
 }
 
 #[test]
+fn switches_of_a_dragonfly_group_are_neighbours_and_groups_are_all_connected_alike() {
+    for (spec, groups, switches, hosts, links) in [
+        ("dragonfly:groups=9,switches=4,hosts=2", 9, 4, 2, 1),
+        ("dragonfly:groups=5,switches=3,hosts=4,links=7", 5, 3, 4, 7),
+    ] {
+        let netlist = made(spec);
+        assert_eq!(netlist.count(NodeKind::Switch), groups * switches, "{spec}");
+        assert_eq!(
+            netlist.count(NodeKind::Ca),
+            groups * switches * hosts,
+            "{spec}"
+        );
+        let mut between: BTreeMap<(usize, usize), usize> = BTreeMap::new();
+        let group = |node: usize| node / switches;
+        for Cable { a, b, .. } in netlist.cables() {
+            if [a, b]
+                .iter()
+                .all(|end| netlist.nodes()[end.0].kind == NodeKind::Switch)
+            {
+                *between.entry((group(a.0), group(b.0))).or_default() += 1;
+            }
+        }
+        for one in 0..groups {
+            assert_eq!(
+                between[&(one, one)],
+                switches * (switches - 1) / 2,
+                "{spec}"
+            );
+            for other in one + 1..groups {
+                assert_eq!(between[&(one, other)], links, "{spec}");
+            }
+        }
+        assert_connected(spec, &netlist);
+    }
+}
+
+#[test]
+fn groups_of_an_xpander_are_matched_with_each_other() {
+    let netlist = made("xpander:degree=6,size=4,hosts=3,seed=2");
+    assert_eq!(netlist.count(NodeKind::Switch), 28);
+    assert_eq!(netlist.count(NodeKind::Ca), 84);
+    let mut partners: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for Cable { a, b, .. } in netlist.cables() {
+        if [a, b]
+            .iter()
+            .all(|end| netlist.nodes()[end.0].kind == NodeKind::Switch)
+        {
+            assert!(partners.insert((a.0, b.0 / 4)), "one cable to each group");
+            assert!(partners.insert((b.0, a.0 / 4)), "one cable to each group");
+            assert_ne!(a.0 / 4, b.0 / 4);
+        }
+    }
+    assert_eq!(partners.len(), 28 * 6);
+    assert_connected("xpander", &netlist);
+    assert!(made("xpander:degree=6,size=4") != made("xpander:degree=6,size=4,seed=1"));
+}
+
+#[test]
 fn random_graphs_are_connected_for_any_seed() {
     for seed in 0..50 {
         let spec = format!("random:switches=40,degree=3,hosts=2,seed={seed}");

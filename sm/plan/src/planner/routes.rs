@@ -100,8 +100,14 @@ fn computed(
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
     let held = (used && !is_anew).then_some(&input.held);
+    let routing = engine::route(engine, &input.topology, &options, held)?;
+    let routing = match (&job.previous, held) {
+        // A restart changes no entry that rebalancing moved.
+        (None, Some(held)) => engine::adopt_moves(&input.topology, routing, held),
+        _ => routing,
+    };
     Ok(Routed::Made {
-        routing: Box::new(engine::route(engine, &input.topology, &options, held)?),
+        routing: Box::new(routing),
         relieved: None,
     })
 }

@@ -85,19 +85,23 @@ impl Migration {
 
     /// File of registrations: `sa_db_file`, otherwise the dump in `dump_files_dir`.
     fn dump_file(&self, files: &Files) -> PathBuf {
-        let named = |key: &str| {
-            let outcome = self
-                .outcomes
-                .iter()
-                .rev()
-                .find(|outcome| outcome.key == key);
-            outcome.and_then(|outcome| outcome.value.clone())
-        };
-        match (named(RESTORE), named(DUMPS)) {
-            (Some(file), _) => files.under(Path::new(&file)),
-            (None, Some(folder)) => files.under(Path::new(&folder)).join(FILE),
-            (None, None) => files.under(Path::new(FOLDER)).join(FILE),
+        match self.named(RESTORE) {
+            Some(file) => files.under(Path::new(&file)),
+            None => self.dump_folder(files).join(FILE),
         }
+    }
+
+    /// Folder of OpenSM's dumps.
+    pub(super) fn dump_folder(&self, files: &Files) -> PathBuf {
+        let folder = self.named(DUMPS);
+        files.under(Path::new(folder.as_deref().unwrap_or(FOLDER)))
+    }
+
+    /// Value of a key of `opensm.conf`, of which the last one counts.
+    fn named(&self, key: &str) -> Option<String> {
+        let mut outcomes = self.outcomes.iter().rev();
+        let outcome = outcomes.find(|outcome| outcome.key == key);
+        outcome.and_then(|outcome| outcome.value.clone())
     }
 }
 

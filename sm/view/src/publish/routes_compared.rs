@@ -63,7 +63,9 @@ impl RoutesCompared {
         RoutesCompared::between(&plan.topology, &held, &plan.routing.tables)
     }
 
-    fn between(topology: &Topology, held: &Tables, planned: &Tables) -> Option<RoutesCompared> {
+    /// Compares the routes `held` with the routes `planned`; `None` if `held` reach no host, or equal
+    /// the planned routes.
+    pub fn between(topology: &Topology, held: &Tables, planned: &Tables) -> Option<RoutesCompared> {
         let is_planned = |(held, planned): (&Lft, &Lft)| planned.differing(held).next().is_none();
         if held.lfts.iter().zip(&planned.lfts).all(is_planned) {
             return None;

@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use super::super::super::slots;
+use super::super::super::slots::{self, Rates};
 use crate::topology::{Group, HalfLink, Order, SwitchIdx, Topology};
 
 /// A port group of the known fabric as a way out of one switch.
@@ -51,6 +51,7 @@ pub(in super::super) fn up_turns(known: &Topology, order: &Order) -> Vec<Vec<u8>
                 .group_range(switch)
                 .map(|group| known.group(group))
                 .filter(is_up),
+            Rates::HalfIsAlike,
         );
         turns
     };
@@ -67,7 +68,7 @@ pub(super) fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w
         neighbour: SwitchIdx(way.neighbour as u32),
         links: way.links,
     };
-    slots::fill(turns, ways.map(group));
+    slots::fill(turns, ways.map(group), Rates::HalfIsAlike);
 }
 
 /// The round-robin list of the eligible ports of some ways, as if the other ports, which may be far
@@ -91,6 +92,7 @@ pub(super) fn turns_among<'w>(
             neighbour: SwitchIdx(*neighbour as u32),
             links,
         }),
+        Rates::HalfIsAlike,
     );
     turns
 }

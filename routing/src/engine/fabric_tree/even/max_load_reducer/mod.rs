@@ -635,6 +635,12 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
+    /// Whether `port` of a switch leads to a target on a cheapest path, as all moves do.
+    pub(in super::super) fn may_use(&self, switch: SwitchIdx, target: &Target, port: u8) -> bool {
+        self.cost(switch, target.column).is_some()
+            && self.choices(switch, target.column).contains(&port)
+    }
+
     /// The ports of a switch on its cheapest paths to a column, except ports whose links are far
     /// slower than the fastest.
     fn choices(&self, switch: SwitchIdx, column: usize) -> Vec<u8> {

@@ -81,12 +81,13 @@ impl MaxLoadReducer<'_> {
     }
 
     /// Moves entries to paths on which their packets meet fewer others, if all such moves together
-    /// are worth it. No link gets more load than the fullest link of the previous path, and none
-    /// becomes full.
+    /// are worth it. No link becomes full, or gets more load than the fullest link of the fabric.
     fn spread_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
         }
+        // The fullest link may have less load than a full one.
+        self.set_high(self.high.min(self.fullest()));
         let times = self.time.clone();
         let before = self.load.clone();
         let saved = self.spread(&times, targets, lfts);

@@ -1,0 +1,112 @@
+//! The share of its links that a flow gets in patterns of traffic.
+
+use rayon::prelude::*;
+
+use super::carry::{self, Carrier};
+use super::order::Hosts;
+use super::permutations::{self, Load, Permutations};
+use super::uses::Uses;
+use super::{Rng, patterns};
+use crate::tables::Tables;
+use crate::topology::Topology;
+use crate::verify::fabric::Fabric;
+
+/// The mean shares of its fullest link that a flow gets, as fractions of the fastest link's rate. A
+/// flow within a leaf has its host's link to itself, and a flow that does not arrive gets nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct FlowShares {
+    /// The share while all hosts send to the host a fixed number of places further on, over the
+    /// distances of [`Quality::shift`](super::Quality::shift).
+    pub shift: f64,
+    /// The share while the hosts of one leaf send to those of another one, place by place, and no
+    /// other host sends, over all ordered pairs of leaves.
+    pub leaf_pairs: f64,
+}
+
+/// Measures the shares that flows get. `seed` chooses the distances of shifts where there are too
+/// many to measure all.
+pub fn flow_shares(topology: &Topology, tables: &Tables, seed: u64) -> FlowShares {
+    let fabric = Fabric::new(topology);
+    let rows = carry::rows(&fabric, tables);
+    let hosts = Hosts::of(topology);
+    let uses = Uses::of(&fabric, tables, &hosts);
+    let slowness = carry::slowness(&fabric);
+    let carrier = Carrier {
+        fabric: &fabric,
+        tables,
+        rows: &rows,
+        hosts: &hosts,
+        uses: &uses,
+        slowness: slowness.as_deref(),
+    };
+    FlowShares {
+        shift: in_shifts(&carrier, seed),
+        leaf_pairs: between_leaves(&carrier),
+    }
+}
+
+fn in_shifts(carrier: &Carrier<'_>, seed: u64) -> f64 {
+    let hosts = carrier.hosts.all.len();
+    let distances = patterns::distances(hosts, &mut Rng::new(seed));
+    let together = permutations::share(distances.len());
+    let shares = distances.par_chunks(together).map(|distances| {
+        let mut shifts = Permutations::new(carrier, distances.len());
+        for (phase, &distance) in distances.iter().enumerate() {
+            shifts.add(phase, patterns::shift(hosts, distance));
+        }
+        let mut load = Load::new(carrier);
+        let phases = distances.iter().zip(shifts.follow());
+        let phases = phases.map(|(&distance, flows)| {
+            load.set(&flows);
+            let fullest = load.fullest_of(&flows, hosts);
+            let pairs = patterns::shift(hosts, distance);
+            let shares = pairs.map(|(from, to)| carrier.share(from, to, fullest[from]));
+            shares.sum::<f64>()
+        });
+        phases.sum::<f64>()
+    });
+    let shares: Vec<f64> = shares.collect();
+    shares.iter().sum::<f64>() / (hosts * distances.len()).max(1) as f64
+}
+
+fn between_leaves(carrier: &Carrier<'_>) -> f64 {
+    let hosts = carrier.hosts;
+    let mut leaves: Vec<Vec<usize>> = vec![Vec::new(); hosts.leaves.len()];
+    for (host, of) in hosts.all.iter().enumerate() {
+        leaves[of.leaf as usize].push(host);
+    }
+    let from_leaf = |(number, senders): (usize, &Vec<usize>)| {
+        let mut load = vec![0u16; carrier.fabric.channels()];
+        let mut found = (0.0, 0);
+        let others = leaves
+            .iter()
+            .enumerate()
+            .filter(|&(other, _)| other != number);
+        for (_, receivers) in others {
+            let pairs = senders.iter().copied().zip(receivers.iter().copied());
+            let pairs: Vec<(usize, usize)> = pairs.collect();
+            let ways: Vec<Vec<usize>> = pairs
+                .iter()
+                .map(|&(from, to)| carrier.channels(from, to))
+                .collect();
+            ways.iter()
+                .flatten()
+                .for_each(|&channel| load[channel] += 1);
+            for (&(from, to), way) in pairs.iter().zip(&ways) {
+                let load_of = |&channel: &usize| {
+                    carry::by_rate(carrier.slowness, channel, f64::from(load[channel]))
+                };
+                let fullest = way.iter().map(load_of).fold(0.0, f64::max);
+                found.0 += carrier.share(from, to, fullest);
+                found.1 += 1;
+            }
+            ways.iter().flatten().for_each(|&channel| load[channel] = 0);
+        }
+        found
+    };
+    let found: Vec<(f64, usize)> = leaves.par_iter().enumerate().map(from_leaf).collect();
+    let (shares, flows) = found
+        .iter()
+        .fold((0.0, 0), |all, one| (all.0 + one.0, all.1 + one.1));
+    shares / flows.max(1) as f64
+}
