@@ -201,7 +201,7 @@ impl std::fmt::Display for Row {
         let quality = &measured.quality;
         write!(
             f,
-            "| {} | {} | {:.0} | {:.2} | {:.2} | {} | {:.2} | {:.2} | {:.3} | {} | {} | {:.1} | {} | {} |",
+            "| {} | {} | {:.0} | {:.2} | {:.2} | {} | {:.2} | {:.3} | {:.3} | {:.2} | {:.3} | {} | {} | {:.1} | {} | {} |",
             self.engine,
             quality.paths.max,
             quality.paths.rate_max,
