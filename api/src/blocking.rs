@@ -1,5 +1,8 @@
 //! Work on threads that may block.
 
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
 /// Runs `work` on a thread for blocking work. `held`, such as a place or a lock, stays with the work
@@ -16,4 +19,50 @@ pub async fn holding<H: Send + 'static, T: Send + 'static>(
         (held, done)
     });
     working.await
+}
+
+/// Runs `work` on a thread for blocking work as soon as one of `places` is free. The work keeps its
+/// place until it ends, also when the caller has gone: the places bound the threads of such work,
+/// whatever callers do.
+///
+/// # Errors
+/// The work panicked, or the runtime ends.
+pub async fn at_place<T: Send + 'static>(
+    places: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, JoinError> {
+    // A semaphore that is never closed always gives a permit.
+    let place = Arc::clone(places).acquire_owned().await;
+    let (_, done) = holding(place, work).await?;
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn abandoned_work_keeps_its_place_until_it_ends() {
+        let places = Arc::new(Semaphore::new(1));
+        let (begin, begun) = tokio::sync::oneshot::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let caller = tokio::spawn({
+            let places = Arc::clone(&places);
+            async move {
+                let work = move || {
+                    let _ = begin.send(());
+                    let _ = released.recv();
+                };
+                at_place(&places, work).await
+            }
+        });
+        begun.await.expect("the work begins");
+        caller.abort();
+        assert!(caller.await.unwrap_err().is_cancelled());
+        assert_eq!(places.available_permits(), 0);
+        drop(release);
+        assert_eq!(at_place(&places, || 7).await.unwrap(), 7);
+    }
 }

@@ -165,6 +165,16 @@ pub enum ControlError {
         /// The reason, in words.
         reason: String,
     },
+    /// The request is accepted and kept, and the hardware does not hold all of it yet. The subnet
+    /// manager goes on trying.
+    #[error("accepted and kept, but not yet written everywhere: {}{what}; rsm tries again, and findings say why",
+        match parts { 0 => String::new(), 1 => "1 part of the fabric lacks it: ".to_owned(), _ => format!("{parts} parts of the fabric lack it: ") })]
+    Unwritten {
+        /// The number of ports and nodes that lack it; 0 if it is not known.
+        parts: u64,
+        /// The names of the first of these ports and nodes, or the reason why nothing was written.
+        what: String,
+    },
     /// The subnet manager is being stopped.
     #[error("the subnet manager is stopping")]
     Stopping,

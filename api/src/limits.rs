@@ -105,6 +105,14 @@ pub const ACT_JOURNAL: usize = 1_024;
 /// each may read some hundred megabytes.
 pub const MAX_PAST_READERS: usize = 2;
 
+/// The maximum number of rankings of ports that are computed at the same time: each examines every
+/// port, for milliseconds.
+pub const MAX_TOP_READERS: usize = 2;
+
+/// The maximum number of answers about GPU hosts that are computed at the same time. After a change
+/// all of them wait for one analysis, each on a thread; more requests wait without one.
+pub const MAX_ANALYSIS_READERS: usize = 8;
+
 /// The maximum number of steps of a series; each takes some 100 bytes.
 pub const MAX_SERIES_STEPS: u64 = 10_000;
 

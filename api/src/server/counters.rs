@@ -28,6 +28,8 @@ pub(super) struct Counters {
     pub(super) counters: Option<Arc<dyn CountersQueries>>,
     /// The permits for answers from the past.
     pub(super) past_places: Arc<Semaphore>,
+    /// The permits for answers that examine every port.
+    pub(super) top_places: Arc<Semaphore>,
     /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
     /// Becomes true when the server stops.
@@ -81,15 +83,13 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     Ok(Some(step_seconds))
 }
 
-/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free. The work
-/// keeps its place until it ends, also when the client has left.
+/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
 async fn from_past<T: Send + 'static>(
     places: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
 ) -> Result<Response<T>, Status> {
-    let place = Arc::clone(places).acquire_owned().await;
-    let answer = blocking::holding(place, work).await;
-    let (_, answer) = answer.map_err(|error| Status::internal(error.to_string()))?;
+    let answer = blocking::at_place(places, work).await;
+    let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
     Ok(Response::new(answer?))
 }
 
@@ -105,28 +105,28 @@ fn top_limit(limit: u32) -> usize {
 #[derive(Clone)]
 struct Top {
     counters: Arc<dyn CountersQueries>,
+    /// The permits for answers that examine every port.
+    places: Arc<Semaphore>,
     order: PortOrder,
     limit: usize,
     part: Option<Selector>,
 }
 
 impl Top {
-    fn of(
-        counters: &Arc<dyn CountersQueries>,
-        request: &v1::GetTopPortsRequest,
-    ) -> Result<Top, Status> {
+    fn of(served: &Counters, request: &v1::GetTopPortsRequest) -> Result<Top, Status> {
         Ok(Top {
-            counters: Arc::clone(counters),
+            counters: Arc::clone(served.counters()?),
+            places: Arc::clone(&served.top_places),
             order: port_order("order", request.order)?,
             limit: top_limit(request.limit),
             part: part(&request.part)?,
         })
     }
 
-    /// Examines every port, on a thread for blocking work.
+    /// Examines every port, on a thread for blocking work, as soon as one of the places is free.
     async fn answer(&self) -> Result<v1::GetTopPortsResponse, Status> {
         let top = self.clone();
-        let looked = tokio::task::spawn_blocking(move || {
+        let looked = blocking::at_place(&self.places, move || {
             top.counters.top(top.order, top.limit, top.part.as_ref())
         });
         let answer = looked.await;
@@ -235,7 +235,7 @@ impl CountersService for Counters {
         &self,
         request: Request<v1::GetTopPortsRequest>,
     ) -> Result<Response<v1::GetTopPortsResponse>, Status> {
-        let top = Top::of(self.counters()?, &request.into_inner())?;
+        let top = Top::of(self, &request.into_inner())?;
         Ok(Response::new(top.answer().await?))
     }
 
@@ -292,7 +292,7 @@ impl CountersService for Counters {
         request: Request<v1::WatchTopPortsRequest>,
     ) -> Result<Response<TopStream>, Status> {
         let request = request.into_inner();
-        let top = Top::of(self.counters()?, &request.top.clone().unwrap_or_default())?;
+        let top = Top::of(self, &request.top.clone().unwrap_or_default())?;
         let every = interval(&request)?;
         let place = Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Status::resource_exhausted(format!(

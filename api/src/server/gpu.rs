@@ -15,6 +15,7 @@ use super::gpu_messages;
 use super::gpu_watch::{self, GpuStream};
 use super::paging::Cursor;
 use super::refusal::{gpu_host_kept, no_gpu_host};
+use crate::blocking;
 use crate::gpu::{GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use crate::limits::{MAX_FILE_READERS, MAX_WATCHERS};
 use crate::traits::Subnet;
@@ -26,6 +27,8 @@ pub(super) struct GpuHints {
     pub(super) subnet: Arc<dyn Subnet>,
     /// The permits for watchers.
     pub(super) places: Arc<Semaphore>,
+    /// The permits for answers from the analysis.
+    pub(super) analyses: Arc<Semaphore>,
     /// The permits for readers of files.
     pub(super) readers: Arc<Semaphore>,
     /// Becomes true when the server stops.
@@ -44,7 +47,20 @@ impl GpuHints {
         })
     }
 
-    /// Runs work that may take long, on a thread for blocking work.
+    /// Answers from the analysis, which may have to be made first: on a thread for blocking work,
+    /// as soon as one of the places is free.
+    async fn from_analysis<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
+    ) -> Answer<T> {
+        let gpus = self.gpus()?;
+        let done = blocking::at_place(&self.analyses, move || work(&*gpus)).await;
+        // If the work panics, the client gets INTERNAL.
+        let done = done.map_err(|error| Status::internal(error.to_string()))?;
+        done.map(Response::new)
+    }
+
+    /// Runs short work that may wait for a lock, on a thread for blocking work.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
@@ -61,7 +77,7 @@ impl GpuHints {
         &self,
         request: v1::ExportGpuFileRequest,
     ) -> Result<v1::ExportGpuFileResponse, Status> {
-        let made = self.work(move |gpus| {
+        let made = self.from_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let content = gpu_export::export(&analysis, request)?;
             Ok(v1::ExportGpuFileResponse {
@@ -173,7 +189,7 @@ impl GpuService for GpuHints {
         &self,
         _: Request<v1::GetGpuStatusRequest>,
     ) -> Answer<v1::GetGpuStatusResponse> {
-        self.work(|gpus| Ok(gpu_messages::current_status(gpus)))
+        self.from_analysis(|gpus| Ok(gpu_messages::current_status(gpus)))
             .await
     }
 
@@ -208,7 +224,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::ListGpuHostsResponse> {
         let mut request = request.into_inner();
         let cursor: Cursor<String> = Cursor::take(&mut request)?;
-        self.work(move |gpus| {
+        self.from_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();
             let known = analysis.hosts.iter().map(|host| host.name.as_str());
@@ -242,7 +258,7 @@ impl GpuService for GpuHints {
         request: Request<v1::GetGpuHintsRequest>,
     ) -> Answer<v1::GetGpuHintsResponse> {
         let host = request.into_inner().host;
-        self.work(move |gpus| {
+        self.from_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let place = place(&analysis, &host)?;
             Ok(v1::GetGpuHintsResponse {
@@ -260,7 +276,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::GetGpuPairResponse> {
         let request = request.into_inner();
         let (one, other) = (gpu("gpu", request.gpu)?, gpu("peer_gpu", request.peer_gpu)?);
-        self.work(move |gpus| {
+        self.from_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
             let pair = pair.map_err(|error| Status::not_found(error.to_string()))?;
@@ -279,7 +295,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::PlanGpuJobResponse> {
         let request = request.into_inner();
         let pattern = pattern(request.pattern)?;
-        self.work(move |gpus| {
+        self.from_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let gpus = request.gpus_per_host as usize;
             let job = analysis.job_request(request.hosts, gpus, pattern);
@@ -322,6 +338,7 @@ impl GpuService for GpuHints {
     ) -> Answer<Self::WatchGpuHostsStream> {
         let source = gpu_watch::Source {
             gpus: self.gpus()?,
+            analyses: Arc::clone(&self.analyses),
             subnet: Arc::clone(&self.subnet),
             stopping: self.stopping.clone(),
         };

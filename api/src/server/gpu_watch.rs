@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use rsm_gdr::Analysis;
 use rsm_proto::v1;
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::gpu_messages;
+use crate::blocking;
 use crate::gpu::Gpus;
 use crate::traits::Subnet;
 
@@ -22,6 +23,8 @@ pub(super) type GpuStream = ReceiverStream<Result<v1::WatchGpuHostsResponse, Sta
 /// The source of a stream.
 pub(super) struct Source {
     pub(super) gpus: Arc<dyn Gpus>,
+    /// The permits for answers from the analysis.
+    pub(super) analyses: Arc<Semaphore>,
     pub(super) subnet: Arc<dyn Subnet>,
     /// Becomes true when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
@@ -36,6 +39,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
         inventories: source.gpus.changes(),
         events: source.subnet.subscribe(),
         gpus: source.gpus,
+        analyses: source.analyses,
         sender: sender.clone(),
         told: None,
     };
@@ -66,6 +70,7 @@ enum Ended {
 
 struct Watcher {
     gpus: Arc<dyn Gpus>,
+    analyses: Arc<Semaphore>,
     inventories: watch::Receiver<u64>,
     events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
@@ -98,7 +103,7 @@ impl Watcher {
     /// Sends the changes since the last message, if there are any.
     async fn tell(&mut self) -> Result<(), Ended> {
         let (gpus, told) = (self.gpus.clone(), self.told.clone());
-        let news = tokio::task::spawn_blocking(move || {
+        let news = blocking::at_place(&self.analyses, move || {
             let analysis = gpus.analysis();
             let message = news(told.as_deref(), &analysis);
             (analysis, message)

@@ -59,9 +59,9 @@ use crate::access::tls::ServerTls;
 use crate::access::{AccessPolicy, Anonymous, Gate, GuardLayer, NoAudit};
 use crate::gpu::Gpus;
 use crate::limits::{
-    ConnectionLimits, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES, MAX_JOB_REQUEST_BYTES,
-    MAX_PARTITION_REQUEST_BYTES, MAX_PAST_READERS, MAX_REQUEST_BYTES, MAX_REQUESTS_PER_CONNECTION,
-    MAX_RESPONSE_BYTES, MAX_WATCHERS, SHUTDOWN_GRACE,
+    ConnectionLimits, MAX_ANALYSIS_READERS, MAX_FILE_READERS, MAX_GPU_REQUEST_BYTES,
+    MAX_JOB_REQUEST_BYTES, MAX_PARTITION_REQUEST_BYTES, MAX_PAST_READERS, MAX_REQUEST_BYTES,
+    MAX_REQUESTS_PER_CONNECTION, MAX_RESPONSE_BYTES, MAX_TOP_READERS, MAX_WATCHERS, SHUTDOWN_GRACE,
 };
 use crate::traits::{
     ActionLog, Control, CountersQueries, History, Judge, Reports, RoutingQueries, SaQueries,
@@ -231,6 +231,8 @@ impl Server {
             connections: [unix.clone(), tcp.clone()],
             places: Arc::new(Semaphore::new(MAX_WATCHERS)),
             past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
+            top_places: Arc::new(Semaphore::new(MAX_TOP_READERS)),
+            analyses: Arc::new(Semaphore::new(MAX_ANALYSIS_READERS)),
             readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
             stopping: stopping.clone(),
         };
@@ -329,6 +331,8 @@ struct Services {
     connections: [Arc<Connections>; 2],
     places: Arc<Semaphore>,
     past_places: Arc<Semaphore>,
+    top_places: Arc<Semaphore>,
+    analyses: Arc<Semaphore>,
     readers: Arc<Semaphore>,
     stopping: signal::Receiver<bool>,
 }
@@ -428,6 +432,7 @@ impl Services {
         CountersServiceServer::new(counters::Counters {
             counters: self.backend.counters.clone(),
             past_places: Arc::clone(&self.past_places),
+            top_places: Arc::clone(&self.top_places),
             places: Arc::clone(&self.places),
             stopping: self.stopping.clone(),
         })
@@ -460,6 +465,7 @@ impl Services {
             subnet: Arc::clone(&self.backend.subnet),
             places: Arc::clone(&self.places),
             readers: Arc::clone(&self.readers),
+            analyses: Arc::clone(&self.analyses),
             stopping: self.stopping.clone(),
             acts: self.acts(),
         })

@@ -22,7 +22,9 @@ use super::{
     watch,
 };
 use crate::access::{Caller, Grant, Proof, Role};
-use crate::limits::{MAX_FILE_READERS, MAX_PAST_READERS, MAX_WATCHERS};
+use crate::limits::{
+    MAX_ANALYSIS_READERS, MAX_FILE_READERS, MAX_PAST_READERS, MAX_TOP_READERS, MAX_WATCHERS,
+};
 
 /// Offers the reading methods of all services, with the requests, limits and refusals of gRPC.
 pub struct Reader {
@@ -86,6 +88,7 @@ impl Reader {
             counters: counters::Counters {
                 counters: backend.counters.clone(),
                 past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
+                top_places: Arc::new(Semaphore::new(MAX_TOP_READERS)),
                 places: Arc::clone(&places),
                 stopping: stopping.clone(),
             },
@@ -99,6 +102,7 @@ impl Reader {
                 gpus: backend.gpus.clone(),
                 subnet: subnet(),
                 places,
+                analyses: Arc::new(Semaphore::new(MAX_ANALYSIS_READERS)),
                 readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
                 stopping,
                 acts: acts(),

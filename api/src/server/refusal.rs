@@ -85,6 +85,7 @@ impl From<ControlError> for Status {
             ControlError::Refused { .. } => (Code::FailedPrecondition, "TABLES_REFUSED"),
             ControlError::UnknownEngine { .. } => (Code::InvalidArgument, "NO_SUCH_ENGINE"),
             ControlError::Partition { refusal, .. } => of_partition(refusal),
+            ControlError::Unwritten { .. } => (Code::DeadlineExceeded, "NOT_WRITTEN"),
             ControlError::Busy => (Code::ResourceExhausted, "BUSY"),
             ControlError::Stopping => (Code::Unavailable, "STOPPING"),
             ControlError::Failed { .. } => (Code::Internal, "SWEEP_FAILED"),

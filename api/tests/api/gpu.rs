@@ -6,8 +6,11 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use rsm_api::limits::MAX_ANALYSIS_READERS;
 use rsm_api::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::HostInventory;
@@ -25,15 +28,21 @@ pub(crate) struct Memory {
     inventory: Mutex<GpuInventory>,
     digests: Mutex<BTreeMap<String, InventoryDigest>>,
     changes: watch::Sender<u64>,
+    /// Lock that an analysis takes, as the daemon's takes that of the last one.
+    analysing: Mutex<()>,
+    /// Number of threads in [`Memory::analysis`].
+    analysts: AtomicUsize,
 }
 
 impl Gpus for Memory {
     fn analysis(&self) -> Arc<Analysis> {
-        Arc::new(Analysis::new(
-            &self.inventory.lock(),
-            None,
-            AnalysisConfig::default(),
-        ))
+        self.analysts.fetch_add(1, Ordering::Relaxed);
+        let turn = self.analysing.lock();
+        let inventory = self.inventory.lock();
+        let analysis = Analysis::new(&inventory, None, AnalysisConfig::default());
+        self.analysts.fetch_sub(1, Ordering::Relaxed);
+        drop(turn);
+        Arc::new(analysis)
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
@@ -108,6 +117,40 @@ fn rsmctl(server: &str, arguments: &[&str]) -> Output {
         .env("RSM_SERVER", server)
         .args(arguments);
     command.output().unwrap()
+}
+
+#[test]
+fn hints_for_a_whole_job_take_few_threads_while_the_analysis_is_made() {
+    const HOSTS: usize = 40;
+    let served = Served::start(Fake::tree(1, 1));
+    let gpus = served.gpus.clone();
+    let mut client = GpuServiceClient::new(served.unix());
+    let turn = gpus.analysing.lock();
+    let ask = |host| {
+        let mut client = client.clone();
+        let host = format!("gpu-{host}");
+        let request = v1::GetGpuHintsRequest { host };
+        tokio::spawn(async move { client.get_gpu_hints(request).await })
+    };
+    let asked = served.block_on(async { (0..HOSTS).map(ask).collect::<Vec<_>>() });
+    let checked = served.block_on(async {
+        while gpus.analysts.load(Ordering::Relaxed) < MAX_ANALYSIS_READERS {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Short work still finds a thread.
+        let check = v1::CheckGpuHostRequest {
+            host: "gpu-1".to_owned(),
+            digest: vec![0; 32],
+        };
+        client.check_gpu_host(check).await
+    });
+    assert!(!checked.unwrap().into_inner().known);
+    assert_eq!(gpus.analysts.load(Ordering::Relaxed), MAX_ANALYSIS_READERS);
+    drop(turn);
+    for answer in asked {
+        let answer = served.block_on(answer).unwrap();
+        assert_eq!(answer.unwrap_err().code(), tonic::Code::NotFound);
+    }
 }
 
 #[test]

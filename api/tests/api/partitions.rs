@@ -195,6 +195,33 @@ fn a_change_that_cuts_ports_off_names_them_and_wants_yes() {
 }
 
 #[test]
+fn change_that_the_hardware_does_not_hold_yet_has_an_exit_code_of_its_own() {
+    let served = Served::start(Fake::tree(2, 1));
+    let answer = run(&served, &["partition", "remove", "0x65", "0x50000"]);
+    assert_eq!(answer.status.code(), Some(6));
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "");
+    let text = String::from_utf8_lossy(&answer.stderr).into_owned();
+    assert!(text.contains("accepted and kept"), "{text}");
+    assert!(
+        text.contains("1 part of the fabric lacks it: host-1 port 1"),
+        "{text}"
+    );
+    let mut client = PartitionServiceClient::new(served.unix());
+    let request = v1::DeletePartitionRequest {
+        p_key: 0x65,
+        accept_cut_off: false,
+    };
+    let answer = served.block_on(client.delete_partition(request));
+    let status = answer.expect_err("it is not written");
+    assert_eq!(status.code(), Code::DeadlineExceeded);
+    let info = status.get_details_error_info().expect("it is there");
+    assert_eq!(
+        (info.domain.as_str(), info.reason.as_str()),
+        (ERROR_DOMAIN, "NOT_WRITTEN")
+    );
+}
+
+#[test]
 fn a_client_that_accepts_no_cut_is_refused_with_the_number_of_ports() {
     let served = Served::start(Fake::tree(2, 1));
     let mut client = PartitionServiceClient::new(served.unix());

@@ -18,6 +18,7 @@ use crate::fake::Fake;
 /// A server that runs for a test's time.
 pub(crate) struct Served {
     pub(crate) fake: Arc<Fake>,
+    pub(crate) gpus: Arc<crate::gpu::Memory>,
     pub(crate) socket: PathBuf,
     pub(crate) tcp: SocketAddr,
     runtime: Runtime,
@@ -68,6 +69,7 @@ impl Served {
             None => server,
         };
         let (socket, tcp) = (server.socket().unwrap().to_owned(), server.tcp().unwrap());
+        let gpus = Arc::new(crate::gpu::Memory::default());
         let backend = Backend {
             subnet: fake.clone(),
             control: fake.clone(),
@@ -75,7 +77,7 @@ impl Served {
             sa: (!wanted.unmanaged).then(|| fake.clone() as _),
             counters: None,
             simulation: (!wanted.hardware).then(|| fake.clone() as _),
-            gpus: Some(Arc::new(crate::gpu::Memory::default())),
+            gpus: Some(gpus.clone()),
             history: None,
             reports: (!wanted.unmanaged).then(|| fake.clone() as _),
             judge: (!wanted.unmanaged).then(|| fake.clone() as _),
@@ -87,6 +89,7 @@ impl Served {
         }));
         Served {
             fake,
+            gpus,
             socket,
             tcp,
             runtime,

@@ -8,7 +8,7 @@ use rsm_hardware::push::PushProgress;
 use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::whole::Whole;
-use rsm_state::{Convergence, HISTORY, TablesWritten};
+use rsm_state::{Convergence, HISTORY, TablesWritten, Unwritten};
 
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]
@@ -47,6 +47,21 @@ pub(super) struct Pushed {
     pub(super) ports_activated: u64,
     pub(super) complete: bool,
     pub(super) tables: TablesWritten,
+    pub(super) unwritten: Unwritten,
+}
+
+impl Pushed {
+    /// Results of a pass that wrote nothing, for `reason`.
+    pub(super) fn nothing(reason: String) -> Pushed {
+        let unwritten = Unwritten {
+            ended: Some(reason),
+            ..Unwritten::default()
+        };
+        Pushed {
+            unwritten,
+            ..Pushed::default()
+        }
+    }
 }
 
 impl ConvergenceRecorder {
@@ -131,6 +146,7 @@ impl ConvergenceRecorder {
             ports_activated: pushed.ports_activated,
             complete: pushed.complete,
             tables: pushed.tables,
+            unwritten: pushed.unwritten,
             whole: running.whole.into_iter().collect(),
         })
     }

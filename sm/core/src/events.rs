@@ -197,12 +197,19 @@ impl Core {
         self.work.regroup();
     }
 
-    /// Uses new alias GUIDs, and reads every port whose GUIDInfo differs from them. A push writes
-    /// the blocks that differ from the reading.
+    /// Uses new alias GUIDs, and reads every port with other ones than before whose GUIDInfo
+    /// differs from them. A push writes the blocks that differ from the reading.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
+        let changed = guids.differing(&self.inventory.alias_guids);
         self.inventory.named |= !guids.by_port.is_empty();
         self.inventory.alias_guids = guids;
-        for (at, _) in self.fabric.end_ports() {
+        if changed.is_empty() {
+            return;
+        }
+        for (at, port) in self.fabric.end_ports() {
+            if !changed.contains(&port.guid) {
+                continue;
+            }
             let key = self.fabric.key(at);
             let differing = differing_blocks(
                 &Source::of_hosts(&self.inventory.hardware, &self.inventory.alias_guids),
@@ -331,14 +338,9 @@ impl Core {
     /// Handles that the issuer of `ticket` no longer waits.
     fn withdraw(&mut self, ticket: Ticket) {
         self.work.withdraw(ticket);
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
         let policy = &mut self.config.policy;
-        let trials = &mut self.trials;
-        trials.withdraw(
-            ticket,
-            policy,
-            &self.fabric,
-            &mut Answers::to(&mut self.work, &mut self.outbox),
-        );
+        self.trials.withdraw(ticket, policy, &mut answers);
         self.rotation.withdraw(ticket);
     }
 

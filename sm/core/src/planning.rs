@@ -21,6 +21,8 @@ use super::{Core, Pass, adaptive};
 impl Core {
     pub(super) fn start_plan(&mut self, now: Time) {
         let next = self.plans.generation() + 1;
+        let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+        self.trials.partitions.settle(&self.fabric, &mut answers);
         self.trials.begin(next, &mut self.config.policy);
         let job = self.job_on_hardware(now);
         if self.work.wants_plan() {
@@ -246,8 +248,9 @@ impl Core {
                     Severity::Error,
                     text,
                 )]);
+                let reason = format!("no plan was made: {}", refused.with_causes());
                 self.plans.refuse(*refused);
-                self.conclude(Pushed::default(), &[], now);
+                self.conclude(Pushed::nothing(reason), &[], now);
             }
         }
     }

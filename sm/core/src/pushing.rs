@@ -12,7 +12,7 @@ use rsm_mad::wire::attr::PortState;
 use rsm_mastership::PushEnd;
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
-use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten};
+use rsm_state::{Convergence, Forthcoming, Handover, Role, Snapshot, TablesWritten, Unwritten};
 
 use super::convergence::{Pushed, TimedStage};
 use super::event::Effect;
@@ -174,6 +174,13 @@ impl Core {
                 true => TablesWritten::Unknown,
                 false => TablesWritten::AllBut(push.report().without_tables()),
             },
+            unwritten: Unwritten {
+                ended: (push.was_stopped()).then(|| "the push was stopped".to_owned()),
+                ports: { push.report().failures().iter() }
+                    .map(|failed| failed.task.port())
+                    .collect(),
+                unread: BTreeSet::new(),
+            },
         };
         let nodes: BTreeSet<Guid> = push
             .report()
@@ -274,8 +281,9 @@ impl Core {
 /// The end of a pass: its record, the commands that it completes, and the repairs that follow.
 impl Core {
     /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
-    pub(super) fn conclude(&mut self, pushed: Pushed, failed: &[Guid], now: Time) {
+    pub(super) fn conclude(&mut self, mut pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
+        pushed.unwritten.unread = self.unanswered_ports();
         let is_multicast = self.pass == Pass::Multicast;
         self.end_succession(now);
         if !is_multicast {
@@ -337,7 +345,9 @@ impl Core {
         }
     }
 
-    pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
+    /// The ports that have left a question unanswered; port 0 stands for the node, and a port for
+    /// the node at its cable, if that is not known.
+    fn unanswered_ports(&self) -> BTreeSet<PortKey> {
         let faults = &self.inventory.faults;
         let unasked = faults.owed().filter_map(|query| match query {
             Query::Node(from) => from,
@@ -345,9 +355,14 @@ impl Core {
         });
         let behind_ports = faults.to_ask_again().chain(unasked);
         let nodes = faults.owed().filter_map(Query::node);
-        let nodes = nodes.chain(failed.iter().copied());
         let whole = nodes.map(|node| PortKey::new(node, PortNum::ZERO));
-        let awaiting_answer: BTreeSet<PortKey> = behind_ports.chain(whole).collect();
+        behind_ports.chain(whole).collect()
+    }
+
+    pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
+        let mut awaiting_answer = self.unanswered_ports();
+        let failing = failed.iter();
+        awaiting_answer.extend(failing.map(|&node| PortKey::new(node, PortNum::ZERO)));
         let has_failed_sets = self.reports.failed_sets().next().is_some();
         self.work
             .repair_pass(awaiting_answer, failed, has_failed_sets, now);

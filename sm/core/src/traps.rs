@@ -14,7 +14,7 @@ use rsm_mad::wire::header::Method;
 use rsm_mad::wire::smp::Smp;
 use rsm_model::fabric::Delta;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_monitor::health::Babbling;
+use rsm_monitor::health::{Babbling, HeardTrap};
 use rsm_plan::Plan;
 
 use super::hostile::Hostility;
@@ -330,8 +330,13 @@ impl TrapHandler {
             }
             return;
         };
-        self.listen_for_babbling(&notice, sender, context, now);
         let is_within_share = self.sources.admit(sender, now);
+        let heard = HeardTrap {
+            notice: smp.data(),
+            is_within_share,
+            is_of_others: is_of_others(&notice),
+        };
+        self.listen_for_babbling(&notice, heard, sender, context, now);
         let is_switch = context.inventory.hardware.is_switch(sender.node);
         let trap_sender = TrapSender { source, is_switch };
         let is_of_node = |lid| context.holder(lid).is_some_and(|at| at.node == sender.node);
@@ -477,6 +482,7 @@ impl TrapHandler {
     fn listen_for_babbling(
         &mut self,
         notice: &Notice,
+        heard: HeardTrap<'_>,
         sender: PortKey,
         context: &TrapContext<'_>,
         now: Time,
@@ -487,7 +493,7 @@ impl TrapHandler {
             }
             _ => sender,
         };
-        if context.inventory.hardware.port(port).is_some() && self.babbling.heard(port, now) {
+        if context.inventory.hardware.port(port).is_some() && self.babbling.heard(port, heard, now) {
             if link_of_babbling(port, context.inventory, context.config).is_some() {
                 self.work.push_back(TrapWork::DisableLink);
             }
@@ -577,6 +583,19 @@ impl TrapHandler {
             }
         }
     }
+}
+
+/// Whether the trap says what others do to its port, with wrong keys, or belongs to a virtual port.
+/// Other hosts and virtual machines can make any number of them.
+fn is_of_others(notice: &Notice) -> bool {
+    matches!(
+        notice.details(),
+        TrapDetails::BadMKey(_)
+            | TrapDetails::BadKeys(_)
+            | TrapDetails::BadPKeyAtSwitch(_)
+            | TrapDetails::VPortStateChange(_)
+            | TrapDetails::VPortLocalChange(_)
+    )
 }
 
 /// Source LID of a trap. A trap of the own node that was never on the wire states 0 and gets the

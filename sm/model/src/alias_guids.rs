@@ -32,9 +32,44 @@ impl AliasGuids {
         guids
     }
 
+    /// GUIDs of the ports whose aliases differ between this set and `other`.
+    pub fn differing(&self, other: &AliasGuids) -> BTreeSet<Guid> {
+        let one_way = |from: &AliasGuids, to: &AliasGuids| {
+            let ports = from.by_port.iter();
+            let differing = ports.filter(|&(port, aliases)| to.by_port.get(port) != Some(aliases));
+            differing.map(|(&port, _)| port).collect::<BTreeSet<Guid>>()
+        };
+        let mut ports = one_way(self, other);
+        ports.extend(one_way(other, self));
+        ports
+    }
+
     /// The blocks in which a port has aliases.
     pub fn blocks(&self, port: Guid) -> BTreeSet<u8> {
         let aliases = self.by_port.get(&port).into_iter().flatten();
         aliases.map(|(&index, _)| index / ENTRIES).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_ports_with_other_aliases_differ() {
+        let set = |aliases: &[(u64, u8, u64)]| {
+            let mut set = AliasGuids::default();
+            for &(port, index, alias) in aliases {
+                let names = set.by_port.entry(Guid(port)).or_default();
+                names.insert(index, Guid(alias));
+            }
+            set
+        };
+        let before = set(&[(1, 1, 11), (2, 1, 21), (3, 1, 31)]);
+        let after = set(&[(1, 1, 11), (2, 2, 21), (4, 1, 41)]);
+        let differing = BTreeSet::from([Guid(2), Guid(3), Guid(4)]);
+        assert_eq!(before.differing(&after), differing);
+        assert_eq!(after.differing(&before), differing);
+        assert!(before.differing(&before).is_empty());
     }
 }

@@ -25,6 +25,11 @@ impl AliasIndex {
         &self.aliases
     }
 
+    /// Number of alias GUIDs.
+    pub(crate) fn len(&self) -> usize {
+        self.owners.len()
+    }
+
     /// Whether there are no alias GUIDs.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()

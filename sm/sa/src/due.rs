@@ -21,6 +21,11 @@ const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 /// cost of building it, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
+/// Minimum time between two sets of alias GUIDs for the core, for which [`PAUSE_PER_MEMBER`] counts
+/// alias GUIDs: a host that changes its own without an end costs the core as little as one that
+/// joins and leaves.
+const ALIASES_PAUSE: Duration = GROUPS_PAUSE;
+
 /// Minimum time between two saves. Each costs a disk write, and a copy of the state that changes
 /// during the write.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
@@ -94,7 +99,7 @@ impl Sa {
         let of_services = self.services.next_deadline();
         let of_guids = self.guids.next_deadline();
         let of_events = self.sa_snapshot.in_force().and(self.events.next_deadline());
-        let names = self.guids.has_pending().then_some(Time::ZERO);
+        let names = self.guids.has_pending().then(|| self.next_aliases());
         let look = self.is_looking().then_some(Time::ZERO);
         [
             groups,
@@ -130,8 +135,15 @@ impl Sa {
     }
 
     /// The alias GUIDs of all ports, for the core to write; `None` if they have not changed.
-    pub fn poll_guids(&mut self) -> Option<Arc<AliasGuids>> {
-        self.guids.take_pending()
+    /// Changes in quick succession share one set.
+    pub fn poll_guids(&mut self, now: Time) -> Option<Arc<AliasGuids>> {
+        if now < self.next_aliases() {
+            return None;
+        }
+        let aliases = self.guids.take_pending()?;
+        let count = u32::try_from(self.guids.names().len()).unwrap_or(u32::MAX);
+        self.last_aliases = Some((now, count));
+        Some(aliases)
     }
 
     /// The ports whose hosts must register again, each returned once; `None` if there are none.
@@ -166,6 +178,12 @@ impl Sa {
             .map_or(Time::ZERO, |(last_group_set, members)| {
                 last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
             })
+    }
+
+    fn next_aliases(&self) -> Time {
+        self.last_aliases.map_or(Time::ZERO, |(passed, count)| {
+            passed + ALIASES_PAUSE + PAUSE_PER_MEMBER * count
+        })
     }
 
     fn next_saving(&self) -> Time {

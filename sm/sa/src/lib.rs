@@ -145,6 +145,8 @@ pub struct Sa {
     seen: Option<Arc<Directory>>,
     /// Time of the last group set for the core, and the number of memberships examined for it.
     last_group_set: Option<(Time, u32)>,
+    /// Time of the last alias GUIDs for the core, and their number.
+    last_aliases: Option<(Time, u32)>,
     /// Time at which [`Sa::poll_save`] last returned a state.
     saved: Option<Time>,
     /// Changes made by requests since the last [`Sa::take_touched`].
@@ -174,6 +176,7 @@ impl Sa {
             findings: [Vec::new(), Vec::new()],
             seen: None,
             last_group_set: None,
+            last_aliases: None,
             saved: None,
             touched: Vec::new(),
             statistics: Arc::default(),

@@ -4,7 +4,9 @@
 //! The plan of a large subnet occupies every processor for a while. The threads that receive,
 //! answer hosts or drive the sweep need only microseconds, but without delay.
 
+use anyhow::Context as _;
 use rayon::ThreadPoolBuilder;
+use tokio::sync::oneshot;
 
 /// Nice value of computing threads, of 19 at most. A thread at 5 gets a third of the processor time
 /// that a thread at 0 gets, so a plan still ends under a flood of SA requests.
@@ -31,6 +33,23 @@ fn threads() -> ThreadPoolBuilder {
 /// `work` panics.
 pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     rayon::scope(|_| work())
+}
+
+/// Runs `work` like [`run`], from a thread of its own that is called `name`. The threads of the
+/// runtime for blocking work serve readers; the loop's work never waits until one of them is free.
+///
+/// # Errors
+/// `work` panics, or the operating system starts no thread.
+pub(super) async fn apart<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    let (done, result) = oneshot::channel();
+    // The receiver is gone while the daemon ends.
+    let working = move || drop(done.send(run(work)));
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(working).context("no thread can be started")?;
+    result.await.context("its thread panicked")
 }
 
 /// Lowers the priority of the calling thread.
@@ -78,6 +97,27 @@ mod tests {
         assert_eq!(all, [NICE, NICE]);
         assert_eq!(pool.install(|| run(nice)), NICE);
         assert_eq!(nice(), own);
+    }
+
+    #[test]
+    fn work_of_the_loop_does_not_wait_for_readers() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).build().unwrap();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let reader = runtime.spawn_blocking(move || released.recv());
+        let done = runtime.block_on(apart("plan", || 7));
+        assert_eq!(done.unwrap(), 7);
+        assert!(!reader.is_finished());
+        drop(release);
+    }
+
+    #[test]
+    fn panic_of_work_apart_is_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.build().unwrap();
+        let done = runtime.block_on(apart("plan", || panic!("as the test wants")));
+        let done: anyhow::Result<()> = done;
+        assert!(done.unwrap_err().to_string().contains("panicked"));
     }
 
     #[test]

@@ -73,8 +73,7 @@ pub async fn dry_run(options: DryRunOptions) -> anyhow::Result<DryRunReport> {
                 }
                 Effect::Plan(job) => {
                     let generation = job.generation;
-                    let work = move || compute::run(|| rsm_plan::plan(&job));
-                    let outcome = tokio::task::spawn_blocking(work).await?;
+                    let outcome = compute::apart("plan", move || rsm_plan::plan(&job)).await?;
                     let planned = Event::Planned {
                         generation,
                         outcome,

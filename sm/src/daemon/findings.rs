@@ -15,6 +15,8 @@ use tokio::sync::watch;
 pub(super) enum Part {
     /// Commits to the store.
     Store,
+    /// Stored settings that are lost or cannot be read.
+    Damage,
     /// Store that several managers share.
     SharedStore,
     /// Journal, to which registrations are written before the SA acknowledges them.
@@ -54,6 +56,7 @@ impl Part {
     const fn name(self) -> &'static str {
         match self {
             Part::Store => "the store",
+            Part::Damage => "every stored setting",
             Part::SharedStore => "the shared store",
             Part::Journal => "the journal of registrations",
             Part::StateDir => "the state folder",

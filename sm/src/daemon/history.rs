@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
-use rsm_api::{BoxFuture, Differences, HistoryError, v1};
+use rsm_api::{BoxFuture, Differences, HistoryError, blocking, v1};
 use rsm_config::Config;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
@@ -115,7 +115,7 @@ impl History {
         Arc::new(HistoryReader {
             recorder: self.recorder.clone(),
             segments: self.segments.clone(),
-            places: Semaphore::new(READERS),
+            places: Arc::new(Semaphore::new(READERS)),
         })
     }
 
@@ -297,20 +297,19 @@ pub(super) struct HistoryReader {
     recorder: Recorder,
     /// Segments; empty until the history is open.
     segments: Arc<OnceLock<Segments>>,
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl HistoryReader {
     /// Runs `work` on a thread that may wait for a disk, as soon as one of [`READERS`] places is
-    /// free.
+    /// free. The work keeps its place until it ends, also when the client has left.
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Segments) -> Result<T, HistoryError> + Send + 'static,
     ) -> Result<T, HistoryError> {
         let unread = |reason: String| HistoryError::Unreadable { reason };
-        let _place = self.places.acquire().await;
         let (recorder, segments) = (self.recorder.clone(), self.segments.clone());
-        let done = tokio::task::spawn_blocking(move || {
+        let done = blocking::at_place(&self.places, move || {
             let Some(segments) = segments.get() else {
                 let reason = "its folder cannot be used yet; `rsmctl findings` says why".to_owned();
                 return Err(HistoryError::Unreadable { reason });

@@ -36,7 +36,8 @@ enum End {
 impl End {
     fn of(ended: &Result<bool, ControlError>) -> End {
         match ended {
-            Ok(_) => End::Done,
+            // The port is kept as disabled, and the core goes on trying.
+            Ok(_) | Err(ControlError::Unwritten { .. }) => End::Done,
             Err(
                 ControlError::Busy
                 | ControlError::Stopping
@@ -105,6 +106,7 @@ impl Isolation {
                 let end = End::of(&ended);
                 let is_news = match &ended {
                     Ok(disabled) => *disabled,
+                    Err(ControlError::Unwritten { .. }) => true,
                     Err(_) => end == End::Refused && !was_refused.contains(&port),
                 };
                 if is_news {

@@ -1,8 +1,8 @@
 //! Connects the core to the outside: transport, clock, signals and gRPC.
 //!
 //! A single task, the shell, owns the core. All events reach it as [`Event`]s through one bounded
-//! channel, and it carries out the core's effects: it sends datagrams at once, computes plans on a
-//! blocking thread, passes snapshots to the readers, to [the SA](sa) and to the collector of
+//! channel, and it carries out the core's effects: it sends datagrams at once, computes plans on
+//! a thread of their own, passes snapshots to the readers, to [the SA](sa) and to the collector of
 //! performance counters, and passes stored state to the thread of the store.
 
 mod access;
@@ -545,7 +545,7 @@ impl Shell {
         self.core.handle(Event::Paused(pause), self.clock.now());
     }
 
-    /// Computes a plan on a blocking thread; `planned` turns the outcome into the event for the
+    /// Computes a plan on a thread of its own; `planned` turns the outcome into the event for the
     /// core.
     fn start_plan(
         &self,
@@ -554,9 +554,8 @@ impl Shell {
         failed: mpsc::Sender<String>,
     ) {
         let inbox = self.inbox.clone();
-        let computed = tokio::task::spawn_blocking(move || compute::run(|| rsm_plan::plan(&job)));
         tokio::spawn(async move {
-            match computed.await {
+            match compute::apart("plan", move || rsm_plan::plan(&job)).await {
                 Ok(outcome) => {
                     log_unmoved(&outcome);
                     // A closed channel means that the daemon is ending.
@@ -565,7 +564,7 @@ impl Shell {
                 // If planning panics, only a new process is safe: it reads the hardware anew.
                 Err(error) => drop(
                     failed
-                        .send(format!("computing a plan failed: {error}"))
+                        .send(format!("computing a plan failed: {error:#}"))
                         .await,
                 ),
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_config::PartitionLoss;
 use rsm_config::overlay::{Change, WhenCutOff};
-use rsm_ids::PortKey;
+use rsm_ids::{Guid, PortKey};
 use rsm_model::expected::Accept;
 use rsm_plan::avoid::{NodeOrCable, Reason};
 use rsm_routing::engine::EngineKind;
@@ -104,6 +104,9 @@ pub struct ChangeEffect {
     /// Number of memberships that change: memberships of the overlay, or of the ports of hosts if
     /// the change concerns all of them.
     pub memberships: usize,
+    /// GUIDs of the ports and virtual ports that the change names, and of those whose membership
+    /// changes; empty if it concerns the ports of all hosts.
+    pub concerned: BTreeSet<Guid>,
     /// The communication partners that ports of the fabric lose.
     pub loss: PartitionLoss,
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use rsm_ids::Guid;
+use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_model::whole::Whole;
 
@@ -42,8 +42,22 @@ pub struct Convergence {
     pub complete: bool,
     /// The switches that hold their planned tables.
     pub tables: TablesWritten,
+    /// The parts that may not hold what is planned.
+    pub unwritten: Unwritten,
     /// The steps that were computed for the whole subnet, in order.
     pub whole: Vec<Whole>,
+}
+
+/// The parts of the hardware that may not hold what is planned at the end of a pass.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Unwritten {
+    /// Reason for which the pass ended before it had written anything, or everything; `None` if it
+    /// sent all Sets.
+    pub ended: Option<String>,
+    /// Ports with a Set that was refused or lost; port 0 stands for the tables of a switch.
+    pub ports: BTreeSet<PortKey>,
+    /// Ports that have left a question unanswered; port 0 stands for the node.
+    pub unread: BTreeSet<PortKey>,
 }
 
 /// The switches that hold their planned tables at the end of a pass.

@@ -18,7 +18,7 @@ mod snapshot;
 
 pub use self::activity::{Activity, PassProgress};
 pub use self::command::{ChangeEffect, Command, Ticket};
-pub use self::convergence::{Convergence, TablesWritten};
+pub use self::convergence::{Convergence, TablesWritten, Unwritten};
 pub use self::following::Following;
 pub use self::handover::Handover;
 pub use self::m_keys::MKeyStatus;

@@ -10,8 +10,9 @@
 //!                        be covered by a commit
 //! ```
 //!
-//! Reading stops at the first entry that is not whole, because a process may have died while it
-//! wrote that entry.
+//! Reading stops at the first entry that is not whole and that no whole entry follows, because a
+//! process may have died while it wrote that entry. Where whole entries follow, bytes were damaged
+//! after they were written: those entries count, and [`Journal::damaged`] has the bytes between.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -127,6 +128,25 @@ fn decode(bytes: &mut &[u8]) -> Option<JournalEntry> {
     Some(JournalEntry { number, rows })
 }
 
+/// Skips to the next whole entry in `bytes` whose number follows `last`. Returns the number of
+/// skipped bytes; `None` without such an entry.
+fn skip_damaged(bytes: &mut &[u8], last: u64) -> Option<usize> {
+    // An entry has a row at least, so no more entries than bytes can be missing.
+    let numbers = last.saturating_add(1)..=last.saturating_add(bytes.len() as u64);
+    for skipped in 1..bytes.len().saturating_sub(HEADER) {
+        let rest = &bytes[skipped..];
+        let number = rest[HEADER - 8..].first_chunk();
+        let number = number.map(|number| u64::from_be_bytes(*number));
+        // Most places have no plausible number, and cost no checksum.
+        if number.is_some_and(|number| numbers.contains(&number)) && decode(&mut { rest }).is_some()
+        {
+            *bytes = rest;
+            return Some(skipped);
+        }
+    }
+    None
+}
+
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -159,6 +179,8 @@ pub struct Journal {
     covered: u64,
     /// Number of the last entry in the former folder, if the folder was replaced; `None` otherwise.
     replaced: Option<u64>,
+    /// See [`Journal::damaged`].
+    damaged: u64,
 }
 
 impl Journal {
@@ -169,15 +191,27 @@ impl Journal {
     /// # Errors
     /// Fails if a file exists and cannot be read.
     pub fn open(dir: &Path, disk: Disk) -> Result<(Journal, Vec<JournalEntry>), StoreError> {
-        let mut entries = Vec::new();
+        let mut entries: Vec<JournalEntry> = Vec::new();
+        let mut damaged = 0;
         let mut half = |name: &str| {
             let path = dir.join(name);
             let bytes = disk.read(&path)?.unwrap_or_default();
             let mut rest = &bytes[..];
             let mut last = 0;
-            while let Some(entry) = decode(&mut rest) {
-                last = entry.number;
-                entries.push(entry);
+            loop {
+                while let Some(entry) = decode(&mut rest) {
+                    last = entry.number;
+                    entries.push(entry);
+                }
+                let Some(skipped) = skip_damaged(&mut rest, last) else {
+                    break;
+                };
+                damaged += skipped as u64;
+                tracing::error!(
+                    path = %path.display(),
+                    bytes = skipped,
+                    "acknowledged entries of the journal are damaged, and left out"
+                );
             }
             let whole = (bytes.len() - rest.len()) as u64;
             if !rest.is_empty() {
@@ -204,8 +238,15 @@ impl Journal {
             current,
             covered: 0,
             replaced: None,
+            damaged,
         };
         Ok((journal, entries))
+    }
+
+    /// Number of bytes of acknowledged entries that [`Journal::open`] could not read; 0 if all were
+    /// whole.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// Appends encoded entries, the last of which has the number `last`. They are durable when the
@@ -421,7 +462,8 @@ mod tests {
             let mut changed = whole.clone();
             changed[at] ^= 0x10;
             std::fs::write(&path, &changed).unwrap();
-            let expected: &[u64] = if at < first.len() { &[] } else { &[1] };
+            // A whole entry follows the damaged first one.
+            let expected: &[u64] = if at < first.len() { &[2] } else { &[1] };
             assert_eq!(read(dir.path()), expected, "changed at {at}");
         }
         // The next entry follows the last whole one.
@@ -429,6 +471,30 @@ mod tests {
         let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
         append(&mut journal, [2]);
         assert_eq!(read(dir.path()), [1, 2]);
+    }
+
+    #[test]
+    fn whole_entries_after_a_damaged_one_are_read_and_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
+        append(&mut journal, 1..=100);
+        drop(journal);
+        let path = dir.path().join("journal.0");
+        let mut bytes = std::fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 0x10;
+        std::fs::write(&path, &bytes).unwrap();
+        let (mut journal, entries) = Journal::open(dir.path(), Disk::new()).unwrap();
+        assert_eq!(entries.len(), 99);
+        assert!(journal.damaged() > 0);
+        // The next entry cuts none of them off.
+        append(&mut journal, [101]);
+        let read = read(dir.path());
+        assert_eq!((read.len(), read.last()), (100, Some(&101)));
+        journal.covered(101).unwrap();
+        drop(journal);
+        let (journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
+        assert_eq!(journal.damaged(), 0);
     }
 
     #[test]

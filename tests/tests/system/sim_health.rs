@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rsm_config::{Isolate, Symptom};
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_mad::wire::attr::{PortPhysicalState, Trap};
+use rsm_mad::wire::attr::{BadKeys, Notice, NoticeType, PortPhysicalState, ProducerType, Trap};
 use rsm_monitor::health::PortErrors;
 use rsm_plan::avoid::NodeOrCable;
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
@@ -193,6 +193,43 @@ fn port_that_sends_traps_without_an_end_is_named_until_it_is_quiet() {
     world.run_for(Duration::from_secs(310));
     world.settle(LIMIT);
     assert_eq!(codes(&world), ["link-errors"]);
+}
+
+#[test]
+fn host_whose_port_others_show_bad_p_keys_is_not_held_to_babble() {
+    let mut settings = settings(Isolate::Off);
+    settings.core.health.disables_babbling = true;
+    let mut world = World::brought_up(TREE, settings);
+    let victim = host_port(&world);
+    let own = world.manager().local(&world.sim).expect("it has a port").0;
+    let mut others = world.nodes(NodeKind::Ca).into_iter();
+    let attacker = others.find(|&host| host != own && host != victim.node);
+    let lid_of = |guid| world.sim.port_info(guid, PortNum(1)).unwrap().lid();
+    let (lid, from) = (
+        lid_of(victim.node),
+        lid_of(attacker.expect("there are more")),
+    );
+    let mut details = BadKeys::default();
+    details.set_lid1(from).set_lid2(lid);
+    let notice = Notice::generic(
+        NoticeType::Security,
+        ProducerType::CA,
+        Trap::BAD_P_KEY,
+        lid,
+        &details,
+    );
+    for _ in 0..400 {
+        let injected = world.sim.inject_notice(victim.node, victim.port, notice);
+        injected.expect("there is such a port");
+        world.run_for(Duration::from_millis(100));
+    }
+    world.settle(LIMIT);
+    assert!(
+        !codes(&world).contains(&"babbling-port"),
+        "{}",
+        texts(&world)
+    );
+    expect::assert_up(&world);
 }
 
 #[test]

@@ -403,6 +403,7 @@ fn status_of(error: &ControlError) -> StatusCode {
         ControlError::Lookup(_) => StatusCode::NOT_FOUND,
         ControlError::Standby { .. }
         | ControlError::NotAttached { .. }
+        | ControlError::Unwritten { .. }
         | ControlError::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         ControlError::Busy => StatusCode::TOO_MANY_REQUESTS,
         ControlError::Partition { refusal, .. } => match refusal {

@@ -20,6 +20,8 @@ pub(crate) enum Failure {
     File(String),
     /// The server refused or failed.
     Refused(String),
+    /// The server has accepted and keeps the request, and the hardware does not hold it yet.
+    Unwritten(String),
     /// No server answered.
     Unreachable(String),
     /// The output states a warning or a failure: of a check, a verdict, or a part that is not safe
@@ -52,6 +54,7 @@ impl Failure {
             Failure::Usage(message)
             | Failure::File(message)
             | Failure::Refused(message)
+            | Failure::Unwritten(message)
             | Failure::Unreachable(message) => Some(message.clone()),
         }
     }
@@ -65,6 +68,7 @@ impl Failure {
             Failure::Unreachable(_) => ExitCode::from(3),
             Failure::Checked { fails: false } => ExitCode::from(4),
             Failure::Checked { fails: true } => ExitCode::from(5),
+            Failure::Unwritten(_) => ExitCode::from(6),
         }
     }
 }
@@ -89,13 +93,16 @@ impl From<Status> for Failure {
             None if status.code() == tonic::Code::Unavailable => {
                 Failure::Unreachable(status.message().to_owned())
             }
+            None if reason_of(&status).as_deref() == Some("NOT_WRITTEN") => {
+                Failure::Unwritten(with_hint(&status))
+            }
             None => Failure::Refused(with_hint(&status)),
         }
     }
 }
 
 /// The commands of rsmctl that help after a refusal, by the reason in its ErrorInfo.
-const HINTS: [(&str, &str); 12] = [
+const HINTS: [(&str, &str); 13] = [
     ("NO_SUCH_NAME", "`rsmctl nodes` lists what is there"),
     ("GONE", "`rsmctl expect` lists what is missing"),
     (
@@ -122,17 +129,27 @@ const HINTS: [(&str, &str); 12] = [
     ("NO_CABLE", "`rsmctl links` lists the cables"),
     ("CUT_OFF", "`--yes` accepts that"),
     (
+        "NOT_WRITTEN",
+        "`rsmctl findings` names what failed, and `rsmctl history` the next attempts",
+    ),
+    (
         "NO_SUCH_GPU_HOST",
         "`rsmctl gpu hosts` lists those there are",
     ),
     ("GPU_HOST_KEPT", "`rsmctl gpu forget HOST` forgets a host"),
 ];
 
-/// The text of a refusal, with the command of rsmctl that helps.
-fn with_hint(status: &Status) -> String {
+/// The reason in the ErrorInfo of rsm; `None` without one.
+fn reason_of(status: &Status) -> Option<String> {
     let info = status.get_details_error_info();
     let info = info.filter(|info| info.domain == ERROR_DOMAIN);
-    let hint = info.and_then(|info| HINTS.iter().find(|(reason, _)| *reason == info.reason));
+    info.map(|info| info.reason)
+}
+
+/// The text of a refusal, with the command of rsmctl that helps.
+fn with_hint(status: &Status) -> String {
+    let told = reason_of(status);
+    let hint = told.and_then(|told| HINTS.iter().find(|(reason, _)| *reason == told));
     match hint {
         Some((_, hint)) => format!("{}: {hint}", status.message()),
         None => status.message().to_owned(),

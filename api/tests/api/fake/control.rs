@@ -139,6 +139,12 @@ impl Control for Fake {
                     reason: "2 ports cut off: host-1 port 1, host-2 port 1".to_owned(),
                 });
             }
+            if change.p_key == 0x65 {
+                return Err(ControlError::Unwritten {
+                    parts: 1,
+                    what: "host-1 port 1".to_owned(),
+                });
+            }
             if change.p_key == 0x66 {
                 return Err(ControlError::Partition {
                     refusal: PartitionRefusal::Full,

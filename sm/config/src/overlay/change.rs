@@ -8,8 +8,8 @@ use rsm_ids::Guid;
 use rsm_mad::wire::attr::PKey;
 
 use super::{
-    MAX_MEMBERSHIPS, MAX_NAME_BYTES, MAX_OWNED, Member, Overlay, OverlayPartition,
-    PartitionSettings,
+    MAX_MEMBERSHIPS, MAX_NAME_BYTES, MAX_OWNED, MAX_TENANT_MEMBERSHIPS, Member, Overlay,
+    OverlayPartition, PartitionSettings,
 };
 use crate::{Membership, Owned, PartitionLoss, PartitionOrigin, Partitions, Protection};
 
@@ -72,6 +72,22 @@ pub enum Action {
     /// Makes all ports limited members of the default partition (`true`), or applies the
     /// memberships of the file (`false`).
     LimitDefault(bool),
+}
+
+impl Action {
+    /// GUIDs of the ports that the action names.
+    pub fn named(&self) -> BTreeSet<Guid> {
+        match self {
+            Action::Create { members, .. } | Action::Add(members) | Action::Replace(members, _) => {
+                members.keys().copied().collect()
+            }
+            Action::Remove(guids, _) => guids.clone(),
+            Action::Configure(_)
+            | Action::Protect(_)
+            | Action::Delete
+            | Action::LimitDefault(_) => BTreeSet::new(),
+        }
+    }
 }
 
 /// Treatment of a request to create a partition that exists.
@@ -160,7 +176,8 @@ pub enum ChangeError {
         /// The port.
         guid: Guid,
     },
-    /// Another partition claims index 0 of the port, and the caller may not change that partition.
+    /// Another partition has index 0 of the port, and the caller may not change that partition: one
+    /// of the API, or the default partition, which has it unless another claims it.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -171,6 +188,19 @@ pub enum ChangeError {
         /// P_Key of that partition.
         p_key: u16,
     },
+    /// A port would have more keys of a tenant than the tenant's share of its table.
+    #[error(
+        "{guid} would be in {wanted} of your partitions, and its P_Key table has room for {share} of one tenant: remove it from \
+         another of them first, or ask an operator"
+    )]
+    TenantShare {
+        /// The port.
+        guid: Guid,
+        /// Number of the tenant's partitions that the port would be a member of.
+        wanted: usize,
+        /// Number of keys for one tenant.
+        share: usize,
+    },
     /// The overlay would have too many members.
     #[error(
         "there would be {wanted} memberships in all partitions together, and at most {MAX_MEMBERSHIPS} are kept: remove members \
@@ -178,6 +208,15 @@ pub enum ChangeError {
     )]
     TooMany {
         /// Number of memberships after the change.
+        wanted: usize,
+    },
+    /// The partitions of a tenant would have too many members.
+    #[error(
+        "there would be {wanted} memberships in your partitions together, and at most {MAX_TENANT_MEMBERSHIPS} are kept of one \
+         tenant: remove members first"
+    )]
+    TooManyOfTenant {
+        /// Number of the tenant's memberships after the change.
         wanted: usize,
     },
     /// The partition would own too many prefixes.
@@ -306,11 +345,12 @@ impl Overlay {
             let wanted = next.memberships;
             return Err(ChangeError::TooMany { wanted });
         }
+        next.check_quota(change, self)?;
         Ok(next)
     }
 
-    /// Number of memberships of a partition that differ from `other`.
-    pub fn differing(&self, other: &Overlay, p_key: u16) -> usize {
+    /// GUIDs of the members of a partition whose membership differs from `other`.
+    pub fn differing(&self, other: &Overlay, p_key: u16) -> BTreeSet<Guid> {
         let none = BTreeMap::new();
         let of = |overlay: &Overlay| overlay.find(p_key).cloned();
         let (one, two) = (of(self), of(other));
@@ -320,7 +360,10 @@ impl Overlay {
             .iter()
             .filter(|&(guid, member)| two.get(guid) != Some(member));
         let added = two.keys().filter(|guid| !one.contains_key(guid));
-        changed.count() + added.count()
+        changed
+            .map(|(&guid, _)| guid)
+            .chain(added.copied())
+            .collect()
     }
 
     fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
@@ -438,6 +481,10 @@ impl Overlay {
         let p_key = PKey(change.p_key).base();
         let claims = members.iter().filter(|(_, member)| member.index0);
         let claims: BTreeSet<Guid> = claims.map(|(&guid, _)| guid).collect();
+        let mut own = BTreeSet::new();
+        for one in self.of_caller(change) {
+            own.extend(one.claims_among(&claims));
+        }
         for (&other, one) in &mut self.partitions {
             if other == p_key {
                 continue;
@@ -456,7 +503,14 @@ impl Overlay {
                 }
             }
         }
-        Ok(())
+        // A tenant could displace the default partition's key at any stranger's port.
+        match claims.difference(&own).next() {
+            Some(&guid) if change.is_of_tenant() => Err(ChangeError::Index0 {
+                guid,
+                p_key: DEFAULT,
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn remove(

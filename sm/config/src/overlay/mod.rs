@@ -15,6 +15,7 @@
 mod change;
 mod over;
 mod protect;
+mod tenants;
 #[cfg(test)]
 mod tests;
 
@@ -27,6 +28,7 @@ use rsm_mad::wire::sa::Rate;
 
 pub use self::change::{Action, Change, ChangeError, Existing, WhenCutOff, WhenEmpty};
 pub use self::over::Laid;
+pub use self::tenants::MAX_TENANT_MEMBERSHIPS;
 use crate::{Membership, Protection};
 
 /// Maximum number of memberships in all partitions together, enough for every host of the largest

@@ -247,6 +247,112 @@ fn index_0_belongs_to_one_partition_and_is_not_taken_from_others_of_other_tenant
 }
 
 #[test]
+fn tenant_moves_index_0_among_its_partitions_and_takes_it_from_no_other() {
+    let claim = |p_key| {
+        let claiming = BTreeMap::from([(Guid(1), member(Membership::Full, true))]);
+        change(p_key, Action::Add(claiming))
+    };
+    let of_tenant = |change| Change {
+        may_change: vec![0x10..=0x1f],
+        ..change
+    };
+    let overlay = with(
+        &[
+            create(0x10, &[], Existing::Same),
+            create(0x11, &[], Existing::Same),
+        ],
+        &none(),
+    );
+    // The default partition has index 0 of a port that no partition of the API claims.
+    let refused = overlay.apply(&of_tenant(claim(0x10)), &none());
+    let default = ChangeError::Index0 {
+        guid: Guid(1),
+        p_key: 0x7fff,
+    };
+    assert_eq!(refused, Err(default));
+    let given = overlay
+        .apply(&claim(0x10), &none())
+        .expect("an operator may");
+    let again = given.apply(&of_tenant(claim(0x10)), &none());
+    assert_eq!(again.as_ref(), Ok(&given));
+    let moved = given.apply(&of_tenant(claim(0x11)), &none());
+    let moved = moved.expect("both are the tenant's");
+    assert!(moved.find(0x11).expect("it is there").members[&Guid(1)].index0);
+}
+
+#[test]
+fn tenant_has_a_quarter_of_the_keys_of_a_port() {
+    let partitions = (0x10..0x40).map(|p_key| create(p_key, &[], Existing::Same));
+    let mut overlay = with(&Vec::from_iter(partitions), &none());
+    let add = |p_key: u16, guid: u64| Change {
+        may_change: vec![0x10..=0x3f],
+        ..change(p_key, Action::Add(members(&[guid])))
+    };
+    let mut taken = 0;
+    let refused = (0x10..0x40).find_map(|p_key| {
+        let next = overlay
+            .apply(&add(p_key, 7), &none())
+            .expect("one key more");
+        let checked = next.check_shares(&add(p_key, 7), &overlay, |_| Some(128));
+        (overlay, taken) = (next, taken + 1);
+        checked.err()
+    });
+    let refused = refused.expect("it has its share");
+    let share = ChangeError::TenantShare {
+        guid: Guid(7),
+        wanted: 33,
+        share: 32,
+    };
+    assert_eq!((refused, taken), (share, 33));
+    // Small tables have small shares, and other ports their own ones; operators have no share.
+    let next = |change: &Change| overlay.apply(change, &none()).expect("it can be made");
+    let other = add(0x10, 8);
+    assert_eq!(
+        next(&other).check_shares(&other, &overlay, |_| Some(2)),
+        Ok(())
+    );
+    let operator = change(0x3f, Action::Add(members(&[7])));
+    assert_eq!(
+        next(&operator).check_shares(&operator, &overlay, |_| None),
+        Ok(())
+    );
+    // Who is beyond a share may repeat a request, which adds no key.
+    let same = add(0x10, 7);
+    assert_eq!(
+        next(&same).check_shares(&same, &overlay, |_| Some(128)),
+        Ok(())
+    );
+}
+
+#[test]
+fn tenant_fills_its_own_quota_of_memberships_and_leaves_those_of_others() {
+    let limit = MAX_TENANT_MEMBERSHIPS as u64;
+    let all = Vec::from_iter(1..limit);
+    let overlay = with(
+        &[
+            create(0x10, &all, Existing::Same),
+            create(0x11, &[], Existing::Same),
+            create(0x20, &[1, 2, 3], Existing::Same),
+        ],
+        &none(),
+    );
+    let add = |range, p_key, guids: &[u64]| Change {
+        may_change: vec![range],
+        ..change(p_key, Action::Add(members(guids)))
+    };
+    let last = overlay.apply(&add(0x10..=0x1f, 0x11, &[1]), &none());
+    let full = last.expect("within the quota");
+    let one_more = add(0x10..=0x1f, 0x11, &[1, 2]);
+    let wanted = MAX_TENANT_MEMBERSHIPS + 1;
+    let refused = full.apply(&one_more, &none());
+    assert_eq!(refused, Err(ChangeError::TooManyOfTenant { wanted }));
+    let other = full.apply(&add(0x20..=0x2f, 0x20, &[4]), &none());
+    assert!(other.is_ok(), "another tenant has its own quota");
+    let operator = add(0..=0x7fff, 0x11, &[1, 2]);
+    assert!(full.apply(&operator, &none()).is_ok());
+}
+
+#[test]
 fn empty_partitions_stay_or_go_as_asked() {
     let overlay = with(&[create(0x10, &[1, 2], Existing::Same)], &none());
     let remove = |guids: &[u64], when| {
@@ -264,7 +370,7 @@ fn empty_partitions_stay_or_go_as_asked() {
     let set = change(0x10, Action::Replace(members(&[2, 4]), WhenEmpty::Delete));
     let set = after(set);
     assert_eq!(held(&set, 0x10), [2, 4]);
-    assert_eq!(set.differing(&overlay, 0x10), 2);
+    assert_eq!(set.differing(&overlay, 0x10).len(), 2);
 }
 
 #[test]

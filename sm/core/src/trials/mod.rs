@@ -128,11 +128,10 @@ impl Trials {
         &mut self,
         ticket: Ticket,
         policy: &mut Arc<Policy>,
-        fabric: &Fabric,
         answers: &mut Answers,
     ) {
         self.detours.withdraw(ticket, answers);
-        self.partitions.withdraw(ticket, fabric, answers);
+        self.partitions.withdraw(ticket);
         self.engine.withdraw(ticket, policy);
     }
 

@@ -4,7 +4,7 @@
 //! one plan: if the core refuses it, none of them comes into force. If it is accepted, the changes
 //! are stored, and their callers are informed when the hardware holds the plan.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rsm_config::Partitions;
@@ -34,6 +34,18 @@ pub(in super::super) struct PartitionChanges {
     waiting: Vec<(Ticket, Change)>,
     /// `current` with the waiting changes applied.
     next: Arc<Overlay>,
+    after_drops: AfterDrops,
+}
+
+/// How far the waiting changes and `next` follow the last dropped change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum AfterDrops {
+    /// All waiting changes are checked.
+    Checked,
+    /// `next` lacks the dropped changes; the waiting ones are not checked without them.
+    Applied,
+    /// `next` has dropped changes.
+    Behind,
 }
 
 /// Changes whose job is under way.
@@ -59,6 +71,7 @@ impl PartitionChanges {
             trial: None,
             waiting: Vec::new(),
             next: overlay,
+            after_drops: AfterDrops::Checked,
         };
         state.lay(policy);
         state
@@ -87,6 +100,7 @@ impl PartitionChanges {
         fabric: &Fabric,
         answers: &mut Answers,
     ) {
+        self.catch_up();
         match self.changed(&change, fabric) {
             Ok((next, effect)) => {
                 self.take(next, effect, change, ticket, answers);
@@ -123,17 +137,25 @@ impl PartitionChanges {
         let next = self.next.apply(change, &self.file)?;
         let before = self.next.over(&self.file).partitions;
         let after = next.over(&self.file).partitions;
+        check_shares(change, &self.next, &next, fabric)?;
         check_room(change, &before, &after, fabric)?;
         let p_key = change.p_key;
         let loss = loss_between(fabric, PKey(p_key), &before, &after);
         if !loss.is_none() && change.when_cut_off == WhenCutOff::Refuse {
             return Err(ChangeError::CutOff { p_key, loss });
         }
+        let mut concerned = next.differing(&self.next, p_key);
         let memberships = match change.action {
             Action::LimitDefault(_) => loss.changed,
-            _ => next.differing(&self.next, p_key),
+            _ => concerned.len(),
         };
-        Ok((next, ChangeEffect { memberships, loss }))
+        concerned.extend(change.action.named());
+        let effect = ChangeEffect {
+            memberships,
+            concerned,
+            loss,
+        };
+        Ok((next, effect))
     }
 
     /// Puts the waiting changes into the policy of the job of `generation`.
@@ -187,6 +209,7 @@ impl PartitionChanges {
     /// Applies the waiting changes again to the present overlay, and refuses those that no longer
     /// fit.
     fn recheck(&mut self, fabric: &Fabric, answers: &mut Answers) {
+        self.after_drops = AfterDrops::Checked;
         self.next = self.current.clone();
         for (ticket, change) in std::mem::take(&mut self.waiting) {
             match self.changed(&change, fabric) {
@@ -196,11 +219,37 @@ impl PartitionChanges {
         }
     }
 
-    /// Drops the change of `ticket`, whose issuer no longer waits, if no job has it yet.
-    pub(super) fn withdraw(&mut self, ticket: Ticket, fabric: &Fabric, answers: &mut Answers) {
+    /// Drops the change of `ticket`, whose issuer no longer waits, if no job has it yet. The changes
+    /// that wait are checked again with the next job, once for all that were dropped until then:
+    /// each check looks at the whole fabric.
+    pub(super) fn withdraw(&mut self, ticket: Ticket) {
         let before = self.waiting.len();
         self.waiting.retain(|&(waiting, _)| waiting != ticket);
-        if self.waiting.len() < before {
+        if self.waiting.len() == before {
+            return;
+        }
+        self.after_drops = AfterDrops::Behind;
+    }
+
+    /// Applies the waiting changes to the present overlay, if others were dropped. A change that
+    /// does not fit any more is left out, and refused by the next check.
+    fn catch_up(&mut self) {
+        if self.after_drops != AfterDrops::Behind {
+            return;
+        }
+        self.after_drops = AfterDrops::Applied;
+        let mut next = Overlay::clone(&self.current);
+        for (_, change) in &self.waiting {
+            if let Ok(changed) = next.apply(change, &self.file) {
+                next = changed;
+            }
+        }
+        self.next = Arc::new(next);
+    }
+
+    /// Checks the waiting changes again, before a job takes them, if others were dropped.
+    pub(in super::super) fn settle(&mut self, fabric: &Fabric, answers: &mut Answers) {
+        if self.after_drops != AfterDrops::Checked {
             self.recheck(fabric, answers);
         }
     }
@@ -255,6 +304,26 @@ impl PartitionChanges {
     }
 }
 
+/// Checks that no port has more keys of a tenant in the overlay `next` than the tenant's share of
+/// its table.
+fn check_shares(
+    change: &Change,
+    before: &Overlay,
+    next: &Overlay,
+    fabric: &Fabric,
+) -> Result<(), ChangeError> {
+    if !change.is_of_tenant() {
+        return Ok(());
+    }
+    let named = change.action.named();
+    let ports = fabric.end_ports();
+    let ports = ports.filter(|(_, port)| named.contains(&port.guid));
+    let keys: BTreeMap<Guid, usize> = ports
+        .map(|(at, port)| (port.guid, usize::from(fabric.p_key_capacity(at))))
+        .collect();
+    next.check_shares(change, before, |guid| keys.get(&guid).copied())
+}
+
 /// Checks that the P_KeyTables of present members hold their keys in the partitions `after`.
 fn check_room(
     change: &Change,
@@ -277,4 +346,86 @@ fn check_room(
         wanted: found.wanted,
         capacity: found.capacity,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_config::overlay::{Existing, PartitionSettings};
+    use rsm_model::Hardware;
+
+    use super::*;
+    use crate::outbox::Outbox;
+    use crate::work::Work;
+
+    fn create(p_key: u16, existing: Existing) -> Change {
+        Change {
+            p_key,
+            action: Action::Create {
+                settings: PartitionSettings::plain(p_key),
+                members: BTreeMap::new(),
+                existing,
+            },
+            by: "blue".to_owned(),
+            at_unix_ms: 1,
+            may_change: vec![0x10..=0x4f],
+            when_cut_off: WhenCutOff::Refuse,
+        }
+    }
+
+    /// Number of accepted changes, again or for the first time, and the refused tickets.
+    fn drain(outbox: &mut Outbox) -> (usize, Vec<Ticket>) {
+        let (mut taken, mut refused) = (0, Vec::new());
+        while let Some(effect) = outbox.pop() {
+            match effect {
+                Effect::PartitionTaken { .. } => taken += 1,
+                Effect::PartitionRefused { ticket, .. } => refused.push(ticket),
+                _ => {}
+            }
+        }
+        (taken, refused)
+    }
+
+    #[test]
+    fn dropped_changes_cost_one_check_of_the_others_at_the_next_job() {
+        let fabric = Fabric::build(&Hardware::default());
+        let (mut work, mut outbox) = (Work::default(), Outbox::default());
+        let mut policy = Arc::default();
+        let mut changes = PartitionChanges::new(Arc::default(), &mut policy);
+        for ticket in 0..40_u16 {
+            let change = create(0x10 + ticket, Existing::Refuse);
+            let mut answers = Answers::to(&mut work, &mut outbox);
+            changes.change(change, ticket.into(), &fabric, &mut answers);
+        }
+        // The partition exists only as long as the first one of the requests waits.
+        let late = create(0x10, Existing::Refuse);
+        let mut answers = Answers::to(&mut work, &mut outbox);
+        changes.change(late.clone(), 100, &fabric, &mut answers);
+        assert_eq!(drain(&mut outbox), (40, vec![100]));
+        for ticket in 0..30 {
+            changes.withdraw(ticket);
+        }
+        assert_eq!(drain(&mut outbox), (0, Vec::new()));
+        let mut answers = Answers::to(&mut work, &mut outbox);
+        changes.change(late, 101, &fabric, &mut answers);
+        assert_eq!(
+            drain(&mut outbox),
+            (1, Vec::new()),
+            "the first one was dropped"
+        );
+        for _ in 0..2 {
+            let mut answers = Answers::to(&mut work, &mut outbox);
+            changes.settle(&fabric, &mut answers);
+        }
+        assert_eq!(drain(&mut outbox), (11, Vec::new()));
+        changes.begin(1, &mut policy);
+        let in_job: Vec<u16> = changes
+            .current
+            .partitions()
+            .map(|(p_key, _)| p_key)
+            .collect();
+        assert_eq!(
+            in_job,
+            Vec::from_iter([0x10].into_iter().chain(0x2e..=0x37))
+        );
+    }
 }

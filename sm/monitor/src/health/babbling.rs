@@ -9,8 +9,9 @@ use rsm_mad::Time;
 /// Window in which the traps of a port are counted.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Number of traps within the window that makes a port babble. An agent repeats a trap that is not
-/// repressed at most five times per second (IBA 13.4.9), and rsm represses each trap.
+/// Number of counted traps within the window that makes a port babble. An agent repeats a trap that
+/// is not repressed at most five times per second (IBA 13.4.9), and rsm represses each trap within
+/// the share of its port.
 const STORM: u32 = 250;
 
 /// Time below the limit after which a port no longer babbles.
@@ -19,11 +20,29 @@ const QUIET: Duration = Duration::from_secs(300);
 /// Maximum number of ports whose traps are counted.
 const PORTS: usize = 4096;
 
+/// Number of bytes of a notice.
+const NOTICE: usize = 64;
+
+/// A trap of a port.
+#[derive(Clone, Copy, Debug)]
+pub struct HeardTrap<'a> {
+    /// The notice.
+    pub notice: &'a [u8; NOTICE],
+    /// Whether the trap is within the share of its port, and gets a TrapRepress. More traps than
+    /// the share has come from no agent that keeps to five a second.
+    pub is_within_share: bool,
+    /// Whether the trap says what others do to the port, or belongs to one of its virtual ports: any
+    /// number of them is no fault of the port.
+    pub is_of_others: bool,
+}
+
 /// The traps of a port within the window.
 #[derive(Clone, Copy, Debug)]
 struct Traps {
     begun: Time,
     count: u32,
+    /// The last notice that got a TrapRepress; `None` if there is none.
+    repressed: Option<[u8; NOTICE]>,
 }
 
 /// The traps of ports, and the ports that babble.
@@ -36,8 +55,12 @@ pub struct Babbling {
 }
 
 impl Babbling {
-    /// Counts a trap of a port. Returns whether the port begins to babble.
-    pub fn heard(&mut self, port: PortKey, now: Time) -> bool {
+    /// Takes a trap of a port, and counts it if it repeats one that got a TrapRepress, or is beyond
+    /// the port's share. Returns whether the port begins to babble.
+    pub fn heard(&mut self, port: PortKey, trap: HeardTrap<'_>, now: Time) -> bool {
+        if trap.is_of_others {
+            return false;
+        }
         if self.ports.len() >= PORTS && !self.ports.contains_key(&port) {
             let storms = &self.storms;
             self.ports.retain(|port, traps| {
@@ -50,9 +73,17 @@ impl Babbling {
         let traps = self.ports.entry(port).or_insert(Traps {
             begun: now,
             count: 0,
+            repressed: None,
         });
         if now.since(traps.begun) > WINDOW {
             (traps.begun, traps.count) = (now, 0);
+        }
+        let is_repeat = traps.repressed.as_ref() == Some(trap.notice);
+        if trap.is_within_share {
+            traps.repressed = Some(*trap.notice);
+            if !is_repeat {
+                return false;
+            }
         }
         traps.count = traps.count.saturating_add(1);
         if traps.count < STORM {
@@ -99,12 +130,23 @@ mod tests {
         PortKey::new(Guid(node), PortNum(0))
     }
 
+    /// A trap within the share of its port.
+    fn trap(notice: &[u8; NOTICE]) -> HeardTrap<'_> {
+        HeardTrap {
+            notice,
+            is_within_share: true,
+            is_of_others: false,
+        }
+    }
+
+    const SAME: [u8; NOTICE] = [1; NOTICE];
+
     #[test]
     fn storm_of_one_port_is_told_once_and_forgotten_after_quiet() {
         let mut babbling = Babbling::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let begun: Vec<bool> = (0..1000)
-            .map(|n| babbling.heard(port(1), at(n * 100)))
+            .map(|n| babbling.heard(port(1), trap(&SAME), at(n * 100)))
             .collect();
         assert_eq!(begun.iter().filter(|&&begun| begun).count(), 1);
         assert_eq!(babbling.ports().count(), 1);
@@ -119,18 +161,55 @@ mod tests {
     fn two_traps_a_second_are_no_storm() {
         let mut babbling = Babbling::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        assert!((0..2000).all(|n| !babbling.heard(port(1), at(n * 500))));
+        assert!((0..2000).all(|n| !babbling.heard(port(1), trap(&SAME), at(n * 500))));
         assert_eq!(babbling.next_release(), None);
+    }
+
+    #[test]
+    fn different_traps_within_the_share_are_no_storm_and_beyond_it_they_are() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let begins = |is_within_share| {
+            let mut babbling = Babbling::default();
+            (0..300_u64).any(|n| {
+                let notice = [n as u8; NOTICE];
+                let heard = HeardTrap {
+                    is_within_share,
+                    ..trap(&notice)
+                };
+                babbling.heard(port(1), heard, at(n * 200))
+            })
+        };
+        assert!(!begins(true));
+        assert!(begins(false));
+    }
+
+    #[test]
+    fn traps_about_what_others_do_are_never_held_against_a_port() {
+        let mut babbling = Babbling::default();
+        for n in 0..10_000 {
+            let heard = HeardTrap {
+                is_within_share: false,
+                is_of_others: true,
+                ..trap(&SAME)
+            };
+            let at = Time::ZERO + Duration::from_millis(n);
+            assert!(!babbling.heard(port(1), heard, at));
+        }
+        assert_eq!(babbling.ports().count(), 0);
     }
 
     #[test]
     fn ports_that_are_counted_are_bounded() {
         let mut babbling = Babbling::default();
         for node in 0..3 * PORTS as u64 {
-            babbling.heard(port(node), Time::ZERO);
+            babbling.heard(port(node), trap(&SAME), Time::ZERO);
         }
         assert_eq!(babbling.ports.len(), PORTS);
-        babbling.heard(port(1 << 40), Time::ZERO + Duration::from_secs(61));
+        babbling.heard(
+            port(1 << 40),
+            trap(&SAME),
+            Time::ZERO + Duration::from_secs(61),
+        );
         assert_eq!(babbling.ports.len(), 1);
     }
 }

@@ -15,7 +15,7 @@ mod evidence;
 mod illness;
 mod saved;
 
-pub use self::babbling::Babbling;
+pub use self::babbling::{Babbling, HeardTrap};
 pub use self::evidence::{MAX_PORTS, PortErrors, evidence};
 pub use self::illness::Health;
 pub use self::saved::{SavedHealth, SavedIllness};

@@ -89,9 +89,9 @@ fn alias_guids_are_assigned_found_and_released() {
     // A generated GUID stays when the host repeats the request.
     let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
     assert_eq!(again, given);
-    let told = world.sa.poll_guids().unwrap();
+    let told = world.sa.poll_guids(Time::MAX).unwrap();
     assert_eq!(told.block(own, 0), given);
-    assert_eq!(world.sa.poll_guids(), None);
+    assert_eq!(world.sa.poll_guids(Time::MAX), None);
     let saved = world.sa.poll_save(Time::MAX).unwrap();
     assert_eq!(saved.guids.as_ref(), Some(&told));
     // Other hosts see the alias GUIDs, and get paths by them.
@@ -110,7 +110,10 @@ fn alias_guids_are_assigned_found_and_released() {
     let record = block(a, 1, &[(3, SECOND)]);
     let second = ask(&mut world, a, 0, Method::SET, components(&[3]), &record);
     assert_eq!(second.unwrap()[3], SECOND);
-    assert_eq!(world.sa.poll_guids().unwrap().blocks(own), [0, 1].into());
+    assert_eq!(
+        world.sa.poll_guids(Time::MAX).unwrap().blocks(own),
+        [0, 1].into()
+    );
 
     let left = release(&mut world, a, &[1, 2, 3]).unwrap();
     assert_eq!(left[..4], [own, Guid::ZERO, Guid::ZERO, Guid::ZERO]);
@@ -200,10 +203,38 @@ fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
         .sa
         .handle_deadline(Time::ZERO + Duration::from_secs(10));
     assert!(world.sa.guids().names().is_empty());
-    assert_eq!(*world.sa.poll_guids().unwrap(), AliasGuids::default());
+    assert_eq!(
+        *world.sa.poll_guids(Time::MAX).unwrap(),
+        AliasGuids::default()
+    );
     // Another port may have the released GUID now.
     let other = world.hosts()[0];
     assert_eq!(assign(&mut world, other, &[(5, FIRST)]).unwrap()[5], FIRST);
+}
+
+#[test]
+fn alias_guids_that_change_without_end_reach_the_core_at_a_pace() {
+    let mut world = world();
+    let host = world.hosts()[0];
+    let own = world.guid(host);
+    let ms = |ms| Time::ZERO + Duration::from_millis(ms);
+    let mut passed = Vec::new();
+    for turn in 0..100 {
+        match turn % 2 {
+            0 => assign(&mut world, host, &[(1, FIRST)]).unwrap(),
+            _ => release(&mut world, host, &[1]).unwrap(),
+        };
+        passed.extend(world.sa.poll_guids(ms(turn)).map(|_| turn));
+    }
+    assert!((4..=5).contains(&passed.len()), "{passed:?}");
+    // The last change waits for its turn, and is not lost.
+    world.sa.poll_save(Time::MAX);
+    world.sa.handle_deadline(ms(99));
+    let due = world.sa.next_deadline().expect("the core lacks a change");
+    assert!(due > ms(99), "{due:?}");
+    let last = world.sa.poll_guids(ms(200)).expect("its turn has come");
+    assert!(last.blocks(own).is_empty());
+    assert_eq!(world.sa.poll_guids(ms(300)), None);
 }
 
 #[test]
@@ -236,5 +267,5 @@ fn saved_alias_guids_come_back_unless_contradictory() {
     assert_eq!(names.owner(Guid(11)), Some(Guid(1)));
     assert_eq!(names.owner(Guid(14)), Some(Guid(2)));
     assert_eq!(names.owner(Guid(13)), None);
-    assert!(sa.poll_guids().is_some());
+    assert!(sa.poll_guids(Time::MAX).is_some());
 }

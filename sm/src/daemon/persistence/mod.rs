@@ -6,6 +6,7 @@
 mod acknowledged;
 mod cabling;
 mod capabilities;
+mod damage;
 mod drains;
 #[cfg(test)]
 mod fault_seeds;
@@ -56,6 +57,7 @@ use rsm_view::publish::UnixClock;
 use tokio::sync::watch;
 
 use self::acknowledged::Acknowledged;
+use self::damage::Damage;
 pub(super) use self::gpus::GpuRows;
 pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes};
 pub use self::import::{ImportError, Imported, import, unix_seconds};
@@ -135,8 +137,15 @@ pub(super) fn open(
         // opens the database.
         owed.set_plan_generation(persisted.plan_generation);
     }
+    let mut damaged_bytes = 0;
     let journal = match dir {
-        Some(dir) => open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?,
+        Some(dir) => {
+            let opened = open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?;
+            opened.map(|(journal, thread, damaged)| {
+                damaged_bytes = damaged;
+                (journal, thread)
+            })
+        }
         None => None,
     };
     if report.is_alarming() {
@@ -144,6 +153,7 @@ pub(super) fn open(
     } else {
         tracing::info!(report = %report, "store opened");
     }
+    let damage = Damage::of(dir, &report, damaged_bytes, &persisted, &findings);
     let (bell, rung) = watch::channel(());
     let latest = Arc::new(Mutex::new(PendingStates::default()));
     let mailbox = Mailbox {
@@ -163,6 +173,7 @@ pub(super) fn open(
     // If the store is new or lost records, hosts may be registered with an SA that has ended.
     core.reregister = persisted.claims.is_empty()
         || report.may_lack_records()
+        || damaged_bytes > 0
         || import::is_fresh(&persisted)
         || (dir.is_some() && journal.is_none());
     let (gpus, stored) = GpuRows::open(dir, &mut persisted, &mut owed);
@@ -181,6 +192,7 @@ pub(super) fn open(
         journal: journal.as_ref().map(|(journal, _)| journal.clone()),
         shared,
         gpus,
+        damage,
         clock,
         findings,
     };
@@ -219,13 +231,13 @@ fn open_folder(
 
 /// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
 /// store lacks. `None` if the journal cannot be read: a finding then reports it, and
-/// acknowledgements do not wait for the disk.
+/// acknowledgements do not wait for the disk. Also returns the number of damaged bytes.
 fn open_journal(
     dir: &Path,
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
     clock: Clock,
     findings: &DaemonFindings,
-) -> anyhow::Result<Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>> {
+) -> anyhow::Result<Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>, u64)>> {
     let (journal, entries) = match Journal::open(dir, Disk::new()) {
         Ok(opened) => opened,
         Err(error) => {
@@ -238,12 +250,9 @@ fn open_journal(
     persisted.apply(&replayed);
     owed.merge(replayed);
     let last = last.max(acknowledged::covered(persisted));
-    Ok(Some(Acknowledged::start(
-        journal,
-        last,
-        clock,
-        findings.clone(),
-    )?))
+    let damaged = journal.damaged();
+    let (journal, thread) = Acknowledged::start(journal, last, clock, findings.clone())?;
+    Ok(Some((journal, thread, damaged)))
 }
 
 /// Part of `persisted` that the SA needs.
@@ -331,6 +340,7 @@ struct StoreThread {
     journal: Option<Arc<Acknowledged>>,
     shared: Option<Shared>,
     gpus: GpuRows,
+    damage: Damage,
     clock: Clock,
     findings: DaemonFindings,
 }
@@ -424,6 +434,7 @@ impl StoreThread {
             }
             self.owed = ChangeSet::new();
             self.findings.clear(Part::Store);
+            self.damage.look(&self.findings);
             self.gpus.stored();
         }
         if let Some(journal) = &self.journal {

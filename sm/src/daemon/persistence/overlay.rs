@@ -1,6 +1,6 @@
 //! Stores the partition overlay, one row for each partition and for each member.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_config::overlay::{MAX_NAME_BYTES, Member, Overlay, OverlayPartition, PartitionSettings};
 use rsm_config::{Membership, Owned, Protection, TrustMode};
@@ -75,9 +75,40 @@ pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut Ch
             members.insert(key, encode_member(member));
         }
     }
-    table::replace(persisted, PARTITIONS, &partitions, changes);
-    table::replace(persisted, MEMBERS, &members, changes);
-    table::replace(persisted, PROTECTIONS, &protections, changes);
+    let unread = unread_partitions(persisted);
+    // What belongs to a partition that cannot be read stays with it.
+    let is_kept = |key: &[u8]| key.get(..2).is_some_and(|p_key| unread.contains(p_key));
+    let is_partition = |key: &[u8], value: &[u8]| decode(key, value).is_some();
+    let is_member = |key: &[u8], value: &[u8]| decode_member(key, value).is_some() && !is_kept(key);
+    let is_protection =
+        |key: &[u8], value: &[u8]| decode_protection(key, value).is_some() && !is_kept(key);
+    table::replace_readable(persisted, PARTITIONS, &partitions, is_partition, changes);
+    table::replace_readable(persisted, MEMBERS, &members, is_member, changes);
+    table::replace_readable(persisted, PROTECTIONS, &protections, is_protection, changes);
+}
+
+/// Keys of the partitions in the store that cannot be read.
+fn unread_partitions(persisted: &Persisted) -> BTreeSet<&[u8]> {
+    let rows = table::held(persisted, PARTITIONS);
+    let unread = rows.filter(|(key, value)| decode(key, value).is_none());
+    unread.map(|(key, _)| key).collect()
+}
+
+/// Names of what cannot be read: partitions, members and what belongs to partitions.
+pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
+    let p_key = |key: &[u8]| match key.first_chunk() {
+        Some(&[0, 0]) => "the limitation of the default partition".to_owned(),
+        Some(&bytes) => format!("partition {:#06x}", u16::from_be_bytes(bytes)),
+        None => format!("record {} of the partitions", hex::encode(key)),
+    };
+    let partitions = unread_partitions(persisted).into_iter().map(p_key);
+    let members = table::held(persisted, MEMBERS)
+        .filter(|(key, value)| decode_member(key, value).is_none())
+        .map(|(key, _)| format!("a member of {}", p_key(key)));
+    let protections = table::held(persisted, PROTECTIONS)
+        .filter(|(key, value)| decode_protection(key, value).is_none())
+        .map(|(key, _)| format!("names and trust of {}", p_key(key)));
+    partitions.chain(members).chain(protections).collect()
 }
 
 enum Row {
@@ -289,7 +320,38 @@ mod tests {
         }
         persisted.apply(&broken);
         assert_eq!(remembered(&persisted), wanted);
+        // What cannot be read is kept: a later version may have written it.
         persisted.apply(&change(&persisted, &Overlay::default()));
-        assert_eq!(persisted.len(), 0);
+        assert_eq!(remembered(&persisted), Overlay::default());
+        let unread = unreadable(&persisted);
+        assert_eq!(unread.len(), persisted.len(), "{unread:?}");
+        assert!(
+            unread.contains(&"partition 0x0020".to_owned()),
+            "{unread:?}"
+        );
+    }
+
+    #[test]
+    fn partition_of_a_later_version_is_kept_with_its_members() {
+        let mut persisted = Persisted::default();
+        let mut set = ChangeSet::new();
+        changes(&persisted, &overlay(), &mut set);
+        persisted.apply(&set);
+        let partitions = Namespace::new(PARTITIONS).expect("a name");
+        let key = 0x10_u16.to_be_bytes();
+        let good = persisted.records[&partitions][&key[..]].to_vec();
+        let write = |persisted: &mut Persisted, value: &[u8]| {
+            let mut set = ChangeSet::new();
+            set.set_record(&partitions, &key, value).expect("room");
+            persisted.apply(&set);
+        };
+        write(&mut persisted, &[&good[..], b"more"].concat());
+        let seen = remembered(&persisted);
+        assert!(seen.find(0x10).is_none());
+        let mut set = ChangeSet::new();
+        changes(&persisted, &seen, &mut set);
+        assert!(set.is_empty());
+        write(&mut persisted, &good);
+        assert_eq!(remembered(&persisted), overlay());
     }
 }

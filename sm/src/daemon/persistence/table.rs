@@ -49,6 +49,19 @@ pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     wanted: impl IntoIterator<Item = (K, V)>,
     changes: &mut ChangeSet,
 ) {
+    replace_readable(persisted, name, wanted, |_, _| true, changes);
+}
+
+/// Adds the changes after which the table `name` holds the rows of `wanted`, which are in ascending
+/// order of their keys, and of the others those that are not readable: a later version may have
+/// written them.
+pub(super) fn replace_readable<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+    persisted: &Persisted,
+    name: &'static str,
+    wanted: impl IntoIterator<Item = (K, V)>,
+    is_readable: impl Fn(&[u8], &[u8]) -> bool,
+    changes: &mut ChangeSet,
+) {
     let Ok(namespace) = Namespace::new(name) else {
         return;
     };
@@ -58,16 +71,20 @@ pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     for (key, value) in wanted {
         let bytes = key.as_ref();
         debug_assert!(last.is_none_or(|last| last.as_ref() < bytes), "{name}");
-        while let Some((gone, _)) = known.next_if(|(held, _)| held[..] < *bytes) {
-            changes.remove_record(&namespace, gone);
+        while let Some((gone, value)) = known.next_if(|(held, _)| held[..] < *bytes) {
+            if is_readable(gone, value) {
+                changes.remove_record(&namespace, gone);
+            }
         }
         let held = known.next_if(|(held, _)| held[..] == *bytes);
         let held = held.map(|(_, value)| value);
         write(&namespace, held, bytes, value.as_ref(), changes);
         last = Some(key);
     }
-    for (gone, _) in known {
-        changes.remove_record(&namespace, gone);
+    for (gone, value) in known {
+        if is_readable(gone, value) {
+            changes.remove_record(&namespace, gone);
+        }
     }
 }
 

@@ -347,6 +347,7 @@ impl World {
                 journal: Some(journal.clone()),
                 shared: Some(opened.shared),
                 gpus: GpuRows::default(),
+                damage: Default::default(),
                 clock,
                 findings,
             },

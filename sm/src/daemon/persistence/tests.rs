@@ -158,6 +158,7 @@ fn failed_commit_is_a_finding_until_repeated() {
         journal: None,
         shared: None,
         gpus: GpuRows::default(),
+        damage: Default::default(),
         clock: Clock::start(),
         findings: findings.clone(),
     };

@@ -258,7 +258,7 @@ impl Worker {
         {
             self.pending_groups = Some(groups);
         }
-        if let Some(guids) = self.sa.poll_guids() {
+        if let Some(guids) = self.sa.poll_guids(now) {
             self.pending_alias_guids = Some(guids);
         }
         if let Some(guids) = self.pending_alias_guids.take()

@@ -10,7 +10,7 @@ use rsm_api::model::{
 };
 use rsm_api::resolve::resolve_node_or_port;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
-use rsm_config::overlay::ChangeError;
+use rsm_config::overlay::{Action, ChangeError};
 use rsm_ids::{Lid, PortKey, PortNum};
 use rsm_model::expected::{Accept, Expected};
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
@@ -22,12 +22,20 @@ use tokio::sync::{mpsc, oneshot};
 use super::api_view::api_key;
 use super::published::Published;
 use super::status::management_keys;
+use super::unwritten::Concern;
 use super::view::View;
 use super::{cables, drained, isolation, overlay, port_command};
 
 /// Maximum number of callers that wait at the same time: more than the operators and scripts of one
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
 pub const MAX_WAITING: usize = 64;
+
+/// Maximum number of callers of all tenants that wait at the same time. The others are for operators,
+/// who may have to disable the port of a tenant.
+pub const MAX_TENANTS_WAITING: usize = MAX_WAITING / 2;
+
+/// Maximum number of callers that wait with the identity of one tenant.
+pub const MAX_TENANT_WAITING: usize = 8;
 
 /// Sends a command to the core, or returns the reason why it cannot.
 type Commands = Box<dyn Fn(Command) -> Result<(), ControlError> + Send + Sync>;
@@ -49,10 +57,45 @@ pub struct Controller {
 #[derive(Default)]
 struct Waiting {
     last: Ticket,
-    callers: BTreeMap<Ticket, oneshot::Sender<Answer>>,
+    callers: BTreeMap<Ticket, WaitingCaller>,
     /// Effects of partition changes, by the tickets of waiting callers.
     effects: BTreeMap<Ticket, ChangeEffect>,
     stopping: bool,
+}
+
+impl Waiting {
+    /// Whether one more caller with this identity of a tenant would be beyond its share, or that of
+    /// all tenants.
+    fn is_beyond_share(&self, tenant: Option<&str>) -> bool {
+        let Some(tenant) = tenant else {
+            return false;
+        };
+        let tenants = self
+            .callers
+            .values()
+            .filter_map(|caller| caller.tenant.as_deref());
+        let (mut all, mut own) = (0, 0);
+        for one in tenants {
+            all += 1;
+            own += usize::from(one == tenant);
+        }
+        all >= MAX_TENANTS_WAITING || own >= MAX_TENANT_WAITING
+    }
+}
+
+/// Sender of the answer to a caller, and what of the hardware has to hold its command.
+struct WaitingCaller {
+    answer: oneshot::Sender<Answer>,
+    concern: Concern,
+    /// The identity of a tenant; `None` for others.
+    tenant: Option<String>,
+}
+
+impl WaitingCaller {
+    fn tell(self, answer: Answer) {
+        // A caller that leaves at this moment needs no answer.
+        let _ = self.answer.send(answer);
+    }
 }
 
 impl Controller {
@@ -69,28 +112,27 @@ impl Controller {
         }
     }
 
-    /// Answers the caller of `ticket` with `convergence`, which carried out its request. Tickets of
+    /// Answers the caller of `ticket` with `convergence`, which carried out its request; with
+    /// [`ControlError::Unwritten`] if the hardware that it concerns does not hold it. Tickets of
     /// callers that have left are ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
         };
-        let answer = self
-            .view
-            .convergence(convergence)
-            .ok_or_else(|| ControlError::Failed {
-                reason: "its record is no longer kept".to_owned(),
-            });
-        // A caller that leaves at this moment needs no answer.
-        let _ = caller.send(answer);
+        let shown = self.view.convergence(convergence);
+        let shown = shown.ok_or_else(|| ControlError::Failed {
+            reason: "its record is no longer kept".to_owned(),
+        });
+        let published = self.view.published();
+        let held = caller.concern.check(convergence, published.fabric());
+        caller.tell(held.and(shown));
     }
 
     /// Refuses the request of `ticket`, which the core does not carry out, for `reason`. Tickets of
     /// callers that have left are ignored.
     pub fn declined(&self, ticket: Ticket, reason: String) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // A caller that leaves at this moment needs no answer.
-            let _ = caller.send(Err(ControlError::Refused { reason }));
+            caller.tell(Err(ControlError::Refused { reason }));
         }
     }
 
@@ -103,15 +145,17 @@ impl Controller {
                 "refused, and everything stays as it was: {reason}; to do it all the same, ask again with `accept_cut_off` (`force` \
                  in Drain)"
             );
-            // A caller that leaves at this moment needs no answer.
-            let _ = caller.send(Err(ControlError::CutOff { ports, reason }));
+            caller.tell(Err(ControlError::CutOff { ports, reason }));
         }
     }
 
     /// Records that the core has accepted the partition change of `ticket`, with this effect.
     pub fn partition_taken(&self, ticket: Ticket, effect: ChangeEffect) {
         let mut waiting = self.waiting.lock();
-        if waiting.callers.contains_key(&ticket) {
+        if let Some(caller) = waiting.callers.get_mut(&ticket) {
+            if let Concern::PKeys(guids) = &mut caller.concern {
+                guids.clone_from(&effect.concerned);
+            }
             waiting.effects.insert(ticket, effect);
         }
     }
@@ -120,8 +164,7 @@ impl Controller {
     /// that have left are ignored.
     pub fn partition_refused(&self, ticket: Ticket, error: &ChangeError) {
         if let Some(caller) = self.waiting.lock().callers.remove(&ticket) {
-            // A caller that leaves at this moment needs no answer.
-            let _ = caller.send(Err(overlay::refusal(error)));
+            caller.tell(Err(overlay::refusal(error)));
         }
     }
 
@@ -146,8 +189,7 @@ impl Controller {
     fn refuse_all(&self, error: &ControlError) {
         let callers = std::mem::take(&mut self.waiting.lock().callers);
         for caller in callers.into_values() {
-            // A caller that leaves at this moment needs no answer.
-            let _ = caller.send(Err(error.clone()));
+            caller.tell(Err(error.clone()));
         }
     }
 
@@ -194,7 +236,12 @@ impl Controller {
         if parts.is_empty() {
             return ended;
         }
-        let caller = self.ask(|ticket| Command::Drain {
+        let ports = parts.keys().filter_map(|part| match *part {
+            NodeOrCable::Port(port) => Some(port),
+            NodeOrCable::Node(_) => None,
+        });
+        let concern = Concern::Links(ports.collect(), PortAction::Disable);
+        let caller = self.ask(concern, |ticket| Command::Drain {
             parts,
             forced: true,
             ticket,
@@ -242,13 +289,27 @@ impl Controller {
         Ok(parts)
     }
 
-    fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Caller<'_>, ControlError> {
+    fn ask(
+        &self,
+        concern: Concern,
+        command: impl FnOnce(Ticket) -> Command,
+    ) -> Result<Caller<'_>, ControlError> {
+        self.ask_for(None, concern, command)
+    }
+
+    /// Sends a command of a tenant with this identity, or of another caller, to the core.
+    fn ask_for(
+        &self,
+        tenant: Option<String>,
+        concern: Concern,
+        command: impl FnOnce(Ticket) -> Command,
+    ) -> Result<Caller<'_>, ControlError> {
         self.check()?;
         let mut waiting = self.waiting.lock();
         if waiting.stopping {
             return Err(ControlError::Stopping);
         }
-        if waiting.callers.len() >= MAX_WAITING {
+        if waiting.callers.len() >= MAX_WAITING || waiting.is_beyond_share(tenant.as_deref()) {
             return Err(ControlError::Busy);
         }
         waiting.last += 1;
@@ -256,7 +317,12 @@ impl Controller {
         // The lock is held, so that the ticket is entered before the core can answer it.
         (self.commands)(command(ticket))?;
         let (sender, answer) = oneshot::channel();
-        waiting.callers.insert(ticket, sender);
+        let caller = WaitingCaller {
+            answer: sender,
+            concern,
+            tenant,
+        };
+        waiting.callers.insert(ticket, caller);
         Ok(Caller {
             controller: self,
             ticket,
@@ -275,17 +341,15 @@ impl Control for Controller {
 
     fn resweep(&self, full: bool) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
-            self.ask(|ticket| Command::Resweep { full, ticket })?
-                .answer()
-                .await
+            let command = |ticket| Command::Resweep { full, ticket };
+            self.ask(Concern::Everything, command)?.answer().await
         })
     }
 
     fn rewrite(&self) -> BoxFuture<'_, Result<v1::Convergence, ControlError>> {
         Box::pin(async move {
-            self.ask(|ticket| Command::Rewrite { ticket })?
-                .answer()
-                .await
+            let command = |ticket| Command::Rewrite { ticket };
+            self.ask(Concern::Everything, command)?.answer().await
         })
     }
 
@@ -320,7 +384,7 @@ impl Control for Controller {
             let parts = self.parts_to_drain(&question)?;
             let wanted = parts.keys().copied().collect();
             let forced = question.force;
-            let mut caller = self.ask(|ticket| Command::Drain {
+            let mut caller = self.ask(Concern::InAnswer, |ticket| Command::Drain {
                 parts,
                 forced,
                 ticket,
@@ -343,7 +407,8 @@ impl Control for Controller {
             let parts: BTreeSet<NodeOrCable> = parts.collect::<Result<_, _>>()?;
             port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
-            let mut caller = self.ask(|ticket| Command::Undrain { parts, ticket })?;
+            let mut caller =
+                self.ask(Concern::Tables, |ticket| Command::Undrain { parts, ticket })?;
             Ok((count, caller.answer().await?))
         })
     }
@@ -357,13 +422,14 @@ impl Control for Controller {
             let published = self.view.published();
             let target = port_command::target(&published, &command.port)?;
             let port = target.port;
+            let concern = Concern::Links(BTreeSet::from([port]), command.action);
             let mut caller = match command.action {
                 PortAction::Disable => {
                     port_command::check(&published, &target, &command)?;
                     let drained = target.disabled(&command, self.view.unix_ms());
                     let parts =
                         BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]);
-                    self.ask(|ticket| Command::Drain {
+                    self.ask(concern, |ticket| Command::Drain {
                         parts,
                         forced: command.accept_cut_off,
                         ticket,
@@ -371,12 +437,12 @@ impl Control for Controller {
                 }
                 PortAction::Enable => {
                     port_command::check_enable(&published, &target)?;
-                    self.ask(|ticket| Command::EnablePort { port, ticket })?
+                    self.ask(concern, |ticket| Command::EnablePort { port, ticket })?
                 }
                 PortAction::Reset | PortAction::Unspecified => {
                     port_command::check_reset(&published, &target)?;
                     port_command::check(&published, &target, &command)?;
-                    self.ask(|ticket| Command::ResetPort { port, ticket })?
+                    self.ask(concern, |ticket| Command::ResetPort { port, ticket })?
                 }
             };
             Ok(v1::OperatePortResponse {
@@ -395,7 +461,8 @@ impl Control for Controller {
     ) -> BoxFuture<'_, Result<(v1::ManagementKeys, v1::Convergence), ControlError>> {
         Box::pin(async move {
             let forced = force;
-            let mut caller = self.ask(|ticket| Command::RotateMKeys { forced, ticket })?;
+            let command = |ticket| Command::RotateMKeys { forced, ticket };
+            let mut caller = self.ask(Concern::InAnswer, command)?;
             let convergence = caller.answer().await?;
             let keys = self.view.published().snapshot.m_keys;
             Ok((management_keys(&keys), convergence))
@@ -410,8 +477,15 @@ impl Control for Controller {
             self.check()?;
             let published = self.view.published();
             let change = overlay::change(&published, change, self.view.unix_ms())?;
+            let tenant = change.is_of_tenant().then(|| change.by.clone());
             let change = Box::new(change);
-            let mut caller = self.ask(|ticket| Command::Partition { change, ticket })?;
+            let concern = match change.action {
+                Action::LimitDefault(_) => Concern::Everything,
+                // The core says whom the change concerns.
+                _ => Concern::PKeys(BTreeSet::new()),
+            };
+            let command = |ticket| Command::Partition { change, ticket };
+            let mut caller = self.ask_for(tenant, concern, command)?;
             let convergence = caller.answer().await?;
             let effect = self.waiting.lock().effects.remove(&caller.ticket);
             let effect = effect.ok_or_else(|| ControlError::Failed {
@@ -432,7 +506,7 @@ impl Control for Controller {
                 let message = error.to_string();
                 ControlError::UnknownEngine { message }
             })?;
-            let mut caller = self.ask(|ticket| Command::Engine {
+            let mut caller = self.ask(Concern::Tables, |ticket| Command::Engine {
                 engine,
                 when_cut_off,
                 ticket,

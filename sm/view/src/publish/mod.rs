@@ -48,12 +48,13 @@ mod status;
 mod subnet;
 mod subscriptions;
 pub mod summary;
+mod unwritten;
 mod view;
 mod vports;
 
 pub use self::analysis::RouteAnalyst;
 pub use self::blame::FabricJudge;
-pub use self::control::{Controller, MAX_WAITING};
+pub use self::control::{Controller, MAX_TENANT_WAITING, MAX_TENANTS_WAITING, MAX_WAITING};
 pub use self::counters::{CountersSource, PublishedCounters};
 pub use self::events::MAX_CHANGES;
 pub use self::missing::GoneNode;

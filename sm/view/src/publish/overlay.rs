@@ -87,7 +87,9 @@ pub(super) fn when_cut_off(asked: AskedWhenCutOff) -> WhenCutOff {
 
 /// The answer to a change that is in force.
 pub(super) fn changed(effect: ChangeEffect, convergence: v1::Convergence) -> PartitionChanged {
-    let ChangeEffect { memberships, loss } = effect;
+    let ChangeEffect {
+        memberships, loss, ..
+    } = effect;
     PartitionChanged {
         memberships: memberships as u64,
         cut_off: (!loss.is_none()).then_some(v1::PartitionCutOff {
@@ -279,7 +281,10 @@ pub(super) fn refusal(error: &ChangeError) -> ControlError {
         | ChangeError::Guid { .. }
         | ChangeError::TooManyOwned { .. } => PartitionRefusal::Invalid,
         ChangeError::Index0 { .. } => PartitionRefusal::NotAllowed,
-        ChangeError::TooMany { .. } | ChangeError::TableFull { .. } => PartitionRefusal::Full,
+        ChangeError::TooMany { .. }
+        | ChangeError::TooManyOfTenant { .. }
+        | ChangeError::TenantShare { .. }
+        | ChangeError::TableFull { .. } => PartitionRefusal::Full,
         ChangeError::InFile { .. }
         | ChangeError::BothNotAllowed { .. }
         | ChangeError::Plan { .. }

@@ -59,4 +59,5 @@ Exit status:
   4  a check of `report` warns, and none fails; `blame` cannot say; a drained part is not safe to
      unplug yet, or ports do not hold their new M_Key yet
   5  a check of `report` fails; `blame` finds the fabric at fault; a drained part is NOT safe to
-     unplug";
+     unplug
+  6  the server accepted and keeps a change, and ports or switches do not hold it yet";

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rsm_api::model::SubnetState;
+use rsm_api::access::Grant;
+use rsm_api::model::{PartitionAction, PartitionChange, SubnetState, WhenCutOff};
 use rsm_api::v1::{Activity, Stage};
 use rsm_api::{Control, ControlError, Subnet};
 use rsm_core::Event;
@@ -14,7 +15,7 @@ use rsm_state::{Command, Other, PassProgress, Role, Snapshot};
 use tokio::sync::mpsc;
 
 use super::world::*;
-use crate::publish::{Controller, MAX_WAITING};
+use crate::publish::{Controller, MAX_TENANT_WAITING, MAX_TENANTS_WAITING, MAX_WAITING};
 
 #[tokio::test]
 async fn a_resweep_returns_its_convergence() {
@@ -183,4 +184,52 @@ async fn callers_beyond_max_waiting_are_refused() {
         assert_eq!(caller.await.unwrap(), Err(ControlError::Stopping));
     }
     drop(events);
+}
+
+#[tokio::test]
+async fn tenants_that_wait_leave_places_for_other_tenants_and_operators() {
+    let world = World::up();
+    let (sender, _events) = mpsc::channel::<Event>(2 * MAX_WAITING);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let mut waiting = Vec::new();
+    let mut ask = async |tenant: &str| {
+        let change = PartitionChange {
+            p_key: 0x10,
+            action: PartitionAction::Delete,
+            by: tenant.to_owned(),
+            grant: Grant::tenant([0x10..=0x1f]),
+            cut_off: WhenCutOff::Accept,
+        };
+        let before = controller.waiting();
+        let asked = tokio::spawn({
+            let controller = controller.clone();
+            async move { controller.change_partition(change).await }
+        });
+        while controller.waiting() == before && !asked.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let waits = !asked.is_finished();
+        waiting.push(asked);
+        waits
+    };
+    for _ in 0..MAX_TENANT_WAITING {
+        assert!(ask("blue").await);
+    }
+    assert!(!ask("blue").await, "its share is used");
+    for tenant in MAX_TENANT_WAITING..MAX_TENANTS_WAITING {
+        assert!(ask(&format!("tenant-{tenant}")).await);
+    }
+    assert!(!ask("red").await, "the share of all tenants is used");
+    let operators = MAX_WAITING - MAX_TENANTS_WAITING;
+    for wanted in 1..=operators {
+        let controller = controller.clone();
+        tokio::spawn({
+            let controller = controller.clone();
+            async move { controller.resweep(false).await }
+        });
+        while controller.waiting() < MAX_TENANTS_WAITING + wanted {
+            tokio::task::yield_now().await;
+        }
+    }
+    assert_eq!(controller.resweep(false).await, Err(ControlError::Busy));
 }

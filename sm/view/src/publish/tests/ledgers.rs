@@ -6,7 +6,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
-use rsm_state::{Convergence, HISTORY, TablesWritten};
+use rsm_state::{Convergence, HISTORY, TablesWritten, Unwritten};
 
 use crate::publish::findings::FindingBook;
 use crate::publish::log::ConvergenceLog;
@@ -96,6 +96,7 @@ fn convergence(seconds: u64) -> Arc<Convergence> {
         ports_activated: 0,
         complete: true,
         tables: TablesWritten::default(),
+        unwritten: Unwritten::default(),
         whole: Vec::new(),
     })
 }

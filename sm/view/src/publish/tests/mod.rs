@@ -18,4 +18,5 @@ mod sa;
 mod services;
 mod state_source;
 mod states;
+mod unwritten;
 mod world;

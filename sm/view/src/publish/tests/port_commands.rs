@@ -1,21 +1,13 @@
 //! Tests of ports that operators disable, enable and reset.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{PortAction, PortCommand};
 use rsm_api::{Control, ControlError, Subnet, v1};
-use rsm_core::Event;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
-use tokio::sync::mpsc;
 
 use super::world::*;
-use crate::publish::Controller;
-
-/// Time for which a test waits for a command.
-const WAIT: Duration = Duration::from_secs(5);
-
 fn command(action: PortAction, port: &str) -> PortCommand {
     PortCommand {
         port: named(port),
@@ -46,29 +38,6 @@ async fn isolate(world: &mut World, host: PortKey) -> Result<bool, ControlError>
         ended.remove(0).1
     })
     .await
-}
-
-async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
-    world: &mut World,
-    ask: impl FnOnce(Arc<Controller>) -> F,
-) -> T {
-    let (sender, mut events) = mpsc::channel::<Event>(8);
-    let controller = Arc::new(Controller::new(sender, world.view.clone()));
-    let asked = tokio::spawn(ask(controller.clone()));
-    while !asked.is_finished() {
-        tokio::task::yield_now().await;
-        while let Ok(event) = events.try_recv() {
-            world.handle(event);
-        }
-        world.run(WAIT);
-        for (ticket, convergence) in std::mem::take(&mut world.done) {
-            controller.done(ticket, &convergence);
-        }
-        for (ticket, reason) in std::mem::take(&mut world.declined) {
-            controller.declined(ticket, reason);
-        }
-    }
-    asked.await.unwrap()
 }
 
 fn state(world: &World, node: Guid, port: u8) -> (PortState, PortPhysicalState) {

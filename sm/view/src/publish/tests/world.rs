@@ -16,9 +16,10 @@ use rsm_mad::Time;
 use rsm_mad::transport::{Inbound, PortEvent};
 use rsm_routing::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, Node, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
-use rsm_state::{Convergence, Snapshot, Ticket};
+use rsm_state::{ChangeEffect, Convergence, Snapshot, Ticket};
+use tokio::sync::mpsc;
 
-use crate::publish::{UnixClock, View};
+use crate::publish::{Controller, UnixClock, View};
 
 pub(super) const SPINE_A: Guid = Guid(0x100);
 pub(super) const SPINE_B: Guid = Guid(0x200);
@@ -97,6 +98,8 @@ pub(super) struct World {
     /// Tickets that the core answered.
     pub(super) done: Vec<(Ticket, Arc<Convergence>)>,
     pub(super) declined: Vec<(Ticket, String)>,
+    /// Partition changes that the core accepted.
+    pub(super) taken: Vec<(Ticket, ChangeEffect)>,
     client: AttachId,
     clock: VirtualClock,
     now: Time,
@@ -131,6 +134,7 @@ impl World {
             )),
             done: Vec::new(),
             declined: Vec::new(),
+            taken: Vec::new(),
             client,
             clock,
             now: Time::ZERO,
@@ -203,14 +207,14 @@ impl World {
                 Effect::PartitionRefused { ticket, error } => {
                     self.declined.push((ticket, error.to_string()));
                 }
+                Effect::PartitionTaken { ticket, effect } => self.taken.push((ticket, *effect)),
                 Effect::Epoch(_)
                 | Effect::Prepare(_)
                 | Effect::Remember(_)
                 | Effect::Converged(_)
                 | Effect::Notice(_)
                 | Effect::Serve(_)
-                | Effect::Foreseen(_)
-                | Effect::PartitionTaken { .. } => {}
+                | Effect::Foreseen(_) => {}
             }
         }
     }
@@ -228,6 +232,36 @@ impl World {
     pub(super) fn last_told(&self) -> u64 {
         self.told_after(0).last().map_or(0, |event| event.sequence)
     }
+}
+
+/// Time for which a test waits for a command.
+pub(super) const WAIT: Duration = Duration::from_secs(5);
+
+/// Has a controller ask the core, and lets the core work until there is an answer.
+pub(super) async fn carry_out<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    world: &mut World,
+    ask: impl FnOnce(Arc<Controller>) -> F,
+) -> T {
+    let (sender, mut events) = mpsc::channel::<Event>(8);
+    let controller = Arc::new(Controller::new(sender, world.view.clone()));
+    let asked = tokio::spawn(ask(controller.clone()));
+    while !asked.is_finished() {
+        tokio::task::yield_now().await;
+        while let Ok(event) = events.try_recv() {
+            world.handle(event);
+        }
+        world.run(WAIT);
+        for (ticket, effect) in std::mem::take(&mut world.taken) {
+            controller.partition_taken(ticket, effect);
+        }
+        for (ticket, convergence) in std::mem::take(&mut world.done) {
+            controller.done(ticket, &convergence);
+        }
+        for (ticket, reason) in std::mem::take(&mut world.declined) {
+            controller.declined(ticket, reason);
+        }
+    }
+    asked.await.unwrap()
 }
 
 /// Whether a datagram is a trap of the local port about Sets that the core itself made. Such traps

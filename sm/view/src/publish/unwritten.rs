@@ -1,0 +1,128 @@
+//! The parts of the hardware that a command concerns and that do not hold it yet.
+
+use std::collections::BTreeSet;
+
+use rsm_api::ControlError;
+use rsm_api::model::PortAction;
+use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_model::fabric::{Fabric, Port};
+use rsm_state::{Convergence, TablesWritten};
+
+/// Number of ports and nodes that an answer names.
+const NAMES: usize = 8;
+
+/// The parts of the hardware that a command concerns: a device that fails elsewhere does not keep
+/// the command from being done.
+#[derive(Clone, Debug)]
+pub(super) enum Concern {
+    /// None: the answer to the command says itself what is missing.
+    InAnswer,
+    /// All ports and tables.
+    Everything,
+    /// The tables of all switches.
+    Tables,
+    /// The links at these ports, which an operator takes down or up.
+    Links(BTreeSet<PortKey>, PortAction),
+    /// The P_KeyTables of the ports and virtual ports with these GUIDs, and the switch ports at
+    /// their cables.
+    PKeys(BTreeSet<Guid>),
+}
+
+impl Concern {
+    /// Checks that the hardware that the command concerns holds it at the end of the pass `done`,
+    /// which led to `fabric`.
+    ///
+    /// # Errors
+    /// [`ControlError::Unwritten`] with the parts that do not.
+    pub(super) fn check(&self, done: &Convergence, fabric: &Fabric) -> Result<(), ControlError> {
+        if let Some(reason) = &done.unwritten.ended {
+            return Err(unwritten(0, reason.clone()));
+        }
+        let parts = self.parts(done, fabric);
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let mut names: Vec<String> = { parts.iter().take(NAMES) }
+            .map(|&part| name(fabric, part))
+            .collect();
+        if parts.len() > NAMES {
+            names.push(format!("{} more", parts.len() - NAMES));
+        }
+        Err(unwritten(parts.len(), names.join(", ")))
+    }
+
+    /// The ports that the command concerns and that do not hold it; port 0 stands for a node.
+    fn parts(&self, done: &Convergence, fabric: &Fabric) -> BTreeSet<PortKey> {
+        let unwritten = &done.unwritten;
+        match self {
+            Concern::InAnswer => BTreeSet::new(),
+            Concern::Everything => unwritten.ports.clone(),
+            Concern::Tables => match &done.tables {
+                TablesWritten::Unknown => unwritten.ports.clone(),
+                TablesWritten::AllBut(switches) => {
+                    let switches = switches.iter();
+                    { switches }
+                        .map(|&switch| PortKey::new(switch, PortNum::ZERO))
+                        .collect()
+                }
+            },
+            Concern::Links(ports, action) => {
+                let holds = |port: &PortKey| match action {
+                    PortAction::Disable => fabric.is_disabled(*port),
+                    PortAction::Enable => !fabric.is_disabled(*port),
+                    PortAction::Reset | PortAction::Unspecified => !unwritten.ports.contains(port),
+                };
+                ports.iter().copied().filter(|port| !holds(port)).collect()
+            }
+            Concern::PKeys(guids) => {
+                let lacking = unwritten.ports.union(&unwritten.unread).copied();
+                let mut parts: BTreeSet<PortKey> = lacking
+                    .filter(|&part| concerns(fabric, part, guids))
+                    .collect();
+                let ports = parts.iter().filter(|part| part.port != PortNum::ZERO);
+                let named: BTreeSet<Guid> = ports.map(|port| port.node).collect();
+                parts.retain(|part| part.port != PortNum::ZERO || !named.contains(&part.node));
+                parts
+            }
+        }
+    }
+}
+
+/// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own, those of its
+/// virtual ports, or at a switch's external port those of the port at its cable.
+fn concerns(fabric: &Fabric, part: PortKey, guids: &BTreeSet<Guid>) -> bool {
+    let Some(node) = fabric.node_of(part.node) else {
+        return false;
+    };
+    let has = |port: &Port| {
+        let mut vports = port
+            .vports
+            .iter()
+            .flat_map(|of_port| of_port.vports.values());
+        guids.contains(&port.guid) || vports.any(|vport| guids.contains(&vport.guid()))
+    };
+    if node.is_switch() {
+        let peer = fabric.find_port(part).and_then(|at| fabric.peer(at));
+        let own = node.ports.first().filter(|_| part.port == PortNum::ZERO);
+        return own.is_some_and(has) || peer.is_some_and(|peer| has(fabric.port(peer)));
+    }
+    match part.port {
+        PortNum::ZERO => node.ports.iter().any(has),
+        number => node.ports.get(number.index()).is_some_and(has),
+    }
+}
+
+/// The name of a port, or of the node if `part` is port 0.
+fn name(fabric: &Fabric, part: PortKey) -> String {
+    match part.port {
+        PortNum::ZERO => fabric.name(part.node),
+        _ => fabric.port_name(part),
+    }
+}
+
+fn unwritten(parts: usize, what: String) -> ControlError {
+    ControlError::Unwritten {
+        parts: parts as u64,
+        what,
+    }
+}
