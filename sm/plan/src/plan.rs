@@ -1,5 +1,6 @@
 //! The plan: the immutable desired state of the subnet.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
