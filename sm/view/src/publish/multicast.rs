@@ -5,7 +5,7 @@ use std::ops::Bound;
 use rsm_api::limits::MAX_CANDIDATES;
 use rsm_api::model::{GroupSelector, JoinState, Keyed, MulticastGroupFilter, Page};
 use rsm_api::v1_fields::gbps;
-use rsm_api::{LookupError, v1};
+use rsm_api::{Candidate, LookupError, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::sa::JoinState as Bits;
 use rsm_model::fabric::PortRef;
@@ -69,7 +69,10 @@ pub(super) fn find(
             candidates: sharing
                 .iter()
                 .take(MAX_CANDIDATES)
-                .map(|group| group.parameters.mgid.to_string())
+                .map(|group| Candidate {
+                    name: group.parameters.mgid.to_string(),
+                    facts: String::new(),
+                })
                 .collect(),
             total: sharing.len(),
         }),
