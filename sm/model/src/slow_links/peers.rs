@@ -108,12 +108,10 @@ impl SlowHosts {
         });
         let slow: BTreeMap<PortKey, BelowSiblings> = slow.collect();
         let gone = old.iter().chain(&new).map(|link| link.low);
-        let gone: Vec<PortKey> = gone.filter(|low| self.slow.contains_key(low)).collect();
+        let gone: BTreeSet<PortKey> = gone.filter(|low| self.slow.contains_key(low)).collect();
         if !gone.is_empty() || !slow.is_empty() {
             let own = Arc::make_mut(&mut self.slow);
-            for low in &gone {
-                own.remove(low);
-            }
+            own.retain(|low, _| !gone.contains(low));
             own.extend(slow);
         }
     }
