@@ -32,7 +32,7 @@ pub use error::{
 };
 pub use gpu::{GpuAges, GpuImport, GpuImportError, GpuSubject, Gpus, InventoryDigest};
 pub use journal::{EventJournal, is_operator_action};
-pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1};
+pub use rsm_proto::{AGGREGATION_NODE, Label, plain_names, thousands, v1, with_causes};
 pub use server::{
     ActionRecorder, Backend, Listen, OpenAction, Reader, ServeError, Server, SocketError,
     gpu_status, serve,

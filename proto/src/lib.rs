@@ -11,7 +11,7 @@ mod text;
 pub use codec::Codec;
 pub use label::Label;
 pub use list::{List, Paged};
-pub use text::{AGGREGATION_NODE, plain_names, printable, thousands};
+pub use text::{AGGREGATION_NODE, plain_names, printable, thousands, with_causes};
 
 /// Messages, clients and servers of package `rsm.v1`.
 pub mod v1 {

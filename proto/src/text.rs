@@ -68,6 +68,22 @@ fn decorated(text: &str) -> Option<(String, usize)> {
     Some((format!("{host}{part}"), length))
 }
 
+/// Text of an error and of its causes, the nearest first: `error: cause: cause`, without causes that
+/// the text before them already contains.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            text.push_str(": ");
+            text.push_str(&words);
+        }
+        source = cause.source();
+    }
+    text
+}
+
 /// A number with commas between groups of three digits: `18,000`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -126,6 +142,38 @@ mod tests {
             r"\u{202e}70-upg\u{202c}"
         );
         assert_eq!(printable("leaf\u{200b}-01"), r"leaf\u{200b}-01");
+    }
+
+    #[derive(Debug)]
+    struct Layered(&'static str, Option<Box<Layered>>);
+
+    impl std::fmt::Display for Layered {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str(self.0)
+        }
+    }
+
+    impl std::error::Error for Layered {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            self.1.as_deref().map(|cause| cause as _)
+        }
+    }
+
+    #[test]
+    fn causes_follow_their_error_once_each() {
+        let error = [
+            "no route to host",
+            "cannot connect: no route to host",
+            "cannot write",
+        ];
+        let error = error
+            .into_iter()
+            .fold(None, |cause, text| Some(Box::new(Layered(text, cause))));
+        assert_eq!(
+            with_causes(&*error.unwrap()),
+            "cannot write: cannot connect: no route to host"
+        );
+        assert_eq!(with_causes(&Layered("cannot read", None)), "cannot read");
     }
 
     #[test]

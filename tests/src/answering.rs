@@ -262,10 +262,10 @@ impl Host {
     ///
     /// `report` is not a report, or the messenger refuses the answer.
     pub fn confirm(&mut self, report: &Answer) {
-        let mut bytes = report.0.bytes.clone();
-        let (header, _) = SaHeader::split_mut(&mut bytes).expect("a report has a header");
+        let mut header = *report.header();
         assert_eq!(header.mad().method(), Method::REPORT);
         header.mad_mut().set_method(Method::REPORT_RESPONSE);
+        let bytes = [header.as_bytes(), report.0.data()].concat();
         let message = Message {
             bytes,
             remote: report.0.remote,

@@ -1,6 +1,6 @@
 //! Converts GPU hosts, hints and job plans to messages.
 
-use rsm_gdr::findings::{GpuFinding, GpuFindingKind, GpuSeverity, PortName};
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind, PortName, Severity};
 use rsm_gdr::hints::GpuHint;
 use rsm_gdr::hosts::HostOrigin;
 use rsm_gdr::job::{JobPlan, PatternLoad};
@@ -78,9 +78,9 @@ fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
             .get(ages.ages.len() / 2)
             .map_or(0, |median| median.0),
         names_taken_twice: ages.names_taken_twice,
-        errors: count(GpuSeverity::Error),
-        warnings: count(GpuSeverity::Warning),
-        infos: count(GpuSeverity::Info),
+        errors: count(Severity::Error),
+        warnings: count(Severity::Warning),
+        infos: count(Severity::Info),
         generation: analysis
             .fabric
             .as_ref()
@@ -102,12 +102,7 @@ fn finding(finding: &GpuFinding, host: &str) -> v1::GpuFinding {
     };
     v1::GpuFinding {
         kind: finding.kind.name().to_owned(),
-        severity: match finding.kind.severity() {
-            GpuSeverity::Info => "info",
-            GpuSeverity::Warning => "warning",
-            GpuSeverity::Error => "error",
-        }
-        .to_owned(),
+        severity: finding.kind.severity().name().to_owned(),
         gpus: finding.gpus.iter().map(|&gpu| gpu.into()).collect(),
         ports: finding.ports.iter().map(port).collect(),
         evidence: finding.evidence.clone(),

@@ -337,140 +337,103 @@ struct Services {
     stopping: signal::Receiver<bool>,
 }
 
+/// The services of rsm.v1, each with the size of its largest request and its content.
+macro_rules! services {
+    ($($name:ident: $server:ident<$service:ty>, $most:expr, |$all:ident| { $($fields:tt)* };)+) => {
+        impl Services {
+            $(fn $name(&self) -> $server<$service> {
+                type Content = $service;
+                let $all = self;
+                $server::new(Content { $($fields)* })
+                    .max_decoding_message_size($most)
+                    .max_encoding_message_size(MAX_RESPONSE_BYTES)
+            })+
+
+            fn add_to<L>(&self, router: Router<L>) -> Router<L> {
+                router$(.add_service(self.$name()))+
+            }
+        }
+
+        /// Marks every service as serving for the server's lifetime; GetStatus reports the state of
+        /// the subnet.
+        async fn set_serving(health: &HealthReporter) {
+            $(health.set_serving::<$server<$service>>().await;)+
+        }
+    };
+}
+
+services! {
+    fabric: FabricServiceServer<fabric::Fabric>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        reports: all.backend.reports.clone(),
+        connections: Some(all.connections.clone()),
+    };
+    convergence: ConvergenceServiceServer<convergence::Convergences>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        control: Arc::clone(&all.backend.control),
+        history: all.backend.history.clone(),
+        acts: all.acts(),
+    };
+    difference: DifferenceServiceServer<difference::Differences>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        history: all.backend.history.clone(),
+    };
+    blame: BlameServiceServer<blame::Blame>, MAX_JOB_REQUEST_BYTES, |all| {
+        judge: all.backend.judge.clone(),
+    };
+    partition: PartitionServiceServer<partition::Partitions>, MAX_PARTITION_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        control: Arc::clone(&all.backend.control),
+        acts: all.acts(),
+    };
+    routing: RoutingServiceServer<routing::Routes>, MAX_REQUEST_BYTES, |all| {
+        routing: Arc::clone(&all.backend.routing),
+        control: Arc::clone(&all.backend.control),
+        acts: all.acts(),
+    };
+    maintenance: MaintenanceServiceServer<maintenance::Maintenance>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        control: Arc::clone(&all.backend.control),
+        acts: all.acts(),
+    };
+    multicast: MulticastServiceServer<multicast::Multicast>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        sa: all.backend.sa.clone(),
+    };
+    sa: SaServiceServer<sa::SaServer>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        sa: all.backend.sa.clone(),
+    };
+    counters: CountersServiceServer<counters::Counters>, MAX_REQUEST_BYTES, |all| {
+        counters: all.backend.counters.clone(),
+        past_places: Arc::clone(&all.past_places),
+        top_places: Arc::clone(&all.top_places),
+        places: Arc::clone(&all.places),
+        stopping: all.stopping.clone(),
+    };
+    watch: WatchServiceServer<watch::Watch>, MAX_REQUEST_BYTES, |all| {
+        subnet: Arc::clone(&all.backend.subnet),
+        history: all.backend.history.clone(),
+        places: Arc::clone(&all.places),
+        stopping: all.stopping.clone(),
+    };
+    simulation: SimulationServiceServer<simulation::Simulated>, MAX_REQUEST_BYTES, |all| {
+        simulation: all.backend.simulation.clone(),
+    };
+    gpu: GpuServiceServer<gpu::GpuHints>, MAX_GPU_REQUEST_BYTES, |all| {
+        gpus: all.backend.gpus.clone(),
+        subnet: Arc::clone(&all.backend.subnet),
+        places: Arc::clone(&all.places),
+        readers: Arc::clone(&all.readers),
+        analyses: Arc::clone(&all.analyses),
+        stopping: all.stopping.clone(),
+        acts: all.acts(),
+    };
+}
+
 impl Services {
-    fn fabric(&self) -> FabricServiceServer<fabric::Fabric> {
-        FabricServiceServer::new(fabric::Fabric {
-            subnet: Arc::clone(&self.backend.subnet),
-            reports: self.backend.reports.clone(),
-            connections: Some(self.connections.clone()),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn convergence(&self) -> ConvergenceServiceServer<convergence::Convergences> {
-        ConvergenceServiceServer::new(convergence::Convergences {
-            subnet: Arc::clone(&self.backend.subnet),
-            control: Arc::clone(&self.backend.control),
-            history: self.backend.history.clone(),
-            acts: self.acts(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn difference(&self) -> DifferenceServiceServer<difference::Differences> {
-        DifferenceServiceServer::new(difference::Differences {
-            subnet: Arc::clone(&self.backend.subnet),
-            history: self.backend.history.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn blame(&self) -> BlameServiceServer<blame::Blame> {
-        BlameServiceServer::new(blame::Blame {
-            judge: self.backend.judge.clone(),
-        })
-        .max_decoding_message_size(MAX_JOB_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
     fn acts(&self) -> ActionRecorder {
         ActionRecorder::new(self.backend.actions.clone())
-    }
-
-    fn partition(&self) -> PartitionServiceServer<partition::Partitions> {
-        PartitionServiceServer::new(partition::Partitions {
-            subnet: Arc::clone(&self.backend.subnet),
-            control: Arc::clone(&self.backend.control),
-            acts: self.acts(),
-        })
-        .max_decoding_message_size(MAX_PARTITION_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn routing(&self) -> RoutingServiceServer<routing::Routes> {
-        RoutingServiceServer::new(routing::Routes {
-            routing: Arc::clone(&self.backend.routing),
-            control: Arc::clone(&self.backend.control),
-            acts: self.acts(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn maintenance(&self) -> MaintenanceServiceServer<maintenance::Maintenance> {
-        MaintenanceServiceServer::new(maintenance::Maintenance {
-            subnet: Arc::clone(&self.backend.subnet),
-            control: Arc::clone(&self.backend.control),
-            acts: self.acts(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn multicast(&self) -> MulticastServiceServer<multicast::Multicast> {
-        MulticastServiceServer::new(multicast::Multicast {
-            subnet: Arc::clone(&self.backend.subnet),
-            sa: self.backend.sa.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn sa(&self) -> SaServiceServer<sa::SaServer> {
-        SaServiceServer::new(sa::SaServer {
-            subnet: Arc::clone(&self.backend.subnet),
-            sa: self.backend.sa.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn counters(&self) -> CountersServiceServer<counters::Counters> {
-        CountersServiceServer::new(counters::Counters {
-            counters: self.backend.counters.clone(),
-            past_places: Arc::clone(&self.past_places),
-            top_places: Arc::clone(&self.top_places),
-            places: Arc::clone(&self.places),
-            stopping: self.stopping.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn watch(&self) -> WatchServiceServer<watch::Watch> {
-        WatchServiceServer::new(watch::Watch {
-            subnet: Arc::clone(&self.backend.subnet),
-            history: self.backend.history.clone(),
-            places: Arc::clone(&self.places),
-            stopping: self.stopping.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn simulation(&self) -> SimulationServiceServer<simulation::Simulated> {
-        SimulationServiceServer::new(simulation::Simulated {
-            simulation: self.backend.simulation.clone(),
-        })
-        .max_decoding_message_size(MAX_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
-    }
-
-    fn gpu(&self) -> GpuServiceServer<gpu::GpuHints> {
-        GpuServiceServer::new(gpu::GpuHints {
-            gpus: self.backend.gpus.clone(),
-            subnet: Arc::clone(&self.backend.subnet),
-            places: Arc::clone(&self.places),
-            readers: Arc::clone(&self.readers),
-            analyses: Arc::clone(&self.analyses),
-            stopping: self.stopping.clone(),
-            acts: self.acts(),
-        })
-        .max_decoding_message_size(MAX_GPU_REQUEST_BYTES)
-        .max_encoding_message_size(MAX_RESPONSE_BYTES)
     }
 
     fn router(&self, guard: GuardLayer) -> Result<Router<Stack<GuardLayer, Identity>>, ServeError> {
@@ -484,67 +447,13 @@ impl Services {
         let v1alpha = reflection()
             .build_v1alpha()
             .map_err(ServeError::Reflection)?;
-        Ok(tonic::transport::Server::builder()
+        let router = tonic::transport::Server::builder()
             .layer(guard)
             .concurrency_limit_per_connection(MAX_REQUESTS_PER_CONNECTION)
             .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
             .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-            .add_service(self.fabric())
-            .add_service(self.convergence())
-            .add_service(self.difference())
-            .add_service(self.blame())
-            .add_service(self.partition())
-            .add_service(self.routing())
-            .add_service(self.maintenance())
-            .add_service(self.multicast())
-            .add_service(self.sa())
-            .add_service(self.counters())
-            .add_service(self.watch())
-            .add_service(self.simulation())
-            .add_service(self.gpu())
             .add_service(v1)
-            .add_service(v1alpha))
+            .add_service(v1alpha);
+        Ok(self.add_to(router))
     }
-}
-
-/// Marks every service as serving for the server's lifetime; GetStatus reports the state of the
-/// subnet.
-async fn set_serving(health: &HealthReporter) {
-    health
-        .set_serving::<FabricServiceServer<fabric::Fabric>>()
-        .await;
-    health
-        .set_serving::<ConvergenceServiceServer<convergence::Convergences>>()
-        .await;
-    health
-        .set_serving::<DifferenceServiceServer<difference::Differences>>()
-        .await;
-    health
-        .set_serving::<BlameServiceServer<blame::Blame>>()
-        .await;
-    health
-        .set_serving::<PartitionServiceServer<partition::Partitions>>()
-        .await;
-    health
-        .set_serving::<RoutingServiceServer<routing::Routes>>()
-        .await;
-    health
-        .set_serving::<MaintenanceServiceServer<maintenance::Maintenance>>()
-        .await;
-    health
-        .set_serving::<MulticastServiceServer<multicast::Multicast>>()
-        .await;
-    health.set_serving::<SaServiceServer<sa::SaServer>>().await;
-    health
-        .set_serving::<CountersServiceServer<counters::Counters>>()
-        .await;
-    health
-        .set_serving::<WatchServiceServer<watch::Watch>>()
-        .await;
-    health
-        .set_serving::<SimulationServiceServer<simulation::Simulated>>()
-        .await;
-    health
-        .set_serving::<GpuServiceServer<gpu::GpuHints>>()
-        .await;
 }

@@ -47,11 +47,11 @@ impl Partitions {
     async fn change(
         &self,
         from: &Extensions,
-        p_key: u16,
+        number: u32,
         action: PartitionAction,
         accept_cut_off: bool,
     ) -> Result<PartitionChanged, Status> {
-        let p_key = p_key & 0x7fff;
+        let p_key = p_key("p_key", number)? & 0x7fff;
         let caller = from.get::<Arc<Caller>>();
         let caller =
             caller.ok_or_else(|| Status::unauthenticated("the request has no identity"))?;
@@ -80,7 +80,43 @@ impl Partitions {
         }
         act.end(outcome)
     }
+
+    /// Carries out a change of memberships, and answers it; see [`Partitions::change`].
+    async fn answer<R: From<PartitionChanged>>(
+        &self,
+        from: &Extensions,
+        p_key: u32,
+        action: PartitionAction,
+        accept_cut_off: bool,
+    ) -> Result<Response<R>, Status> {
+        let changed = self.change(from, p_key, action, accept_cut_off).await?;
+        Ok(Response::new(changed.into()))
+    }
 }
+
+/// Messages that answer a change of memberships.
+macro_rules! changed_memberships {
+    ($($answer:ident),+ $(,)?) => {$(
+        impl From<PartitionChanged> for v1::$answer {
+            fn from(changed: PartitionChanged) -> v1::$answer {
+                v1::$answer {
+                    changed: changed.memberships,
+                    convergence: Some(changed.convergence),
+                    cut_off: changed.cut_off,
+                }
+            }
+        }
+    )+};
+}
+
+changed_memberships!(
+    CreatePartitionResponse,
+    AddPartitionMembersResponse,
+    RemovePartitionMembersResponse,
+    SetPartitionMembersResponse,
+    DeletePartitionResponse,
+    SetDefaultMembershipResponse,
+);
 
 /// The name of a change in the journal.
 fn act_name(action: &PartitionAction) -> &'static str {
@@ -268,14 +304,8 @@ impl PartitionService for Partitions {
             members: wanted(&asked.members, 0)?,
             existing: ExistingPartition::Same,
         };
-        let p_key = p_key("p_key", asked.p_key)?;
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
-        let changed = self.change(from, p_key, action, accepted).await?;
-        Ok(Response::new(v1::CreatePartitionResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, asked.p_key, action, accepted).await
     }
 
     async fn add_partition_members(
@@ -284,14 +314,8 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::AddPartitionMembersResponse>, Status> {
         let asked = request.get_ref();
         let action = PartitionAction::Add(wanted(&asked.members, 1)?);
-        let p_key = p_key("p_key", asked.p_key)?;
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
-        let changed = self.change(from, p_key, action, accepted).await?;
-        Ok(Response::new(v1::AddPartitionMembersResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, asked.p_key, action, accepted).await
     }
 
     async fn remove_partition_members(
@@ -303,14 +327,8 @@ impl PartitionService for Partitions {
         let names = asked.ports.iter().map(|port| member_name(port));
         let names = names.collect::<Result<_, _>>()?;
         let action = PartitionAction::Remove(names, EmptyPartition::Keep);
-        let p_key = p_key("p_key", asked.p_key)?;
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
-        let changed = self.change(from, p_key, action, accepted).await?;
-        Ok(Response::new(v1::RemovePartitionMembersResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, asked.p_key, action, accepted).await
     }
 
     async fn set_partition_members(
@@ -320,14 +338,8 @@ impl PartitionService for Partitions {
         let asked = request.get_ref();
         let members = wanted(&asked.members, 0)?;
         let action = PartitionAction::Replace(members, EmptyPartition::Keep);
-        let p_key = p_key("p_key", asked.p_key)?;
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
-        let changed = self.change(from, p_key, action, accepted).await?;
-        Ok(Response::new(v1::SetPartitionMembersResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, asked.p_key, action, accepted).await
     }
 
     async fn configure_partition(
@@ -336,11 +348,9 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::ConfigurePartitionResponse>, Status> {
         let asked = request.get_ref();
         let action = PartitionAction::Configure(settings(asked.settings.clone())?);
-        let p_key = p_key("p_key", asked.p_key)?;
         // Other settings do not affect the members.
-        let changed = self
-            .change(request.extensions(), p_key, action, false)
-            .await?;
+        let from = request.extensions();
+        let changed = self.change(from, asked.p_key, action, false).await?;
         Ok(Response::new(v1::ConfigurePartitionResponse {
             convergence: Some(changed.convergence),
         }))
@@ -352,11 +362,9 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::ProtectPartitionResponse>, Status> {
         let asked = request.get_ref();
         let action = PartitionAction::Protect(protection(asked.protection.clone())?);
-        let p_key = p_key("p_key", asked.p_key)?;
         // Names do not affect the members.
-        let changed = self
-            .change(request.extensions(), p_key, action, false)
-            .await?;
+        let from = request.extensions();
+        let changed = self.change(from, asked.p_key, action, false).await?;
         Ok(Response::new(v1::ProtectPartitionResponse {
             convergence: Some(changed.convergence),
         }))
@@ -367,15 +375,9 @@ impl PartitionService for Partitions {
         request: Request<v1::DeletePartitionRequest>,
     ) -> Result<Response<v1::DeletePartitionResponse>, Status> {
         let asked = request.get_ref();
-        let p_key = p_key("p_key", asked.p_key)?;
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
         let action = PartitionAction::Delete;
-        let changed = self.change(from, p_key, action, accepted).await?;
-        Ok(Response::new(v1::DeletePartitionResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, asked.p_key, action, accepted).await
     }
 
     async fn set_default_membership(
@@ -385,11 +387,6 @@ impl PartitionService for Partitions {
         let asked = request.get_ref();
         let action = PartitionAction::LimitDefault(asked.limited);
         let (from, accepted) = (request.extensions(), asked.accept_cut_off);
-        let changed = self.change(from, 0x7fff, action, accepted).await?;
-        Ok(Response::new(v1::SetDefaultMembershipResponse {
-            changed: changed.memberships,
-            convergence: Some(changed.convergence),
-            cut_off: changed.cut_off,
-        }))
+        self.answer(from, 0x7fff, action, accepted).await
     }
 }

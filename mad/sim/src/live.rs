@@ -202,12 +202,13 @@ impl SimHandle {
             port: Arc::clone(&local),
         };
         self.commands.send(attach).map_err(|_| LiveError::Stopped)?;
-        Ok(SimTransport {
+        let sender = SimSaPort {
             commands: self.commands.clone(),
             progress: Arc::clone(&self.progress),
             client,
             local,
-        })
+        };
+        Ok(SimTransport { sender })
     }
 }
 
@@ -215,31 +216,18 @@ impl SimHandle {
 /// transport detaches the client.
 #[derive(Debug)]
 pub struct SimTransport {
-    commands: SyncSender<Command>,
-    progress: Arc<Progress>,
-    client: AttachId,
-    local: Arc<RwLock<LocalPort>>,
+    sender: SimSaPort,
 }
 
 impl SimTransport {
     /// The client at the simulation.
     pub fn client(&self) -> AttachId {
-        self.client
+        self.sender.client
     }
 
     /// The sending half of the SA and of performance management. The client stays attached as long as the transport exists.
     pub fn sa(&self) -> SimSaPort {
-        SimSaPort {
-            commands: self.commands.clone(),
-            progress: Arc::clone(&self.progress),
-            client: self.client,
-            local: Arc::clone(&self.local),
-        }
-    }
-
-    /// The name of the adapter and the port for messages, for example `mlx5_0:1`.
-    fn device(&self) -> String {
-        device(&self.local)
+        self.sender.clone()
     }
 
     /// Sends like an adapter, without matching responses to requests: every datagram for the client
@@ -250,82 +238,49 @@ impl SimTransport {
     /// [`LiveError::Stopped`] if the thread has ended.
     pub fn pass(&self, datagram: &Datagram) -> Result<(), LiveError> {
         let command = Command::Pass {
-            client: self.client,
+            client: self.sender.client,
             datagram: *datagram,
         };
-        self.commands.send(command).map_err(|_| LiveError::Stopped)
+        let sent = self.sender.commands.send(command);
+        sent.map_err(|_| LiveError::Stopped)
     }
 
     /// Whether the fabric's thread is behind the clock, so that an answer that should have arrived
     /// may still be missing.
     pub fn has_unread(&self) -> bool {
-        self.progress.is_behind()
+        self.sender.progress.is_behind()
     }
 
     /// The handle of the fabric.
     pub fn handle(&self) -> SimHandle {
         SimHandle {
-            commands: self.commands.clone(),
-            progress: Arc::clone(&self.progress),
+            commands: self.sender.commands.clone(),
+            progress: Arc::clone(&self.sender.progress),
         }
     }
 }
 
-/// The name of the adapter and the port for messages.
-fn device(local: &RwLock<LocalPort>) -> String {
-    let local = local.read();
-    format!("{}:{}", local.ca, local.port)
-}
-
-/// Puts a datagram into the queue, if the queue has room.
-fn try_send(
-    commands: &SyncSender<Command>,
-    progress: &Progress,
-    local: &RwLock<LocalPort>,
-    command: Command,
-) -> Result<(), SendError> {
-    // The datagram is counted before it is sent, so that `taken` is never greater than `sent`.
-    progress.sent.fetch_add(1, Ordering::SeqCst);
-    let sent = commands.try_send(command);
-    if sent.is_err() {
-        progress.sent.fetch_sub(1, Ordering::SeqCst);
-    }
-    sent.map_err(|error| match error {
-        TrySendError::Full(_) => SendError::Io {
-            device: device(local),
-            source: io::ErrorKind::WouldBlock.into(),
-        },
-        TrySendError::Disconnected(_) => SendError::Closed,
-    })
-}
-
 impl Transport for SimTransport {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
-        let command = Command::Send {
-            client: self.client,
-            datagram: *datagram,
-            timeout,
-        };
-        try_send(&self.commands, &self.progress, &self.local, command)
+        self.sender.queue(*datagram, timeout)
     }
 
     fn local_port(&self) -> LocalPort {
-        self.local.read().clone()
+        SaPort::local_port(&self.sender)
     }
 
     fn set_is_sm(&mut self, on: bool) -> Result<(), IsSmError> {
-        let client = self.client;
+        let client = self.sender.client;
         let command = Command::Operate(Box::new(move |sim| sim.set_is_sm(client, on)));
-        self.commands
-            .try_send(command)
-            .map_err(|error| match error {
-                TrySendError::Full(_) => IsSmError::Io {
-                    device: self.device(),
-                    on,
-                    source: io::ErrorKind::WouldBlock.into(),
-                },
-                TrySendError::Disconnected(_) => IsSmError::Closed,
-            })
+        let sent = self.sender.commands.try_send(command);
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => IsSmError::Io {
+                device: self.sender.device(),
+                on,
+                source: io::ErrorKind::WouldBlock.into(),
+            },
+            TrySendError::Disconnected(_) => IsSmError::Closed,
+        })
     }
 }
 
@@ -339,14 +294,39 @@ pub struct SimSaPort {
     local: Arc<RwLock<LocalPort>>,
 }
 
-impl PerformancePort for SimSaPort {
-    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+impl SimSaPort {
+    /// The name of the adapter and the port for messages, for example `mlx5_0:1`.
+    fn device(&self) -> String {
+        let local = self.local.read();
+        format!("{}:{}", local.ca, local.port)
+    }
+
+    /// Puts a datagram into the queue, if the queue has room.
+    fn queue(&self, datagram: Datagram, timeout: Duration) -> Result<(), SendError> {
         let command = Command::Send {
             client: self.client,
-            datagram: *datagram,
+            datagram,
             timeout,
         };
-        try_send(&self.commands, &self.progress, &self.local, command)
+        // The datagram is counted before it is sent, so that `taken` is never greater than `sent`.
+        self.progress.sent.fetch_add(1, Ordering::SeqCst);
+        let sent = self.commands.try_send(command);
+        if sent.is_err() {
+            self.progress.sent.fetch_sub(1, Ordering::SeqCst);
+        }
+        sent.map_err(|error| match error {
+            TrySendError::Full(_) => SendError::Io {
+                device: self.device(),
+                source: io::ErrorKind::WouldBlock.into(),
+            },
+            TrySendError::Disconnected(_) => SendError::Closed,
+        })
+    }
+}
+
+impl PerformancePort for SimSaPort {
+    fn send_performance(&self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
+        self.queue(*datagram, timeout)
     }
 }
 
@@ -362,18 +342,14 @@ impl SaPort for SimSaPort {
         timeout: Duration,
     ) -> Result<(), SendError> {
         let mad = bytes.try_into().map_err(|_| SendError::Io {
-            device: device(&self.local),
+            device: self.device(),
             source: io::ErrorKind::InvalidInput.into(),
         })?;
-        let command = Command::Send {
-            client: self.client,
-            datagram: Datagram {
-                mad,
-                remote: *remote,
-            },
-            timeout,
+        let datagram = Datagram {
+            mad,
+            remote: *remote,
         };
-        try_send(&self.commands, &self.progress, &self.local, command)
+        self.queue(datagram, timeout)
     }
 
     fn local_port(&self) -> LocalPort {
@@ -385,7 +361,8 @@ impl Drop for SimTransport {
     fn drop(&mut self) {
         // If the channel is full, the runner detaches the client when it finds that the shared port
         // has no other owner.
-        let _ = self.commands.try_send(Command::Detach(self.client));
+        let detach = Command::Detach(self.sender.client);
+        let _ = self.sender.commands.try_send(detach);
     }
 }
 

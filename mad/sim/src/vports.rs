@@ -232,21 +232,6 @@ impl Sim {
         Ok(())
     }
 
-    /// Whether a virtual port has a P_Key that admits packets of `key`.
-    ///
-    /// # Errors
-    /// There is no such end port, or it belongs to a switch.
-    pub fn vport_has_p_key(
-        &self,
-        (node, port, index): VPortAt,
-        key: PKey,
-    ) -> Result<bool, SimError> {
-        let at = self.find_host_port(node, port)?;
-        let vport = self.fabric.vports.get(&at);
-        let vport = vport.and_then(|vports| vports.vports.get(&index));
-        Ok(vport.is_some_and(|vport| vport.tables.p_key_index(key).is_some()))
-    }
-
     /// Sends a data packet with a global route header from a virtual port to a LID and a GUID, in a
     /// partition. Like a packet of [`Sim::probe`], it takes no time and changes only counters.
     ///

@@ -6,80 +6,43 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_routing::engine::{Categories, Category};
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
 
 /// Parses the file. Returns the categories and the findings. The categories are usable only if no
 /// finding is an error: a port in the wrong category disturbs the traffic of all other ports.
 pub fn parse_categories(file: &Path, text: &str) -> (Categories, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut categories = Categories::new();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let start = offset;
-        offset += line.len();
-        let mut words = content.split_whitespace();
-        let Some(word) = words.next() else {
-            continue;
-        };
-        let at = |word: &str| start + (word.as_ptr() as usize - line.as_ptr() as usize);
-        let mut say = |word: &str, severity, expected: &str| {
-            findings.at(text, at(word), severity, format!("`{word}`"), expected);
-        };
-        let guid = match word.parse::<Guid>() {
-            Ok(guid) if !guid.is_zero() => guid,
-            _ => {
-                say(
-                    word,
-                    ConfigSeverity::Error,
-                    "expected a port GUID, 1 to 16 hexadecimal digits after 0x, not zero",
-                );
-                continue;
-            }
-        };
-        let Some(name) = words.next() else {
-            say(
-                word,
-                ConfigSeverity::Error,
-                "expected a category after it: compute, storage or management",
-            );
-            continue;
-        };
-        let category = match name {
+    lines.each(|line| {
+        let words = line.words();
+        let guid = words[0].text.parse().ok();
+        let guid = guid.filter(|guid: &Guid| !guid.is_zero());
+        let guid = guid.ok_or(
+            words[0].error("expected a port GUID, 1 to 16 hexadecimal digits after 0x, not zero"),
+        )?;
+        let name = words.get(1).ok_or(
+            words[0].error("expected a category after it: compute, storage or management"),
+        )?;
+        let category = match name.text {
             "compute" => Category::Compute,
             "storage" => Category::Storage,
             "management" => Category::Management,
-            _ => {
-                say(
-                    name,
-                    ConfigSeverity::Error,
-                    "expected compute, storage or management",
-                );
-                continue;
-            }
+            _ => return Err(name.error("expected compute, storage or management")),
         };
         match categories.insert(guid, category) {
             Some(before) if before != category => {
-                say(
-                    word,
-                    ConfigSeverity::Error,
-                    "it is there before, in another category",
-                );
+                Err(words[0].error("it is there before, in another category"))
             }
-            Some(_) => say(word, ConfigSeverity::Warning, "it is there before"),
-            None => {}
+            Some(_) => Err(words[0].warning("it is there before")),
+            None => Ok(()),
         }
-    }
+    });
     if categories.is_empty() {
-        findings.at(
-            text,
-            0,
-            ConfigSeverity::Warning,
-            "no port",
-            "one on each line, with its category",
-        );
+        let expected = "one on each line, with its category";
+        lines.about_all(ConfigSeverity::Warning, "no port", expected);
     }
-    (categories, findings.finish())
+    (categories, lines.finish())
 }
 
 #[cfg(test)]

@@ -331,32 +331,6 @@ impl fmt::Display for Enforcement {
     }
 }
 
-/// The minimum severity of the events that a receiver gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum MinSeverity {
-    /// Events of any severity.
-    #[default]
-    Info,
-    /// Events about functions that are impaired, and worse.
-    Warning,
-    /// Events about functions that do not work.
-    Error,
-}
-
-impl MinSeverity {
-    /// All values.
-    pub const ALL: [MinSeverity; 3] = [MinSeverity::Info, MinSeverity::Warning, MinSeverity::Error];
-
-    /// Word for the value in the configuration.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MinSeverity::Info => "info",
-            MinSeverity::Warning => "warning",
-            MinSeverity::Error => "error",
-        }
-    }
-}
-
 /// Facility of messages to syslog (RFC 5424, 6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[allow(missing_docs, reason = "the words are those of the RFC")]

@@ -1,12 +1,14 @@
 //! Parser of OpenSM's `guid2lid`: lines of `0xGUID 0xMINLID 0xMAXLID`, with empty lines between.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use rsm_ids::{Guid, Lid, Lmc};
 use rsm_model::LidClaim;
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
 use super::number;
 
 /// The claims of a `guid2lid` file.
@@ -24,61 +26,39 @@ pub struct Guid2Lid {
 /// first one counts; invalid claims are dropped. Both are warnings, because one bad entry must not
 /// cost other ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
-    let mut findings = Findings::new(file, text);
+    let mut file = LineFile::new(file, text, Comments::Absent);
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
     // Last LID and port of each claim, by its first LID.
     let mut taken: BTreeMap<u16, (u16, Guid)> = BTreeMap::new();
     let mut lines = BTreeMap::new();
-    let mut offset = 0;
-    for (number, line) in (1..).zip(text.split_inclusive('\n')) {
-        let start = offset + line.len() - line.trim_start().len();
-        offset += line.len();
-        let line = line.trim();
-        if line.is_empty() {
-            continue;
-        }
-        let mut drop = |why: String| {
-            findings.at(
-                text,
-                start,
-                ConfigSeverity::Warning,
-                format!("`{line}` is dropped"),
-                why,
-            );
+    file.each(|line| {
+        let dropped = |why: Cow<'static, str>| {
+            let dropped = line.mistake(ConfigSeverity::Warning, why);
+            dropped.found(format!("`{}` is dropped", line.text))
         };
-        let (guid, first, last) = match entry(line) {
-            Ok(entry) => entry,
-            Err(why) => {
-                drop(why.to_owned());
-                continue;
-            }
-        };
-        let claim = match claim(first, last) {
-            Ok(claim) => claim,
-            Err(why) => {
-                drop(why.to_owned());
-                continue;
-            }
-        };
+        let (guid, first, last) = entry(line.text).map_err(|why| dropped(why.into()))?;
+        let claim = claim(first, last).map_err(|why| dropped(why.into()))?;
         if claims.contains_key(&guid) {
-            drop(format!("port {guid} has an entry before this one"));
-            continue;
+            let why = format!("port {guid} has an entry before this one");
+            return Err(dropped(why.into()));
         }
         // Claims do not overlap, so only the last claim that begins at or before the end of this
         // claim can overlap it.
         let before = taken.range(..=last).next_back();
         if let Some((_, &(_, other))) = before.filter(|(_, (end, _))| *end >= first) {
-            drop(format!("port {other} has one of these LIDs"));
-            continue;
+            return Err(dropped(
+                format!("port {other} has one of these LIDs").into(),
+            ));
         }
         taken.insert(first, (last, guid));
         claims.insert(guid, claim);
-        lines.insert(guid, number);
-    }
+        lines.insert(guid, line.line);
+        Ok(())
+    });
     Guid2Lid {
         claims,
         lines,
-        findings: findings.finish(),
+        findings: file.finish(),
     }
 }
 

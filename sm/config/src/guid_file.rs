@@ -6,49 +6,27 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
 
 /// Parses the file. Returns the GUIDs and the findings. The GUIDs are usable only if no finding is
 /// an error: a root that is missing by mistake would change every route.
 pub fn parse_guid_file(file: &Path, text: &str) -> (BTreeSet<Guid>, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut guids = BTreeSet::new();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let start = offset + content.len() - content.trim_start().len();
-        offset += line.len();
-        let Some(word) = content.split_whitespace().next() else {
-            continue;
-        };
-        let mut say = |severity, expected: &str| {
-            findings.at(text, start, severity, format!("`{word}`"), expected);
-        };
-        match word.parse::<Guid>() {
-            Ok(guid) if guid.is_zero() => {
-                say(ConfigSeverity::Error, "expected a GUID that is not zero")
-            }
-            Ok(guid) => {
-                if !guids.insert(guid) {
-                    say(ConfigSeverity::Warning, "it is there before");
-                }
-            }
-            Err(_) => say(
-                ConfigSeverity::Error,
-                "expected a GUID, 1 to 16 hexadecimal digits after 0x",
-            ),
+    lines.each(|line| {
+        let word = line.words()[0];
+        match word.text.parse::<Guid>() {
+            Ok(guid) if guid.is_zero() => Err(word.error("expected a GUID that is not zero")),
+            Ok(guid) if !guids.insert(guid) => Err(word.warning("it is there before")),
+            Ok(_) => Ok(()),
+            Err(_) => Err(word.error("expected a GUID, 1 to 16 hexadecimal digits after 0x")),
         }
-    }
+    });
     if guids.is_empty() {
-        findings.at(
-            text,
-            0,
-            ConfigSeverity::Warning,
-            "no GUID",
-            "one on each line",
-        );
+        lines.about_all(ConfigSeverity::Warning, "no GUID", "one on each line");
     }
-    (guids, findings.finish())
+    (guids, lines.finish())
 }
 
 #[cfg(test)]

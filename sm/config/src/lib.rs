@@ -28,6 +28,7 @@ mod guid2lid;
 mod guid_file;
 mod health_policy;
 mod known_key;
+mod line_file;
 mod load;
 mod m_key_files;
 pub mod m_keys;
@@ -38,6 +39,7 @@ mod notify;
 mod opensm;
 pub mod overlay;
 mod partitions;
+mod policy_files;
 mod prefix_routes;
 mod qos_policy;
 mod rate_limits;
@@ -61,10 +63,10 @@ pub use changes::ChangedKey;
 pub use check::{CheckReport, check};
 pub use congestion_policy::{CongestionPolicy, KeyPolicy, SwitchPorts};
 pub use congestion_values::{CctEntries, CctEntry, PerLevel, PortMaskValue};
-pub use design_file::{load_design, parse_design};
+pub use design_file::parse_design;
 pub use enums::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, MinSeverity,
-    SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, MKeyMode, SmLid,
+    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 pub use file_kind::FileKind;
 pub use finding::{ConfigFinding, ConfigSeverity};
@@ -75,8 +77,8 @@ pub use health_policy::{HealthPolicy, Isolate, Symptom, SymptomLimits};
 pub use known_key::KNOWN_KEY;
 pub use load::Loaded;
 pub use m_key_files::{CableEnd, guid2mkey_entry, neighbors_entry};
-pub use m_key_files::{load_foreign_m_keys, load_m_key_secrets, parse_m_key_secrets};
-pub use named_files::{checked_files, with_files};
+pub use m_key_files::{load_m_key_secrets, parse_m_key_secrets};
+pub use named_files::with_files;
 pub use node_names::{load_node_names, parse_node_names};
 pub use non_default_keys::KeyOrigins;
 pub use notify::{EventKinds, HttpUrl, SyslogAddress, load_headers};
@@ -86,11 +88,12 @@ pub use partitions::{
     Membership, Owned, OwnedKind, Partition, PartitionGroup, PartitionLoss, PartitionMembers,
     PartitionOrigin, Partitions, Protection, Protections, Rule, load_partitions, parse_partitions,
 };
-pub use prefix_routes::{PrefixRoutes, RouterPort, load_prefix_routes, parse_prefix_routes};
+pub use policy_files::PolicyFiles;
+pub use prefix_routes::{PrefixRoutes, RouterPort, parse_prefix_routes};
 pub use qos_policy::{
     GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy, Ranges, load_qos_policy, parse_qos_policy,
 };
-pub use rate_limits::{LevelLimits, RateLimits, load_rate_limits, parse_rate_limits};
+pub use rate_limits::{LevelLimits, RateLimits, parse_rate_limits};
 pub use sa_key_file::{SA_KEY_FILE, load_sa_key};
 pub use sample::{KeyReference, SectionReference};
 pub use schema::{
@@ -121,11 +124,7 @@ use rsm_routing::engine::Categories;
 ///
 /// Fails if the file cannot be read, or has any error.
 pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
-    let (categories, findings) = parse_categories(file, &text_file::read_text(file)?);
-    if finding::any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(categories)
+    text_file::load(file, parse_categories)
 }
 
 /// Reads the file that `routing.root_guid_file` names.
@@ -134,9 +133,5 @@ pub fn load_categories(file: &Path) -> Result<Categories, ConfigError> {
 ///
 /// Fails if the file cannot be read, or has any error.
 pub fn load_guid_file(file: &Path) -> Result<BTreeSet<Guid>, ConfigError> {
-    let (guids, findings) = parse_guid_file(file, &text_file::read_text(file)?);
-    if finding::any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(guids)
+    text_file::load(file, parse_guid_file)
 }

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 
+use super::ConfigError;
 use super::c_number::number;
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{access_of_others, read_text};
-use super::{ConfigError, SmConfig};
-use crate::m_keys::{ForeignKeys, SECRET_BYTES, SECRETS_MAX, Secret};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
+use super::text_file::{Parsed, access_of_others, read_text, usable};
+use crate::m_keys::{SECRET_BYTES, SECRETS_MAX, Secret};
 
 /// The expected form of a line of `guid2mkey`.
 const TABLE_LINE: &str = "expected `0xGUID 0xM_KEY`";
@@ -22,41 +23,31 @@ pub type CableEnd = (Guid, u8);
 /// Parses the secrets of a file: 64 hexadecimal digits on each line; `#` begins a comment. The
 /// first secret is in use; ports may still hold keys of the others.
 pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    const FORM: &str = "expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them";
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut secrets: Vec<Secret> = Vec::new();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let start = offset + content.len() - content.trim_start().len();
-        offset += line.len();
-        let digits = content.trim();
-        if digits.is_empty() {
-            continue;
-        }
-        let mut error = |found: &str, expected: &str| {
-            findings.at(text, start, ConfigSeverity::Error, found, expected);
-        };
+    lines.each(|line| {
         let mut bytes = [0; SECRET_BYTES];
-        if hex::decode_to_slice(digits, &mut bytes).is_err() {
-            error(
-                "the line is no secret",
-                "expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them",
-            );
-        } else if secrets.contains(&Secret::new(bytes)) {
-            error("the secret is there before", "expected each once");
-        } else if secrets.len() == SECRETS_MAX {
+        if hex::decode_to_slice(line.text, &mut bytes).is_err() {
+            return Err(line.error(FORM).found("the line is no secret"));
+        }
+        if secrets.contains(&Secret::new(bytes)) {
+            let again = line.error("expected each once");
+            return Err(again.found("the secret is there before"));
+        }
+        if secrets.len() == SECRETS_MAX {
             let expected =
                 format!("expected at most {SECRETS_MAX}: the one in use and those before it");
-            error("one secret too many", &expected);
-        } else {
-            secrets.push(Secret::new(bytes));
+            let more = line.mistake(ConfigSeverity::Error, expected);
+            return Err(more.found("one secret too many"));
         }
-    }
+        secrets.push(Secret::new(bytes));
+        Ok(())
+    });
     if secrets.is_empty() {
-        let expected = "expected 64 hexadecimal digits, as `openssl rand -hex 32` makes them";
-        findings.at(text, 0, ConfigSeverity::Error, "no secret", expected);
+        lines.about_all(ConfigSeverity::Error, "no secret", FORM);
     }
-    (secrets, findings.finish())
+    (secrets, lines.finish())
 }
 
 /// Reads the file that `sm.m_key_secret_file` names.
@@ -69,10 +60,7 @@ pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     let (secrets, mut findings) = parse_m_key_secrets(file, &text);
     let why = "the keys of all ports follow from it";
     findings.extend(access_of_others(file, &text, why)?);
-    match any_error(&findings) {
-        true => Err(ConfigError::Invalid { findings }),
-        false => Ok(secrets),
-    }
+    Ok(usable((secrets, findings))?.0)
 }
 
 /// Parses the port GUID and M_Key on a line of `guid2mkey`: `0xGUID 0xM_KEY`.
@@ -95,14 +83,18 @@ pub fn neighbors_entry(line: &str) -> Option<(CableEnd, CableEnd)> {
     words.next().is_none().then_some(cable)
 }
 
-/// Checks a `guid2mkey`. Returns the findings.
-pub(super) fn check_m_key_table(file: &Path, text: &str) -> Vec<ConfigFinding> {
-    entries(file, text, guid2mkey_entry, TABLE_LINE).1
+/// Parses a `guid2mkey`: M_Keys by port GUID, without those that are zero.
+pub(super) fn parse_m_key_table(file: &Path, text: &str) -> Parsed<BTreeMap<Guid, u64>> {
+    let (ports, findings) = entries(file, text, guid2mkey_entry, TABLE_LINE);
+    let keys = ports.into_iter().filter(|&(_, key)| key != 0);
+    (keys.collect(), findings)
 }
 
-/// Checks a `neighbors`. Returns the findings.
-pub(super) fn check_m_key_neighbors(file: &Path, text: &str) -> Vec<ConfigFinding> {
-    entries(file, text, neighbors_entry, NEIGHBORS_LINE).1
+/// Parses a `neighbors`: for both ends of each cable, the GUID of the port at the other end.
+pub(super) fn parse_m_key_neighbors(file: &Path, text: &str) -> Parsed<BTreeMap<CableEnd, Guid>> {
+    let (cables, findings) = entries(file, text, neighbors_entry, NEIGHBORS_LINE);
+    let ends = cables.into_iter().flat_map(|(a, b)| [(a, b.0), (b, a.0)]);
+    (ends.collect(), findings)
 }
 
 /// Parses a file with one entry per line. A line of another form is skipped with a warning.
@@ -110,56 +102,19 @@ fn entries<T>(
     file: &Path,
     text: &str,
     entry: fn(&str) -> Option<T>,
-    expected: &str,
-) -> (Vec<T>, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    expected: &'static str,
+) -> Parsed<Vec<T>> {
+    let mut lines = LineFile::new(file, text, Comments::Absent);
     let mut found = Vec::new();
-    let mut offset = 0;
-    for content in text.split_inclusive('\n') {
-        let start = offset;
-        offset += content.len();
-        if content.trim().is_empty() {
-            continue;
-        }
-        match entry(content) {
-            Some(entry) => found.push(entry),
-            None => {
-                findings.at(
-                    text,
-                    start,
-                    ConfigSeverity::Warning,
-                    "the line is left out",
-                    expected,
-                );
-            }
-        }
-    }
+    lines.each(|line| {
+        let left_out = line.warning(expected).found("the line is left out");
+        found.push(entry(line.text).ok_or(left_out)?);
+        Ok(())
+    });
     if found.is_empty() {
-        findings.at(text, 0, ConfigSeverity::Warning, "no entry", expected);
+        lines.about_all(ConfigSeverity::Warning, "no entry", expected);
     }
-    (found, findings.finish())
-}
-
-/// Reads the files that `sm.m_key_table_file` and `sm.m_key_neighbors_file` name. Lines in error
-/// are skipped; `check_m_key_table` reports them.
-///
-/// # Errors
-///
-/// Fails if a file cannot be read.
-pub fn load_foreign_m_keys(sm: &SmConfig) -> Result<ForeignKeys, ConfigError> {
-    let mut keys = ForeignKeys::default();
-    if let Some(file) = &sm.m_key_table_file {
-        let text = read_text(file)?;
-        let (ports, _) = entries(file, &text, guid2mkey_entry, TABLE_LINE);
-        keys.by_port = ports.into_iter().filter(|&(_, key)| key != 0).collect();
-    }
-    if let Some(file) = &sm.m_key_neighbors_file {
-        let text = read_text(file)?;
-        let (cables, _) = entries(file, &text, neighbors_entry, NEIGHBORS_LINE);
-        let ends = cables.into_iter().flat_map(|(a, b)| [(a, b.0), (b, a.0)]);
-        keys.neighbors = ends.collect::<BTreeMap<CableEnd, Guid>>();
-    }
-    Ok(keys)
+    (found, lines.finish())
 }
 
 #[cfg(test)]
@@ -226,28 +181,16 @@ mod tests {
 
     #[test]
     fn files_of_opensm_are_read_and_bad_lines_left_out() {
-        let directory = tempfile::tempdir().unwrap();
-        let (table, cables) = (
-            directory.path().join("guid2mkey"),
-            directory.path().join("neighbors"),
-        );
         let (keys_text, cables_text) = (
             "0x10 0xabc\n\n0x11 0x0\nsecret\n",
             "0x20:5 0x10:1\n0x20 0x10\n",
         );
-        std::fs::write(&table, keys_text).unwrap();
-        std::fs::write(&cables, cables_text).unwrap();
-        let mut findings = check_m_key_table(&table, keys_text);
-        findings.extend(check_m_key_neighbors(&cables, cables_text));
-        let sm = SmConfig {
-            m_key_table_file: Some(table),
-            m_key_neighbors_file: Some(cables),
-            ..SmConfig::default()
-        };
-        let keys = load_foreign_m_keys(&sm).unwrap();
-        assert_eq!(keys.by_port, BTreeMap::from([(Guid(0x10), 0xabc)]));
+        let (keys, mut findings) = parse_m_key_table(Path::new("guid2mkey"), keys_text);
+        assert_eq!(keys, BTreeMap::from([(Guid(0x10), 0xabc)]));
+        let (neighbors, more) = parse_m_key_neighbors(Path::new("neighbors"), cables_text);
         let expected = [((Guid(0x10), 1), Guid(0x20)), ((Guid(0x20), 5), Guid(0x10))];
-        assert_eq!(keys.neighbors, BTreeMap::from(expected));
+        assert_eq!(neighbors, BTreeMap::from(expected));
+        findings.extend(more);
         assert_eq!(findings.len(), 2);
         assert!(
             findings

@@ -4,135 +4,21 @@
 //! report the same findings. A file that is missing, cannot be read, or defines nothing is always
 //! reported, because most of these files restrict the rights of hosts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::m_key_files::{check_m_key_neighbors, check_m_key_table};
-use super::switch_rules::{
-    parse_hop_weights, parse_port_order, parse_switch_ids, parse_uncounted_ports,
-};
-use super::text_file::{ConfigError, read_text, unread};
-use super::{
-    Config, StoreBackend, load_headers, load_m_key_secrets, load_node_names, load_partitions,
-    load_qos_policy, load_tables, parse_categories, parse_design, parse_guid_file,
-    parse_prefix_routes, parse_rate_limits, parse_torus_layout, sa_key_file,
-};
-
-/// Checks the text of a file.
-type Check = fn(&Path, &str) -> Vec<ConfigFinding>;
-
-/// The findings about a file that was read, or the reason why it could not be read.
-type Read = Result<Vec<ConfigFinding>, ConfigError>;
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::policy_files::PolicyFiles;
+use super::text_file::{findings_of_file, read_text, unread};
+use super::{Config, StoreBackend, load_headers, load_tables};
 
 /// Adds the findings about every file that the configuration names.
 pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
-    findings.extend(of_policy(config));
+    findings.extend(PolicyFiles::read(config).1);
     if let Some(tables) = &config.routing.tables_file {
-        let read = load_tables(tables).map(|_| Vec::new());
-        findings.extend(findings_of_file(tables, "tables_file", read));
+        let read = load_tables(tables).map(|_| ((), Vec::new()));
+        findings.extend(findings_of_file(tables, "tables_file", read).1);
     }
     findings.extend(of_access(config));
-    findings
-}
-
-/// Warnings and notes about the files that define the policy of a plan. Files of forwarding tables
-/// are omitted: they can be as large as memory, and their reader reports only errors.
-///
-/// # Errors
-///
-/// All findings, if a file cannot be read or has an error.
-pub fn checked_files(config: &Config) -> Result<Vec<ConfigFinding>, ConfigError> {
-    let findings = of_policy(config);
-    match any_error(&findings) {
-        true => Err(ConfigError::Invalid { findings }),
-        false => Ok(findings),
-    }
-}
-
-/// The files with one entry per line, each with its key and check.
-fn texts(config: &Config) -> [(&Option<PathBuf>, &'static str, Check); 14] {
-    let (sm, routing) = (&config.sm, &config.routing);
-    [
-        (&routing.root_guid_file, "root_guid_file", |file, text| {
-            parse_guid_file(file, text).1
-        }),
-        (&sm.m_key_table_file, "m_key_table_file", check_m_key_table),
-        (
-            &sm.m_key_neighbors_file,
-            "m_key_neighbors_file",
-            check_m_key_neighbors,
-        ),
-        (
-            &routing.compute_guid_file,
-            "compute_guid_file",
-            |file, text| parse_guid_file(file, text).1,
-        ),
-        (
-            &routing.storage_guid_file,
-            "storage_guid_file",
-            |file, text| parse_guid_file(file, text).1,
-        ),
-        (
-            &routing.hop_weights_file,
-            "hop_weights_file",
-            |file, text| parse_hop_weights(file, text).1,
-        ),
-        (
-            &routing.uncounted_ports_file,
-            "uncounted_ports_file",
-            |file, text| parse_uncounted_ports(file, text).1,
-        ),
-        (&routing.switch_ids_file, "switch_ids_file", |file, text| {
-            parse_switch_ids(file, text).1
-        }),
-        (&routing.port_order_file, "port_order_file", |file, text| {
-            parse_port_order(file, text).1
-        }),
-        (&routing.torus_file, "torus_file", |file, text| {
-            parse_torus_layout(file, text).1
-        }),
-        (&routing.categories_file, "categories_file", |file, text| {
-            parse_categories(file, text).1
-        }),
-        (
-            &config.sa.prefix_routes_file,
-            "sa.prefix_routes_file",
-            |file, text| parse_prefix_routes(file, text).1,
-        ),
-        (
-            &config.qos.rate_limits_file,
-            "qos.rate_limits_file",
-            |file, text| parse_rate_limits(file, text).1,
-        ),
-        (&config.design.file, "design.file", |file, text| {
-            parse_design(file, text).1
-        }),
-    ]
-}
-
-fn of_policy(config: &Config) -> Vec<ConfigFinding> {
-    let mut findings = Vec::new();
-    for (file, key, check) in texts(config) {
-        let Some(file) = file else { continue };
-        let read = read_text(file).map(|text| check(file, &text));
-        findings.extend(findings_of_file(file, key, read));
-    }
-    if let Some(file) = &config.sm.m_key_secret_file {
-        let read = load_m_key_secrets(file).map(|_| Vec::new());
-        findings.extend(findings_of_file(file, "m_key_secret_file", read));
-    }
-    findings.extend(sa_key_file::findings(&config.sm));
-    if let Some(names) = &config.names.file {
-        findings.extend(load_node_names(names).1);
-    }
-    if let Some(file) = &config.partitions.file {
-        let read = load_partitions(&config.partitions).map(|(_, findings)| findings);
-        findings.extend(findings_of_file(file, "[partitions]", read));
-    }
-    if let Some(file) = &config.qos.policy_file {
-        let read = load_qos_policy(&config.qos).map(|(_, findings)| findings);
-        findings.extend(findings_of_file(file, "qos.policy_file", read));
-    }
     findings
 }
 
@@ -203,24 +89,13 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     let mut findings = Vec::new();
     for (file, key) in files {
         let Some(file) = file else { continue };
-        findings.extend(findings_of_file(
-            file,
-            key,
-            load_headers(file).map(|_| Vec::new()),
-        ));
+        let read = load_headers(file).map(|_| ((), Vec::new()));
+        findings.extend(findings_of_file(file, key, read).1);
     }
     for finding in &mut findings {
         finding.severity = ConfigSeverity::Warning;
     }
     findings
-}
-
-/// The findings about a file that `key` names, or the finding that the file cannot be read.
-fn findings_of_file(file: &Path, key: &str, read: Read) -> Vec<ConfigFinding> {
-    match read {
-        Ok(findings) | Err(ConfigError::Invalid { findings }) => findings,
-        Err(error) => vec![unread(file, &error, &format!("{key} names it"))],
-    }
 }
 
 fn empty(file: &Path, expected: String) -> ConfigFinding {

@@ -6,9 +6,9 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_model::NodeNames;
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings};
-use super::text_file::read_text;
-use super::text_file::unread;
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
+use super::text_file::{read_text, unread};
 
 /// Maximum length of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
@@ -16,37 +16,19 @@ const NAME_MAX: usize = 256;
 /// Parses the file. Returns the names and the findings. A line in error is a warning: its node
 /// keeps its NodeDescription.
 pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::WholeLines);
     let mut names = NodeNames::default();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.trim();
-        let at = offset + line.len() - line.trim_start().len();
-        offset += line.len();
-        if content.is_empty() || content.starts_with('#') {
-            continue;
-        }
-        let (guid, name) = match entry(content) {
-            Ok(entry) => entry,
-            Err(expected) => {
-                // A line may have any length; the finding shows its beginning.
-                let shown: String = content.chars().take(60).collect();
-                let found = format!("`{}`", shown.escape_debug());
-                findings.at(text, at, ConfigSeverity::Warning, found, expected);
-                continue;
+    lines.each(|line| {
+        let (guid, name) = entry(line.text).map_err(|expected| line.warning(expected))?;
+        match names.insert(guid, name) {
+            true => Ok(()),
+            false => {
+                let again = line.warning("it has a name before, which stays");
+                Err(again.found(guid.to_string()))
             }
-        };
-        if !names.insert(guid, name) {
-            findings.at(
-                text,
-                at,
-                ConfigSeverity::Warning,
-                guid.to_string(),
-                "it has a name before, which stays",
-            );
         }
-    }
-    (names, findings.finish())
+    });
+    (names, lines.finish())
 }
 
 /// Parses GUID and name of a line.

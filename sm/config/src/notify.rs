@@ -5,9 +5,10 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::ConfigError;
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{access_of_others, read_text};
-use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value, text};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
+use super::text_file::{access_of_others, read_text, usable};
+use super::value::{Given, HeldValue, InvalidValue, Kind, Takes, Value, list, text};
 
 /// Kinds of events that a receiver gets, by the names of `rsmctl events --kind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,13 +50,13 @@ impl Takes for EventKinds {
 
 impl Value for EventKinds {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
         let known = |word: &str| EventKinds::ALL.into_iter().find(|&kind| kind == word);
-        let kinds: Option<Vec<_>> = words.map(known).collect();
+        let kinds = list(given, |word| known(word).ok_or(InvalidValue))?;
         // An empty list would send nothing; the operator omits the address for that.
-        let kinds = kinds.filter(|kinds| !kinds.is_empty());
-        *self = EventKinds(kinds.ok_or(InvalidValue)?);
+        if kinds.is_empty() {
+            return Err(InvalidValue);
+        }
+        *self = EventKinds(kinds);
         Ok(())
     }
 
@@ -267,39 +268,29 @@ pub fn load_headers(file: &Path) -> Result<Vec<(String, String)>, ConfigError> {
     let (headers, mut findings) = parse_headers(file, &text);
     let why = format!("it holds secrets; `chmod 600 {}`", file.display());
     findings.extend(access_of_others(file, &text, &why)?);
-    match any_error(&findings) {
-        true => Err(ConfigError::Invalid { findings }),
-        false => Ok(headers),
-    }
+    Ok(usable((headers, findings))?.0)
 }
 
 fn parse_headers(file: &Path, text: &str) -> (Vec<(String, String)>, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::WholeLines);
     let mut headers = Vec::new();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let start = offset;
-        offset += line.len();
-        let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fault = match header(line) {
+    lines.each(|line| {
+        let fault = match header(line.text) {
             Err(fault) => fault,
             Ok(_) if headers.len() == HEADERS_MAX => "more than 32 headers",
             Ok(header) => {
                 headers.push(header);
-                continue;
+                return Ok(());
             }
         };
         let expected = "expected a name, a colon and a value, such as Authorization: Bearer SECRET";
-        findings.at(text, start, ConfigSeverity::Error, fault, expected);
-    }
+        Err(line.error(expected).found(fault))
+    });
     if headers.is_empty() {
         let expected = "expected a line such as Authorization: Bearer SECRET";
-        findings.at(text, 0, ConfigSeverity::Error, "no header", expected);
+        lines.about_all(ConfigSeverity::Error, "no header", expected);
     }
-    (headers, findings.finish())
+    (headers, lines.finish())
 }
 
 fn header(line: &str) -> Result<(String, String), &'static str> {

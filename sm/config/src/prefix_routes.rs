@@ -5,8 +5,8 @@ use std::path::Path;
 
 use rsm_ids::Guid;
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{ConfigError, read_text};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
 
 /// The routers of this subnet that lead to other subnets. The first matching line counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,36 +54,20 @@ impl PrefixRoutes {
 /// Parses the file. Returns the routes and the findings. The routes are usable only if no finding
 /// is an error: otherwise paths would lead to the router of a later line.
 pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut routes = PrefixRoutes::default();
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let at = offset + content.len() - content.trim_start().len();
-        offset += line.len();
-        let words: Vec<_> = content.split_whitespace().collect();
-        if words.is_empty() {
-            continue;
-        }
-        match route(&words) {
-            Some(route) => routes.routes.push(route),
-            None => {
-                let shown: String = content.trim().chars().take(60).collect();
-                findings.at(
-                    text,
-                    at,
-                    ConfigSeverity::Error,
-                    format!("`{}`", shown.escape_debug()),
-                    "expected a subnet prefix of 16 hexadecimal digits and the GUID of a router's port, or * for any",
-                );
-            }
-        }
-    }
+    lines.each(|line| {
+        let words: Vec<_> = line.text.split_whitespace().collect();
+        routes.routes.push(route(&words).ok_or(line.error(
+            "expected a subnet prefix of 16 hexadecimal digits and the GUID of a router's port, or * for any",
+        ))?);
+        Ok(())
+    });
     if routes.is_empty() {
         let expected = "the SA answers no path to another subnet";
-        findings.at(text, 0, ConfigSeverity::Warning, "no route", expected);
+        lines.about_all(ConfigSeverity::Warning, "no route", expected);
     }
-    (routes, findings.finish())
+    (routes, lines.finish())
 }
 
 fn route(words: &[&str]) -> Option<PrefixRoute> {
@@ -105,18 +89,6 @@ fn route(words: &[&str]) -> Option<PrefixRoute> {
         prefix: any_or(prefix)?,
         router: any_or(router)?.map(Guid),
     })
-}
-
-/// Reads the file that `sa.prefix_routes_file` names.
-///
-/// # Errors
-/// Fails if the file cannot be read, or has any error.
-pub fn load_prefix_routes(file: &Path) -> Result<PrefixRoutes, ConfigError> {
-    let (routes, findings) = parse_prefix_routes(file, &read_text(file)?);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(routes)
 }
 
 #[cfg(test)]
@@ -154,7 +126,5 @@ mod tests {
             [(1, error), (2, error), (3, error), (4, error), (5, error)]
         );
         assert_eq!(routes.len(), 1);
-        let none = load_prefix_routes(Path::new("/no/such/routes"));
-        assert!(matches!(none, Err(ConfigError::Read { .. })));
     }
 }

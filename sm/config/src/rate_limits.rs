@@ -19,8 +19,8 @@ use std::path::Path;
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::QosConfigSl;
 
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{ConfigError, read_text};
+use super::finding::{ConfigFinding, ConfigSeverity};
+use super::line_file::{Comments, LineFile};
 use super::value::digits;
 
 /// Limit of each service level in Mb/s; 0 for no limit.
@@ -75,33 +75,23 @@ const EXPECTED_RULE: &str =
 /// Parses the file. Returns the limits and the findings. The limits are usable only if no finding
 /// is an error: otherwise a port would send without its limit.
 pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut reading = Reading::default();
     let mut is_blank = true;
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let at = offset + content.len() - content.trim_start().len();
-        offset += line.len();
-        let content = content.trim();
-        is_blank &= content.is_empty();
-        if let Err(why) = reading.take(content) {
-            let shown: String = content.chars().take(60).collect();
-            let shown = format!("`{}`", shown.escape_debug());
-            findings.at(text, at, ConfigSeverity::Error, shown, why);
-        }
-    }
+    lines.each(|line| {
+        is_blank = false;
+        reading.take(line.text).map_err(|why| line.error(why))
+    });
     if is_blank {
         let expected = "adapters keep the limits that they hold";
-        findings.at(text, 0, ConfigSeverity::Warning, "no limit", expected);
+        lines.about_all(ConfigSeverity::Warning, "no limit", expected);
     }
-    (reading.limits, findings.finish())
+    (reading.limits, lines.finish())
 }
 
 impl<'a> Reading<'a> {
     fn take(&mut self, line: &'a str) -> Result<(), &'static str> {
         match line {
-            "" => {}
             "BW_NAMES" => self.section = Some(BandwidthSection::Names),
             "BW_RULES" => self.section = Some(BandwidthSection::Rules),
             _ => match self.section.ok_or(EXPECTED_SECTION)? {
@@ -169,18 +159,6 @@ impl<'a> Reading<'a> {
 fn decimal(text: &str) -> Option<u32> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
-}
-
-/// Reads the file that `qos.rate_limits_file` names.
-///
-/// # Errors
-/// Fails if the file cannot be read, or has any error.
-pub fn load_rate_limits(file: &Path) -> Result<RateLimits, ConfigError> {
-    let (limits, findings) = parse_rate_limits(file, &read_text(file)?);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(limits)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 use super::known_key::{KNOWN_KEY, OPENS_NOTHING};
+use super::line_file::{Comments, LineFile};
 use super::text_file::{access_of_others, read_text, unread};
 use super::{Config, ConfigError, SmConfig};
 
@@ -31,20 +32,12 @@ pub fn load_sa_key(file: &Path) -> Result<u64, ConfigError> {
 }
 
 fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
-    let mut findings = Findings::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let expected =
         format!("expected {DIGITS} random hexadecimal digits, as `openssl rand -hex 8` makes them");
     let mut key = None;
-    let mut offset = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.split('#').next().unwrap_or("");
-        let start = offset + content.len() - content.trim_start().len();
-        offset += line.len();
-        let written = content.trim();
-        if written.is_empty() {
-            continue;
-        }
-        let digits = written.strip_prefix("0x").unwrap_or(written);
+    lines.each(|line| {
+        let digits = line.text.strip_prefix("0x").unwrap_or(line.text);
         let is_key = digits.len() == DIGITS && digits.bytes().all(|b| b.is_ascii_hexdigit());
         let read = u64::from_str_radix(digits, 16).ok().filter(|_| is_key);
         let found = match read {
@@ -53,15 +46,16 @@ fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
             Some(0 | KNOWN_KEY) => "a key that everybody knows",
             Some(_) => {
                 key = read;
-                continue;
+                return Ok(());
             }
         };
-        findings.at(text, start, ConfigSeverity::Error, found, &expected);
-    }
+        let mistake = line.mistake(ConfigSeverity::Error, expected.clone());
+        Err(mistake.found(found))
+    });
     if key.is_none() {
-        findings.at(text, 0, ConfigSeverity::Error, "no key", expected);
+        lines.about_all(ConfigSeverity::Error, "no key", &expected);
     }
-    (key, findings.finish())
+    (key, lines.finish())
 }
 
 impl Config {

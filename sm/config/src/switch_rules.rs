@@ -17,92 +17,35 @@ use rsm_routing::topology::SwitchRules;
 
 use super::RoutingConfig;
 use super::c_number::number;
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{ConfigError, read_text};
+use super::finding::ConfigSeverity;
+use super::line_file::{Comments, LineFile, Mistake, Word};
+use super::text_file::{ConfigError, Parsed, load};
 
-/// The content of a file and the findings. The content is usable only if no finding is an error.
-type Read<T> = (T, Vec<ConfigFinding>);
-
-/// A word of a line, with its byte offset in the text.
-#[derive(Clone, Copy)]
-pub(super) struct Word<'a> {
-    pub(super) text: &'a str,
-    at: usize,
-}
-
-/// State of parsing one file.
-pub(super) struct Lines<'a> {
-    text: &'a str,
-    findings: Findings,
-}
-
-impl<'a> Lines<'a> {
-    pub(super) fn new(file: &Path, text: &'a str) -> Lines<'a> {
-        Lines {
-            text,
-            findings: Findings::new(file, text),
-        }
+/// The content of a file and the findings, with one more if the file has no usable line.
+fn finish<T: Default + PartialEq>(mut lines: LineFile<'_>, read: T, expected: &str) -> Parsed<T> {
+    if read == T::default() {
+        lines.about_all(ConfigSeverity::Warning, "no line", expected);
     }
-
-    /// Passes the words of each line to `take`, which fails with the faulty word and the expected
-    /// text.
-    pub(super) fn read(&mut self, mut take: impl FnMut(&[Word<'a>]) -> Result<(), Mistake<'a>>) {
-        let text = self.text;
-        for line in text.lines() {
-            let content = line.split('#').next().unwrap_or("");
-            let words: Vec<Word<'a>> = content
-                .split_whitespace()
-                .map(|word| Word {
-                    text: word,
-                    at: word.as_ptr() as usize - text.as_ptr() as usize,
-                })
-                .collect();
-            if words.is_empty() {
-                continue;
-            }
-            if let Err((word, severity, expected)) = take(&words) {
-                let shown: String = word.text.chars().take(60).collect();
-                let found = format!("`{}`", shown.escape_debug());
-                self.findings.at(text, word.at, severity, found, expected);
-            }
-        }
-    }
-
-    /// The findings, including one more if the file has no usable line.
-    pub(super) fn finish(mut self, is_empty: bool, expected: &str) -> Vec<ConfigFinding> {
-        if is_empty {
-            let severity = ConfigSeverity::Warning;
-            self.findings
-                .at(self.text, 0, severity, "no line", expected);
-        }
-        self.findings.finish()
-    }
+    (read, lines.finish())
 }
-
-/// A faulty word, its severity, and the expected text.
-pub(super) type Mistake<'a> = (Word<'a>, ConfigSeverity, &'static str);
 
 const TWICE: &str = "it is there before, with another value";
 const AGAIN: &str = "it is there before";
 const GUID: &str = "expected a GUID, 1 to 16 hexadecimal digits after 0x, not zero";
 
-pub(super) fn error<'a>(word: Word<'a>, expected: &'static str) -> Mistake<'a> {
-    (word, ConfigSeverity::Error, expected)
-}
-
 pub(super) fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
     let guid = word.text.parse::<Guid>().ok();
-    guid.filter(|guid| !guid.is_zero()).ok_or(error(word, GUID))
+    guid.filter(|guid| !guid.is_zero()).ok_or(word.error(GUID))
 }
 
 /// Parses the port of a switch: its GUID, followed by a port number.
 fn port<'a>(words: &[Word<'a>]) -> Result<(Guid, PortNum), Mistake<'a>> {
     const EXPECTED: &str = "expected the number of a port after the GUID, 1 to 254";
     let guid = guid(words[0])?;
-    let word = *words.get(1).ok_or(error(words[0], EXPECTED))?;
+    let word = *words.get(1).ok_or(words[0].error(EXPECTED))?;
     let port = number(word.text).and_then(|port| u8::try_from(port).ok());
     let port = port.filter(|port| (1..=254).contains(port));
-    Ok((guid, PortNum(port.ok_or(error(word, EXPECTED))?)))
+    Ok((guid, PortNum(port.ok_or(word.error(EXPECTED))?)))
 }
 
 /// Inserts the entry of a line; fails if the key already has another value.
@@ -114,98 +57,89 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
 ) -> Result<(), Mistake<'a>> {
     match map.insert(key, value) {
         None => Ok(()),
-        Some(before) if before == value => Err((word, ConfigSeverity::Warning, AGAIN)),
-        Some(_) => Err(error(word, TWICE)),
+        Some(before) if before == value => Err(word.warning(AGAIN)),
+        Some(_) => Err(word.error(TWICE)),
     }
 }
 
 /// Parses the number of hops that the hop out of each port counts as. Values above
 /// [`SwitchRules::MOST_HOPS`] are reduced to it, with a warning.
-pub fn parse_hop_weights(file: &Path, text: &str) -> Read<BTreeMap<(Guid, PortNum), u8>> {
+pub fn parse_hop_weights(file: &Path, text: &str) -> Parsed<BTreeMap<(Guid, PortNum), u8>> {
     const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
     const CUT: &str = "it counts as 40: more would leave no cost for paths over several such hops";
-    let mut lines = Lines::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut hops = BTreeMap::new();
-    lines.read(|words| {
+    lines.each(|line| {
+        let words = &line.words()[..];
         let key = port(words)?;
-        let word = *words.get(2).ok_or(error(words[0], EXPECTED))?;
+        let word = *words.get(2).ok_or(words[0].error(EXPECTED))?;
         let given = number(word.text).and_then(|hops| u8::try_from(hops).ok());
-        let given = given
-            .filter(|hops| *hops > 0)
-            .ok_or(error(word, EXPECTED))?;
+        let given = given.filter(|hops| *hops > 0).ok_or(word.error(EXPECTED))?;
         let most = SwitchRules::MOST_HOPS;
         insert(&mut hops, key, given.min(most), words[0])?;
         match given > most {
-            true => Err((word, ConfigSeverity::Warning, CUT)),
+            true => Err(word.warning(CUT)),
             false => Ok(()),
         }
     });
     let expected = "a switch GUID, a port and a number of hops on each line";
-    let findings = lines.finish(hops.is_empty(), expected);
-    (hops, findings)
+    finish(lines, hops, expected)
 }
 
 /// Parses the ports whose load engines do not count.
-pub fn parse_uncounted_ports(file: &Path, text: &str) -> Read<BTreeSet<(Guid, PortNum)>> {
-    let mut lines = Lines::new(file, text);
+pub fn parse_uncounted_ports(file: &Path, text: &str) -> Parsed<BTreeSet<(Guid, PortNum)>> {
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut ports = BTreeSet::new();
-    lines.read(|words| match ports.insert(port(words)?) {
-        true => Ok(()),
-        false => Err((words[0], ConfigSeverity::Warning, AGAIN)),
+    lines.each(|line| {
+        let words = &line.words()[..];
+        match ports.insert(port(words)?) {
+            true => Ok(()),
+            false => Err(words[0].warning(AGAIN)),
+        }
     });
-    let findings = lines.finish(ports.is_empty(), "a switch GUID and a port on each line");
-    (ports, findings)
+    finish(lines, ports, "a switch GUID and a port on each line")
 }
 
 /// Parses the numbers that replace the GUIDs of switches.
-pub fn parse_switch_ids(file: &Path, text: &str) -> Read<BTreeMap<Guid, u64>> {
+pub fn parse_switch_ids(file: &Path, text: &str) -> Parsed<BTreeMap<Guid, u64>> {
     const EXPECTED: &str = "expected a number after the GUID, hexadecimal after 0x";
-    let mut lines = Lines::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut ids = BTreeMap::new();
-    lines.read(|words| {
+    lines.each(|line| {
+        let words = &line.words()[..];
         let guid = guid(words[0])?;
-        let word = *words.get(1).ok_or(error(words[0], EXPECTED))?;
-        let id = number(word.text).ok_or(error(word, EXPECTED))?;
+        let word = *words.get(1).ok_or(words[0].error(EXPECTED))?;
+        let id = number(word.text).ok_or(word.error(EXPECTED))?;
         insert(&mut ids, guid, id, words[0])
     });
-    let findings = lines.finish(ids.is_empty(), "a switch GUID and a number on each line");
-    (ids, findings)
+    finish(lines, ids, "a switch GUID and a number on each line")
 }
 
 /// Parses the order of ports: each port gets a number, from 0 on, in the order of the file.
-pub fn parse_port_order(file: &Path, text: &str) -> Read<Numbers> {
-    let mut lines = Lines::new(file, text);
+pub fn parse_port_order(file: &Path, text: &str) -> Parsed<Numbers> {
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut order = Numbers::new();
-    lines.read(|words| {
+    lines.each(|line| {
+        let words = &line.words()[..];
         let guid = guid(words[0])?;
         // A file of 16 MiB has fewer than 2^32 lines.
         let next = order.len() as u32;
         match order.entry(guid) {
-            std::collections::btree_map::Entry::Occupied(_) => {
-                Err((words[0], ConfigSeverity::Warning, AGAIN))
-            }
+            std::collections::btree_map::Entry::Occupied(_) => Err(words[0].warning(AGAIN)),
             std::collections::btree_map::Entry::Vacant(place) => {
                 place.insert(next);
                 Ok(())
             }
         }
     });
-    let findings = lines.finish(order.is_empty(), "a port GUID on each line");
-    (order, findings)
+    finish(lines, order, "a port GUID on each line")
 }
 
-fn load<T: Default>(
+fn load_named<T: Default>(
     file: Option<&Path>,
-    parse: fn(&Path, &str) -> Read<T>,
+    parse: fn(&Path, &str) -> Parsed<T>,
 ) -> Result<T, ConfigError> {
-    let Some(file) = file else {
-        return Ok(T::default());
-    };
-    let (read, findings) = parse(file, &read_text(file)?);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(read)
+    file.map_or_else(|| Ok(T::default()), |file| load(file, parse))
 }
 
 /// Reads the rules from the files that section `routing` names.
@@ -215,12 +149,12 @@ fn load<T: Default>(
 /// Fails if a file cannot be read, or has any error.
 pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigError> {
     Ok(SwitchRules {
-        hops: load(config.hop_weights_file.as_deref(), parse_hop_weights)?,
-        uncounted: load(
+        hops: load_named(config.hop_weights_file.as_deref(), parse_hop_weights)?,
+        uncounted: load_named(
             config.uncounted_ports_file.as_deref(),
             parse_uncounted_ports,
         )?,
-        ids: load(config.switch_ids_file.as_deref(), parse_switch_ids)?,
+        ids: load_named(config.switch_ids_file.as_deref(), parse_switch_ids)?,
     })
 }
 
@@ -230,11 +164,12 @@ pub fn load_switch_rules(config: &RoutingConfig) -> Result<SwitchRules, ConfigEr
 ///
 /// Fails if the file cannot be read, or has any error.
 pub fn load_port_order(config: &RoutingConfig) -> Result<Numbers, ConfigError> {
-    load(config.port_order_file.as_deref(), parse_port_order)
+    load_named(config.port_order_file.as_deref(), parse_port_order)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ConfigFinding;
     use super::*;
 
     fn said(findings: &[ConfigFinding]) -> Vec<(usize, usize, ConfigSeverity)> {

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::FileKind;
-use super::finding::{ConfigFinding, ConfigSeverity, Findings};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
 
 /// Maximum size of a file in bytes. A `guid2lid` of a full subnet takes two megabytes.
 pub const FILE_MAX: u64 = 16 * 1024 * 1024;
@@ -116,6 +116,33 @@ pub(super) fn read_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
+/// The content of a file and the findings. The content is usable only if no finding is an error.
+pub(super) type Parsed<T> = (T, Vec<ConfigFinding>);
+
+/// Reads the content of `file`.
+///
+/// # Errors
+///
+/// Fails if the file cannot be read, or has any error.
+pub(super) fn load<T>(
+    file: &Path,
+    parse: impl FnOnce(&Path, &str) -> Parsed<T>,
+) -> Result<T, ConfigError> {
+    Ok(usable(parse(file, &read_text(file)?))?.0)
+}
+
+/// The content and the findings of a file.
+///
+/// # Errors
+///
+/// Fails with all findings if any is an error.
+pub(super) fn usable<T>((read, findings): Parsed<T>) -> Result<Parsed<T>, ConfigError> {
+    match any_error(&findings) {
+        true => Err(ConfigError::Invalid { findings }),
+        false => Ok((read, findings)),
+    }
+}
+
 /// The finding about a file that cannot be read. It points at the invalid byte, if there is one.
 pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> ConfigFinding {
     if let ConfigError::NotText {
@@ -144,6 +171,23 @@ pub(super) fn unread(file: &Path, error: &ConfigError, expected: &str) -> Config
         severity: ConfigSeverity::Error,
         found,
         expected: expected.to_owned(),
+    }
+}
+
+/// The content of a file that `key` names, and the findings about it. A file that cannot be used has
+/// no content.
+pub(super) fn findings_of_file<T: Default>(
+    file: &Path,
+    key: &str,
+    read: Result<Parsed<T>, ConfigError>,
+) -> Parsed<T> {
+    match read {
+        Ok(read) => read,
+        Err(ConfigError::Invalid { findings }) => (T::default(), findings),
+        Err(error) => {
+            let finding = unread(file, &error, &format!("{key} names it"));
+            (T::default(), vec![finding])
+        }
     }
 }
 

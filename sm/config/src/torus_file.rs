@@ -19,8 +19,9 @@ use rsm_routing::engine::{LayoutDimension, LayoutSeed, SeedLink, TorusLayout};
 use super::RoutingConfig;
 use super::c_number::number;
 use super::finding::{ConfigFinding, ConfigSeverity, any_error};
-use super::switch_rules::{Lines, Mistake, Word, error, guid};
-use super::text_file::{ConfigError, read_text};
+use super::line_file::{Comments, LineFile, Mistake, Word};
+use super::switch_rules::guid;
+use super::text_file::{ConfigError, load};
 
 /// Letters of the dimensions.
 const AXES: [char; 3] = ['x', 'y', 'z'];
@@ -53,17 +54,21 @@ struct Reader {
 
 /// Parses the file. The layout is usable only if no finding is an error.
 pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFinding>) {
-    let mut lines = Lines::new(file, text);
+    let mut lines = LineFile::new(file, text, Comments::Anywhere);
     let mut reader = Reader::default();
     let mut is_empty = true;
-    lines.read(|words| {
+    lines.each(|line| {
+        let words = &line.words()[..];
         is_empty = false;
         reader.line(words)
     });
     reader.end_seed();
     let layout = reader.layout;
     let is_seeded = layout.seeds.iter().any(|seed| !seed.links.is_empty());
-    let mut findings = lines.finish(is_empty, SHAPE);
+    if is_empty {
+        lines.about_all(ConfigSeverity::Warning, "no line", SHAPE);
+    }
+    let mut findings = lines.finish();
     if !is_empty && !is_seeded && !any_error(&findings) {
         findings.push(ConfigFinding {
             file: file.to_owned(),
@@ -84,7 +89,7 @@ impl Reader {
             return self.shape(words);
         }
         if self.layout.dimensions.is_empty() {
-            return Err(error(keyword, SHAPE));
+            return Err(keyword.error(SHAPE));
         }
         if let Some((axis, rest)) = axis(keyword.text) {
             match rest {
@@ -97,22 +102,22 @@ impl Reader {
         match keyword.text {
             "next_seed" => self.end_seed(),
             "portgroup_max_ports" | "port_order" | "max_changes" => {
-                return Err((keyword, ConfigSeverity::Note, UNUSED));
+                return Err(keyword.mistake(ConfigSeverity::Note, UNUSED));
             }
-            _ => return Err(error(keyword, KEYWORD)),
+            _ => return Err(keyword.error(KEYWORD)),
         }
         Ok(())
     }
 
     fn shape<'a>(&mut self, words: &[Word<'a>]) -> Result<(), Mistake<'a>> {
         if !self.layout.dimensions.is_empty() {
-            return Err(error(words[0], ONCE));
+            return Err(words[0].error(ONCE));
         }
         let wraps = words[0].text == "torus";
         let mut dimensions = Vec::new();
         for number in 1..=AXES.len() {
-            let word = *words.get(number).ok_or(error(words[0], SIZE))?;
-            dimensions.push(dimension(word.text, wraps).ok_or(error(word, SIZE))?);
+            let word = *words.get(number).ok_or(words[0].error(SIZE))?;
+            dimensions.push(dimension(word.text, wraps).ok_or(word.error(SIZE))?);
         }
         self.layout.dimensions = dimensions;
         Ok(())
@@ -125,21 +130,21 @@ impl Reader {
         is_up: bool,
     ) -> Result<(), Mistake<'a>> {
         let [_, from, to, ..] = words else {
-            return Err(error(words[0], LINK));
+            return Err(words[0].error(LINK));
         };
         let (switch, other) = (guid(*from)?, guid(*to)?);
         if other == switch {
-            return Err(error(*to, SAME));
+            return Err(to.error(SAME));
         }
         if self.layout.dimensions[axis].size == 1 {
-            return Err(error(words[0], FLAT));
+            return Err(words[0].error(FLAT));
         }
         let seed = self.open_seed();
         if seed.switch.is_zero() {
             seed.switch = switch;
         }
         if seed.switch != switch {
-            return Err(error(*from, ONE_SWITCH));
+            return Err(from.error(ONE_SWITCH));
         }
         seed.links.push(SeedLink {
             dimension: axis,
@@ -150,14 +155,14 @@ impl Reader {
     }
 
     fn dateline<'a>(&mut self, words: &[Word<'a>], axis: usize) -> Result<(), Mistake<'a>> {
-        let word = *words.get(1).ok_or(error(words[0], DATELINE))?;
+        let word = *words.get(1).ok_or(words[0].error(DATELINE))?;
         let (sign, digits) = match word.text.strip_prefix('-') {
             Some(digits) => (-1, digits),
             None => (1, word.text),
         };
         let moved = number(digits).filter(|moved| *moved <= MAX_SIZE);
         // The number is at most 49151.
-        let moved = moved.ok_or(error(word, DATELINE))? as i32;
+        let moved = moved.ok_or(word.error(DATELINE))? as i32;
         self.open_seed().datelines[axis] = sign * moved;
         Ok(())
     }
@@ -211,14 +216,8 @@ fn dimension(text: &str, wraps: bool) -> Option<LayoutDimension> {
 ///
 /// Fails if the file cannot be read, or has any error.
 pub fn load_torus_layout(config: &RoutingConfig) -> Result<Option<TorusLayout>, ConfigError> {
-    let Some(file) = config.torus_file.as_deref() else {
-        return Ok(None);
-    };
-    let (layout, findings) = parse_torus_layout(file, &read_text(file)?);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(Some(layout))
+    let file = config.torus_file.as_deref();
+    file.map(|file| load(file, parse_torus_layout)).transpose()
 }
 
 #[cfg(test)]

@@ -4,11 +4,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use rsm_ids::{Guid, Lmc};
+use rsm_model::findings::Severity;
 use rsm_routing::engine::EngineKind;
 
 use super::{
-    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, Isolate, MKeyMode,
-    MinSeverity, SmLid, StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
+    AdaptiveRouting, AggregationNodes, Enforcement, Fdr10, HostileHosts, Isolate, MKeyMode, SmLid,
+    StoreBackend, SyslogFacility, Takeover, TrustMode, Virtualization,
 };
 
 /// The values that a key accepts in a file.
@@ -159,14 +160,12 @@ impl Value for Option<Guid> {
 /// A list of words separated by commas, such as addresses.
 impl Value for Vec<String> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
-        *self = words.map(str::to_owned).collect();
+        *self = list(given, str::parse)?;
         Ok(())
     }
 
     fn held(&self) -> Option<HeldValue> {
-        (!self.is_empty()).then(|| HeldValue::Text(self.join(",")))
+        held_list(self, String::clone)
     }
 }
 
@@ -178,10 +177,7 @@ impl Takes for Vec<Guid> {
 
 impl Value for Vec<Guid> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
-        let guids: Result<Vec<Guid>, _> = words.map(str::parse).collect();
-        let guids = guids.map_err(|_| InvalidValue)?;
+        let guids: Vec<Guid> = list(given, str::parse)?;
         // An empty list is refused, because it does not mean "none": a key without a value allows
         // all GUIDs.
         if guids.is_empty() || guids.iter().any(|guid| guid.is_zero()) {
@@ -192,8 +188,7 @@ impl Value for Vec<Guid> {
     }
 
     fn held(&self) -> Option<HeldValue> {
-        let words: Vec<String> = self.iter().map(Guid::to_string).collect();
-        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+        held_list(self, Guid::to_string)
     }
 }
 
@@ -204,10 +199,7 @@ impl Takes for Vec<IpAddr> {
 
 impl Value for Vec<IpAddr> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
-        let addresses: Result<Vec<IpAddr>, _> = words.map(str::parse).collect();
-        let addresses = addresses.map_err(|_| InvalidValue)?;
+        let addresses: Vec<IpAddr> = list(given, str::parse)?;
         // An empty list is refused: a key without a value shows the page to all.
         if addresses.is_empty() {
             return Err(InvalidValue);
@@ -217,8 +209,7 @@ impl Value for Vec<IpAddr> {
     }
 
     fn held(&self) -> Option<HeldValue> {
-        let words: Vec<String> = self.iter().map(IpAddr::to_string).collect();
-        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+        held_list(self, IpAddr::to_string)
     }
 }
 
@@ -229,16 +220,12 @@ impl Takes for Vec<EngineKind> {
 
 impl Value for Vec<EngineKind> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
-        let engines: Result<Vec<EngineKind>, _> = words.map(str::parse).collect();
-        *self = engines.map_err(|_| InvalidValue)?;
+        *self = list(given, str::parse)?;
         Ok(())
     }
 
     fn held(&self) -> Option<HeldValue> {
-        let words: Vec<&str> = self.iter().map(|engine| engine.name()).collect();
-        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+        held_list(self, |engine| engine.name().to_owned())
     }
 }
 
@@ -249,20 +236,15 @@ impl Takes for Vec<u16> {
 
 impl Value for Vec<u16> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
-        let words = text(given)?.split(',').map(str::trim);
-        let words = words.filter(|word| !word.is_empty());
-        let number = |word: &str| match word.strip_prefix("0x") {
+        *self = list(given, |word| match word.strip_prefix("0x") {
             Some(digits) => u16::from_str_radix(digits, 16),
             None => word.parse(),
-        };
-        let numbers: Result<Vec<u16>, _> = words.map(number).collect();
-        *self = numbers.map_err(|_| InvalidValue)?;
+        })?;
         Ok(())
     }
 
     fn held(&self) -> Option<HeldValue> {
-        let words: Vec<String> = self.iter().map(|number| format!("{number:#06x}")).collect();
-        (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
+        held_list(self, |number| format!("{number:#06x}"))
     }
 }
 
@@ -364,7 +346,7 @@ words!(
     HostileHosts,
     Isolate,
     MKeyMode,
-    MinSeverity,
+    Severity,
     SmLid,
     StoreBackend,
     SyslogFacility,
@@ -378,6 +360,24 @@ pub(super) fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
         Given::Text(text) => Ok(text),
         _ => Err(InvalidValue),
     }
+}
+
+/// Items of a list separated by commas; blanks around them and empty ones do not count.
+pub(super) fn list<T, E>(
+    given: Given<'_>,
+    item: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, InvalidValue> {
+    let words = text(given)?.split(',').map(str::trim);
+    let words = words.filter(|word| !word.is_empty());
+    words
+        .map(|word| item(word).map_err(|_| InvalidValue))
+        .collect()
+}
+
+/// A list separated by commas; `None` if it is empty.
+fn held_list<T>(items: &[T], word: impl Fn(&T) -> String) -> Option<HeldValue> {
+    let words: Vec<String> = items.iter().map(word).collect();
+    (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
 }
 
 fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {

@@ -98,10 +98,7 @@ pub(super) struct TrapContext<'a> {
 impl TrapContext<'_> {
     /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
-        match self.plan {
-            Some(plan) => plan.holder(&self.inventory.hardware, lid),
-            None => self.inventory.hardware.by_lid(lid),
-        }
+        Plan::holder(self.plan.map(Arc::as_ref), &self.inventory.hardware, lid)
     }
 }
 
@@ -493,7 +490,8 @@ impl TrapHandler {
             }
             _ => sender,
         };
-        if context.inventory.hardware.port(port).is_some() && self.babbling.heard(port, heard, now) {
+        if context.inventory.hardware.port(port).is_some() && self.babbling.heard(port, heard, now)
+        {
             if link_of_babbling(port, context.inventory, context.config).is_some() {
                 self.work.push_back(TrapWork::DisableLink);
             }

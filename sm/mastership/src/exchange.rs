@@ -12,6 +12,7 @@ use rsm_mad::wire::attr::{
 };
 use rsm_mad::wire::header::{AttrId, Method, Status};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
+use rsm_plan::Plan;
 use rsm_state::{Other, Role};
 
 use crate::Mastership;
@@ -92,7 +93,7 @@ impl Mastership {
     }
 
     fn note_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
-        let from = view.holder(datagram.remote.lid);
+        let from = Plan::holder(view.plan, &view.inventory.hardware, datagram.remote.lid);
         if self.is_undoubted_master() && self.election.orders.note_refused(from, why, now) {
             self.publish();
         }

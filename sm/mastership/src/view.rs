@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use rsm_gdr::host_order::HostPositions;
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_ids::{Lid, PortKey};
 use rsm_plan::Plan;
 use rsm_plan::lids::Claims;
 use rsm_plan::policy::Policy;
@@ -48,14 +47,6 @@ pub struct View<'a> {
 }
 
 impl View<'_> {
-    /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
-    pub(crate) fn holder(&self, lid: Lid) -> Option<PortKey> {
-        match self.plan {
-            Some(plan) => plan.holder(&self.inventory.hardware, lid),
-            None => self.inventory.hardware.by_lid(lid),
-        }
-    }
-
     /// [`PortPolicy::guards_gets`](rsm_plan::policy::PortPolicy::guards_gets) of the policy in
     /// force.
     fn guards_gets(&self) -> bool {

@@ -1,31 +1,9 @@
 //! Findings about the subnet, by kind.
 
 use rsm_gdr::findings::GpuFindingKind;
+pub use rsm_gdr::findings::Severity;
 use rsm_ids::{Guid, PortKey};
 use serde::Serialize;
-
-/// Effect of a finding on the subnet.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Information; nothing is impaired.
-    Info,
-    /// Something is impaired, or will be.
-    Warning,
-    /// Part of the subnet does not work.
-    Error,
-}
-
-impl Severity {
-    /// Name of the severity, as in reports and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Severity::Info => "info",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        }
-    }
-}
 
 /// The subject of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -10,6 +10,7 @@
 //!
 //! The crate must never know a plan, a forwarding table, or the role of this subnet manager.
 
+mod agent_window;
 pub mod congestion;
 pub mod correction;
 pub mod counters;

@@ -308,24 +308,6 @@ impl PastReader {
         Ok(moved)
     }
 
-    /// Errors of each port in `ports` since a time in milliseconds since the Unix epoch; see
-    /// [`PastReader::moved`].
-    ///
-    /// # Errors
-    /// A file cannot be read.
-    pub fn moved_since(
-        &self,
-        ports: &BTreeSet<PortKey>,
-        since_unix_ms: u64,
-        now_unix_ms: u64,
-    ) -> Result<Vec<Moved>, StoreError> {
-        let span = Span {
-            since_unix_ms,
-            until_unix_ms: now_unix_ms.saturating_add(1),
-        };
-        self.moved(Some(ports), span, Wanted::Errors)
-    }
-
     /// Time of the earliest reading kept, in milliseconds since the Unix epoch; `None` if there is
     /// none.
     pub fn began_unix_ms(&self) -> Option<u64> {

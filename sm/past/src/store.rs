@@ -144,11 +144,6 @@ impl Past {
         self.reader.clone()
     }
 
-    /// Changes the bounds, with effect from the next step on.
-    pub fn set_bounds(&mut self, bounds: Bounds) {
-        self.bounds = bounds;
-    }
-
     /// Adds readings, which are sorted by time, and writes the steps that they end.
     ///
     /// # Errors

@@ -555,10 +555,13 @@ fn errors_are_told_with_port_number_and_times() {
     }
     past.flush().unwrap();
     let ports = BTreeSet::from([bad, good, port(99, 1)]);
-    let moved = |since| {
-        past.reader()
-            .moved_since(&ports, since, NOON + HOUR)
-            .unwrap()
+    let moved = |since_unix_ms| {
+        let span = Span {
+            since_unix_ms,
+            until_unix_ms: NOON + HOUR + 1,
+        };
+        let reader = past.reader();
+        reader.moved(Some(&ports), span, Wanted::Errors).unwrap()
     };
     let since_noon = moved(NOON);
     assert_eq!(

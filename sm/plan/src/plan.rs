@@ -89,15 +89,23 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The port that has `lid` by `plan`, or, before there is a plan, by the last sweep, as
+    /// `hardware` shows it; see [`Plan::held_by`].
+    pub fn holder(plan: Option<&Plan>, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
+        match plan {
+            Some(plan) => plan.held_by(hardware, lid),
+            None => hardware.by_lid(lid),
+        }
+    }
+
     /// The planned table of the switch with this GUID; `None` if the topology lacks it.
     pub fn table(&self, guid: Guid) -> Option<&Lft> {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The port to which this plan assigns `lid`, if `hardware` still shows the LID there; `None`
-    /// otherwise. Traps come by the thousand, with any LID, so that the LID is looked up without a
-    /// search.
-    pub fn holder(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
+    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
+    /// has it. No search: traps come by the thousand, with any LID.
+    fn held_by(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         let destination = self.topology.destination_of(lid)?;
         let exit = PortKey::new(
             self.topology.switch(destination.switch).guid,

@@ -110,6 +110,11 @@ pub(super) enum Attachment {
     Sim(SimTransport),
 }
 
+/// Sending half of a port for the general services: the SA, and performance management.
+pub(super) trait GsPort: SaPort + PerformancePort {}
+
+impl<P: SaPort + PerformancePort> GsPort for P {}
+
 impl Transport for Attachment {
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), SendError> {
         match self {
@@ -159,22 +164,8 @@ impl Line {
         }
     }
 
-    /// Sending half for the SA.
-    pub(super) fn sa(&mut self) -> Arc<dyn SaPort> {
-        let (port, trace) = match self {
-            Line::Plain(port) => (port, None),
-            Line::Traced(port, trace) => (port.get_mut(), Some(trace)),
-        };
-        match (port, trace) {
-            (Attachment::Umad(port), None) => Arc::new(port.sa()),
-            (Attachment::Umad(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
-            (Attachment::Sim(port), None) => Arc::new(port.sa()),
-            (Attachment::Sim(port), Some(trace)) => Arc::new(trace.sa(port.sa())),
-        }
-    }
-
-    /// Sending half for performance management.
-    pub(super) fn performance(&mut self) -> Arc<dyn PerformancePort> {
+    /// Sending half for the SA and for performance management.
+    pub(super) fn sender(&mut self) -> Arc<dyn GsPort> {
         let (port, trace) = match self {
             Line::Plain(port) => (port, None),
             Line::Traced(port, trace) => (port.get_mut(), Some(trace)),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rsm_api::model::{HistoryOrder, HistoryQuery};
 use rsm_api::v1::event::Change;
-use rsm_api::{BoxFuture, Differences, HistoryError, blocking, v1};
+use rsm_api::{BoxFuture, Differences, HistoryError, blocking, v1, with_causes};
 use rsm_config::Config;
 use rsm_mad::Time;
 use rsm_model::fabric::Fabric;
@@ -155,22 +155,18 @@ impl Folder {
 
 fn unusable(error: &StoreError) -> String {
     format!(
-        "the history cannot be opened ({error}: {}): it answers no question, events wait in memory, and the latest are lost \
+        "the history cannot be opened ({}): it answers no question, events wait in memory, and the latest are lost \
          once it is full; traffic goes on; make the folder usable",
-        cause(error)
+        with_causes(error)
     )
 }
 
 fn unwritten(error: &StoreError) -> String {
     format!(
-        "the history cannot be written ({error}: {}): events wait in memory, and the latest are lost once it is full; \
+        "the history cannot be written ({}): events wait in memory, and the latest are lost once it is full; \
          traffic goes on; make room there, or mount it writable",
-        cause(error)
+        with_causes(error)
     )
-}
-
-fn cause(error: &StoreError) -> String {
-    std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
 
 /// State of the thread.
@@ -341,7 +337,7 @@ impl rsm_api::History for HistoryReader {
     fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>> {
         Box::pin(self.on_thread(move |segments| {
             let unread = |error: StoreError| HistoryError::Unreadable {
-                reason: format!("{error}: {}", cause(&error)),
+                reason: with_causes(&error),
             };
             let then = match segments.state_at(at_unix_ms).map_err(unread)? {
                 Some(then) => Some((at_unix_ms, then)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use rsm_api::v1;
-use rsm_config::{Config, EventKinds, HttpUrl, MinSeverity, SyslogAddress, load_headers};
+use rsm_config::{Config, EventKinds, HttpUrl, SyslogAddress, load_headers};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_notify::filter::{Filter, Standing};
 use rsm_notify::settings::{Access, HttpTarget, ReceiverSettings, Settings, SyslogTarget, Target};
@@ -106,7 +106,7 @@ fn report(findings: DaemonFindings) -> Report {
 /// its own receiver.
 fn settings(config: &Config) -> Settings {
     let notify = &config.notify;
-    let receiver = |target: Target, severity: MinSeverity, kinds: &EventKinds| ReceiverSettings {
+    let receiver = |target: Target, severity: Severity, kinds: &EventKinds| ReceiverSettings {
         target,
         filter: filter(severity, kinds),
         queue_bytes: u64::from(notify.queue_max_mb) << 20,
@@ -135,15 +135,15 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-fn filter(severity: MinSeverity, kinds: &EventKinds) -> Filter {
-    use rsm_notify::described::Severity;
+fn filter(severity: Severity, kinds: &EventKinds) -> Filter {
+    use rsm_notify::described::Severity as Shown;
     let mut known = EventKinds::ALL.to_vec();
     known.retain(|kind| kinds.contains(kind));
     Filter {
         min_severity: match severity {
-            MinSeverity::Info => Severity::Info,
-            MinSeverity::Warning => Severity::Warning,
-            MinSeverity::Error => Severity::Error,
+            Severity::Info => Shown::Info,
+            Severity::Warning => Shown::Warning,
+            Severity::Error => Shown::Error,
         },
         kinds: known,
     }

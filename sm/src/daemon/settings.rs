@@ -4,23 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rsm_config::m_keys::MKeyPolicy;
+use rsm_api::with_causes;
+use rsm_config::m_keys::{ForeignKeys, MKeyPolicy, Secret};
 use rsm_config::{
     Config, ConfigError, ConfigFinding, ConfigSeverity, HealthConfig, HealthPolicy, MKeyMode,
-    PartitionConfig, Partitions, PrefixRoutes, RoutingConfig, SmLid, StoreBackend, Symptom,
-    SymptomLimits, Virtualization, checked_files, load_categories, load_design,
-    load_foreign_m_keys, load_guid_file, load_m_key_secrets, load_node_names, load_partitions,
-    load_port_order, load_prefix_routes, load_qos_policy, load_rate_limits, load_switch_rules,
-    load_tables, load_torus_layout,
+    PartitionConfig, Partitions, PolicyFiles, SmLid, StoreBackend, Symptom, SymptomLimits,
+    Virtualization, load_tables,
 };
 use rsm_core::{CoreConfig, MastershipPolicy};
 use rsm_mad::client::ClientConfig;
-use rsm_model::design::Design;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_plan::adaptive::AdaptivePolicy;
 use rsm_plan::policy::{DampingPolicy, OrderPolicy, Policy, PortPolicy, RebalancePolicy};
 use rsm_plan::qos::Qos;
-use rsm_routing::engine::{Categories, Category};
 use rsm_sa::{self, mcast::GroupRules};
 use rsm_state::Identity;
 use rsm_store::Checksum;
@@ -41,8 +37,13 @@ pub(super) fn core_config(
         partitions: partition_config(&config.partitions, in_force),
         ..config.clone()
     };
-    log_findings(&checked_files(config)?);
-    let policy = plan_policy(config, accept_credit_loops)?;
+    let (mut files, findings) = PolicyFiles::load(config)?;
+    log_findings(&findings);
+    let (names, design) = (
+        std::mem::take(&mut files.names),
+        std::mem::take(&mut files.design),
+    );
+    let policy = plan_policy(config, files, accept_credit_loops)?;
     if let Some(secret) = policy.ports.m_keys.secret() {
         checksums.push_str(&format!(" m_key_secret={:016x}", secret.fingerprint()));
     }
@@ -88,38 +89,26 @@ pub(super) fn core_config(
         congestion: Arc::new(config.congestion.policy()),
         reassigns_lids: config.lids.reassign,
         client: client_config(config),
-        names: Arc::new(
-            config
-                .names
-                .file
-                .as_deref()
-                .map(load_node_names)
-                .unwrap_or_default()
-                .0,
-        ),
-        design: Arc::new(match &config.design.file {
-            Some(file) => load_design(file)?,
-            None => Design::default(),
-        }),
+        names: Arc::new(names),
+        design: Arc::new(design),
         policy: Arc::new(policy),
         ..CoreConfig::default()
     })
 }
 
-/// Policy of the planner from `config` and the files that it names.
-fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, ConfigError> {
-    let root_guids = match &config.routing.root_guid_file {
-        Some(file) => load_guid_file(file)?.into_iter().collect(),
-        None => Vec::new(),
-    };
+/// Policy of the planner from `config` and the files that it names. Reads the file of forwarding
+/// tables.
+fn plan_policy(
+    config: &Config,
+    files: PolicyFiles,
+    accept_credit_loops: bool,
+) -> Result<Policy, ConfigError> {
     let tables = match &config.routing.tables_file {
         Some(file) => Some(Arc::new(load_tables(file)?)),
         None => None,
     };
-    let (partitions, _) = load_partitions(&config.partitions)?;
-    let (qos_policy, _) = load_qos_policy(&config.qos)?;
-    if let Some(policy) = &qos_policy {
-        log_findings(&policy.strangers(&partitions));
+    if let Some(policy) = &files.qos_policy {
+        log_findings(&policy.strangers(&files.partitions));
     }
     let adaptive = AdaptivePolicy {
         mode: config.routing.adaptive,
@@ -136,37 +125,31 @@ fn plan_policy(config: &Config, accept_credit_loops: bool) -> Result<Policy, Con
             SmLid::Floating => true,
             SmLid::Port => false,
         },
-        ports: port_policy(config)?,
+        ports: port_policy(config, files.m_key_secrets, files.foreign_m_keys),
         engine: config.routing.engine,
         engines: [config.routing.engine]
             .into_iter()
             .chain(config.routing.fallback_engines.iter().copied())
             .collect(),
-        switch_rules: Arc::new(load_switch_rules(&config.routing)?),
+        switch_rules: Arc::new(files.switch_rules),
         order: OrderPolicy {
-            listed: Arc::new(load_port_order(&config.routing)?),
-            categories: Arc::new(categories(&config.routing)?),
+            listed: Arc::new(files.port_order),
+            categories: Arc::new(files.categories),
             compute_is_listed: config.routing.compute_guid_file.is_some(),
             rails: config.routing.rails,
         },
-        layout: load_torus_layout(&config.routing)?.map(Arc::new),
-        root_guids,
+        layout: files.layout.map(Arc::new),
+        root_guids: files.roots.into_iter().collect(),
         tables,
         engine_options: config.routing.engine_options.clone(),
         connect_roots: config.routing.connect_roots,
         routes_multicast: config.routing.multicast,
-        partitions: Arc::new(partitions),
-        prefix_routes: Arc::new(match &config.sa.prefix_routes_file {
-            Some(file) => load_prefix_routes(file)?,
-            None => PrefixRoutes::default(),
-        }),
+        partitions: Arc::new(files.partitions),
+        prefix_routes: Arc::new(files.prefix_routes),
         enforcement: config.partitions.enforcement,
         qos: Qos::of(&config.qos, config.links.max_op_vls).map(Arc::new),
-        qos_policy: qos_policy.map(Arc::new),
-        rate_limits: match &config.qos.rate_limits_file {
-            Some(file) => Some(Arc::new(load_rate_limits(file)?)),
-            None => None,
-        },
+        qos_policy: files.qos_policy.map(Arc::new),
+        rate_limits: files.rate_limits.map(Arc::new),
         accept_credit_loops,
     })
 }
@@ -261,23 +244,6 @@ fn checksums(config: &Config) -> String {
     sums.join(" ")
 }
 
-/// The operator's categories of ports, from the files that `config` names.
-fn categories(config: &RoutingConfig) -> Result<Categories, ConfigError> {
-    let mut categories = Categories::new();
-    if let Some(file) = &config.compute_guid_file {
-        let ports = load_guid_file(file)?.into_iter();
-        categories.extend(ports.map(|port| (port, Category::Compute)));
-    }
-    if let Some(file) = &config.storage_guid_file {
-        let ports = load_guid_file(file)?.into_iter();
-        categories.extend(ports.map(|port| (port, Category::Storage)));
-    }
-    if let Some(file) = &config.categories_file {
-        categories.extend(load_categories(file)?);
-    }
-    Ok(categories)
-}
-
 /// Source of the partitions. Once partitions from a file are in force, the next file must exist,
 /// even if it was optional at the start: without the file, all ports could communicate.
 fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> PartitionConfig {
@@ -312,11 +278,7 @@ pub(super) fn refusal(error: &ConfigError) -> Vec<Finding> {
         )
     };
     let ConfigError::Invalid { findings } = error else {
-        let mut text = error.to_string();
-        if let Some(cause) = std::error::Error::source(error) {
-            text = format!("{text}: {cause}");
-        }
-        return vec![finding(text)];
+        return vec![finding(with_causes(error))];
     };
     let is_error = |finding: &&ConfigFinding| finding.severity == ConfigSeverity::Error;
     let errors: Vec<_> = findings.iter().filter(is_error).collect();
@@ -393,22 +355,16 @@ pub(super) fn sa_config(config: &Config) -> Result<rsm_sa::SaConfig, ConfigError
     })
 }
 
-/// Values for PortInfo. Reads the files with keys.
-///
-/// # Errors
-/// One of the files cannot be used.
-fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
+/// Values for PortInfo, with keys from files.
+fn port_policy(config: &Config, secrets: Vec<Secret>, foreign: ForeignKeys) -> PortPolicy {
     let sm = &config.sm;
-    Ok(PortPolicy {
+    PortPolicy {
         subnet_prefix: sm.subnet_prefix,
         m_keys: MKeyPolicy {
             one: sm.m_key,
             per_port: sm.m_keys == MKeyMode::PerPort,
-            secrets: match &sm.m_key_secret_file {
-                Some(file) => load_m_key_secrets(file)?.into(),
-                None => Arc::default(),
-            },
-            foreign: Arc::new(load_foreign_m_keys(sm)?),
+            secrets: secrets.into(),
+            foreign: Arc::new(foreign),
             ..MKeyPolicy::default()
         },
         m_key_protect: sm.m_key_protection_level,
@@ -416,7 +372,7 @@ fn port_policy(config: &Config) -> Result<PortPolicy, ConfigError> {
         sm_sl: sm.sm_sl,
         reregisters: sm.client_reregister,
         links: config.links.clone(),
-    })
+    }
 }
 
 fn client_config(config: &Config) -> ClientConfig {

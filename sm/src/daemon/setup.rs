@@ -118,7 +118,7 @@ impl Setup {
         .with_context(|| format!("cannot attach to {}", options.fabric))?;
         let sa_handle = sa_setup.start(
             sa_config,
-            line.sa(),
+            line.sender(),
             sa::Surroundings {
                 remembered,
                 core: core_sink(self.inbox.clone()),
@@ -130,7 +130,7 @@ impl Setup {
         store_handle.attach_sa(sa_handle.restorer());
         let counters = counters_setup.start(
             counters::Settings::of(&options.config),
-            line.performance(),
+            line.sender(),
             errors_sink(self.inbox.clone()),
         )?;
         if let Err(error) = line.transport().set_is_sm(true) {

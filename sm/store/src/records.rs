@@ -101,6 +101,16 @@ impl Persisted {
         }
     }
 
+    /// Number in the row `key` of the table `table`, as [`ChangeSet::set_number`] writes it; 0 if
+    /// there is none.
+    pub fn number(&self, table: &str, key: &[u8]) -> u64 {
+        let namespace = Namespace::new(table).ok();
+        let table = namespace.and_then(|namespace| self.records.get(&namespace));
+        let value = table.and_then(|table| table.get(key));
+        let bytes = value.and_then(|value| value[..].try_into().ok());
+        bytes.map_or(0, u64::from_be_bytes)
+    }
+
     /// Number of records on the disk, without the plan generation.
     pub fn len(&self) -> usize {
         let generic: usize = self.records.values().map(BTreeMap::len).sum();
@@ -275,6 +285,16 @@ impl ChangeSet {
         Ok(())
     }
 
+    /// Writes a number, big-endian, into the row `key` of the table `table`, both of which fit the
+    /// store. Logs those that do not.
+    pub fn set_number(&mut self, table: &str, key: &[u8], number: u64) {
+        if let Ok(table) = Namespace::new(table)
+            && let Err(error) = self.set_record(&table, key, &number.to_be_bytes())
+        {
+            tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
+        }
+    }
+
     /// Removes one generic record.
     pub fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
         self.records.insert((namespace.clone(), key.into()), None);
@@ -320,6 +340,23 @@ mod tests {
         for name in ["", "Services", "a b", &"x".repeat(33)] {
             assert!(Namespace::new(name).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn numbers_are_read_as_written_and_zero_without_a_readable_row() {
+        let mut changes = ChangeSet::new();
+        changes.set_number("journal", b"covered", 0x0102);
+        let table = Namespace::new("journal").unwrap();
+        changes.set_record(&table, b"short", &[1; 7]).unwrap();
+        let mut state = Persisted::default();
+        state.apply(&changes);
+        assert_eq!(
+            state.records[&table][&b"covered"[..]][..],
+            [0, 0, 0, 0, 0, 0, 1, 2]
+        );
+        assert_eq!(state.number("journal", b"covered"), 0x0102);
+        assert_eq!(state.number("journal", b"short"), 0);
+        assert_eq!(state.number("other", b"covered"), 0);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Names of the tables that the shared store handles specially, and the number of the last commit.
 
-use super::records::{ChangeSet, Namespace, Persisted};
+use super::records::{ChangeSet, Persisted};
 
 /// Tables that are valid only with the journal and the database of this machine.
 pub const LOCAL_TABLES: &[&str] = &["journal", "shared-epoch", "local-port", "history-local"];
@@ -34,22 +34,13 @@ const LAST: &[u8] = b"last";
 /// store both contain this number, so that a machine whose disk lost commits finds that the shared
 /// store is ahead.
 pub fn last_commit(state: &Persisted) -> u64 {
-    let table = Namespace::new(COMMITS).ok();
-    let table = table.and_then(|table| state.records.get(&table));
-    let value = table.and_then(|table| table.get(LAST));
-    let bytes = value.and_then(|value| value[..].try_into().ok());
-    bytes.map_or(0, u64::from_be_bytes)
+    state.number(COMMITS, LAST)
 }
 
 /// Gives the commit of `changes` the number after the last commit of `state`, in both.
 pub fn number_commit(state: &mut Persisted, changes: &mut ChangeSet) {
-    let number = last_commit(state) + 1;
     let mut numbered = ChangeSet::new();
-    if let Ok(table) = Namespace::new(COMMITS)
-        && let Err(error) = numbered.set_record(&table, LAST, &number.to_be_bytes())
-    {
-        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-    }
+    numbered.set_number(COMMITS, LAST, last_commit(state) + 1);
     state.apply(&numbered);
     changes.merge(numbered);
 }

@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rsm_proto::with_causes;
+
 use super::io::Disk;
 use super::layout::Layout;
 use super::lock::Lock;
@@ -120,8 +122,7 @@ fn read(
     let read = fabric_kind::check(disk, &layout, fabric);
     match read.and_then(|_| guard::read_unopened(disk, &layout)) {
         Err(error) if is_of_disk(&error) => {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            let reason = format!("{error}: {}", cause.unwrap_or_default());
+            let reason = with_causes(&error);
             Ok((Persisted::default(), LoadReport::unreadable(reason)))
         }
         read => read,

@@ -1,9 +1,10 @@
-use std::error::Error;
+use std::error::Error as _;
 use std::io;
 use std::process::ExitCode;
 
 use rsm_api::client::{ConnectError, Endpoint};
 use rsm_api::limits::ERROR_DOMAIN;
+use rsm_proto::with_causes;
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
@@ -32,7 +33,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// No server answered at the given address.
     pub(crate) fn unreachable(error: &ConnectError) -> Failure {
-        Failure::Unreachable(format!("{}\nIs rsm running there?", chain(error)))
+        Failure::Unreachable(format!("{}\nIs rsm running there?", with_causes(error)))
     }
 
     /// No server answered at any default address.
@@ -40,7 +41,7 @@ impl Failure {
         let mut message = "no server found; tried".to_owned();
         for (_, error) in tried {
             message.push_str("\n  ");
-            message.push_str(&chain(error));
+            message.push_str(&with_causes(error));
         }
         message.push_str("\nStart rsm, or name its address with --server.");
         Failure::Unreachable(message)
@@ -88,7 +89,7 @@ impl From<Status> for Failure {
         // has.
         match status.source() {
             Some(source) => {
-                Failure::Unreachable(format!("the connection broke: {}", chain(source)))
+                Failure::Unreachable(format!("the connection broke: {}", with_causes(source)))
             }
             None if status.code() == tonic::Code::Unavailable => {
                 Failure::Unreachable(status.message().to_owned())
@@ -154,21 +155,6 @@ fn with_hint(status: &Status) -> String {
         Some((_, hint)) => format!("{}: {hint}", status.message()),
         None => status.message().to_owned(),
     }
-}
-
-/// An error with all its causes, without duplicates.
-fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.ends_with(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -8,16 +8,6 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::{NonNull, addr_of};
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
-
-use super::{Device, DevicePort};
-use crate::ids::Gid;
-use crate::wire::attr::PortState;
-
-/// The value IBV_LINK_LAYER_ETHERNET; the other values mean InfiniBand and "unspecified", which
-/// InfiniBand drivers report.
-const LINK_LAYER_ETHERNET: u8 = 2;
-
 /// The devices of this host, listed once.
 struct DeviceList {
     list: NonNull<*mut rdma_sys::ibv_device>,
@@ -81,70 +71,14 @@ impl Context {
         let Some(list) = DeviceList::new()? else {
             return Ok(None);
         };
-        let found = list.devices().find(|&device| name_of(device) == name);
-        found.map(Context::open_device).transpose()
-    }
-
-    /// Opens a device of a list that is alive.
-    fn open_device(device: *mut rdma_sys::ibv_device) -> io::Result<Context> {
-        // SAFETY: the device is alive.
+        let Some(device) = list.devices().find(|&device| name_of(device) == name) else {
+            return Ok(None);
+        };
+        // SAFETY: the list, and therefore the device, is alive.
         let context = unsafe { rdma_sys::ibv_open_device(device) };
         NonNull::new(context)
-            .map(|context| Context { context })
+            .map(|context| Some(Context { context }))
             .ok_or_else(io::Error::last_os_error)
-    }
-
-    fn ports(&self) -> io::Result<u8> {
-        let mut attributes = MaybeUninit::<rdma_sys::ibv_device_attr>::zeroed();
-        // SAFETY: the context is open; the structure, of integers only, is filled in.
-        let attributes = unsafe {
-            check(rdma_sys::ibv_query_device(
-                self.context.as_ptr(),
-                attributes.as_mut_ptr(),
-            ))?;
-            attributes.assume_init()
-        };
-        Ok(attributes.phys_port_cnt)
-    }
-
-    fn port(&self, port: PortNum) -> io::Result<DevicePort> {
-        let mut attributes = MaybeUninit::<rdma_sys::ibv_port_attr>::zeroed();
-        // SAFETY: the context is open; the structure, of integers only, is filled in.
-        let attributes = unsafe {
-            check(rdma_sys::___ibv_query_port(
-                self.context.as_ptr(),
-                port.0,
-                attributes.as_mut_ptr(),
-            ))?;
-            attributes.assume_init()
-        };
-        Ok(DevicePort {
-            port,
-            infiniband: attributes.link_layer != LINK_LAYER_ETHERNET,
-            state: PortState::from_code(attributes.state as u8),
-            lid: Lid(attributes.lid),
-            lmc: Lmc::from_bits(attributes.lmc),
-            sm_lid: Lid(attributes.sm_lid),
-            gids: self.gids(port, attributes.gid_tbl_len),
-        })
-    }
-
-    /// The GID table, without empty and unreadable entries.
-    fn gids(&self, port: PortNum, len: c_int) -> Vec<Gid> {
-        let gid = |index| {
-            let mut gid = rdma_sys::ibv_gid { raw: [0; 16] };
-            // SAFETY: the context is open; all 16 bytes are set either way.
-            let raw = unsafe {
-                let result =
-                    rdma_sys::ibv_query_gid(self.context.as_ptr(), port.0, index, &raw mut gid);
-                (result == 0).then_some(gid.raw)
-            };
-            raw.map(|raw| Gid(u128::from_be_bytes(raw)))
-        };
-        (0..len)
-            .filter_map(gid)
-            .filter(|gid| gid.guid() != Guid::ZERO)
-            .collect()
     }
 
     /// Makes the reading of events fail rather than wait.
@@ -216,43 +150,4 @@ impl Drop for Context {
         // SAFETY: the context is from `ibv_open_device` and is closed once.
         unsafe { rdma_sys::ibv_close_device(self.context.as_ptr()) };
     }
-}
-
-/// The error number that most functions of the library return.
-fn check(result: c_int) -> io::Result<()> {
-    match result {
-        0 => Ok(()),
-        result if result > 0 => Err(io::Error::from_raw_os_error(result)),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// The devices of this host; a device that cannot be queried is left out with a warning.
-pub(super) fn devices() -> io::Result<Vec<Device>> {
-    let Some(list) = DeviceList::new()? else {
-        return Ok(Vec::new());
-    };
-    let mut devices = Vec::new();
-    for device in list.devices() {
-        let name = name_of(device);
-        // SAFETY: the device is alive.
-        let node_guid = Guid(u64::from_be(unsafe {
-            rdma_sys::ibv_get_device_guid(device)
-        }));
-        let ports = Context::open_device(device).and_then(|context| {
-            let count = context.ports()?;
-            (1..=count)
-                .map(|number| context.port(PortNum(number)))
-                .collect()
-        });
-        match ports {
-            Ok(ports) => devices.push(Device {
-                name,
-                node_guid,
-                ports,
-            }),
-            Err(error) => tracing::warn!(ca = name, %error, "cannot ask the device"),
-        }
-    }
-    Ok(devices)
 }

@@ -13,52 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use rsm_ids::{Guid, Lid, Lmc, PortNum};
+use rsm_ids::PortNum;
 
 use self::ffi::Context;
 use super::{Inbound, PortEvent, Sink};
-use crate::ids::Gid;
-use crate::wire::attr::PortState;
 
 /// The time that the thread waits for an event before it checks whether to end.
 const WAIT_MS: u16 = 100;
 
-/// A channel adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Device {
-    /// The name of the adapter, for example `mlx5_0`.
-    pub name: String,
-    /// The node GUID.
-    pub node_guid: Guid,
-    /// The ports of the adapter in ascending order.
-    pub ports: Vec<DevicePort>,
-}
-
-/// A port of a channel adapter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DevicePort {
-    /// The number of the port.
-    pub port: PortNum,
-    /// Whether the link layer of the port is InfiniBand rather than Ethernet.
-    pub infiniband: bool,
-    /// The PortState of the link.
-    pub state: PortState,
-    /// The base LID of the port.
-    pub lid: Lid,
-    /// The LID mask control of the port.
-    pub lmc: Lmc,
-    /// The LID of the port's subnet manager.
-    pub sm_lid: Lid,
-    /// The GIDs of the port, without those whose lower half is zero.
-    pub gids: Vec<Gid>,
-}
-
-/// The adapters could not be queried.
+/// The events of a port cannot be watched.
 #[derive(Debug, thiserror::Error)]
 pub enum VerbsError {
-    /// The list of devices could not be read.
-    #[error("cannot list the RDMA devices")]
-    List(#[source] io::Error),
     /// No device has this name.
     #[error("there is no RDMA device {ca}")]
     NoDevice {
@@ -81,14 +46,6 @@ pub enum VerbsError {
         /// The operating system's error.
         source: io::Error,
     },
-}
-
-/// The RDMA devices of this host, in the library's order.
-///
-/// # Errors
-/// [`VerbsError::List`]; a host without devices is no error.
-pub fn list_devices() -> Result<Vec<Device>, VerbsError> {
-    ffi::devices().map_err(VerbsError::List)
 }
 
 /// Delivers [`Inbound::Port`] to `sink` for the events of `port` of the device `ca`, until the
@@ -219,8 +176,6 @@ mod tests {
 
     #[test]
     fn an_unknown_device_is_an_error() {
-        let devices = list_devices().unwrap();
-        assert!(devices.iter().all(|device| device.name != "absent0"));
         let error = watch("absent0", PortNum(1), Box::new(|_| {})).unwrap_err();
         assert!(matches!(error, VerbsError::NoDevice { .. }), "{error}");
     }

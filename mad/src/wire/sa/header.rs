@@ -75,12 +75,6 @@ impl SaHeader {
         SaHeader::ref_from_prefix(message).ok()
     }
 
-    /// The header of `message`, mutable in place, and the data that follow it; `None` if the
-    /// message is too short for a header.
-    pub fn split_mut(message: &mut [u8]) -> Option<(&mut SaHeader, &mut [u8])> {
-        SaHeader::mut_from_prefix(message).ok()
-    }
-
     /// The header as it is sent.
     pub fn as_bytes(&self) -> &[u8; SA_HEADER_LEN] {
         zerocopy::transmute_ref!(self)

@@ -8,6 +8,7 @@ use rsm_api::client::{Connection, Endpoint, connect_as};
 use rsm_gdr::import::to_json;
 use rsm_proto::v1;
 use rsm_proto::v1::gpu_service_client::GpuServiceClient;
+use rsm_proto::with_causes;
 use sha2::{Digest as _, Sha256};
 use tonic::{Code, Response, Status};
 
@@ -272,17 +273,6 @@ impl Manager {
             _ => Failure::Passing(text),
         }
     }
-}
-
-/// An error with its causes on one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text += &format!(": {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[expect(

@@ -5,25 +5,31 @@ mod kind;
 use std::fmt;
 
 pub use kind::GpuFindingKind;
+use serde::Serialize;
 
-/// The severity of a finding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum GpuSeverity {
-    /// The finding is information only.
+/// The severity of a finding, about GPU hosts or about the subnet, from the mildest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The finding is information; nothing is impaired.
+    #[default]
     Info,
-    /// The fault costs bandwidth in some jobs.
+    /// Something is impaired, or will be.
     Warning,
-    /// A part is broken.
+    /// A part does not work.
     Error,
 }
 
-impl GpuSeverity {
-    /// The severity in lower case.
+impl Severity {
+    /// All severities.
+    pub const ALL: [Severity; 3] = [Severity::Info, Severity::Warning, Severity::Error];
+
+    /// The severity in lower case, as in reports, messages and the configuration.
     pub const fn name(self) -> &'static str {
         match self {
-            GpuSeverity::Info => "info",
-            GpuSeverity::Warning => "warning",
-            GpuSeverity::Error => "error",
+            Severity::Info => "info",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
         }
     }
 }

@@ -9,7 +9,7 @@ pub use load::PatternLoad;
 pub use pattern::{ParsePatternError, Pattern};
 
 use super::Analysis;
-use super::findings::{GpuFindingKind, GpuSeverity};
+use super::findings::{GpuFindingKind, Severity};
 use super::hosts::MAX_HOSTS;
 use super::nccl::{NcclVersion, gpus_to_allow};
 use load::Meter;
@@ -245,7 +245,7 @@ impl Analysis {
                     .ports
                     .iter()
                     .any(|port| in_job.contains(port.host.as_str()));
-            let serious = finding.kind.severity() > GpuSeverity::Info
+            let serious = finding.kind.severity() > Severity::Info
                 || finding.kind == GpuFindingKind::Unjoined;
             if concerns && serious {
                 warnings.push(format!(

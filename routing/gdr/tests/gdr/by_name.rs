@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use rsm_gdr::findings::{GpuFinding, GpuFindingKind as Kind, GpuSeverity};
+use rsm_gdr::findings::{GpuFinding, GpuFindingKind as Kind, Severity};
 use rsm_gdr::generate::{FleetFaults, Storage};
 use rsm_routing::netlist::Netlist;
 
@@ -56,7 +56,7 @@ fn kinds(fault: Fault) -> &'static [Kind] {
 fn is_wrong(finding: &GpuFinding, expected: &Expected) -> bool {
     let ports = finding.ports.iter().map(|port| port.host.as_str());
     let mut hosts = finding.hosts().chain(ports);
-    finding.kind.severity() > GpuSeverity::Info && !hosts.all(|host| expected.hosts.contains(host))
+    finding.kind.severity() > Severity::Info && !hosts.all(|host| expected.hosts.contains(host))
 }
 
 fn is_told(finding: &GpuFinding, kinds: &[Kind], expected: &Expected) -> bool {

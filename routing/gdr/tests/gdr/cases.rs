@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::{GpuFindingKind as Kind, GpuSeverity};
+use rsm_gdr::findings::{GpuFindingKind as Kind, Severity};
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{HostInventory, Tier};
@@ -115,7 +115,7 @@ fn shifted_names_are_one_question_and_blame_no_cable() {
                     mlx5_10: names have shifted, or 7 cables are in wrong places";
     let wanted = (Kind::RailOrderUnknown, vec!["h200-003"], evidence);
     assert_eq!(told(&analysis), [wanted]);
-    assert_eq!(Kind::RailOrderUnknown.severity(), GpuSeverity::Warning);
+    assert_eq!(Kind::RailOrderUnknown.severity(), Severity::Warning);
 }
 
 #[test]

@@ -24,8 +24,7 @@ use rsm_ids::PortNum;
 use rsm_model::design::{Design, DesignedCable, DesignedEnd, WILDCARD};
 
 use self::csv::{Mistake, Record, Records, shown};
-use super::finding::{ConfigFinding, ConfigSeverity, Findings, any_error};
-use super::text_file::{ConfigError, read_text};
+use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
 /// Names of the required columns, in lower case without spaces and punctuation: node and port of
 /// one end, then of the other end.
@@ -154,19 +153,6 @@ pub fn parse_design(file: &Path, text: &str) -> (Design, Vec<ConfigFinding>) {
         );
     }
     (reader.design, findings.finish())
-}
-
-/// Reads the file that `design.file` names.
-///
-/// # Errors
-///
-/// Fails if the file cannot be read, or has any error.
-pub fn load_design(file: &Path) -> Result<Design, ConfigError> {
-    let (design, findings) = parse_design(file, &read_text(file)?);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok(design)
 }
 
 impl Columns {

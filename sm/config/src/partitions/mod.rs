@@ -34,8 +34,8 @@ pub use self::model::{
 pub use self::protection::{Owned, OwnedKind, Protection, Protections};
 use self::report::Report;
 use super::PartitionConfig;
-use super::finding::{ConfigFinding, any_error};
-use super::text_file::{ConfigError, is_missing, read_text};
+use super::finding::ConfigFinding;
+use super::text_file::{ConfigError, is_missing, read_text, usable};
 
 /// Parses `text`, the content of `file`. The partitions are usable only if no finding is an error.
 pub fn parse_partitions(
@@ -81,9 +81,5 @@ pub fn load_partitions(
         }
         text => text?,
     };
-    let (partitions, findings) = parse_partitions(file, &text, config.allow_both);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
-    Ok((partitions, findings))
+    usable(parse_partitions(file, &text, config.allow_both))
 }

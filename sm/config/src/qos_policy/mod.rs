@@ -19,9 +19,9 @@ use std::path::Path;
 
 pub use self::model::{GroupKind, MatchRule, PortGroup, QosLevel, QosPolicy};
 pub use self::ranges::Ranges;
-use super::finding::{ConfigFinding, ConfigSeverity, any_error};
+use super::finding::{ConfigFinding, ConfigSeverity};
 use super::partitions::report::{Report, quoted};
-use super::text_file::{ConfigError, is_missing, read_text};
+use super::text_file::{ConfigError, is_missing, read_text, usable};
 use super::{Partitions, QosConfig};
 
 /// Parses `text`, the content of `file`. The policy is usable only if no finding is an error.
@@ -100,9 +100,6 @@ pub fn load_qos_policy(
         }
         text => text?,
     };
-    let (policy, findings) = parse_qos_policy(file, &text);
-    if any_error(&findings) {
-        return Err(ConfigError::Invalid { findings });
-    }
+    let (policy, findings) = usable(parse_qos_policy(file, &text))?;
     Ok((Some(policy), findings))
 }

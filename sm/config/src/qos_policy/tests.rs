@@ -4,7 +4,7 @@ use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::Rate;
 
 use super::*;
-use crate::{FileKind, check};
+use crate::{FileKind, any_error, check};
 
 /// The example of OpenSM's documentation, with every keyword.
 const FULL: &str = include_str!("samples/full.conf");

@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 
 use rsm_ids::{Guid, Lmc};
 use rsm_mad::client::ClientConfig;
+use rsm_model::findings::Severity;
 use rsm_routing::engine::{EngineKind, EngineOptions};
 
 use self::congestion::CONGESTION_KEYS;
@@ -31,8 +32,8 @@ use super::convert::Convert;
 use super::value::{Kind, Takes};
 use super::{
     AdaptiveRouting, AggregationNodes, Enforcement, EventKinds, Fdr10, HostileHosts, HttpUrl,
-    Isolate, MKeyMode, MinSeverity, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress,
-    SyslogFacility, Takeover, TrustMode, Virtualization, VlWeights,
+    Isolate, MKeyMode, SlToVl, SmLid, StoreBackend, Symptom, SyslogAddress, SyslogFacility,
+    Takeover, TrustMode, Virtualization, VlWeights,
 };
 
 /// One hour in milliseconds: longer intervals are a mistake in the unit.
@@ -731,7 +732,7 @@ sections! {
 
         /// The least severity of events that go there: `info`, `warning` or `error`. The end of a
         /// finding, and a part that is back, go where the beginning went.
-        webhook_min_severity: MinSeverity = MinSeverity::Info;
+        webhook_min_severity: Severity = Severity::Info;
 
         /// Kinds of events that go there, separated by commas, of `rsmctl events --kind`.
         webhook_kinds: EventKinds = EventKinds::default();
@@ -752,7 +753,7 @@ sections! {
         syslog_facility: SyslogFacility = SyslogFacility::Daemon;
 
         /// Least severity of events that go to syslog, as `webhook_min_severity`.
-        syslog_min_severity: MinSeverity = MinSeverity::Info;
+        syslog_min_severity: Severity = Severity::Info;
 
         /// Kinds of events that go to syslog, as `webhook_kinds`.
         syslog_kinds: EventKinds = EventKinds::default();
@@ -761,7 +762,7 @@ sections! {
         otlp_endpoint: Option<HttpUrl> = None, example "\"http://127.0.0.1:4317\"";
 
         /// Least severity of events that go to the collector, as `webhook_min_severity`.
-        otlp_min_severity: MinSeverity = MinSeverity::Info;
+        otlp_min_severity: Severity = Severity::Info;
 
         /// Kinds of events that go to the collector, as `webhook_kinds`.
         otlp_kinds: EventKinds = EventKinds::default();

@@ -1,8 +1,7 @@
 //! The state machine that reads and writes the congestion control settings of all agents.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rsm_config::{CongestionPolicy, SwitchPorts};
 use rsm_ids::{Guid, Lid, PortKey, PortNum};
@@ -17,27 +16,8 @@ use rsm_model::fabric::{Fabric, Node, Port};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::agent::{Agent, Device};
+use crate::agent_window::{AgentWindow, SEND_PAUSE, Transmit};
 use crate::counters::Routes;
-
-/// Time until another attempt after the transport accepted no datagram.
-const SEND_PAUSE: Duration = Duration::from_millis(20);
-
-/// A request to be sent.
-#[derive(Clone, Debug)]
-pub struct Transmit {
-    /// The datagram.
-    pub datagram: Datagram,
-    /// Time for which the answer is useful.
-    pub timeout: Duration,
-}
-
-/// A request in flight.
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    agent: PortKey,
-    attribute: AttrId,
-    deadline: Time,
-}
 
 /// Reads and writes the settings of congestion control.
 ///
@@ -50,12 +30,8 @@ pub struct CongestionManager {
     policy: Arc<CongestionPolicy>,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// Turns of the agents without a request in flight.
-    queue: BTreeSet<(Time, PortKey)>,
-    /// Requests in flight by the lower half of their transaction ID; at most `policy.window`.
-    flights: HashMap<u32, Flight>,
-    deadlines: BTreeSet<(Time, u32)>,
-    next_tid: u32,
+    /// Turns, and attributes that are asked for or written; at most `policy.window` are in flight.
+    window: AgentWindow<AttrId>,
     /// Agents by (status, whether a switch's agent), except those in the statuses
     /// [`AgentStatus::Pending`] and [`AgentStatus::Set`].
     not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
@@ -70,7 +46,7 @@ impl CongestionManager {
     pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
         CongestionManager {
             policy,
-            next_tid: first_tid,
+            window: AgentWindow::new(first_tid),
             ..CongestionManager::default()
         }
     }
@@ -93,9 +69,11 @@ impl CongestionManager {
         if self.agents.is_empty() && self.fabric.is_empty() {
             return;
         }
+        let mut window = std::mem::take(&mut self.window);
+        window.clear();
         *self = CongestionManager {
             policy: self.policy.clone(),
-            next_tid: self.next_tid,
+            window,
             news: true,
             ..CongestionManager::default()
         };
@@ -173,11 +151,10 @@ impl CongestionManager {
 
     /// The next request; `None` if no request is due, or the window is full.
     pub fn poll_transmit(&mut self, routes: &Routes, now: Time) -> Option<Transmit> {
-        let window = self.policy.window as usize;
-        if !self.policy.enabled || self.flights.len() >= window {
+        if !self.policy.enabled || !self.has_room() {
             return None;
         }
-        let &(due, key) = self.queue.first()?;
+        let (due, key) = self.window.first_turn()?;
         if due > now {
             return None;
         }
@@ -185,21 +162,14 @@ impl CongestionManager {
         let request = agent.request(&self.policy);
         let lid = agent.lid;
         agent.due = None;
-        self.queue.remove(&(due, key));
-        let tid = self.free_tid();
+        self.window.dequeue(due, key);
         let deadline = now + request.timeout;
-        let flight = Flight {
-            agent: key,
-            attribute: request.attribute,
-            deadline,
-        };
-        self.flights.insert(tid, flight);
-        self.deadlines.insert((deadline, tid));
+        let tid = self.window.launch(key, request.attribute, deadline);
         let mad = CcMad::request(
             request.method,
             request.attribute,
             request.modifier,
-            Tid(tid.into()),
+            tid,
             request.key,
             &request.data,
         );
@@ -212,20 +182,10 @@ impl CongestionManager {
         })
     }
 
-    fn free_tid(&mut self) -> u32 {
-        loop {
-            self.next_tid = self.next_tid.wrapping_add(1);
-            // The window is far smaller than the number of transaction IDs, so that this loop ends.
-            if self.next_tid != 0 && !self.flights.contains_key(&self.next_tid) {
-                return self.next_tid;
-            }
-        }
-    }
-
     /// Handles a request with this transaction ID that the transport did not accept: undoes the
     /// poll.
     pub fn not_sent(&mut self, tid: Tid, now: Time) {
-        if let Some(flight) = self.land(tid.low()) {
+        if let Some(flight) = self.window.land(tid) {
             self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
         }
     }
@@ -233,16 +193,13 @@ impl CongestionManager {
     /// Handles a datagram of the class.
     pub fn handle(&mut self, datagram: &Datagram, now: Time) {
         let header = MadHeader::of(&datagram.mad);
-        let tid = header.tid().low();
+        let asked = self.window.get(header.tid());
         let is_answer = header.method() == Method::GET_RESPONSE
-            && self
-                .flights
-                .get(&tid)
-                .is_some_and(|flight| flight.attribute == header.attribute());
+            && asked.is_some_and(|flight| flight.request == header.attribute());
         if !is_answer {
             return;
         }
-        if let Some(flight) = self.land(tid) {
+        if let Some(flight) = self.window.land(header.tid()) {
             let mad = CcMad::from_bytes(&datagram.mad);
             self.change(flight.agent, |agent, policy| {
                 agent.on_answer(policy, header.status(), mad.data(), now);
@@ -252,37 +209,37 @@ impl CongestionManager {
 
     /// Handles a request that the transport gave up on.
     pub fn on_send_failed(&mut self, tid: Tid, now: Time) {
-        if let Some(flight) = self.land(tid.low()) {
+        if let Some(flight) = self.window.land(tid) {
             self.change(flight.agent, |agent, _| agent.on_silence(now));
         }
     }
 
     /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some(&(deadline, tid)) = self.deadlines.first()
-            && deadline <= now
-        {
-            if let Some(flight) = self.land(tid) {
-                self.change(flight.agent, |agent, _| agent.on_silence(now));
-            }
+        while let Some(flight) = self.window.land_overdue(now) {
+            self.change(flight.agent, |agent, _| agent.on_silence(now));
         }
     }
 
     /// Time of the next action; `None` if there is none. `may_send` says whether requests may be
     /// sent.
     pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
-        let has_room = self.flights.len() < self.policy.window as usize;
-        let turn = self.queue.first().map(|&(due, _)| due);
-        let turn = turn.filter(|_| may_send && has_room && self.policy.enabled);
-        let silence = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let turn = self.window.first_turn().map(|(due, _)| due);
+        let turn = turn.filter(|_| may_send && self.has_room() && self.policy.enabled);
+        let silence = self.window.first_deadline();
         turn.into_iter().chain(silence).min()
+    }
+
+    fn has_room(&self) -> bool {
+        self.window.in_flight() < self.policy.window as usize
     }
 
     /// Whether a status has changed since the last call, and no request is in flight or due at
     /// `now`. Readers therefore see the result of a round, not each answer.
     pub fn take_news(&mut self, now: Time) -> bool {
-        let is_busy = self.queue.first().is_some_and(|&(due, _)| due <= now);
-        if is_busy || !self.flights.is_empty() {
+        let turn = self.window.first_turn();
+        let is_busy = turn.is_some_and(|(due, _)| due <= now);
+        if is_busy || self.window.in_flight() > 0 {
             return false;
         }
         std::mem::take(&mut self.news)
@@ -291,12 +248,6 @@ impl CongestionManager {
     /// The status of all agents.
     pub fn view(&self) -> &CongestionView {
         &self.view
-    }
-
-    fn land(&mut self, tid: u32) -> Option<Flight> {
-        let flight = self.flights.remove(&tid)?;
-        self.deadlines.remove(&(flight.deadline, tid));
-        Some(flight)
     }
 
     /// Changes an agent, and updates the lists that contain it.
@@ -315,7 +266,9 @@ impl CongestionManager {
     fn put(&mut self, key: PortKey, agent: Agent) {
         self.take_out(key);
         let report = agent.report();
-        self.queue.extend(agent.due.map(|due| (due, key)));
+        if let Some(due) = agent.due {
+            self.window.enqueue(due, key);
+        }
         if !matches!(report.status, AgentStatus::Pending | AgentStatus::Set) {
             let place = (report.status, key.port == PortNum::ZERO);
             self.not_set.entry(place).or_default().insert(key);
@@ -331,7 +284,7 @@ impl CongestionManager {
             return;
         };
         if let Some(due) = agent.due {
-            self.queue.remove(&(due, key));
+            self.window.dequeue(due, key);
         }
         let place = (agent.report().status, key.port == PortNum::ZERO);
         if let Some(same) = self.not_set.get_mut(&place) {

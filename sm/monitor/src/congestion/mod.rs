@@ -23,4 +23,5 @@ mod manager;
 #[cfg(test)]
 mod tests;
 
-pub use self::manager::{CongestionManager, Transmit};
+pub use self::manager::CongestionManager;
+pub use crate::agent_window::Transmit;

@@ -1,12 +1,11 @@
 //! The state machine that reads the counters of all agents.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_ids::{Guid, Lid, PortKey};
 use rsm_mad::Time;
-use rsm_mad::ids::Tid;
 use rsm_mad::transport::{Datagram, Inbound, RemoteAddress, SendFailure};
 use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
@@ -20,12 +19,10 @@ use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
 use super::snapshot::{AgentState, CountersSnapshot, Holds};
 use super::stats::CollectorStats;
+use crate::agent_window::{AgentWindow, Flight, SEND_PAUSE, Transmit};
 
 /// Number of repetitions of an unanswered request before its agent gets a pause.
 const REPETITIONS: u8 = 1;
-
-/// Time until another attempt after the transport accepted no datagram, or its port was down.
-const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Length of a burst after a pause: the burst has as many requests as the configured rate permits
 /// in this time.
@@ -112,22 +109,11 @@ impl Routes {
     }
 }
 
-/// A request to be sent.
-#[derive(Clone, Debug)]
-pub struct Transmit {
-    /// The datagram.
-    pub datagram: Datagram,
-    /// Time for which the answer is useful.
-    pub timeout: Duration,
-}
-
-/// A request in flight.
-#[derive(Clone, Copy, Debug)]
-struct PendingRequest {
-    agent: PortKey,
+/// A request, and the LID that it was sent to.
+#[derive(Clone, Copy)]
+struct Asked {
     request: Request,
     lid: Lid,
-    deadline: Time,
 }
 
 /// Reads the counters of all ports repeatedly.
@@ -143,12 +129,8 @@ pub struct Collector {
     is_master: bool,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// Turns of the agents without a request in flight.
-    queue: BTreeSet<(Time, PortKey)>,
-    /// Requests in flight by the lower half of their transaction ID; at most `config.window`.
-    pending: HashMap<u32, PendingRequest>,
-    deadlines: BTreeSet<(Time, u32)>,
-    next_tid: u32,
+    /// Turns and requests; at most `config.window` are in flight.
+    window: AgentWindow<Asked>,
     /// Time before which the next request must not be sent.
     paced: Time,
     stats: CollectorStats,
@@ -160,7 +142,7 @@ impl Collector {
     pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
         Collector {
             config,
-            next_tid: first_tid,
+            window: AgentWindow::new(first_tid),
             ..Collector::default()
         }
     }
@@ -210,12 +192,12 @@ impl Collector {
             let fabric = self.fabric.clone();
             fabric.nodes().for_each(|node| self.follow_node(node, now));
         }
-        self.pending.clear();
-        self.deadlines.clear();
-        self.queue.clear();
+        self.window.clear();
         for (key, agent) in &mut self.agents {
             agent.due = is_collecting.then(|| agent.wants().max(now + phase(*key)));
-            self.queue.extend(agent.due.map(|due| (due, *key)));
+            if let Some(due) = agent.due {
+                self.window.enqueue(due, *key);
+            }
         }
     }
 
@@ -243,8 +225,9 @@ impl Collector {
                 None if !is_collecting => {}
                 None => {
                     let mut agent = Agent::new(node, key, now + phase(key));
-                    agent.due = Some(agent.wants());
-                    self.queue.extend(agent.due.map(|due| (due, key)));
+                    let due = agent.wants();
+                    agent.due = Some(due);
+                    self.window.enqueue(due, key);
                     self.agents.insert(key, agent);
                 }
             }
@@ -259,7 +242,7 @@ impl Collector {
         for key in gone {
             let agent = self.agents.remove(&key);
             if let Some(due) = agent.and_then(|agent| agent.due) {
-                self.queue.remove(&(due, key));
+                self.window.dequeue(due, key);
             }
             // No agent will be found for the answer to a request in flight.
         }
@@ -268,11 +251,11 @@ impl Collector {
     /// The next request; `None` if no request is due, or the window or rate does not permit one.
     pub fn poll_transmit(&mut self, now: Time) -> Option<Transmit> {
         while self.may_send(now) {
-            let &(due, key) = self.queue.first()?;
+            let (due, key) = self.window.first_turn()?;
             if due > now {
                 return None;
             }
-            self.queue.remove(&(due, key));
+            self.window.dequeue(due, key);
             if let Some(transmit) = self.send(key, now) {
                 return Some(transmit);
             }
@@ -281,9 +264,11 @@ impl Collector {
     }
 
     fn may_send(&self, now: Time) -> bool {
-        self.is_collecting()
-            && (self.pending.len() as u64) < u64::from(self.config.window)
-            && self.paced <= now
+        self.is_collecting() && self.has_room() && self.paced <= now
+    }
+
+    fn has_room(&self) -> bool {
+        (self.window.in_flight() as u64) < u64::from(self.config.window)
     }
 
     /// Sends the next request of an agent whose turn it is, or queues the agent again.
@@ -303,42 +288,24 @@ impl Collector {
             self.enqueue(key, at, now);
             return None;
         };
-        let tid = self.free_tid();
-        let deadline = now + self.config.timeout;
         let lid = remote.lid;
-        let pending = PendingRequest {
-            agent: key,
-            request,
-            lid,
-            deadline,
-        };
-        self.pending.insert(tid, pending);
-        self.deadlines.insert((deadline, tid));
+        let deadline = now + self.config.timeout;
+        let tid = self.window.launch(key, Asked { request, lid }, deadline);
         self.stats.sent += 1;
         self.pace(now);
         Some(Transmit {
-            datagram: request.datagram(Tid(u64::from(tid)), remote),
+            datagram: request.datagram(tid, remote),
             timeout: self.config.timeout,
         })
     }
 
     /// Handles a request that the transport did not accept: undoes the poll.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
-        let tid = MadHeader::of(&transmit.datagram.mad).tid().low();
-        if let Some(pending) = self.land(tid) {
+        let tid = MadHeader::of(&transmit.datagram.mad).tid();
+        if let Some(flight) = self.window.land(tid) {
             self.stats.sent -= 1;
             self.paced = self.paced.max(now + SEND_PAUSE);
-            self.enqueue(pending.agent, now + SEND_PAUSE, now);
-        }
-    }
-
-    fn free_tid(&mut self) -> u32 {
-        loop {
-            self.next_tid = self.next_tid.wrapping_add(1);
-            // The window is far smaller than the number of transaction IDs, so that this loop ends.
-            if self.next_tid != 0 && !self.pending.contains_key(&self.next_tid) {
-                return self.next_tid;
-            }
+            self.enqueue(flight.agent, now + SEND_PAUSE, now);
         }
     }
 
@@ -353,14 +320,8 @@ impl Collector {
         if let Some(agent) = self.agents.get_mut(&key) {
             let at = at.max(now);
             agent.due = Some(at);
-            self.queue.insert((at, key));
+            self.window.enqueue(at, key);
         }
-    }
-
-    fn land(&mut self, tid: u32) -> Option<PendingRequest> {
-        let pending = self.pending.remove(&tid)?;
-        self.deadlines.remove(&(pending.deadline, tid));
-        Some(pending)
     }
 
     /// Handles a datagram of performance management or the vendor's class, or the notice that a
@@ -373,12 +334,12 @@ impl Collector {
                 tid,
                 kind,
             } => {
-                if let Some(pending) = self.land(tid.low()) {
+                if let Some(flight) = self.window.land(tid) {
                     match kind {
-                        SendFailure::TimedOut => self.unanswered(&pending, now),
+                        SendFailure::TimedOut => self.unanswered(&flight, now),
                         // The manager's port is the cause, not the agent.
                         SendFailure::Flushed | SendFailure::Other(_) => {
-                            self.enqueue(pending.agent, now + SEND_PAUSE, now);
+                            self.enqueue(flight.agent, now + SEND_PAUSE, now);
                         }
                     }
                 }
@@ -389,27 +350,19 @@ impl Collector {
 
     /// Handles requests that were not answered in time.
     pub fn handle_deadline(&mut self, now: Time) {
-        while let Some(&(deadline, tid)) = self.deadlines.first() {
-            if deadline > now {
-                break;
-            }
-            match self.land(tid) {
-                Some(pending) => self.unanswered(&pending, now),
-                None => {
-                    self.deadlines.remove(&(deadline, tid));
-                }
-            }
+        while let Some(flight) = self.window.land_overdue(now) {
+            self.unanswered(&flight, now);
         }
     }
 
-    fn unanswered(&mut self, pending: &PendingRequest, now: Time) {
+    fn unanswered(&mut self, flight: &Flight<Asked>, now: Time) {
         self.stats.timed_out += 1;
-        let Some(agent) = self.agents.get_mut(&pending.agent) else {
+        let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
         };
         let at = if agent.may_repeat(REPETITIONS) {
             now
-        } else if pending.request == Request::Firmware {
+        } else if flight.request.request == Request::Firmware {
             // A device without the class may leave it unanswered; its counters are read.
             agent.take_firmware(None, now);
             now
@@ -417,41 +370,41 @@ impl Collector {
             agent.fail(&self.config, now);
             agent.wants()
         };
-        self.enqueue(pending.agent, at, now);
+        self.enqueue(flight.agent, at, now);
     }
 
     fn take(&mut self, datagram: &Datagram, now: Time) {
         let mad = PerfMad::from_bytes(&datagram.mad);
         let header = mad.header();
-        let is_answer = |pending: &&PendingRequest| {
-            let select = pending.request.port_select();
+        let is_answer = |flight: &Flight<Asked>| {
+            let Asked { request, lid } = flight.request;
+            let select = request.port_select();
             let is_of_port = select.is_none_or(|port| {
                 // An agent that refuses a request may answer with other data.
                 !header.status().is_ok() || answered_port(mad.data()).0 == port
             });
-            header.class() == pending.request.class()
+            header.class() == request.class()
                 && header.method() == Method::GET_RESPONSE
-                && header.attribute() == pending.request.attribute()
-                && datagram.remote.lid == pending.lid
+                && header.attribute() == request.attribute()
+                && datagram.remote.lid == lid
                 && is_of_port
         };
-        let tid = header.tid().low();
-        if self.pending.get(&tid).filter(is_answer).is_none() {
+        if !self.window.get(header.tid()).is_some_and(is_answer) {
             self.stats.stray += 1;
             return;
         }
-        let Some(pending) = self.land(tid) else {
+        let Some(flight) = self.window.land(header.tid()) else {
             return;
         };
-        let Some(agent) = self.agents.get_mut(&pending.agent) else {
+        let Some(agent) = self.agents.get_mut(&flight.agent) else {
             return;
         };
-        if pending.request == Request::Firmware && !header.status().is_busy() {
+        if flight.request.request == Request::Firmware && !header.status().is_busy() {
             agent.take_firmware(Some((header.status(), &datagram.mad)), now);
             self.stats.answered += 1;
-            return self.enqueue(pending.agent, now, now);
+            return self.enqueue(flight.agent, now, now);
         }
-        let (verdict, next) = agent.take(pending.request, header.status(), mad.data(), now);
+        let (verdict, next) = agent.take(flight.request.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
                 agent.give_time(&self.config, now);
@@ -472,18 +425,15 @@ impl Collector {
             Verdict::Busy => self.stats.busy += 1,
             Verdict::Redirected => self.stats.redirected += 1,
         }
-        self.enqueue(pending.agent, at, now);
+        self.enqueue(flight.agent, at, now);
     }
 
     /// Time of the next action; `None` while counters are not read.
     pub fn next_deadline(&self) -> Option<Time> {
-        let times_out = self.deadlines.first().map(|&(at, _)| at);
-        let has_room = (self.pending.len() as u64) < u64::from(self.config.window);
-        let sends = self
-            .queue
-            .first()
-            .filter(|_| has_room && self.is_collecting());
-        let sends = sends.map(|&(at, _)| at.max(self.paced));
+        let times_out = self.window.first_deadline();
+        let turn = self.window.first_turn();
+        let sends = turn.filter(|_| self.has_room() && self.is_collecting());
+        let sends = sends.map(|(at, _)| at.max(self.paced));
         times_out.into_iter().chain(sends).min()
     }
 
@@ -499,9 +449,9 @@ impl Collector {
                 agents: self.agents.len(),
                 silent: agents().filter(is_silent).count(),
                 behind: self
-                    .queue
-                    .first()
-                    .map_or(Duration::ZERO, |&(at, _)| now.since(at)),
+                    .window
+                    .first_turn()
+                    .map_or(Duration::ZERO, |(at, _)| now.since(at)),
                 ..self.stats
             },
             agents: agents().map(|agent| agent.shown.clone()).collect(),

@@ -35,7 +35,7 @@ mod stats;
 mod tests;
 
 pub use self::causes::Causes;
-pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes, Transmit};
+pub use self::collector::{Collector, CountedSubnet, PlannedLevels, Routes};
 pub use self::config::CountersConfig;
 pub use self::corrected::{Corrected, MovedCorrections};
 pub use self::port::{ErrorRates, PortReading, Rates, RecentErrors, TRAFFIC};
@@ -43,3 +43,4 @@ pub use self::snapshot::{
     AgentCounters, AgentState, CountersSnapshot, DeviceFirmware, PortCounters,
 };
 pub use self::stats::CollectorStats;
+pub use crate::agent_window::Transmit;

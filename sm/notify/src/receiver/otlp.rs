@@ -4,13 +4,14 @@ use std::io;
 
 use hyper_util::rt::TokioIo;
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_client::LogsServiceClient;
+use rsm_proto::with_causes;
 use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use tonic::{Code, Request, Status};
 use tower::service_fn;
 
+use super::Outcome;
 use super::connect::connect;
-use super::{Outcome, causes};
 use crate::otlp;
 use crate::settings::HttpTarget;
 use crate::source::{Record, Source};
@@ -40,7 +41,7 @@ impl Otlp {
             Some(channel) => channel,
             None => match self.connect().await {
                 Ok(channel) => channel,
-                Err(error) => return Outcome::failed(causes(&error)),
+                Err(error) => return Outcome::failed(with_causes(&error)),
             },
         };
         let answer = LogsServiceClient::new(channel.clone())
@@ -81,7 +82,7 @@ impl Otlp {
 }
 
 fn failure(status: &Status) -> Outcome {
-    let why = format!("gRPC {:?}: {}", status.code(), causes(status));
+    let why = format!("gRPC {:?}: {}", status.code(), with_causes(status));
     match status.code() {
         Code::InvalidArgument => Outcome::Refused(why),
         _ => Outcome::failed(why),

@@ -8,9 +8,10 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rsm_proto::with_causes;
 
+use super::Outcome;
 use super::connect::connect;
-use super::{Outcome, causes};
 use crate::json;
 use crate::settings::HttpTarget;
 use crate::source::{Record, Source};
@@ -66,16 +67,16 @@ impl Webhook {
 
     async fn post(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, String> {
         let stream = connect(&self.target, b"http/1.1").await;
-        let stream = stream.map_err(|error| causes(&error))?;
+        let stream = stream.map_err(|error| with_causes(&error))?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| causes(&error))?;
+            .map_err(|error| with_causes(&error))?;
         let answer = sender.send_request(request);
         tokio::pin!(connection, answer);
         let mut is_open = true;
         loop {
             tokio::select! {
-                answered = &mut answer => return answered.map_err(|error| causes(&error)),
+                answered = &mut answer => return answered.map_err(|error| with_causes(&error)),
                 _ended = &mut connection, if is_open => is_open = false,
             }
         }

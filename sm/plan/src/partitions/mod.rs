@@ -102,11 +102,6 @@ impl PartitionPlan {
         }
         differing
     }
-
-    /// Number of switch ports that enforce partitions.
-    pub fn enforcing(&self) -> usize {
-        self.enforced.len()
-    }
 }
 
 /// Assigns the tables of every end port of `fabric`. A key that a port holds keeps its index.

@@ -71,7 +71,7 @@ fn without_a_file_all_ports_are_full_members_without_enforcement() {
     let plan = assign(&fabric, &Policy::default());
     assert_eq!(plan.tables().count(), 9);
     assert!(plan.tables().all(|(_, table)| table[..] == [PKey(0xffff)]));
-    assert_eq!((plan.enforcing(), codes(&plan).len()), (0, 0));
+    assert_eq!((plan.enforced.len(), codes(&plan).len()), (0, 0));
     let mut tables = plan.tables().map(|(_, table)| table);
     let first = tables.next().unwrap();
     assert!(tables.all(|table| Arc::ptr_eq(first, table)));
@@ -115,7 +115,7 @@ fn last_rule_for_a_port_counts_and_the_manager_stays_full_member() {
         outbound: true,
     };
     assert_eq!(plan.enforced(fabric.key(facing)), both);
-    assert_eq!(plan.enforcing(), hosts.len());
+    assert_eq!(plan.enforced.len(), hosts.len());
     assert_eq!(plan.enforced(fabric.key(hosts[2])), Enforced::default());
 }
 
@@ -189,7 +189,7 @@ fn too_small_table_is_a_finding_at_its_port() {
     assert_eq!(plan.findings[0].subject, Subject::Port(fabric.key(facing)));
     assert_eq!(plan.enforced(fabric.key(facing)), Enforced::default());
     assert!(plan.table(fabric.key(facing)).is_none());
-    assert_eq!(plan.enforcing(), hosts.len() - 1);
+    assert_eq!(plan.enforced.len(), hosts.len() - 1);
     // More than the host holds.
     let plan = assign(&fabric, &policy(&some(20)));
     let own: Vec<_> = plan

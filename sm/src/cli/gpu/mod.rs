@@ -15,7 +15,7 @@ pub(super) use report::Summary;
 use rsm_api::node_list;
 use rsm_config::load_categories;
 use rsm_gdr::fabric::GpuFabric;
-use rsm_gdr::findings::GpuSeverity;
+use rsm_gdr::findings::Severity;
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::import::to_json;
 use rsm_gdr::job::Pattern;
@@ -302,7 +302,7 @@ fn check(analysis: &Analysis, format: Format) -> anyhow::Result<ExitCode> {
     let broken = analysis
         .findings
         .iter()
-        .any(|finding| finding.kind.severity() == GpuSeverity::Error);
+        .any(|finding| finding.kind.severity() == Severity::Error);
     Ok(if broken {
         ExitCode::FAILURE
     } else {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rsm_api::Gpus as _;
 use rsm_gdr::Analysis;
-use rsm_gdr::findings::{GpuFinding, GpuSeverity};
+use rsm_gdr::findings::GpuFinding;
 use rsm_gdr::hosts::GpuInventory;
-use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
+use rsm_model::findings::{Finding, FindingKind, Subject};
 
 use super::GpuHosts;
 use crate::daemon::findings::{DaemonFindings, Part};
@@ -136,17 +136,8 @@ fn published(findings: &[GpuFinding]) -> Vec<Finding> {
             finding.kind.effect(),
             finding.kind.advice()
         );
-        let severity = match finding.kind.severity() {
-            GpuSeverity::Info => Severity::Info,
-            GpuSeverity::Warning => Severity::Warning,
-            GpuSeverity::Error => Severity::Error,
-        };
-        Finding::new(
-            FindingKind::Gpu(finding.kind),
-            Subject::Subnet,
-            severity,
-            text,
-        )
+        let kind = FindingKind::Gpu(finding.kind);
+        Finding::new(kind, Subject::Subnet, finding.kind.severity(), text)
     };
     let mut all: Vec<Finding> = findings.iter().take(MOST_FINDINGS).map(one).collect();
     let rest = &findings[all.len()..];
@@ -165,7 +156,7 @@ fn published(findings: &[GpuFinding]) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use rsm_gdr::findings::GpuFindingKind;
+    use rsm_gdr::findings::{GpuFindingKind, Severity};
 
     use super::*;
 

@@ -16,6 +16,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use rsm_api::with_causes;
 use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{Bounds, PastReader, Tier};
 use rsm_store::StoreError;
@@ -217,20 +218,16 @@ impl Writer {
 
 fn unusable(error: &StoreError) -> String {
     format!(
-        "the past of the counters cannot be opened ({error}: {}): `rsmctl counters --since` has no answer, and what \
+        "the past of the counters cannot be opened ({}): `rsmctl counters --since` has no answer, and what \
          is counted until then is lost there; traffic goes on; make the folder usable",
-        cause(error)
+        with_causes(error)
     )
 }
 
 fn unwritten(error: &StoreError) -> String {
     format!(
-        "the past of the counters cannot be written ({error}: {}): its steps are lost until it can; earlier ones \
+        "the past of the counters cannot be written ({}): its steps are lost until it can; earlier ones \
          stay, and traffic goes on; make room there, or mount it writable",
-        cause(error)
+        with_causes(error)
     )
-}
-
-fn cause(error: &StoreError) -> String {
-    std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }

@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use parking_lot::{Condvar, Mutex};
+use rsm_api::with_causes;
 use rsm_sa::{Sa, Touched};
 use rsm_store::journal::{self, JournalEntry, RowChange};
-use rsm_store::{ChangeSet, Namespace, Persisted, StoreError};
+use rsm_store::{ChangeSet, Persisted, StoreError};
 
 use super::{groups, guids, services, subscriptions};
 use crate::daemon::clock::Clock;
@@ -26,7 +27,7 @@ use crate::daemon::sa::{AckJournal, HELD_AT_MOST, Wake};
 /// Table that holds the number of the last journal entry that the database includes.
 const TABLE: &str = "journal";
 
-/// Key of the table's only row. The row's value is that entry number, big-endian.
+/// Key of the table's only row.
 const COVERED: &[u8] = b"covered";
 
 /// Largest number of bytes that wait to be written: the requests of a whole subnet's hosts in one
@@ -38,20 +39,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Number of the last entry that the database includes.
 pub(super) fn covered(persisted: &Persisted) -> u64 {
-    let namespace = Namespace::new(TABLE).ok();
-    let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
-    let value = table.and_then(|table| table.get(COVERED));
-    let bytes = value.and_then(|value| value[..].try_into().ok());
-    bytes.map_or(0, u64::from_be_bytes)
+    persisted.number(TABLE, COVERED)
 }
 
 /// Records in `changes` that they include the journal up to entry `number`.
 pub(super) fn cover(number: u64, changes: &mut ChangeSet) {
-    if let Ok(namespace) = Namespace::new(TABLE)
-        && let Err(error) = changes.set_record(&namespace, COVERED, &number.to_be_bytes())
-    {
-        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
-    }
+    changes.set_number(TABLE, COVERED, number);
 }
 
 /// Changes that bring the database up to date with `entries`.
@@ -361,21 +354,19 @@ fn overflowed() -> String {
 }
 
 fn unwritten(error: &StoreError) -> String {
-    let cause = std::error::Error::source(error);
-    let error = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
     format!(
-        "registrations of hosts cannot be written as they come ({error}): until the store has them they are forgotten when \
-         rsm is killed, traffic goes on; make room in the state folder, or mount it writable"
+        "registrations of hosts cannot be written as they come ({}): until the store has them they are forgotten when \
+         rsm is killed, traffic goes on; make room in the state folder, or mount it writable",
+        with_causes(error)
     )
 }
 
 /// Text of the finding about a journal that cannot be read at the start.
 pub(super) fn unread(error: &StoreError) -> String {
-    let cause = std::error::Error::source(error).map(ToString::to_string);
     format!(
-        "the journal of registrations cannot be read ({error}: {}): hosts are asked to register again, and their \
+        "the journal of registrations cannot be read ({}): hosts are asked to register again, and their \
          registrations are on the disk only with the next commit; traffic goes on; make the file readable and start rsm again",
-        cause.unwrap_or_default()
+        with_causes(error)
     )
 }
 
@@ -389,7 +380,7 @@ fn slow() -> String {
 
 #[cfg(test)]
 mod tests {
-    use rsm_store::Bytes;
+    use rsm_store::{Bytes, Namespace};
 
     use super::*;
 

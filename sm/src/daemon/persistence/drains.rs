@@ -77,9 +77,7 @@ fn encode(drained: &Drained) -> Vec<u8> {
     value.push(u8::from(drained.peer.is_some()));
     value.extend(port(drained.peer.unwrap_or(none)));
     for text in [&drained.by, &drained.note, &drained.name] {
-        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        value.extend(length.to_be_bytes());
-        value.extend(&text.as_bytes()[..usize::from(length)]);
+        table::write_text(text, &mut value);
     }
     value
 }
@@ -95,9 +93,9 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(NodeOrCable, Drained)> {
     let (since, value) = value.split_first_chunk()?;
     let (&[flags, has_peer], value) = value.split_first_chunk()?;
     let (peer, value) = value.split_first_chunk::<9>()?;
-    let (by, value) = read_text(value)?;
-    let (note, value) = read_text(value)?;
-    let (name, value) = read_text(value)?;
+    let (by, value) = table::read_text(value)?;
+    let (note, value) = table::read_text(value)?;
+    let (name, value) = table::read_text(value)?;
     let drained = Drained {
         by,
         since_unix_ms: u64::from_be_bytes(*since),
@@ -114,12 +112,6 @@ fn read_port(bytes: &[u8]) -> Option<PortKey> {
     let (guid, port) = bytes.split_first_chunk()?;
     let &[port] = port else { return None };
     Some(PortKey::new(Guid(u64::from_be_bytes(*guid)), PortNum(port)))
-}
-
-fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-    Some((String::from_utf8(text.to_vec()).ok()?, rest))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use rsm_api::v1;
+use rsm_api::{v1, with_causes};
 use rsm_core::SavedCoreState;
 use rsm_hardware::diff::NotKept;
 use rsm_model::LidClaim;
@@ -446,11 +446,10 @@ impl StoreThread {
 
 /// Text of the finding about a failed commit.
 fn unwritten(error: &StoreError) -> String {
-    let cause = std::error::Error::source(error);
-    let error = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
     format!(
-        "the store cannot be written ({error}): LIDs and registrations since then are forgotten by a restart, traffic goes \
-         on; make room in the state folder, or mount it writable"
+        "the store cannot be written ({}): LIDs and registrations since then are forgotten by a restart, traffic goes \
+         on; make room in the state folder, or mount it writable",
+        with_causes(error)
     )
 }
 

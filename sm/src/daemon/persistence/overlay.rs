@@ -129,9 +129,7 @@ fn encode(partition: &OverlayPartition) -> Vec<u8> {
     let mut value = partition.since_unix_ms.to_be_bytes().to_vec();
     value.extend([u8::from(*ipoib), *sl, mtu.code(), rate.0]);
     for text in [name, &partition.by] {
-        let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
-        value.extend(length.to_be_bytes());
-        value.extend(&text.as_bytes()[..usize::from(length)]);
+        table::write_text(text, &mut value);
     }
     value
 }
@@ -145,8 +143,8 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(u16, Row)> {
     }
     let (since, value) = value.split_first_chunk()?;
     let (&[ipoib, sl, mtu, rate], value) = value.split_first_chunk()?;
-    let (name, value) = read_text(value)?;
-    let (by, value) = read_text(value)?;
+    let (name, value) = table::read_text(value)?;
+    let (by, value) = table::read_text(value)?;
     let is_known = p_key == PKey(p_key).base() && sl < 16 && mtu_of(mtu).is_some();
     let rate = Rate::all().find(|known| known.0 == rate)?;
     let is_name = !name.is_empty() && name.len() <= MAX_NAME_BYTES;
@@ -226,12 +224,6 @@ fn decode_protection(key: &[u8], value: &[u8]) -> Option<(u16, Protection)> {
     let owned = words.map(|word| Owned::guids(word).or_else(|_| Owned::mgids(word)).ok());
     let owned = owned.collect::<Option<_>>()?;
     Some((p_key, Protection { trust, owned }))
-}
-
-fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
-    let (length, rest) = bytes.split_first_chunk()?;
-    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-    Some((String::from_utf8(text.to_vec()).ok()?, rest))
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@
 //! takeover reads the same rows once more.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
@@ -26,8 +25,8 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_store::etcd::{EtcdOptions, EtcdStore};
 use rsm_store::replica::{Claim, Health, ReplicaEvent, ReplicaHandle};
 use rsm_store::{
-    ChangeSet, Epoch, LOCAL_TABLES, Namespace, Persisted, Replicated, SharedStore, Store,
-    StoreError, last_commit,
+    ChangeSet, Epoch, LOCAL_TABLES, Persisted, Replicated, SharedStore, Store, StoreError,
+    last_commit,
 };
 use rsm_view::history::Recorder;
 use rsm_view::publish::{SharedStoreSource, UnixClock};
@@ -46,7 +45,7 @@ use crate::daemon::sa::SaRestorer;
 /// Table with the number of the last epoch that this machine held.
 const TABLE: &str = "shared-epoch";
 
-/// Key of the table's only row. The row's value is the epoch's number, big-endian.
+/// Key of the table's only row.
 const HELD: &[u8] = b"held";
 
 /// Inputs of the shared store.
@@ -64,23 +63,8 @@ pub(in crate::daemon) type HistorySink = Box<dyn Fn(Vec<Arc<v1::Event>>) + Send>
 pub(super) enum StoreRequest {
     Claim(EpochRequest),
     Release,
-    Granted {
-        number: u64,
-        epoch: Epoch,
-        state: Option<Box<Persisted>>,
-        unseen: Duration,
-    },
-    /// The shared store does not answer a claim. Holds the last state that the store returned.
-    Unreachable {
-        number: u64,
-        state: Box<Persisted>,
-    },
-    /// More changes wait for the shared store than the queue holds.
-    Overflowed,
-    /// The manager that holds the epoch has stored these rows.
-    Followed(Box<Persisted>),
-    /// The manager that holds the epoch has stored this plan; the rows of the plan arrived before.
-    Planned(u64),
+    /// Report of the shared store that the store's thread takes over before the core hears of it.
+    Reported(ReplicaEvent),
 }
 
 /// Shared store, as the store's thread uses it.
@@ -231,7 +215,7 @@ pub(super) fn start(
 /// if another manager stored this state later than this machine did.
 pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
-    let is_own = epoch.number == held_before(persisted);
+    let is_own = epoch.number == persisted.number(TABLE, HELD);
     if is_own && last_commit(persisted) >= last_commit(&rows) {
         return;
     }
@@ -279,28 +263,16 @@ struct ReplicaListener {
 fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Send> {
     Box::new(move |event| {
         let epoch_event = match event {
-            ReplicaEvent::Granted {
-                number,
-                epoch,
-                state,
-                unseen,
-            } => {
-                listener.show(Some(epoch), true);
-                let request = StoreRequest::Granted {
-                    number,
-                    epoch,
-                    state,
-                    unseen,
-                };
-                return listener.mailbox.put(|latest| latest.requests.push(request));
-            }
-            ReplicaEvent::Overflowed => {
-                return listener
-                    .mailbox
-                    .put(|latest| latest.requests.push(StoreRequest::Overflowed));
-            }
-            ReplicaEvent::Followed(rows) => {
-                let request = StoreRequest::Followed(rows);
+            // The number of a plan follows the rows that belong to the plan.
+            ReplicaEvent::Granted { .. }
+            | ReplicaEvent::Unreachable { state: Some(_), .. }
+            | ReplicaEvent::Overflowed
+            | ReplicaEvent::Followed(_)
+            | ReplicaEvent::Planned(_) => {
+                if let ReplicaEvent::Granted { epoch, .. } = event {
+                    listener.show(Some(epoch), true);
+                }
+                let request = StoreRequest::Reported(event);
                 return listener.mailbox.put(|latest| latest.requests.push(request));
             }
             ReplicaEvent::Health(health) => {
@@ -322,19 +294,7 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
                 listener.show(epoch, false);
                 EpochEvent::Seen(epoch)
             }
-            // This event follows the rows that belong to the plan.
-            ReplicaEvent::Planned(plan) => {
-                let request = StoreRequest::Planned(plan);
-                return listener.mailbox.put(|latest| latest.requests.push(request));
-            }
             ReplicaEvent::Configurations(all) => EpochEvent::Configurations(all),
-            ReplicaEvent::Unreachable {
-                number,
-                state: Some(state),
-            } => {
-                let request = StoreRequest::Unreachable { number, state };
-                return listener.mailbox.put(|latest| latest.requests.push(request));
-            }
             ReplicaEvent::Unreachable { state: None, .. } => EpochEvent::Unreachable(None),
             ReplicaEvent::Held => EpochEvent::Held,
         };
@@ -511,7 +471,7 @@ impl Shared {
             over,
             insists,
             state: state.clone(),
-            held_before: held_before(state),
+            held_before: state.number(TABLE, HELD),
             is_master,
             number: self.claims,
         });
@@ -531,42 +491,58 @@ impl StoreThread {
                     shared.last = None;
                     shared.replica.release();
                 }
-                StoreRequest::Overflowed => {
-                    // Claims the epoch as master: the state of a master replaces whatever the store
-                    // holds by then.
-                    if let Some(EpochRequest::Claim { own, .. }) = shared.last {
-                        let request = EpochRequest::Claim {
-                            own,
-                            over: None,
-                            insists: false,
-                            is_master: true,
-                        };
-                        shared.claim(request, &self.persisted);
-                    }
+                StoreRequest::Reported(event) => self.take_over(event),
+            }
+        }
+    }
+
+    /// Takes over the rows of a report of the shared store.
+    fn take_over(&mut self, event: ReplicaEvent) {
+        let Some(shared) = &mut self.shared else {
+            return;
+        };
+        match event {
+            ReplicaEvent::Overflowed => {
+                // Claims the epoch as master: the state of a master replaces whatever the store
+                // holds by then.
+                if let Some(EpochRequest::Claim { own, .. }) = shared.last {
+                    let request = EpochRequest::Claim {
+                        own,
+                        over: None,
+                        insists: false,
+                        is_master: true,
+                    };
+                    shared.claim(request, &self.persisted);
                 }
-                StoreRequest::Granted {
-                    number,
+            }
+            ReplicaEvent::Granted {
+                number,
+                epoch,
+                state,
+                unseen,
+            } if number == shared.claims => {
+                let mut changes = ChangeSet::new();
+                changes.set_number(TABLE, HELD, epoch.number);
+                self.go_on_with(state, changes, |state| EpochEvent::Granted {
                     epoch,
                     state,
                     unseen,
-                } if number == shared.claims => {
-                    let mut changes = ChangeSet::new();
-                    note_held(epoch.number, &mut changes);
-                    self.go_on_with(state, changes, |state| EpochEvent::Granted {
-                        epoch,
-                        state,
-                        unseen,
-                    });
-                }
-                StoreRequest::Unreachable { number, state } if number == shared.claims => {
-                    let state = Some(state);
-                    self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
-                }
-                // A later claim has superseded this claim, or no claim is pending.
-                StoreRequest::Granted { .. } | StoreRequest::Unreachable { .. } => {}
-                StoreRequest::Followed(rows) => self.follow(&rows),
-                StoreRequest::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
+                });
             }
+            ReplicaEvent::Unreachable { number, state } if number == shared.claims => {
+                self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
+            }
+            // A later claim has superseded this claim, or no claim is pending.
+            ReplicaEvent::Granted { .. } | ReplicaEvent::Unreachable { .. } => {}
+            ReplicaEvent::Followed(rows) => self.follow(&rows),
+            ReplicaEvent::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
+            // The core has these without the store's thread.
+            ReplicaEvent::Refused(_)
+            | ReplicaEvent::Held
+            | ReplicaEvent::Deposed(_)
+            | ReplicaEvent::Seen(_)
+            | ReplicaEvent::Health(_)
+            | ReplicaEvent::Configurations(_) => {}
         }
     }
 
@@ -669,22 +645,5 @@ impl StoreThread {
         shared.history.read(&self.persisted, rows, &mut changes);
         self.persisted.apply(&changes);
         self.owed.merge(changes);
-    }
-}
-
-/// Number of the last epoch that this machine held; 0 for none.
-fn held_before(state: &Persisted) -> u64 {
-    let table = Namespace::new(TABLE).ok();
-    let table = table.and_then(|table| state.records.get(&table));
-    let value = table.and_then(|table| table.get(HELD));
-    let bytes = value.and_then(|value| value[..].try_into().ok());
-    bytes.map_or(0, u64::from_be_bytes)
-}
-
-fn note_held(number: u64, changes: &mut ChangeSet) {
-    if let Ok(table) = Namespace::new(TABLE)
-        && let Err(error) = changes.set_record(&table, HELD, &number.to_be_bytes())
-    {
-        tracing::error!(error = &error as &dyn std::error::Error, "cannot remember");
     }
 }

@@ -139,6 +139,20 @@ fn write(
     }
 }
 
+/// Adds a text, of which 65,535 bytes are kept, after its length (2 bytes, big-endian).
+pub(super) fn write_text(text: &str, value: &mut Vec<u8>) {
+    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    value.extend(length.to_be_bytes());
+    value.extend(&text.as_bytes()[..usize::from(length)]);
+}
+
+/// Text after its length (2 bytes, big-endian), and the bytes behind it; `None` if there is none.
+pub(super) fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((String::from_utf8(text.to_vec()).ok()?, rest))
+}
+
 /// Rows of the table `name`.
 pub(super) fn held<'a>(
     persisted: &'a Persisted,

@@ -14,6 +14,7 @@ use rsm_proto::etcd::kv_client::KvClient;
 use rsm_proto::etcd::{
     AuthenticateRequest, CompactionRequest, KeyValue, RangeRequest, TxnRequest, TxnResponse,
 };
+use rsm_proto::with_causes;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -351,7 +352,9 @@ impl Client {
                 let connected = timeout(CONNECT, target.connect()).await;
                 let connected = connected
                     .map_err(|_| target.told("no connection"))
-                    .and_then(|connected| connected.map_err(|error| target.told(&chain(&error))));
+                    .and_then(|connected| {
+                        connected.map_err(|error| target.told(&with_causes(&error)))
+                    });
                 let channel = connected.map_err(Failure::Silent)?;
                 *target.channel.lock() = Some(channel.clone());
                 channel
@@ -534,7 +537,7 @@ fn unusable(key: &str, file: &Path, error: &dyn std::error::Error) -> StoreError
     setting(&format!(
         "{key}: {} cannot be used: {}",
         file.display(),
-        chain(error)
+        with_causes(error)
     ))
 }
 
@@ -542,20 +545,6 @@ fn setting(what: &str) -> StoreError {
     StoreError::Setting {
         what: what.to_owned(),
     }
-}
-
-/// An error with all its causes, without repetitions.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 #[cfg(test)]

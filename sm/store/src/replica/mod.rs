@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rsm_ids::Guid;
+use rsm_proto::with_causes;
 
 pub use self::claim::Claim;
 use super::{
@@ -753,9 +754,7 @@ impl Worker {
     }
 
     fn fail(&mut self, error: &StoreError) {
-        let cause = std::error::Error::source(error);
-        let text = cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"));
-        self.note(Health::Failing(text));
+        self.note(Health::Failing(with_causes(error)));
     }
 
     fn note(&mut self, health: Health) {

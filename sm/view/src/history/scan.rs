@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message as _;
-use rsm_api::v1;
 use rsm_api::v1::event::Change;
+use rsm_api::{v1, with_causes};
 use rsm_store::StoreError;
 use rsm_store::io::{Disk, FileOperation};
 
@@ -207,7 +207,7 @@ impl Segments {
             // The segment was removed meanwhile, because it was the oldest.
             Ok(None) => return,
             Err(error) => {
-                let reason = format!("{error}: {}", source(&error));
+                let reason = with_causes(&error);
                 tracing::warn!("{reason}");
                 let at = segment.began_unix_ms.unwrap_or(query.since_unix_ms);
                 found.extend(gap(segment.first, at, 0, reason, query));
@@ -311,10 +311,6 @@ impl Segments {
     pub fn began_unix_ms(&self) -> Option<u64> {
         self.list.lock().first()?.began_unix_ms
     }
-}
-
-fn source(error: &StoreError) -> String {
-    std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
 
 /// Replays some frames of a segment. Returns the state after them; `None` if the base is damaged.

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::error::Error as _;
 
 use rsm_api::model::{PastSpan, PortOrder};
-use rsm_api::{CountersError, v1};
+use rsm_api::{CountersError, v1, with_causes};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::fabric::Fabric;
 use rsm_past::{Counts, Moved, Part, PastReader, Point, Quantity, Span, Trend, Wanted};
@@ -30,9 +29,8 @@ fn reader(source: Option<&dyn PastSource>) -> Result<PastReader, CountersError> 
 }
 
 fn unread(error: StoreError) -> CountersError {
-    let cause = error.source().map_or_else(String::new, ToString::to_string);
     CountersError::PastUnreadable {
-        reason: format!("{error}: {cause}"),
+        reason: with_causes(&error),
     }
 }
 

@@ -393,11 +393,6 @@ impl PortReading {
         self.full.has(counter)
     }
 
-    /// Whether any counter is at its highest value.
-    pub fn has_full(&self) -> bool {
-        !self.full.is_empty()
-    }
-
     /// Whether a counter was lower in the last reading than in the previous reading, because
     /// another program reset the counter or the device was reset.
     pub fn was_reset(&self) -> bool {

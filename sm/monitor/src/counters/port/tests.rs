@@ -130,10 +130,10 @@ fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
     assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
     let taken = port.take(&values(full, 9), NarrowEnd::Unknown, at(20));
     assert_eq!(taken.narrow_end, Some(NarrowEnd::Stays));
-    assert!(port.has_full() && port.rates().is_none());
+    assert!(port.is_full(Counter::XmitData) && port.rates().is_none());
     assert!(port.take(&values(100, 2), NarrowEnd::Stays, at(30)).reset);
     port.take(&values(200, 3), NarrowEnd::Stays, at(40));
-    assert!(!port.has_full());
+    assert!(!port.is_full(Counter::XmitData));
     assert_eq!(port.rates().unwrap().xmit_bytes, 40.0);
     assert_eq!(port.total(Counter::XmitData), Some(full + 200));
 }
