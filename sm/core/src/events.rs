@@ -123,7 +123,7 @@ impl Core {
                     self.work
                         .plan_again("a host sends traps without an end: its link is disabled");
                 }
-                TrapWork::Publish => self.publish(now),
+                TrapWork::Publish => self.publish_findings(now),
             }
         }
     }
@@ -155,9 +155,8 @@ impl Core {
             if detours.isolate(&parts) {
                 self.work.plan_again("the set of unhealthy parts changed");
             }
-            self.remember();
         }
-        self.publish(now);
+        self.publish_findings(now);
     }
 
     /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and

@@ -309,6 +309,9 @@ impl Core {
             mastership.handle_deadline(view, now)
         });
         self.begin_due_rotation(now);
+        if self.reports.show_at.is_some_and(|when| when <= now) {
+            self.publish_findings(now);
+        }
         if self.silence.silences.has_news(now) {
             self.publish(now);
         }
@@ -329,6 +332,7 @@ impl Core {
             self.rotation.deadline(),
             self.first_sweep_due(),
             self.silence.silences.deadline(),
+            self.reports.show_at,
             self.work.next_wake(),
             self.congestion.deadline(self.may_control_congestion()),
         ]
@@ -449,7 +453,7 @@ impl Core {
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
-                self.silence.silences.note(&completion, now);
+                self.silence.note(&completion, now);
                 self.on_completion(completion, now);
             }
             if self.mastership.has_doubts() {

@@ -16,7 +16,7 @@ use super::convergence::TimedStage;
 use super::requests::Context;
 use super::silent_nodes::leave_silent_nodes_out;
 use super::stage::Stage;
-use super::work::Next;
+use super::work::{Next, Reporter};
 use super::{Core, Mode, Pass, dry_run};
 
 /// One in this many successive repairs waits for silent nodes to the end. The others continue
@@ -71,13 +71,11 @@ impl Core {
         };
         // A switch that reports a change while the sweep waits for silent nodes is urgent work, and
         // ends the wait.
-        let mut joined = !sweep.waits_for_silent_nodes()
-            && self
-                .work
-                .offer_switches(|guid| sweep.add_target(&self.inventory, guid));
-        for port in self.work.take_ports() {
-            joined |= sweep.add_port(&self.inventory, port);
-        }
+        let takes_switches = !sweep.waits_for_silent_nodes();
+        let joined = self.work.offer(|reporter| match reporter {
+            Reporter::Switch(guid) => takes_switches && sweep.add_target(&self.inventory, guid),
+            Reporter::Port(port) => sweep.add_port(&self.inventory, port),
+        });
         if !joined && sweep.is_done() {
             if sweep.retry_stale_paths(&mut self.inventory)
                 || sweep.ask_left_out_again(&mut self.inventory)

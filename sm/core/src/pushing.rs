@@ -127,6 +127,7 @@ impl Core {
             return;
         }
         self.tell_push();
+        self.silence.begin_push();
         self.serve(&changes, now);
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
@@ -458,11 +459,22 @@ impl Core {
         snapshot::take(self, now)
     }
 
+    /// Publishes other findings, and stores the health of ports, soon.
+    pub(super) fn publish_findings(&mut self, now: Time) {
+        if self.reports.shows_now(now) {
+            if self.mastership.is_master() {
+                self.remember();
+            }
+            self.publish(now);
+        }
+    }
+
     pub(super) fn publish(&mut self, now: Time) {
         let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
         let silences = &mut self.silence.silences;
         silences.follow(&self.inventory, is_sweeping, now);
         let snapshot = Arc::new(self.snapshot(now));
+        (self.reports.shown_at, self.reports.show_at) = (Some(now), None);
         self.reports.show_converging = snapshot.converging;
         self.reports.serve = snapshot.role == Role::Master && snapshot.plan.is_some();
         self.outbox.push(Effect::Publish(snapshot));

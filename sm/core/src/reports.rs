@@ -1,5 +1,8 @@
 //! Findings that stay from pass to pass, and what the last snapshot showed.
 
+use std::time::Duration;
+
+use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind};
 
 /// Findings that no part of the core can compute again, and the state last shown to readers.
@@ -13,6 +16,10 @@ pub(super) struct Reports {
     of_daemon: Vec<Finding>,
     /// Whether the last snapshot showed that the subnet is converging.
     pub(super) show_converging: bool,
+    /// Time of the last snapshot.
+    pub(super) shown_at: Option<Time>,
+    /// Time at which changes are published that came too soon after it.
+    pub(super) show_at: Option<Time>,
     /// Whether the SA answers from a plan, which the core served or published as the master.
     pub(super) serve: bool,
     /// Whether the last snapshot has suspects of the sweep under way, which end with that sweep at
@@ -20,7 +27,19 @@ pub(super) struct Reports {
     pub(super) show_suspects: bool,
 }
 
+/// Time between two snapshots that show only other findings. After a power dip, thousands of ports
+/// report within a second, and each snapshot costs milliseconds.
+const FINDINGS_PAUSE: Duration = Duration::from_millis(100);
+
 impl Reports {
+    /// Whether other findings at `now` are shown at once; if not, [`Reports::show_at`] is set.
+    pub(super) fn shows_now(&mut self, now: Time) -> bool {
+        let next = self.shown_at.map_or(now, |shown| shown + FINDINGS_PAUSE);
+        let is_now = next <= now;
+        self.show_at = (!is_now).then_some(next);
+        is_now
+    }
+
     /// Replaces the findings of the last pass by those of a new one.
     pub(super) fn begin_pass(&mut self, findings: Vec<Finding>) {
         self.of_pass = findings;
@@ -59,5 +78,24 @@ impl Reports {
     pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
         let kept = self.of_pass.iter().chain(&self.of_configuration);
         kept.chain(&self.of_daemon)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_within_a_pause_are_shown_together_at_its_end() {
+        let at = |ms| Time::ZERO + Duration::from_millis(ms);
+        let mut reports = Reports::default();
+        assert!(reports.shows_now(at(5)), "the first is shown at once");
+        (reports.shown_at, reports.show_at) = (Some(at(5)), None);
+        for ms in [6, 50, 104] {
+            assert!(!reports.shows_now(at(ms)));
+            assert_eq!(reports.show_at, Some(at(105)));
+        }
+        assert!(reports.shows_now(at(105)));
+        assert_eq!(reports.show_at, None);
     }
 }

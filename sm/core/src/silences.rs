@@ -25,6 +25,9 @@ const SHOWN: Duration = Duration::from_secs(1);
 /// Age from which a busy processor of a switch does not explain a silence.
 const SERIOUS: Duration = Duration::from_secs(5);
 
+/// Silences within this time are shown together.
+const TOGETHER: Duration = Duration::from_millis(100);
+
 /// Severity of a silence of this age; `None` if it is not shown.
 fn severity(age: Duration) -> Option<Severity> {
     match age {
@@ -32,6 +35,12 @@ fn severity(age: Duration) -> Option<Severity> {
         _ if age >= SHOWN => Some(Severity::Warning),
         _ => None,
     }
+}
+
+/// The next multiple of [`TOGETHER`]: silences that begin one after another are shown together.
+fn rounded_up(time: Time) -> Time {
+    let step = TOGETHER.as_nanos() as u64;
+    Time::from_nanos(time.as_nanos().div_ceil(step) * step)
 }
 
 /// Silences of nodes, and of what is behind ports.
@@ -85,7 +94,7 @@ impl Silences {
         }
         let steps = silent.iter().filter_map(|subject| self.since.get(subject));
         let steps = steps.flat_map(|&since| [since + SHOWN, since + SERIOUS]);
-        self.due = steps.filter(|&due| due > now).min();
+        self.due = steps.filter(|&due| due > now).min().map(rounded_up);
     }
 
     /// Ends the silences of nodes that have answered, at the end of a sweep.

@@ -8,7 +8,7 @@
 //! Packet loss explains some silence, measured before the fault: attempts through dead parts look
 //! lost, and say nothing about the remaining paths.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use rsm_hardware::push::Push;
@@ -16,7 +16,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_hardware::sweep::{AgentAnswer, Query, Sweep, Withdrawal};
 use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
-use rsm_mad::client::{Client, ClientConfig, Priority, Request};
+use rsm_mad::client::{Client, ClientConfig, Completion, Priority, Request};
 use rsm_mad::wire::attr::{Attribute, NodeInfo};
 
 use super::requests::Context;
@@ -30,6 +30,10 @@ const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 /// difference.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
+/// Time since its last answer for which a node does not count as silent in a push, however often
+/// one of its Sets was lost.
+const ANSWERS_LATELY: Duration = Duration::from_millis(300);
+
 /// Probability, in permille, below which packet loss does not explain an unanswered query, so that
 /// the node is to blame.
 const CHANCE_PERMILLE: u32 = 10;
@@ -42,6 +46,8 @@ const BEFORE_COUNTS: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(super) struct Silence {
     losses: Losses,
+    /// Time of the last answer of each node to a Set of this push.
+    answered: HashMap<Guid, Time>,
     pub(super) silences: Silences,
 }
 
@@ -61,6 +67,8 @@ pub(super) struct Situation {
 struct Losses {
     /// Number of timeouts when the core last told the sweep about them.
     timeouts: u64,
+    /// The same at the last look at a push.
+    timeouts_of_push: u64,
     /// Lost attempts in 1000 at the last rest.
     at_rest: u32,
     /// Time of the last rest.
@@ -133,6 +141,19 @@ fn pick<T>(
 }
 
 impl Silence {
+    /// Forgets the answers to the push before.
+    pub(super) fn begin_push(&mut self) {
+        self.answered.clear();
+    }
+
+    /// Records the end of a request.
+    pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
+        self.silences.note(completion, now);
+        if let (Context::Push(task), Ok(_)) = (completion.context, &completion.outcome) {
+            self.answered.insert(task.node(), now);
+        }
+    }
+
     /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
     /// wants. Returns whether the set of suspected nodes has changed.
     pub(super) fn apply_silence(
@@ -251,10 +272,18 @@ impl Silence {
         };
         let explained = self.losses.explain(client.stats().loss_permille, now);
         let enough = enough.saturating_add(explained);
-        if enough > 1 && client.repeated() == 0 {
-            // As long as all nodes answer, no request is examined: this is called at each answer.
+        let timeouts = client.stats().timeouts;
+        let had = std::mem::replace(&mut self.losses.timeouts_of_push, timeouts);
+        if enough > 1 && had == timeouts {
+            // This is called at each answer: requests are examined after a timeout alone.
             return BTreeSet::new();
         }
+        // With packet loss, one of a thousand Sets is late at a healthy node as well, which answers
+        // its other Sets meanwhile.
+        let answers = |node: &Guid| {
+            let last = self.answered.get(node);
+            last.is_some_and(|&last| now.since(last) < ANSWERS_LATELY)
+        };
         let pending = client.pending_requests();
         let silent: BTreeSet<Guid> = pending
             .filter(|&(_, attempts)| attempts >= enough)
@@ -262,6 +291,7 @@ impl Silence {
                 Context::Push(task) => Some(task.node()),
                 _ => None,
             })
+            .filter(|node| !answers(node))
             .collect();
         if silent.is_empty() {
             return silent;

@@ -395,7 +395,11 @@ impl TrapHandler {
             return;
         }
         let policy = &context.config.policy.ports.m_keys;
-        let m_key = match context.holder(source).filter(|_| !policy.is_uniform()) {
+        let holder = match policy.is_uniform() {
+            true => None,
+            false => context.holder(source),
+        };
+        let m_key = match holder {
             Some(port) => context.inventory.m_keys_to(port).first(),
             None => policy.one,
         };

@@ -10,7 +10,7 @@ use rsm_routing::mcast::{BLOCK_MLIDS, Mft};
 use super::image::{BlockTable, Image};
 
 /// One block of a multicast forwarding table (IBA 14.2.5.12): 32 multicast LIDs by 16 ports.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct MftBlock {
     /// Number of the block: it covers 32 multicast LIDs from `0xC000 + 32 * block` on.
     pub block: u16,

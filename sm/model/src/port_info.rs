@@ -63,7 +63,7 @@ fields! {
 }
 
 /// A set of [`FIELDS`], one bit for each.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct FieldMask(pub u32);
 
 impl FieldMask {

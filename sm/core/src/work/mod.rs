@@ -35,8 +35,8 @@ pub struct Work {
     rebalance: bool,
     route_adaptively: bool,
     switches: BTreeSet<Guid>,
-    /// Whether the sweep under way has refused all of `switches`, perhaps thousands, which are not
-    /// offered again.
+    /// Whether the sweep under way has refused all of `switches` and `ports`, perhaps thousands,
+    /// which are not offered again.
     is_offered: bool,
     ports: BTreeSet<PortKey>,
     /// Ports to read once more, without a report of a change.
@@ -69,6 +69,13 @@ struct Repairs {
     /// Nodes (by port 0) that had not answered or were not written as planned at the last scheduled
     /// repair, and ports behind which no node answered.
     awaiting_answer: BTreeSet<PortKey>,
+}
+
+/// What reported a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reporter {
+    Switch(Guid),
+    Port(PortKey),
 }
 
 /// The next work for the stages.
@@ -160,6 +167,7 @@ impl Work {
 
     /// Queues a port that reported a change.
     pub(crate) fn look_at_port(&mut self, port: PortKey) {
+        self.is_offered = false;
         if self.ports.insert(port) {
             self.because(format!("{port} changed"));
         }
@@ -414,20 +422,17 @@ impl Work {
         std::mem::take(&mut self.master).then_some(Next::Master)
     }
 
-    /// Offers the switches that reported a change to the sweep under way; those that it does not
-    /// accept wait for its end. Returns whether it accepted any.
-    pub(crate) fn offer_switches(&mut self, mut takes: impl FnMut(Guid) -> bool) -> bool {
+    /// Offers what reported a change to the sweep under way; what it does not accept waits for its
+    /// end. Returns whether it accepted any.
+    pub(crate) fn offer(&mut self, mut takes: impl FnMut(Reporter) -> bool) -> bool {
         if std::mem::replace(&mut self.is_offered, true) {
             return false;
         }
-        let waiting = self.switches.len();
-        self.switches.retain(|&switch| !takes(switch));
-        self.switches.len() < waiting
-    }
-
-    /// Takes the ports that reported a change, to join the sweep under way.
-    pub(crate) fn take_ports(&mut self) -> BTreeSet<PortKey> {
-        std::mem::take(&mut self.ports)
+        let waiting = self.switches.len() + self.ports.len();
+        self.switches
+            .retain(|&switch| !takes(Reporter::Switch(switch)));
+        self.ports.retain(|&port| !takes(Reporter::Port(port)));
+        self.switches.len() + self.ports.len() < waiting
     }
 
     /// Schedules a light sweep at `when`, unless one is due before.

@@ -159,24 +159,30 @@ fn the_first_pass_after_the_master_goes_before_reports_and_a_full_sweep_covers_i
 }
 
 #[test]
-fn switches_that_a_sweep_refused_are_offered_again_only_with_news_or_to_another_sweep() {
-    let (a, b) = (Guid(1), Guid(2));
+fn reporters_that_a_sweep_refused_are_offered_again_only_with_news_or_to_another_sweep() {
+    let [a, b] = [1, 2].map(|guid| Reporter::Switch(Guid(guid)));
+    let port = PortKey::new(Guid(3), PortNum(1));
     let mut work = Work::default();
-    work.look_at(a, "a trap");
+    work.look_at(Guid(1), "a trap");
     let mut offered = Vec::new();
     let mut offer = |work: &mut Work| {
-        work.offer_switches(|switch| {
-            offered.push(switch);
+        work.offer(|reporter| {
+            offered.push(reporter);
             false
         });
         std::mem::take(&mut offered)
     };
     assert_eq!(offer(&mut work), [a]);
     assert_eq!(offer(&mut work), []);
-    work.look_at(b, "a trap");
+    work.look_at(Guid(2), "a trap");
     assert_eq!(offer(&mut work), [a, b]);
     assert_eq!(offer(&mut work), []);
+    work.look_at_port(port);
+    assert_eq!(offer(&mut work), [a, b, Reporter::Port(port)]);
+    work.look_at_port(port);
+    assert_eq!(offer(&mut work).len(), 3);
+    assert_eq!(offer(&mut work), []);
     assert!(work.take().is_some(), "they wait for a sweep of their own");
-    work.look_at(a, "a trap");
+    work.look_at(Guid(1), "a trap");
     assert_eq!(offer(&mut work), [a]);
 }

@@ -1,6 +1,6 @@
 //! Failed Sets: the misses of their nodes, and findings about them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use rsm_hardware::push::{Cause, FailedSet, Task};
 use rsm_hardware::sweep::inventory::Inventory;
@@ -23,8 +23,13 @@ pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[Fail
 
 /// Findings about failed Sets, one for each.
 pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) -> Vec<Finding> {
+    // A silent switch has hundreds of blocks with the same finding.
+    let mut known = HashSet::new();
+    let is_first =
+        |failure: &&FailedSet| known.insert((failure.task.of_first_block(), failure.cause));
     let mut findings: Vec<Finding> = failures
         .iter()
+        .filter(is_first)
         .map(|failure| {
             let (subject, what) = match failure.task {
                 Task::Switch(guid) => (Subject::Node(guid), "SwitchInfo".to_owned()),

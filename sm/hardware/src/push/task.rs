@@ -72,6 +72,29 @@ impl Task {
         self.port().node
     }
 
+    /// The Set of the first block of the table that this Set writes a block of; other Sets as they
+    /// are.
+    pub fn of_first_block(self) -> Task {
+        match self {
+            Task::Block { switch, .. } => Task::Block {
+                switch,
+                block: 0,
+                interim: None,
+            },
+            Task::SlToVl { switch, .. } => Task::SlToVl {
+                switch,
+                input: PortNum::ZERO,
+                output: PortNum::ZERO,
+            },
+            Task::Multicast { switch, .. } => Task::Multicast {
+                switch,
+                at: MftBlock::default(),
+                first: false,
+            },
+            _ => self,
+        }
+    }
+
     /// Whether the Set writes a part of the tables by which a switch forwards unicast packets.
     pub(crate) fn is_of_table(&self) -> bool {
         matches!(
@@ -159,7 +182,7 @@ pub struct Order {
 }
 
 /// Reason for which a Set had no effect.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cause {
     /// The device sent no answer.
     Silence,

@@ -96,10 +96,10 @@ impl Faults {
         self.owed.remove(&query);
     }
 
-    /// Forgets the faults of a node that vanished.
-    pub(crate) fn forget_node(&mut self, node: Guid) {
-        self.ports.retain(|port, _| port.node != node);
-        self.forget_owed(|query| query.node() == Some(node));
+    /// Forgets the faults of nodes that vanished.
+    pub(crate) fn forget_nodes(&mut self, gone: &BTreeSet<Guid>) {
+        self.ports.retain(|port, _| !gone.contains(&port.node));
+        self.forget_owed(|query| query.node().is_some_and(|node| gone.contains(&node)));
     }
 
     /// Forgets the unanswered queries for which `no_longer` returns true.

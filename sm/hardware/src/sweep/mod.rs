@@ -90,6 +90,8 @@ pub struct Sweep {
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
+    /// Ports of hosts that reported a change.
+    joined_ports: BTreeSet<PortKey>,
     contests: Contests,
     /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
@@ -141,6 +143,7 @@ impl Sweep {
             reading: Reading::new(scope, policy),
             targets: HashMap::new(),
             reported_again: BTreeSet::new(),
+            joined_ports: BTreeSet::new(),
             contests: Contests::default(),
             entered: HashSet::new(),
             faults_before: inventory.faults.clone(),
@@ -324,15 +327,16 @@ impl Sweep {
     /// Adds an end port whose attributes changed: asks again for its PortInfo and its node's
     /// description.
     ///
-    /// Returns whether the port exists.
+    /// Returns `false` for a port that does not exist, and for a further report in the same sweep:
+    /// another sweep must follow, because thousands of hosts that boot would keep this one open.
     pub fn add_port(&mut self, inventory: &Inventory, key: PortKey) -> bool {
-        let known = inventory.hardware.port(key).is_some();
-        if known {
+        let is_first = inventory.hardware.port(key).is_some() && self.joined_ports.insert(key);
+        if is_first {
             self.reading.changed = true;
             self.reading.again(Query::Port(key));
             self.reading.again(Query::Description(key.node));
         }
-        known
+        is_first
     }
 
     /// Adds a port of a switch that may have changed: asks again for its PortInfo.
@@ -419,9 +423,12 @@ impl Sweep {
         let gone = paths::refresh(inventory);
         for &guid in &gone {
             inventory.remove(guid);
-            inventory.faults.forget_node(guid);
             inventory.hardware.unlock_node(guid);
             self.reading.changed = true;
+        }
+        if !gone.is_empty() {
+            let gone = gone.iter().copied().collect();
+            inventory.faults.forget_nodes(&gone);
         }
         Sweep::owe_one_each(inventory);
         let mut faults = std::mem::take(&mut inventory.faults);

@@ -162,22 +162,67 @@ struct Links {
     expected: usize,
 }
 
+/// Links of switches to other switches, each counted once: many missing parts have the same
+/// neighbours.
+struct LinksOf<'a> {
+    expected: &'a Expected,
+    fabric: &'a Fabric,
+    known: BTreeMap<Guid, Links>,
+}
+
+impl<'a> LinksOf<'a> {
+    fn new(expected: &'a Expected, fabric: &'a Fabric) -> LinksOf<'a> {
+        LinksOf {
+            expected,
+            fabric,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn of(&mut self, switch: Guid) -> Links {
+        let (expected, fabric) = (self.expected, self.fabric);
+        let count = || expected.links_of(fabric, switch);
+        *self.known.entry(switch).or_insert_with(count)
+    }
+
+    /// The switch at a far end of these cables that keeps the smallest share of its links.
+    fn worst_neighbour(&mut self, cables: &[(PortKey, PortKey)]) -> Option<(String, Links)> {
+        let (expected, fabric) = (self.expected, self.fabric);
+        let far: BTreeSet<Guid> = cables.iter().map(|(_, far)| far.node).collect();
+        let there = far
+            .into_iter()
+            .filter(|&guid| fabric.find(guid).is_some() && expected.is_switch(fabric, guid));
+        let worst = there
+            .map(|guid| (guid, self.of(guid)))
+            .min_by(|(_, a), (_, b)| (a.up * b.expected).cmp(&(b.up * a.expected)));
+        worst.map(|(guid, links)| (expected.name(fabric, guid), links))
+    }
+}
+
 impl Expected {
     /// The missing entries, ascending by key.
     pub fn missing(&self, fabric: &Fabric) -> Vec<Missing> {
         let behind = self.hosts_behind();
+        let mut hosts_of: BTreeMap<Guid, usize> = BTreeMap::new();
+        for &switch in behind.values() {
+            *hosts_of.entry(switch).or_default() += 1;
+        }
+        let mut links = LinksOf::new(self, fabric);
         let of_nodes = self
             .nodes
             .iter()
             .filter(|(guid, _)| !behind.contains_key(guid));
         let mut missing: Vec<Missing> = of_nodes
-            .map(|(&guid, _)| self.missing_node(fabric, guid, &behind))
+            .map(|(&guid, _)| Missing {
+                hosts_behind: hosts_of.get(&guid).copied().unwrap_or(0),
+                ..self.missing_node(&mut links, guid, &behind)
+            })
             .collect();
         let groups = self.cables_by_node(fabric);
         missing.extend(
             groups
                 .into_iter()
-                .map(|(node, cables)| self.missing_cables(fabric, node, cables)),
+                .map(|(node, cables)| self.missing_cables(&mut links, node, cables)),
         );
         let exchanges = self.exchanges(fabric).into_iter();
         missing.extend(exchanges.map(|ends| self.exchanged(fabric, &ends)));
@@ -239,14 +284,15 @@ impl Expected {
             }
         }
         let alone = BTreeMap::new();
+        let mut links = LinksOf::new(self, fabric);
         let asked = parts
             .into_iter()
             .filter(|&(key, _)| after.is_none_or(|after| key > after));
         let described = asked.take(limit).map(|(key, part)| match part {
-            Single::Node => self.missing_node(fabric, key.node, &alone),
+            Single::Node => self.missing_node(&mut links, key.node, &alone),
             Single::Cable(near, far) => Missing {
                 key,
-                ..self.missing_cables(fabric, near.node, vec![(near, far)])
+                ..self.missing_cables(&mut links, near.node, vec![(near, far)])
             },
             Single::Exchanged(whole, at) => Missing {
                 key,
@@ -353,7 +399,12 @@ impl Expected {
         behind
     }
 
-    fn missing_node(&self, fabric: &Fabric, guid: Guid, behind: &BTreeMap<Guid, Guid>) -> Missing {
+    fn missing_node(
+        &self,
+        links: &mut LinksOf<'_>,
+        guid: Guid,
+        behind: &BTreeMap<Guid, Guid>,
+    ) -> Missing {
         let node = &self.nodes[&guid];
         let is_switch = node.kind == NodeType::Switch;
         let cables: Vec<(PortKey, PortKey)> = self
@@ -361,7 +412,7 @@ impl Expected {
             .filter(|(_, port)| behind.get(&port.peer.node) != Some(&guid))
             .map(|(key, port)| (key, port.peer))
             .collect();
-        let (kind, left) = match (is_switch, self.worst_neighbour(fabric, &cables)) {
+        let (kind, left) = match (is_switch, links.worst_neighbour(&cables)) {
             (true, Some((name, Links { up, expected }))) => (
                 MissingKind::Switch,
                 format!(
@@ -374,9 +425,8 @@ impl Expected {
         Missing {
             kind,
             at: node.at,
-            hosts_behind: behind.values().filter(|&&switch| switch == guid).count(),
             left,
-            ..self.described(fabric, PortKey::new(guid, PortNum::ZERO), cables)
+            ..self.described(links.fabric, PortKey::new(guid, PortNum::ZERO), cables)
         }
     }
 
@@ -409,19 +459,20 @@ impl Expected {
 
     fn missing_cables(
         &self,
-        fabric: &Fabric,
+        links: &mut LinksOf<'_>,
         node: Guid,
         cables: Vec<(PortKey, PortKey)>,
     ) -> Missing {
+        let fabric = links.fabric;
         let key = match cables[..] {
             [(near, _)] => near,
             _ => PortKey::new(node, PortNum::ZERO),
         };
         let (kind, left) = if self.is_switch(fabric, node) {
-            let Links { up, expected } = self.links_of(fabric, node);
+            let Links { up, expected } = links.of(node);
             let name = self.name(fabric, node);
             let mut left = format!("{name} has {up} of {expected} links to switches left");
-            if let Some((name, Links { up, expected })) = self.worst_neighbour(fabric, &cables) {
+            if let Some((name, Links { up, expected })) = links.worst_neighbour(&cables) {
                 left.push_str(&format!(", {name} {up} of {expected}"));
             }
             (MissingKind::Cable, left)
@@ -470,22 +521,6 @@ impl Expected {
             mend: String::new(),
             cables,
         }
-    }
-
-    /// The switch at a far end of these cables that keeps the smallest share of its links.
-    fn worst_neighbour(
-        &self,
-        fabric: &Fabric,
-        cables: &[(PortKey, PortKey)],
-    ) -> Option<(String, Links)> {
-        let far: BTreeSet<Guid> = cables.iter().map(|(_, far)| far.node).collect();
-        let there = far
-            .into_iter()
-            .filter(|&guid| fabric.find(guid).is_some() && self.is_switch(fabric, guid));
-        let worst = there
-            .map(|guid| (guid, self.links_of(fabric, guid)))
-            .min_by(|(_, a), (_, b)| (a.up * b.expected).cmp(&(b.up * a.expected)));
-        worst.map(|(guid, links)| (self.name(fabric, guid), links))
     }
 
     fn links_of(&self, fabric: &Fabric, switch: Guid) -> Links {

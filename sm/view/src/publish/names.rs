@@ -19,7 +19,7 @@ pub struct Names {
     fabric: Arc<Fabric>,
     prefix: u64,
     /// Missing nodes.
-    gone: Vec<Gone>,
+    gone: Arc<[Gone]>,
     /// Index by LID and GUID, built at its first use.
     index: OnceLock<Index>,
 }
@@ -30,14 +30,19 @@ impl Names {
         Names {
             fabric,
             prefix,
-            gone: Vec::new(),
+            gone: Arc::from([]),
             index: OnceLock::new(),
         }
     }
 
     /// Adds missing nodes to the names.
-    pub(super) fn with_gone(self, gone: Vec<Gone>) -> Names {
+    pub(super) fn with_gone(self, gone: Arc<[Gone]>) -> Names {
         Names { gone, ..self }
+    }
+
+    /// The missing nodes.
+    pub(super) fn gone(&self) -> &Arc<[Gone]> {
+        &self.gone
     }
 
     /// The missing node that had exactly this name, with the port if the name includes one; `None`

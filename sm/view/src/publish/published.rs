@@ -38,7 +38,7 @@ pub(super) struct Published {
     /// Present findings, in ascending order of identifier.
     pub(super) findings: Vec<Arc<v1::Finding>>,
     /// Missing nodes and cables, in ascending order of key.
-    pub(super) missing: Vec<Keyed<PortId, v1::Missing>>,
+    pub(super) missing: Arc<[Keyed<PortId, v1::Missing>]>,
     /// Numbers of missing nodes and cables, as the status counts them.
     pub(super) missing_counts: MissingCounts,
     /// Unix time of [`Time::ZERO`], in milliseconds.
@@ -63,6 +63,19 @@ impl Published {
         let counts = Counts::follow(&before.snapshot, &before.counts, &snapshot);
         debug_assert_eq!(counts, Counts::of(&snapshot));
         let (state, reason) = state::of(&snapshot, &counts);
+        let began_unix_ms = unix_ms(Time::ZERO);
+        // While many parts are missing, their list is not made anew for each change of another
+        // part.
+        let is_same = Arc::ptr_eq(&before.snapshot.expected, &snapshot.expected)
+            && Arc::ptr_eq(&before.snapshot.fabric, &snapshot.fabric)
+            && before.began_unix_ms == began_unix_ms;
+        let (gone, missing) = match is_same {
+            true => (before.names.gone().clone(), before.missing.clone()),
+            false => (
+                missing::gone(&snapshot, unix_ms).into(),
+                missing::shown(&snapshot, unix_ms).into(),
+            ),
+        };
         Published {
             generation,
             counts,
@@ -70,15 +83,14 @@ impl Published {
             reason,
             damped: damped_ends(&snapshot),
             marks: Marks::of(&snapshot),
-            names: Names::new(snapshot.fabric.clone(), prefix(&snapshot))
-                .with_gone(missing::gone(&snapshot, unix_ms)),
-            missing: missing::shown(&snapshot, unix_ms),
+            names: Names::new(snapshot.fabric.clone(), prefix(&snapshot)).with_gone(gone),
+            missing,
             missing_counts: match state {
                 // No part counts as missing until the subnet has been read.
                 SubnetState::NotActive | SubnetState::Discovering => MissingCounts::default(),
                 _ => snapshot.expected.counts(&snapshot.fabric),
             },
-            began_unix_ms: unix_ms(Time::ZERO),
+            began_unix_ms,
             former: former_routes(
                 &before.former,
                 before.plan(),
@@ -104,7 +116,7 @@ impl Published {
             damped: BTreeSet::new(),
             marks: Marks::default(),
             names: Names::new(nothing.fabric.clone(), prefix(&nothing)),
-            missing: Vec::new(),
+            missing: Arc::from([]),
             missing_counts: MissingCounts::default(),
             began_unix_ms: 0,
             former: Arc::from([]),

@@ -59,6 +59,18 @@ fn lookups_of_a_missing_host_give_its_place_and_time() {
 }
 
 #[test]
+fn list_of_missing_parts_is_made_anew_only_for_other_missing_parts() {
+    let mut world = without_a_host();
+    let before = world.view.published();
+    world.handle(Event::Refused(Vec::new()));
+    let after = world.view.published();
+    assert!(after.generation > before.generation);
+    assert!(!after.missing.is_empty());
+    assert!(Arc::ptr_eq(&after.missing, &before.missing));
+    assert!(Arc::ptr_eq(after.names.gone(), before.names.gone()));
+}
+
+#[test]
 fn only_missing_nodes_and_cables_can_be_accepted() {
     let mut world = without_a_host();
     let (sender, mut events) = mpsc::channel::<Event>(4);
