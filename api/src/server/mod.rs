@@ -229,11 +229,7 @@ impl Server {
         let services = Services {
             backend,
             connections: [unix.clone(), tcp.clone()],
-            places: Arc::new(Semaphore::new(MAX_WATCHERS)),
-            past_places: Arc::new(Semaphore::new(MAX_PAST_READERS)),
-            top_places: Arc::new(Semaphore::new(MAX_TOP_READERS)),
-            analyses: Arc::new(Semaphore::new(MAX_ANALYSIS_READERS)),
-            readers: Arc::new(Semaphore::new(MAX_FILE_READERS)),
+            places: Places::new(),
             stopping: stopping.clone(),
         };
         let guard = GuardLayer {
@@ -324,16 +320,38 @@ fn listener_outcome(
     }
 }
 
+/// The permits for work of which there is only so much at the same time.
+struct Places {
+    watchers: Arc<Semaphore>,
+    /// Answers from the past of the counters.
+    past: Arc<Semaphore>,
+    /// Answers that examine every port.
+    top: Arc<Semaphore>,
+    /// Answers from the analysis of GPU hosts.
+    analyses: Arc<Semaphore>,
+    /// Readers of files.
+    files: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new() -> Places {
+        let places = |most| Arc::new(Semaphore::new(most));
+        Places {
+            watchers: places(MAX_WATCHERS),
+            past: places(MAX_PAST_READERS),
+            top: places(MAX_TOP_READERS),
+            analyses: places(MAX_ANALYSIS_READERS),
+            files: places(MAX_FILE_READERS),
+        }
+    }
+}
+
 /// The services that all listeners share.
 struct Services {
     backend: Backend,
     /// The connections of the Unix socket, and those over TCP.
     connections: [Arc<Connections>; 2],
-    places: Arc<Semaphore>,
-    past_places: Arc<Semaphore>,
-    top_places: Arc<Semaphore>,
-    analyses: Arc<Semaphore>,
-    readers: Arc<Semaphore>,
+    places: Places,
     stopping: signal::Receiver<bool>,
 }
 
@@ -406,15 +424,15 @@ services! {
     };
     counters: CountersServiceServer<counters::Counters>, MAX_REQUEST_BYTES, |all| {
         counters: all.backend.counters.clone(),
-        past_places: Arc::clone(&all.past_places),
-        top_places: Arc::clone(&all.top_places),
-        places: Arc::clone(&all.places),
+        past_places: Arc::clone(&all.places.past),
+        top_places: Arc::clone(&all.places.top),
+        places: Arc::clone(&all.places.watchers),
         stopping: all.stopping.clone(),
     };
     watch: WatchServiceServer<watch::Watch>, MAX_REQUEST_BYTES, |all| {
         subnet: Arc::clone(&all.backend.subnet),
         history: all.backend.history.clone(),
-        places: Arc::clone(&all.places),
+        places: Arc::clone(&all.places.watchers),
         stopping: all.stopping.clone(),
     };
     simulation: SimulationServiceServer<simulation::Simulated>, MAX_REQUEST_BYTES, |all| {
@@ -423,9 +441,9 @@ services! {
     gpu: GpuServiceServer<gpu::GpuHints>, MAX_GPU_REQUEST_BYTES, |all| {
         gpus: all.backend.gpus.clone(),
         subnet: Arc::clone(&all.backend.subnet),
-        places: Arc::clone(&all.places),
-        readers: Arc::clone(&all.readers),
-        analyses: Arc::clone(&all.analyses),
+        places: Arc::clone(&all.places.watchers),
+        readers: Arc::clone(&all.places.files),
+        analyses: Arc::clone(&all.places.analyses),
         stopping: all.stopping.clone(),
         acts: all.acts(),
     };

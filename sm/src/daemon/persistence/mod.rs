@@ -95,6 +95,9 @@ struct PendingStates {
     is_closing: bool,
 }
 
+/// Journal and its thread.
+type RunningJournal = (Arc<Acknowledged>, std::thread::JoinHandle<()>);
+
 /// Mailbox of the store's thread; a new state wakes the thread.
 #[derive(Clone)]
 struct Mailbox {
@@ -106,7 +109,7 @@ struct Mailbox {
 pub(super) struct StoreHandle {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
-    journal: Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>)>,
+    journal: Option<RunningJournal>,
     shared: Option<Handles>,
 }
 
@@ -137,16 +140,9 @@ pub(super) fn open(
         // opens the database.
         owed.set_plan_generation(persisted.plan_generation);
     }
-    let mut damaged_bytes = 0;
-    let journal = match dir {
-        Some(dir) => {
-            let opened = open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?;
-            opened.map(|(journal, thread, damaged)| {
-                damaged_bytes = damaged;
-                (journal, thread)
-            })
-        }
-        None => None,
+    let (journal, damaged_bytes) = match dir {
+        Some(dir) => open_journal(dir, (&mut persisted, &mut owed), clock, &findings)?,
+        None => (None, 0),
     };
     if report.is_alarming() {
         tracing::warn!(report = %report, "the store was damaged");
@@ -237,12 +233,12 @@ fn open_journal(
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
     clock: Clock,
     findings: &DaemonFindings,
-) -> anyhow::Result<Option<(Arc<Acknowledged>, std::thread::JoinHandle<()>, u64)>> {
+) -> anyhow::Result<(Option<RunningJournal>, u64)> {
     let (journal, entries) = match Journal::open(dir, Disk::new()) {
         Ok(opened) => opened,
         Err(error) => {
             findings.fail(Part::Journal, acknowledged::unread(&error));
-            return Ok(None);
+            return Ok((None, 0));
         }
     };
     let last = entries.last().map_or(0, |entry| entry.number);
@@ -251,8 +247,8 @@ fn open_journal(
     owed.merge(replayed);
     let last = last.max(acknowledged::covered(persisted));
     let damaged = journal.damaged();
-    let (journal, thread) = Acknowledged::start(journal, last, clock, findings.clone())?;
-    Ok(Some((journal, thread, damaged)))
+    let running = Acknowledged::start(journal, last, clock, findings.clone())?;
+    Ok((Some(running), damaged))
 }
 
 /// Part of `persisted` that the SA needs.

@@ -15,7 +15,7 @@ const NAMES: usize = 8;
 /// the command from being done.
 #[derive(Clone, Debug)]
 pub(super) enum Concern {
-    /// None: the answer to the command says itself what is missing.
+    /// Nothing beside the answer to the command, which says itself what is missing.
     InAnswer,
     /// All ports and tables.
     Everything,
