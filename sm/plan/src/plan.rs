@@ -90,7 +90,7 @@ pub struct Plan {
 
 impl Plan {
     /// The port that has `lid` by `plan`, or, before there is a plan, by the last sweep, as
-    /// `hardware` shows it; see [`Plan::held_by`].
+    /// `hardware` shows it.
     pub fn holder(plan: Option<&Plan>, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         match plan {
             Some(plan) => plan.held_by(hardware, lid),
