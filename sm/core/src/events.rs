@@ -245,6 +245,21 @@ impl Core {
         self.work.plan_again(cause);
     }
 
+    /// Enables a port that rsm or another program has disabled.
+    fn enable_port(&mut self, port: PortKey, ticket: Ticket) {
+        let detours = &mut self.trials.detours;
+        // Another program may have disabled a port that is only drained here.
+        if detours.planned().disabled().any(|one| one == port) {
+            let parts = BTreeSet::from([NodeOrCable::Port(port)]);
+            let mut answers = Answers::to(&mut self.work, &mut self.outbox);
+            detours.undrain(&parts, ticket, &mut answers);
+            self.remember();
+        } else {
+            self.work.promise(ticket);
+        }
+        self.order_link(port, LinkStep::Enable, "an operator enables a port");
+    }
+
     pub(super) fn on_command(&mut self, command: Command, now: Time) {
         match command {
             Command::Resweep { full, ticket } => {
@@ -301,19 +316,7 @@ impl Core {
                 self.order_link(port, LinkStep::Bounce, "an operator resets a port");
                 self.work.promise(ticket);
             }
-            Command::EnablePort { port, ticket } => {
-                let detours = &mut self.trials.detours;
-                // Another program may have disabled a port that is only drained here.
-                if detours.planned().disabled().any(|one| one == port) {
-                    let parts = BTreeSet::from([NodeOrCable::Port(port)]);
-                    let mut answers = Answers::to(&mut self.work, &mut self.outbox);
-                    detours.undrain(&parts, ticket, &mut answers);
-                    self.remember();
-                } else {
-                    self.work.promise(ticket);
-                }
-                self.order_link(port, LinkStep::Enable, "an operator enables a port");
-            }
+            Command::EnablePort { port, ticket } => self.enable_port(port, ticket),
             Command::Partition { change, ticket } => {
                 let partitions = &mut self.trials.partitions;
                 partitions.change(

@@ -15,6 +15,7 @@ use rsm_model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED}
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::read_back::multicast_top;
+use super::reading::Reading;
 use super::{
     Query, Sweep, SweepScope, adaptive, capabilities, error_correction, extended_port, managed,
     partition, rate_limits, reset, sl2vl, succession, vports,
@@ -203,57 +204,6 @@ impl Sweep {
                 let entries = LinearForwardingTable::from_data(data);
                 self.on_table(inventory, guid, block, entries);
             }
-            Query::Multicast(guid, at) => {
-                let masks = MulticastForwardingTable::from_data(data).masks();
-                let known = inventory
-                    .hardware
-                    .node(guid)
-                    .and_then(|node| node.switch.as_ref());
-                let is_held = known.is_some_and(|known| known.mft.holds(at, &masks));
-                if !is_held && let Some(switch) = inventory.hardware.switch_mut(guid) {
-                    self.reading.changed = true;
-                    switch.mft.store(at, &masks);
-                    self.reading.on_other_block(inventory, query);
-                }
-            }
-            Query::Managed(key) => managed::on_managed(&mut self.reading, inventory, key, data),
-            Query::PKeys(key, block) => {
-                partition::on_p_keys(
-                    &mut self.reading,
-                    inventory,
-                    key,
-                    block,
-                    PKeyTable::from_data(data),
-                );
-            }
-            Query::SlToVl(guid, input, output) => {
-                let mapping = SlToVlMapping::from_data(data);
-                sl2vl::on_sl2vl(&mut self.reading, inventory, (guid, input, output), mapping);
-            }
-            Query::AdaptiveRouting(guid) => {
-                adaptive::on_ar_info(&mut self.reading, inventory, guid, *ArInfo::from_data(data));
-            }
-            Query::ArGroups(guid, block) => {
-                adaptive::on_ar_groups(
-                    &mut self.reading,
-                    inventory,
-                    guid,
-                    block,
-                    ArGroupTable::from_data(data),
-                );
-            }
-            Query::ArEntries(guid, block) => {
-                let table = ArLinearForwardingTable::from_data(data);
-                adaptive::on_ar_entries(&mut self.reading, inventory, guid, block, table);
-            }
-            Query::Capabilities(guid) => {
-                capabilities::on_capabilities(
-                    &mut self.reading,
-                    inventory,
-                    guid,
-                    GeneralInfo::from_data(data),
-                );
-            }
             Query::PortStates(guid, block) => {
                 let table = SwitchPortStateTable::from_data(data);
                 let reading = &mut self.reading;
@@ -264,18 +214,8 @@ impl Sweep {
                     self.pass_on(inventory, key);
                 }
             }
-            Query::ExtendedPort(key) => {
-                let info = *ExtendedPortInfo::from_data(data);
-                extended_port::on_extended_port(&mut self.reading, inventory, key, Some(info));
-            }
-            Query::ErrorCorrection(key) => {
-                let mode = PortInfoExtended::from_data(data).fec_mode();
-                error_correction::on_error_correction(&mut self.reading, inventory, key, mode);
-            }
-            Query::VPorts(key, query) => {
-                vports::on_vports(&mut self.reading, inventory, key, query, data)
-            }
             Query::Sm(key) => self.on_manager(inventory, key, *SmInfo::from_data(data)),
+            _ => on_table_or_feature(&mut self.reading, inventory, query, data),
         }
         match query {
             Query::Description(guid) | Query::Switch(guid) => self.on_met(inventory, guid),
@@ -551,6 +491,67 @@ impl Sweep {
             }
             self.pass_on(inventory, key);
         }
+    }
+}
+
+/// Handles an answer about a table or a feature of a node, which concerns no path and no suspect.
+fn on_table_or_feature(
+    reading: &mut Reading,
+    inventory: &mut Inventory,
+    query: Query,
+    data: &[u8; 64],
+) {
+    match query {
+        Query::Multicast(guid, at) => {
+            let masks = MulticastForwardingTable::from_data(data).masks();
+            let known = inventory
+                .hardware
+                .node(guid)
+                .and_then(|node| node.switch.as_ref());
+            let is_held = known.is_some_and(|known| known.mft.holds(at, &masks));
+            if !is_held && let Some(switch) = inventory.hardware.switch_mut(guid) {
+                reading.changed = true;
+                switch.mft.store(at, &masks);
+                reading.on_other_block(inventory, query);
+            }
+        }
+        Query::Managed(key) => managed::on_managed(reading, inventory, key, data),
+        Query::PKeys(key, block) => {
+            partition::on_p_keys(reading, inventory, key, block, PKeyTable::from_data(data));
+        }
+        Query::SlToVl(guid, input, output) => {
+            let mapping = SlToVlMapping::from_data(data);
+            sl2vl::on_sl2vl(reading, inventory, (guid, input, output), mapping);
+        }
+        Query::AdaptiveRouting(guid) => {
+            adaptive::on_ar_info(reading, inventory, guid, *ArInfo::from_data(data));
+        }
+        Query::ArGroups(guid, block) => {
+            adaptive::on_ar_groups(
+                reading,
+                inventory,
+                guid,
+                block,
+                ArGroupTable::from_data(data),
+            );
+        }
+        Query::ArEntries(guid, block) => {
+            let table = ArLinearForwardingTable::from_data(data);
+            adaptive::on_ar_entries(reading, inventory, guid, block, table);
+        }
+        Query::Capabilities(guid) => {
+            capabilities::on_capabilities(reading, inventory, guid, GeneralInfo::from_data(data));
+        }
+        Query::ExtendedPort(key) => {
+            let info = *ExtendedPortInfo::from_data(data);
+            extended_port::on_extended_port(reading, inventory, key, Some(info));
+        }
+        Query::ErrorCorrection(key) => {
+            let mode = PortInfoExtended::from_data(data).fec_mode();
+            error_correction::on_error_correction(reading, inventory, key, mode);
+        }
+        Query::VPorts(key, query) => vports::on_vports(reading, inventory, key, query, data),
+        _ => {}
     }
 }
 
