@@ -6,6 +6,7 @@ use rsm_mad::wire::attr::SmState;
 use rsm_model::expected::MissingCounts;
 use rsm_model::fabric::Port;
 use rsm_model::findings::FindingKind;
+use rsm_routing::verify::Report;
 use rsm_state::{MKeyStatus, Other, Role, Snapshot};
 
 use super::design;
@@ -49,14 +50,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
             name: plan.routing.engine.to_owned(),
             reason: plan.summary(snapshot.reachability()),
         }),
-        verify: snapshot.reachability().map(|report| v1::Verification {
-            reachable_pairs: report.reachable_pairs,
-            // Both lacking cables and lacking table entries keep packets from arriving.
-            unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
-            loop_free: report.loop_free,
-            credit_loop_free: report.credit_loop_free,
-            max_hops: report.max_hops,
-        }),
+        verify: snapshot.reachability().map(verification),
         findings: Some(counts.findings),
         smps: Some(v1::SmpCounts {
             get: snapshot.stats.sent_get,
@@ -92,6 +86,17 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
                 service_levels: adaptive.sls.into(),
                 fast_recovery: adaptive.recovers,
             }),
+    }
+}
+
+fn verification(report: &Report) -> v1::Verification {
+    v1::Verification {
+        reachable_pairs: report.reachable_pairs,
+        // Both lacking cables and lacking table entries keep packets from arriving.
+        unreachable_pairs: report.unreachable_pairs + report.disconnected_pairs,
+        loop_free: report.loop_free,
+        credit_loop_free: report.credit_loop_free,
+        max_hops: report.max_hops,
     }
 }
 
