@@ -99,7 +99,7 @@ pub enum LookupError {
 pub struct Candidate {
     /// A name that no other node or port has, as it is written on a command line.
     pub name: String,
-    /// What tells it apart: its kind, its LID, and where it is cabled; empty if that is not known.
+    /// Kind, LID and place of the candidate, which tell it apart; empty if they are not known.
     pub facts: String,
 }
 

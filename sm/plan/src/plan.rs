@@ -194,8 +194,8 @@ impl Plan {
 
 impl Plan {
     /// The LIDs whose packets of other nodes switches lead over a part, without the LIDs of drained
-    /// nodes and of drained ports of hosts; `table` returns the table of a switch. `None` if the part
-    /// is absent, or one of its neighbours has no table.
+    /// nodes and of drained ports of hosts; `table` returns the table of a switch. `None` if the
+    /// part is absent, or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
         part: NodeOrCable,
@@ -204,8 +204,8 @@ impl Plan {
         over(part, &self.fabric, self.top(), &self.going(), table)
     }
 
-    /// What goes with the drained parts: the nodes with the aggregation nodes in them, and the ports
-    /// of hosts.
+    /// The ports and switches that go with the drained parts: drained nodes with the aggregation
+    /// nodes in them, and drained ports of hosts.
     pub fn going(&self) -> Going {
         let mut going = Going::default();
         for (part, _) in self.avoided.avoid.drained() {

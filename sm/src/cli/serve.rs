@@ -129,8 +129,8 @@ fn keep_off_site(config: &mut Config) {
     config.store.prefix = format!("{}/simulation", config.store.prefix.trim_end_matches('/'));
 }
 
-/// Reads counters of a simulated fabric, those of adapters often: who tries rsm without a
-/// configuration sees errors, traffic and firmware.
+/// Turns the counters of a simulated fabric on, with adapters read often, so that a trial without a
+/// configuration shows errors, traffic and firmware.
 fn count_at_once(config: &mut Config) {
     config.counters.enabled = true;
     config.counters.adapters_interval_s = SIMULATED_ADAPTERS_S;

@@ -131,7 +131,6 @@ impl Subnet for Fake {
             fabric: "sim:test".to_owned(),
             simulated: true,
             state: self.state.into(),
-            state_reason: String::new(),
             generation: GENERATION,
             uptime_ms: 125_000,
             port_guid: Guid(super::HOST + 1).to_string(),
@@ -187,7 +186,6 @@ impl Subnet for Fake {
                 ..v1::AvoidedParts::default()
             }),
             missing: Some(v1::MissingParts::default()),
-            partitions_apart: String::new(),
             description: "host-2".to_owned(),
             design: self.design.clone(),
             shared_store: Some(v1::SharedStore {

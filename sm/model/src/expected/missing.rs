@@ -87,7 +87,7 @@ pub struct MissingCounts {
 }
 
 impl MissingCounts {
-    /// The same without cables.
+    /// Counts of missing nodes, without cables.
     pub fn nodes(&self) -> MissingCounts {
         MissingCounts {
             switches: self.switches,

@@ -3,8 +3,8 @@
 //!
 //! A link is slow if its width or speed is below a value that both its ends support and have
 //! enabled. A cable between switches is also slow if most of its siblings in the plan in force are
-//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)), and the link of a
-//! host if those of most adapters of its type are faster ([`peers`]).
+//! faster ([`Topology::slow_cables`](rsm_routing::topology::Topology::slow_cables)), and the link of
+//! a host if those of most adapters of its type are faster ([`peers`]).
 
 mod peers;
 mod rates;

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_most_have_is_usual_whatever_the_fabric_was_before() {
+    fn the_usual_rate_is_that_of_most_adapters_whatever_came_before() {
         let steps = [&[][..], &[1, 2, 3, 4], &[1], &[0, 1, 2, 3, 4, 6], &[7], &[]];
         let mut hosts = SlowHosts::default();
         let mut before = Fabric::default();

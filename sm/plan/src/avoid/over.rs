@@ -21,7 +21,7 @@ pub struct Over {
     pub over: BTreeSet<Lid>,
 }
 
-/// What goes with the drained parts when they are unplugged.
+/// Ports and switches that go with the drained parts when these are unplugged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Going {
     /// End ports of drained nodes and of the aggregation nodes in them, and drained ports of hosts.

@@ -13,9 +13,9 @@ use super::foreseen::named;
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The finding about ports of hosts that can communicate with no other host's port, because none of
-/// their partitions has another member, or all are limited members. A tenant's fabric may have some
-/// that wait for a partition; half of all ports and more are a warning. The port of the subnet
-/// manager counts as no host. Returns at once if all ports are full members of one partition.
+/// their partitions has another member, or all are limited members. `None` below three quarters of
+/// all ports of hosts: a fabric of tenants has some that wait for a partition. The port of the
+/// subnet manager counts as no host. Returns at once if all ports are full members of one partition.
 pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if plan.partitioned_ports == 0 {
         return None;
@@ -49,13 +49,9 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
             })
     };
     let alone: Vec<PortRef> = hosts.iter().filter(is_alone).copied().collect();
-    if alone.is_empty() {
+    if 4 * alone.len() < 3 * hosts.len() {
         return None;
     }
-    let severity = match 2 * alone.len() >= hosts.len() {
-        true => Severity::Warning,
-        false => Severity::Info,
-    };
     let names: Vec<String> = alone
         .iter()
         .map(|&at| fabric.port_name(fabric.key(at)))
@@ -68,7 +64,7 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
         named(&names)
     );
     let kind = FindingKind::PartitionApart;
-    Some(Finding::new(kind, Subject::Subnet, severity, text))
+    Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
 }
 
 /// The partitions of a port, each with whether the port is a full member; a port with both keys is
