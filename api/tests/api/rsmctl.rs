@@ -542,7 +542,7 @@ fn missing_nodes_and_cables_are_listed_and_accepted() {
     let lines: Vec<&str> = text.lines().collect();
     // A line that counts, the headings, and a row for each.
     assert_eq!(lines.len(), 4, "{text}");
-    assert!(lines[2].starts_with("11-20 "), "{text}");
+    assert!(lines[2].starts_with("2026-11-20T"), "{text}");
     assert!(lines[2].contains("switch") && lines[2].contains("leaf-7"));
     assert!(lines[3].contains("cable") && lines[3].contains("7 of 8 links"));
     assert!(lines[3].contains("no signal at spine-1:3"), "{text}");

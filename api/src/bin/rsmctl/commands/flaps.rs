@@ -408,7 +408,7 @@ mod tests {
                 node_guid: node.to_owned(),
                 number: 1,
             }),
-            description: format!("name of {node}"),
+            description: format!("name-of-{node}"),
             ..v1::LinkEnd::default()
         };
         v1::Link {
@@ -434,10 +434,10 @@ mod tests {
         let [node] = &folded.nodes[..] else {
             panic!("one node");
         };
-        assert_eq!((node.name.as_str(), node.times), ("name of spine", 1));
+        assert_eq!((node.name.as_str(), node.times), ("name-of-spine", 1));
         let lines = table(flaps, folded.nodes, &events).laid_out(100).lines;
         let row = lines.last().unwrap();
-        assert!(row.contains("name of spine: 5 links at once"), "{row}");
+        assert!(row.contains("name-of-spine: 5 links at once"), "{row}");
         assert!(row.ends_with("1 there"), "{row}");
         // Three links are no switch.
         assert!(Folded::of(&events[1..4]).nodes.is_empty());

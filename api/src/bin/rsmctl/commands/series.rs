@@ -101,7 +101,7 @@ fn lines(series: &v1::GetCounterSeriesResponse, width: usize) -> Vec<String> {
         minute(series.since_unix_ms),
         minute(series.until_unix_ms)
     );
-    let mut lines = vec![line(["COUNTER", "PER_S", "TOTAL", "HIGHEST"], &span)];
+    let mut lines = vec![span, line(["COUNTER", "PER_S", "TOTAL", "HIGHEST"], "")];
     lines.extend(rows.iter().map(|row| {
         let cells = [&row.name, &row.per_s, &row.total, &row.highest];
         line(cells.map(String::as_str), &bars(&row.values, chart))
@@ -287,13 +287,13 @@ mod tests {
             ..v1::GetCounterSeriesResponse::default()
         };
         let lines = lines(&series, 80);
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines.len(), 8);
         assert!(
             lines.iter().all(|line| line.chars().count() <= 80),
             "{lines:#?}"
         );
-        let errors: Vec<&str> = lines[6].split_whitespace().take(4).collect();
+        let errors: Vec<&str> = lines[7].split_whitespace().take(4).collect();
         assert_eq!(errors, ["SymbolErrorCounter", "-", "12", "7"]);
-        assert!(lines[1].ends_with('█'), "{}", lines[1]);
+        assert!(lines[2].ends_with('█'), "{}", lines[2]);
     }
 }

@@ -8,6 +8,7 @@ use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
 use rsm_core::Event;
 use rsm_ids::PortNum;
 use rsm_model::expected::Accept;
+use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::netlist::{Netlist, Node};
 use rsm_state::Command;
 use tokio::sync::mpsc;
@@ -62,7 +63,14 @@ fn lookups_of_a_missing_host_give_its_place_and_time() {
 fn list_of_missing_parts_is_made_anew_only_for_other_missing_parts() {
     let mut world = without_a_host();
     let before = world.view.published();
-    world.handle(Event::Refused(Vec::new()));
+    let text = "a line is wrong".to_owned();
+    let refused = Finding::new(
+        FindingKind::ConfigRefused,
+        Subject::Subnet,
+        Severity::Error,
+        text,
+    );
+    world.handle(Event::Refused(vec![refused]));
     let after = world.view.published();
     assert!(after.generation > before.generation);
     assert!(!after.missing.is_empty());
