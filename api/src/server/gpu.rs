@@ -49,7 +49,7 @@ impl GpuHints {
 
     /// Answers from the analysis, which may have to be made first: on a thread for blocking work,
     /// as soon as one of the places is free.
-    async fn from_analysis<T: Send + 'static>(
+    async fn with_analysis<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
     ) -> Answer<T> {
@@ -77,7 +77,7 @@ impl GpuHints {
         &self,
         request: v1::ExportGpuFileRequest,
     ) -> Result<v1::ExportGpuFileResponse, Status> {
-        let made = self.from_analysis(move |gpus| {
+        let made = self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let content = gpu_export::export(&analysis, request)?;
             Ok(v1::ExportGpuFileResponse {
@@ -189,7 +189,7 @@ impl GpuService for GpuHints {
         &self,
         _: Request<v1::GetGpuStatusRequest>,
     ) -> Answer<v1::GetGpuStatusResponse> {
-        self.from_analysis(|gpus| Ok(gpu_messages::current_status(gpus)))
+        self.with_analysis(|gpus| Ok(gpu_messages::current_status(gpus)))
             .await
     }
 
@@ -224,7 +224,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::ListGpuHostsResponse> {
         let mut request = request.into_inner();
         let cursor: Cursor<String> = Cursor::take(&mut request)?;
-        self.from_analysis(move |gpus| {
+        self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let after = cursor.after.as_deref();
             let known = analysis.hosts.iter().map(|host| host.name.as_str());
@@ -258,7 +258,7 @@ impl GpuService for GpuHints {
         request: Request<v1::GetGpuHintsRequest>,
     ) -> Answer<v1::GetGpuHintsResponse> {
         let host = request.into_inner().host;
-        self.from_analysis(move |gpus| {
+        self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let place = place(&analysis, &host)?;
             Ok(v1::GetGpuHintsResponse {
@@ -276,7 +276,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::GetGpuPairResponse> {
         let request = request.into_inner();
         let (one, other) = (gpu("gpu", request.gpu)?, gpu("peer_gpu", request.peer_gpu)?);
-        self.from_analysis(move |gpus| {
+        self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let pair = analysis.pair((&request.host, one), (&request.peer_host, other));
             let pair = pair.map_err(|error| Status::not_found(error.to_string()))?;
@@ -295,7 +295,7 @@ impl GpuService for GpuHints {
     ) -> Answer<v1::PlanGpuJobResponse> {
         let request = request.into_inner();
         let pattern = pattern(request.pattern)?;
-        self.from_analysis(move |gpus| {
+        self.with_analysis(move |gpus| {
             let analysis = gpus.analysis();
             let gpus = request.gpus_per_host as usize;
             let job = analysis.job_request(request.hosts, gpus, pattern);

@@ -51,7 +51,7 @@ impl Damage {
                 tracing::warn!(error, "{} cannot be written", path.display());
             }
             lost = Some(text);
-        } else if report.is_alarming() {
+        } else if report.may_lack_records() {
             let text = format!(
                 "the store was damaged ({report}): commands of the last moments before may be \
                  forgotten; compare `rsmctl partition list` and `rsmctl drained` with what should be \

@@ -75,10 +75,13 @@ impl Concern {
                 ports.iter().copied().filter(|port| !holds(port)).collect()
             }
             Concern::PKeys(guids) => {
-                let lacking = unwritten.ports.union(&unwritten.unread).copied();
-                let mut parts: BTreeSet<PortKey> = lacking
-                    .filter(|&part| concerns(fabric, part, guids))
-                    .collect();
+                let of_failed = |&part: &PortKey| concerns(fabric, part, guids, |_| true);
+                // Of a table that was read, the pass has compared each entry.
+                let of_unread =
+                    |&part: &PortKey| concerns(fabric, part, guids, |port| port.p_keys.is_none());
+                let failed = unwritten.ports.iter().copied().filter(of_failed);
+                let unread = unwritten.unread.iter().copied().filter(of_unread);
+                let mut parts: BTreeSet<PortKey> = failed.chain(unread).collect();
                 let ports = parts.iter().filter(|part| part.port != PortNum::ZERO);
                 let named: BTreeSet<Guid> = ports.map(|port| port.node).collect();
                 parts.retain(|part| part.port != PortNum::ZERO || !named.contains(&part.node));
@@ -89,8 +92,14 @@ impl Concern {
 }
 
 /// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own, those of its
-/// virtual ports, or at a switch's external port those of the port at its cable.
-fn concerns(fabric: &Fabric, part: PortKey, guids: &BTreeSet<Guid>) -> bool {
+/// virtual ports, or at a switch's external port those of the port at its cable. Only ports count for
+/// which `counts` returns true.
+fn concerns(
+    fabric: &Fabric,
+    part: PortKey,
+    guids: &BTreeSet<Guid>,
+    counts: impl Fn(&Port) -> bool,
+) -> bool {
     let Some(node) = fabric.node_of(part.node) else {
         return false;
     };
@@ -99,7 +108,9 @@ fn concerns(fabric: &Fabric, part: PortKey, guids: &BTreeSet<Guid>) -> bool {
             .vports
             .iter()
             .flat_map(|of_port| of_port.vports.values());
-        guids.contains(&port.guid) || vports.any(|vport| guids.contains(&vport.guid()))
+        let is_named =
+            guids.contains(&port.guid) || vports.any(|vport| guids.contains(&vport.guid()));
+        is_named && counts(port)
     };
     if node.is_switch() {
         let peer = fabric.find_port(part).and_then(|at| fabric.peer(at));

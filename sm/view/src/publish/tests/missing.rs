@@ -71,6 +71,7 @@ fn list_of_missing_parts_is_made_anew_only_for_other_missing_parts() {
         text,
     );
     world.handle(Event::Refused(vec![refused]));
+    world.run(Duration::from_millis(1));
     let after = world.view.published();
     assert!(after.generation > before.generation);
     assert!(!after.missing.is_empty());
