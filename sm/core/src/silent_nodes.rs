@@ -67,7 +67,7 @@ pub(super) struct Situation {
 struct Losses {
     /// Number of timeouts when the core last told the sweep about them.
     timeouts: u64,
-    /// The same at the last look at a push.
+    /// Number of timeouts at the last look at a push.
     timeouts_of_push: u64,
     /// Lost attempts in 1000 at the last rest.
     at_rest: u32,

@@ -19,7 +19,6 @@ use rsm_state::{Identity, Other, Role};
 
 use crate::Mastership;
 use crate::action::{Action, PassRequest};
-use crate::orders::Orders;
 use crate::role::{self, ElectionOutcome};
 use crate::view::View;
 
@@ -198,7 +197,7 @@ impl Mastership {
         ));
         self.act(Action::KeepLids);
         self.act(Action::ForgetForeignWrites);
-        self.election.orders = Orders::default();
+        self.election.orders.forget_refused();
         self.election.silent_polls = 0;
         self.poll_master_again(now);
         self.begin_peer_polls(now);

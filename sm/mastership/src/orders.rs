@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
 pub(crate) struct Orders {
     /// The use of [`RATE`]; `None` before the first such order.
     allowance: Option<Allowance>,
-    /// The same for inquiries because of refused orders.
+    /// Use of [`RATE`] by inquiries because of refused orders.
     inquiries: Option<Allowance>,
     /// When the findings about refused orders end, by their sender, where it is known.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
@@ -49,6 +49,11 @@ impl Orders {
     pub(crate) fn admit(&mut self, now: Time) -> bool {
         let allowance = self.allowance.get_or_insert(Allowance::whole(now));
         allowance.take(RATE, now)
+    }
+
+    /// Forgets the refused orders; the rates go on.
+    pub(crate) fn forget_refused(&mut self) {
+        self.refused.clear();
     }
 
     /// Whether a refused order at `now` makes this master inquire who is master, during which it

@@ -101,7 +101,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     migration.read_m_keys(&mut files, &cache)?;
     migration.read_neighbors(&mut files, &cache)?;
     migration.read_registrations(&mut files, options.now)?;
-    migration.compare_routes(&mut files)?;
+    routes::compare_routes(&mut migration, &mut files)?;
     migration.sources = files.into_read();
     if migration.sources.is_empty() {
         return Err(SourceError::Nothing {

@@ -22,127 +22,132 @@ use super::{Migration, line};
 /// OpenSM's dump of forwarding tables, in its folder of dumps.
 const FILE: &str = "opensm-lfts.dump";
 
-impl Migration {
-    /// Compares the tables of OpenSM's dump with the routes of the configured engine over the
-    /// cables `neighbors`. Nothing is compared without a dump or cables, or for the engine `file`,
-    /// whose routes are those of a file.
-    pub(super) fn compare_routes(&mut self, files: &mut Files) -> Result<(), SourceError> {
-        let path = self.dump_folder(files).join(FILE);
-        let is_file = self.config.routing.engine == EngineKind::File;
-        if self.cables.is_empty() || is_file || !source::is_present(&path) {
+/// Compares the tables of OpenSM's dump with the routes of the configured engine over the
+/// cables `neighbors`. Nothing is compared without a dump or cables, or for the engine `file`,
+/// whose routes are those of a file.
+pub(super) fn compare_routes(
+    migration: &mut Migration,
+    files: &mut Files,
+) -> Result<(), SourceError> {
+    let path = migration.dump_folder(files).join(FILE);
+    let is_file = migration.config.routing.engine == EngineKind::File;
+    if migration.cables.is_empty() || is_file || !source::is_present(&path) {
+        return Ok(());
+    }
+    let place = path.display().to_string();
+    let text = match files.text(&path, &mut migration.findings) {
+        Err(SourceError::TooLong { .. }) => {
+            let found = "the file is too long to compare routes here".to_owned();
+            note_not_compared(migration, &place, found);
             return Ok(());
         }
-        let place = path.display().to_string();
-        let text = match files.text(&path, &mut self.findings) {
-            Err(SourceError::TooLong { .. }) => {
-                let found = "the file is too long to compare routes here".to_owned();
-                self.note_not_compared(&place, found);
-                return Ok(());
-            }
-            text => text?,
-        };
-        let text = text.unwrap_or_default();
-        let dump = match lfts::parse(text.as_bytes(), &place) {
-            Ok(dump) => dump,
-            Err(error) => {
-                let place = format!("{place}:{}", error.line);
-                self.note_not_compared(&place, error.reason.to_string());
-                return Ok(());
-            }
-        };
-        let count = dump.switches.len();
-        files.note(
-            &path,
-            format!("tables of {count} switches, compared as if all links had one rate"),
-        );
-        match self.compared(&dump, &names(&text)) {
-            Ok(routes) => self.routes = routes,
-            Err(why) => self.note_not_compared(&place, why),
+        text => text?,
+    };
+    let text = text.unwrap_or_default();
+    let dump = match lfts::parse(text.as_bytes(), &place) {
+        Ok(dump) => dump,
+        Err(error) => {
+            let place = format!("{place}:{}", error.line);
+            note_not_compared(migration, &place, error.reason.to_string());
+            return Ok(());
         }
-        Ok(())
+    };
+    let count = dump.switches.len();
+    files.note(
+        &path,
+        format!("tables of {count} switches, compared as if all links had one rate"),
+    );
+    match compared(migration, &dump, &names(&text)) {
+        Ok(routes) => migration.routes = routes,
+        Err(why) => note_not_compared(migration, &place, why),
     }
+    Ok(())
+}
 
-    fn note_not_compared(&mut self, place: &str, found: String) {
-        let instead = "the dry run compares routes with those in the switches".to_owned();
-        let finding = line::finding(place, ConfigSeverity::Note, found, instead);
-        self.findings.push(finding);
+fn note_not_compared(migration: &mut Migration, place: &str, found: String) {
+    let instead = "the dry run compares routes with those in the switches".to_owned();
+    let finding = line::finding(place, ConfigSeverity::Note, found, instead);
+    migration.findings.push(finding);
+}
+
+/// # Errors
+/// The reason why the cables, or the engine's routes over them, cannot be used.
+fn compared(
+    migration: &Migration,
+    dump: &Dump,
+    names: &BTreeMap<Guid, &str>,
+) -> Result<Option<RoutesCompared>, String> {
+    let netlist = netlist(migration, dump, names)?;
+    let topology = Topology::from_netlist(&netlist);
+    let topology = topology.map_err(|error| format!("its fabric has no routes: {error}"))?;
+    let roots = match &migration.config.routing.root_guid_file {
+        Some(file) => roots(file)?,
+        None => Vec::new(),
+    };
+    let options = Options {
+        root_guids: roots,
+        absent_roots: AbsentRoots::LeaveOut,
+        ..Options::default()
+    };
+    let engine = migration.config.routing.engine;
+    let planned = engine::route(engine, &topology, &options, None);
+    let planned = planned.map_err(|error| format!("{engine} finds no routes here: {error}"))?;
+    let held = dump.fit(&topology).tables;
+    Ok(RoutesCompared::between(&topology, &held, &planned.tables))
+}
+
+/// The fabric with the cables of OpenSM's table. Switches are the GUIDs that have tables or
+/// several cables; every other GUID is a port of a channel adapter.
+///
+/// # Errors
+/// The cables contradict each other.
+fn netlist(
+    migration: &Migration,
+    dump: &Dump,
+    names: &BTreeMap<Guid, &str>,
+) -> Result<Netlist, String> {
+    let mut ports: BTreeMap<Guid, BTreeSet<u8>> = BTreeMap::new();
+    for &(guid, port) in migration.cables.iter().flat_map(|(a, b)| [a, b]) {
+        ports.entry(guid).or_default().insert(port);
     }
-
-    /// # Errors
-    /// The reason why the cables, or the engine's routes over them, cannot be used.
-    fn compared(
-        &self,
-        dump: &Dump,
-        names: &BTreeMap<Guid, &str>,
-    ) -> Result<Option<RoutesCompared>, String> {
-        let netlist = self.netlist(dump, names)?;
-        let topology = Topology::from_netlist(&netlist);
-        let topology = topology.map_err(|error| format!("its fabric has no routes: {error}"))?;
-        let roots = match &self.config.routing.root_guid_file {
-            Some(file) => roots(file)?,
-            None => Vec::new(),
+    let tables: BTreeSet<Guid> = dump.switches.iter().map(|switch| switch.guid).collect();
+    let node = |(&guid, ports): (&Guid, &BTreeSet<u8>)| {
+        let is_switch = tables.contains(&guid) || ports.len() > 1;
+        let last = ports.last().copied().unwrap_or(1);
+        let claim = migration.claims.get(&guid);
+        let spec = PortSpec {
+            guid,
+            lid: claim.map_or(Lid::NONE, |claim| claim.lid),
+            lmc: claim.map_or(Lmc::ZERO, |claim| claim.lmc),
         };
-        let options = Options {
-            root_guids: roots,
-            absent_roots: AbsentRoots::LeaveOut,
-            ..Options::default()
-        };
-        let engine = self.config.routing.engine;
-        let planned = engine::route(engine, &topology, &options, None);
-        let planned = planned.map_err(|error| format!("{engine} finds no routes here: {error}"))?;
-        let held = dump.fit(&topology).tables;
-        Ok(RoutesCompared::between(&topology, &held, &planned.tables))
-    }
-
-    /// The fabric with the cables of OpenSM's table. Switches are the GUIDs that have tables or
-    /// several cables; every other GUID is a port of a channel adapter.
-    ///
-    /// # Errors
-    /// The cables contradict each other.
-    fn netlist(&self, dump: &Dump, names: &BTreeMap<Guid, &str>) -> Result<Netlist, String> {
-        let mut ports: BTreeMap<Guid, BTreeSet<u8>> = BTreeMap::new();
-        for &(guid, port) in self.cables.iter().flat_map(|(a, b)| [a, b]) {
-            ports.entry(guid).or_default().insert(port);
+        let name = names.get(&guid).copied().unwrap_or_default();
+        Node {
+            kind: match is_switch {
+                true => NodeKind::Switch,
+                false => NodeKind::Ca,
+            },
+            guid,
+            system_image_guid: Guid::ZERO,
+            vendor_id: 0,
+            device_id: 0,
+            // Names tell the reduction engines of switches from hosts.
+            description: name.bytes().take(MAX_DESCRIPTION).collect(),
+            num_ports: last.min(MAX_PORTS),
+            enhanced_port0: false,
+            ports: BTreeMap::from([(PortNum(if is_switch { 0 } else { last }), spec)]),
         }
-        let tables: BTreeSet<Guid> = dump.switches.iter().map(|switch| switch.guid).collect();
-        let node = |(&guid, ports): (&Guid, &BTreeSet<u8>)| {
-            let is_switch = tables.contains(&guid) || ports.len() > 1;
-            let last = ports.last().copied().unwrap_or(1);
-            let claim = self.claims.get(&guid);
-            let spec = PortSpec {
-                guid,
-                lid: claim.map_or(Lid::NONE, |claim| claim.lid),
-                lmc: claim.map_or(Lmc::ZERO, |claim| claim.lmc),
-            };
-            let name = names.get(&guid).copied().unwrap_or_default();
-            Node {
-                kind: match is_switch {
-                    true => NodeKind::Switch,
-                    false => NodeKind::Ca,
-                },
-                guid,
-                system_image_guid: Guid::ZERO,
-                vendor_id: 0,
-                device_id: 0,
-                // Names tell the reduction engines of switches from hosts.
-                description: name.bytes().take(MAX_DESCRIPTION).collect(),
-                num_ports: last.min(MAX_PORTS),
-                enhanced_port0: false,
-                ports: BTreeMap::from([(PortNum(if is_switch { 0 } else { last }), spec)]),
-            }
-        };
-        let nodes: Vec<Node> = ports.iter().map(node).collect();
-        let number: BTreeMap<Guid, usize> = ports.keys().copied().zip(0..).collect();
-        let end = |&(guid, port): &CableEnd| (number[&guid], PortNum(port));
-        let cable = |(a, b): &(CableEnd, CableEnd)| Cable {
-            a: end(a),
-            b: end(b),
-            width: LinkWidth::X4,
-            speed: LinkSpeed::Hdr,
-        };
-        let cables: Vec<Cable> = self.cables.iter().map(cable).collect();
-        Netlist::new(nodes, cables).map_err(|error| format!("the cables of neighbors: {error}"))
-    }
+    };
+    let nodes: Vec<Node> = ports.iter().map(node).collect();
+    let number: BTreeMap<Guid, usize> = ports.keys().copied().zip(0..).collect();
+    let end = |&(guid, port): &CableEnd| (number[&guid], PortNum(port));
+    let cable = |(a, b): &(CableEnd, CableEnd)| Cable {
+        a: end(a),
+        b: end(b),
+        width: LinkWidth::X4,
+        speed: LinkSpeed::Hdr,
+    };
+    let cables: Vec<Cable> = migration.cables.iter().map(cable).collect();
+    Netlist::new(nodes, cables).map_err(|error| format!("the cables of neighbors: {error}"))
 }
 
 /// The names of the ports in a dump, whose lines end in `portguid 0xGUID: 'NAME'`.

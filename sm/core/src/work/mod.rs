@@ -71,7 +71,7 @@ struct Repairs {
     awaiting_answer: BTreeSet<PortKey>,
 }
 
-/// What reported a change.
+/// A switch or port that reported a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reporter {
     Switch(Guid),

@@ -247,7 +247,7 @@ impl Push {
         self.report.is_complete() && !self.stopped
     }
 
-    /// What the push has achieved so far, and what it has not.
+    /// Achievements and failures of the push so far.
     pub fn report(&self) -> &PushReport {
         &self.report
     }

@@ -6,7 +6,7 @@ use rsm_ids::{Guid, PortKey};
 
 use super::task::{FailedSet, PushProgress, Task};
 
-/// What a push has achieved so far, and what it has not.
+/// Achievements and failures of a push so far.
 #[derive(Debug)]
 pub struct PushReport {
     pub(super) failures: Vec<FailedSet>,

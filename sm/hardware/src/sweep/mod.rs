@@ -258,12 +258,12 @@ impl Sweep {
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
     }
 
-    /// What is read back, and what differed.
+    /// Parts to read back, and those that differed.
     pub fn read_back(&self) -> &ReadBack {
         &self.reading.read_back
     }
 
-    /// What is read back, to set it or to take what differed.
+    /// Parts to read back, to set them or to take those that differed.
     pub fn read_back_mut(&mut self) -> &mut ReadBack {
         &mut self.reading.read_back
     }

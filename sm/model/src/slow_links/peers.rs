@@ -138,9 +138,14 @@ fn links(fabric: &Fabric, node: &Node) -> Vec<HostLink> {
     let links = node.cables().filter_map(|(here, there)| {
         let port = &node.ports[here.port.index()];
         let switch = fabric.node_of(there.node).filter(|node| node.is_switch())?;
-        let rate = port.info.as_ref().filter(|_| port.up)?.link_rate()?;
+        let near = port.info.as_ref().filter(|_| port.up)?;
         let is_inside = node.is_aggregation_node(switch.ports.get(there.port.index())?);
         let far = switch.ports.get(there.port.index())?.info.as_ref();
+        // A device that refuses to show extended speeds shows a lower one: its neighbour knows.
+        let shown = [Some(near), far].into_iter().flatten();
+        let rate = shown
+            .filter_map(PortInfo::link_rate)
+            .max_by_key(|rate| rate.data_mbps())?;
         (!is_inside).then_some(HostLink {
             low: here.min(there),
             high: here.max(there),

@@ -67,7 +67,11 @@ impl Published {
         // While many parts are missing, their list is not made anew for each change of another
         // part.
         let is_same = Arc::ptr_eq(&before.snapshot.expected, &snapshot.expected)
-            && Arc::ptr_eq(&before.snapshot.fabric, &snapshot.fabric)
+            && before
+                .snapshot
+                .fabric
+                .differing(&snapshot.fabric)
+                .is_empty()
             && before.began_unix_ms == began_unix_ms;
         let (gone, missing) = match is_same {
             true => (before.names.gone().clone(), before.missing.clone()),
