@@ -104,14 +104,16 @@ impl Mastership {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order that has this manager read the whole subnet is within the rate of such
-    /// orders. A manager that does not know who is master obeys each of them.
+    /// Whether an order that makes this manager read the whole subnet is within the rate of such
+    /// orders: a handover to a master, or an order to a standby to discover.
     fn admits_order(&mut self, control: SmControl, now: Time) -> bool {
-        let reads_everything = match self.election.role {
-            Role::Standby { .. } => [SmControl::HANDOVER, SmControl::DISCOVER].contains(&control),
-            _ => control == SmControl::HANDOVER && self.is_undoubted_master(),
-        };
-        !reads_everything || self.election.orders.admit(now)
+        let is_undoubted_master = self.is_undoubted_master();
+        let orders = &mut self.election.orders;
+        match control {
+            SmControl::HANDOVER if is_undoubted_master => orders.admit_handover(now),
+            SmControl::DISCOVER => orders.admit_discovery(now),
+            _ => true,
+        }
     }
 
     /// Whether `sender` may give the order `control`, and the role of this manager allows it.

@@ -197,7 +197,7 @@ impl Mastership {
         ));
         self.act(Action::KeepLids);
         self.act(Action::ForgetForeignWrites);
-        self.election.orders.forget_refused();
+        self.election.orders.forget_those_to_a_master();
         self.election.silent_polls = 0;
         self.poll_master_again(now);
         self.begin_peer_polls(now);

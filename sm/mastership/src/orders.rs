@@ -36,8 +36,10 @@ pub(crate) enum Refusal {
 /// The rate of handovers, and the refused orders.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
-    /// The use of [`RATE`]; `None` before the first such order.
-    allowance: Option<Allowance>,
+    /// Use of [`RATE`] by handovers to this master; `None` before the first.
+    handovers: Option<Allowance>,
+    /// Use of [`RATE`] by orders to discover.
+    discoveries: Option<Allowance>,
     /// Use of [`RATE`] by inquiries because of refused orders.
     inquiries: Option<Allowance>,
     /// When the findings about refused orders end, by their sender, where it is known.
@@ -45,15 +47,22 @@ pub(crate) struct Orders {
 }
 
 impl Orders {
-    /// Whether an order at `now` for which the whole subnet is read is obeyed.
-    pub(crate) fn admit(&mut self, now: Time) -> bool {
-        let allowance = self.allowance.get_or_insert(Allowance::whole(now));
-        allowance.take(RATE, now)
+    /// Whether this master obeys a handover at `now`.
+    pub(crate) fn admit_handover(&mut self, now: Time) -> bool {
+        let handovers = self.handovers.get_or_insert(Allowance::whole(now));
+        handovers.take(RATE, now)
     }
 
-    /// Forgets the refused orders; the rates go on.
-    pub(crate) fn forget_refused(&mut self) {
+    /// Whether this standby obeys an order at `now` to discover.
+    pub(crate) fn admit_discovery(&mut self, now: Time) -> bool {
+        let discoveries = self.discoveries.get_or_insert(Allowance::whole(now));
+        discoveries.take(RATE, now)
+    }
+
+    /// Forgets the orders to a master, which stands by from now on.
+    pub(crate) fn forget_those_to_a_master(&mut self) {
         self.refused.clear();
+        self.handovers = None;
     }
 
     /// Whether a refused order at `now` makes this master inquire who is master, during which it
@@ -131,11 +140,13 @@ mod tests {
     #[test]
     fn handovers_beyond_the_burst_are_refused_until_the_pause_is_over() {
         let mut orders = Orders::default();
-        let admitted = (0..1000).filter(|_| orders.admit(Time::ZERO)).count();
+        let admitted = (0..1000)
+            .filter(|_| orders.admit_handover(Time::ZERO))
+            .count();
         assert_eq!(admitted, RATE.burst as usize);
         let later = Time::ZERO + RATE.pause;
-        assert!(orders.admit(later));
-        assert!(!orders.admit(later));
+        assert!(orders.admit_handover(later));
+        assert!(!orders.admit_handover(later));
     }
 
     fn finding(orders: &Orders) -> Option<Finding> {

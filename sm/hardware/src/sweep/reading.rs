@@ -1,5 +1,5 @@
-//! What readers of attributes may do to a sweep: queue queries, and record that something has
-//! changed.
+//! The part of a sweep that readers of attributes use: they queue queries, and record that
+//! something has changed.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rsm_ids::PortKey;
+use rsm_ids::{LinkSpeed, PortKey};
 use rsm_mad::wire::attr::{ActiveRate, NodeType, PortInfo};
 
 use super::BelowSiblings;
@@ -37,6 +37,9 @@ struct HostLink {
     high: PortKey,
     types: Types,
     mbps: u32,
+    /// Whether an end shows a speed above QDR. If none does, the adapter may be of a kind that
+    /// refuses to show such speeds.
+    shows_speed: bool,
     /// The best rate that the switch's port supports; `None` if it is not known.
     switch_mbps: Option<u32>,
 }
@@ -96,7 +99,7 @@ impl SlowHosts {
         let usual = usual_of(rates, &of_new);
         let slow = new.iter().filter_map(|link| {
             let &usual = usual.get(&link.types)?;
-            if link.switch_mbps.is_some_and(|most| most < usual) {
+            if !link.shows_speed || link.switch_mbps.is_some_and(|most| most < usual) {
                 return None;
             }
             let below = BelowSiblings {
@@ -141,16 +144,13 @@ fn links(fabric: &Fabric, node: &Node) -> Vec<HostLink> {
         let near = port.info.as_ref().filter(|_| port.up)?;
         let is_inside = node.is_aggregation_node(switch.ports.get(there.port.index())?);
         let far = switch.ports.get(there.port.index())?.info.as_ref();
-        // A device that refuses to show extended speeds shows a lower one: its neighbour knows.
-        let shown = [Some(near), far].into_iter().flatten();
-        let rate = shown
-            .filter_map(PortInfo::link_rate)
-            .max_by_key(|rate| rate.data_mbps())?;
+        let rate = near.link_rate()?;
         (!is_inside).then_some(HostLink {
             low: here.min(there),
             high: here.max(there),
             types: [types_of(node), types_of(switch)],
             mbps: rate.data_mbps(),
+            shows_speed: rate.speed > LinkSpeed::Fdr10,
             switch_mbps: far.and_then(supported_mbps),
         })
     });
