@@ -64,8 +64,9 @@ impl Parts {
     }
 }
 
-/// Time between two changes of a flapping cable.
-const BETWEEN_CHANGES: Duration = Duration::from_millis(25);
+/// Time between two changes of a flapping cable: far shorter than an answer takes, and so long that
+/// the events of one answer's time fit the first page of the history.
+const BETWEEN_CHANGES: Duration = Duration::from_millis(100);
 
 /// Runs `work` while a cable flaps without end.
 fn while_flapping(site: &Site, parts: &Parts, work: impl FnOnce(&AtomicU32)) {
@@ -75,7 +76,6 @@ fn while_flapping(site: &Site, parts: &Parts, work: impl FnOnce(&AtomicU32)) {
             while !is_over.load(Ordering::Relaxed) {
                 for act in ["unlink", "relink"] {
                     site.rsmctl(&["sim", act, &parts.switch, &parts.cable]);
-                    // Below the rate of changes that the API accepts.
                     std::thread::sleep(BETWEEN_CHANGES);
                 }
                 flaps.fetch_add(1, Ordering::Relaxed);
