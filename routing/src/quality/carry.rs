@@ -3,6 +3,7 @@
 use rsm_ids::Lid;
 
 use crate::tables::{Lft, Tables};
+use crate::topology::Topology;
 use crate::verify::fabric::Fabric;
 
 use super::order::Hosts;
@@ -22,6 +23,27 @@ pub(super) struct Carrier<'a> {
     pub(super) uses: &'a Uses,
     /// The factors of [`slowness`].
     pub(super) slowness: Option<&'a [f64]>,
+}
+
+/// Runs `measure` with the inputs that all phases share.
+pub(super) fn with_carrier<T>(
+    topology: &Topology,
+    tables: &Tables,
+    measure: impl FnOnce(&Carrier<'_>) -> T,
+) -> T {
+    let fabric = Fabric::new(topology);
+    let rows = rows(&fabric, tables);
+    let hosts = Hosts::of(topology);
+    let uses = Uses::of(&fabric, tables, &hosts);
+    let slowness = slowness(&fabric);
+    measure(&Carrier {
+        fabric: &fabric,
+        tables,
+        rows: &rows,
+        hosts: &hosts,
+        uses: &uses,
+        slowness: slowness.as_deref(),
+    })
 }
 
 /// For each channel, the ratio of the fastest rate between two switches to its own rate; `None` if

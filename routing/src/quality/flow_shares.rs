@@ -3,13 +3,10 @@
 use rayon::prelude::*;
 
 use super::carry::{self, Carrier};
-use super::order::Hosts;
 use super::permutations::{self, Load, Permutations};
-use super::uses::Uses;
 use super::{Rng, patterns};
 use crate::tables::Tables;
 use crate::topology::Topology;
-use crate::verify::fabric::Fabric;
 
 /// The mean shares of its fullest link that a flow gets, as fractions of the fastest link's rate. A
 /// flow within a leaf has its host's link to itself, and a flow that does not arrive gets nothing.
@@ -26,23 +23,10 @@ pub struct FlowShares {
 /// Measures the shares that flows get. `seed` chooses the distances of shifts where there are too
 /// many to measure all.
 pub fn flow_shares(topology: &Topology, tables: &Tables, seed: u64) -> FlowShares {
-    let fabric = Fabric::new(topology);
-    let rows = carry::rows(&fabric, tables);
-    let hosts = Hosts::of(topology);
-    let uses = Uses::of(&fabric, tables, &hosts);
-    let slowness = carry::slowness(&fabric);
-    let carrier = Carrier {
-        fabric: &fabric,
-        tables,
-        rows: &rows,
-        hosts: &hosts,
-        uses: &uses,
-        slowness: slowness.as_deref(),
-    };
-    FlowShares {
-        shift: in_shifts(&carrier, seed),
-        leaf_pairs: between_leaves(&carrier),
-    }
+    carry::with_carrier(topology, tables, |carrier| FlowShares {
+        shift: in_shifts(carrier, seed),
+        leaf_pairs: between_leaves(carrier),
+    })
 }
 
 fn in_shifts(carrier: &Carrier<'_>, seed: u64) -> f64 {

@@ -237,34 +237,23 @@ pub fn spread(topology: &Topology, tables: &Tables, ranks: Option<&[u8]>) -> Spr
 /// `tables` may hold anything, including tables for more or fewer switches: a missing entry has no
 /// path.
 pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Quality {
-    let fabric = Fabric::new(topology);
-    let rows = carry::rows(&fabric, tables);
-    let hosts = Hosts::of(topology);
-    let uses = Uses::of(&fabric, tables, &hosts);
-    let slowness = carry::slowness(&fabric);
-    let carrier = Carrier {
-        fabric: &fabric,
-        tables,
-        rows: &rows,
-        hosts: &hosts,
-        uses: &uses,
-        slowness: slowness.as_deref(),
-    };
-    let links = name_links(&fabric, &uses);
-    let mut quality = Quality {
-        hosts: hosts.all.len(),
-        links: links.len(),
-        lost_pairs: uses.lost_pairs,
-        paths: path_load(&links),
-        balance: balance::balance(topology, &links, settings.ranks.as_deref()),
-        all_to_all: all_to_all(&links),
-        bisection: patterns::bisections(&carrier, settings.seed),
-        worst: worst(links),
-        ..Quality::default()
-    };
-    measure_permutations(&mut quality, &carrier, settings.seed);
-    measure_collectives(&mut quality, &carrier, settings);
-    quality
+    carry::with_carrier(topology, tables, |carrier| {
+        let links = name_links(carrier.fabric, carrier.uses);
+        let mut quality = Quality {
+            hosts: carrier.hosts.all.len(),
+            links: links.len(),
+            lost_pairs: carrier.uses.lost_pairs,
+            paths: path_load(&links),
+            balance: balance::balance(topology, &links, settings.ranks.as_deref()),
+            all_to_all: all_to_all(&links),
+            bisection: patterns::bisections(carrier, settings.seed),
+            worst: worst(links),
+            ..Quality::default()
+        };
+        measure_permutations(&mut quality, carrier, settings.seed);
+        measure_collectives(&mut quality, carrier, settings);
+        quality
+    })
 }
 
 fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {

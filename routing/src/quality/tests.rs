@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use rsm_ids::{Lid, PortNum};
 
+use super::carry::with_carrier;
 use super::patterns::{bandwidths, permutation};
 use super::permutations::{Load, Permutations};
 use super::*;
@@ -67,23 +68,6 @@ fn way(
         }
     }
     (tables.lft(at).entry(to.lid) == to.port.0).then_some(links)
-}
-
-/// Runs `check` with the inputs that all phases share.
-fn with_carrier(topology: &Topology, tables: &Tables, check: impl FnOnce(&Carrier<'_>)) {
-    let fabric = Fabric::new(topology);
-    let rows = carry::rows(&fabric, tables);
-    let hosts = Hosts::of(topology);
-    let uses = Uses::of(&fabric, tables, &hosts);
-    let slowness = carry::slowness(&fabric);
-    check(&Carrier {
-        fabric: &fabric,
-        tables,
-        rows: &rows,
-        hosts: &hosts,
-        uses: &uses,
-        slowness: slowness.as_deref(),
-    });
 }
 
 /// The fullest link of a phase, and for each flow the fullest link on its path, relative to rate; 1
