@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 
 use super::positions::HostPositions;
-use rsm_routing::netlist::{Netlist, NodeKind};
+use rsm_routing::netlist::{Netlist, NodeKind, is_model};
 use rsm_routing::tables::Tables;
 use rsm_routing::topology::{PortUse, SwitchIdx, Topology};
 
@@ -50,8 +50,7 @@ impl FabricPort {
 pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     let mut words = description.split_whitespace();
     let (host, device) = (words.next()?, words.next()?);
-    let model = host.starts_with("MT") && host[2..].bytes().all(|byte| byte.is_ascii_digit());
-    (words.next().is_none() && !model).then_some((host, device))
+    (words.next().is_none() && !is_model(host)).then_some((host, device))
 }
 
 /// A place in the fabric where something was.

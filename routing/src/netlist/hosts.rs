@@ -7,12 +7,20 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The name of the host in the description of one of its adapters: `host-017` in `host-017 mlx5_3`.
-/// `None` for a description without the name of a device at its end.
+/// `None` for a description without the name of a device at its end, and for the model name that
+/// firmware sets.
 pub fn host_of(description: &str) -> Option<&str> {
     let (host, device) = description.trim_end().rsplit_once(' ')?;
     let is_device = device.starts_with(|c: char| c.is_ascii_alphabetic())
         && device.contains(|c: char| c.is_ascii_digit());
-    (is_device && !host.is_empty()).then_some(host)
+    (is_device && !host.is_empty() && !is_model(host)).then_some(host)
+}
+
+/// Whether a word is the number of a model, with which the descriptions begin that firmware sets:
+/// `MT4129`.
+pub fn is_model(word: &str) -> bool {
+    let number = word.strip_prefix("MT");
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The name of the host of an adapter; the whole description of a node that is no adapter of one.
@@ -82,6 +90,7 @@ mod tests {
             ("gpu07 HCA-2", "gpu07"),
             ("gpu07 ibp24s0f1", "gpu07"),
             ("rack 3 mlx5_0 ", "rack 3"),
+            ("MT4129 ConnectX7", "MT4129 ConnectX7"),
             ("storage", "storage"),
             ("storage server", "storage server"),
             ("node 7", "node 7"),

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use rsm_ids::{Guid, Lid, PortNum};
 
 pub use error::NetlistError;
-pub use hosts::{HostTally, host_name, host_of};
+pub use hosts::{HostTally, host_name, host_of, is_model};
 pub use node::{Node, NodeKind, PortSpec};
 pub use rsm_ids::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 

@@ -16,7 +16,7 @@ use super::habits::{DeviceHabit, DeviceHabits, DeviceKind};
 use super::managed::BlockKey;
 use super::nodes::{InventoryNode, InventoryPort, InventorySwitch};
 use super::writes::{Mark, Writes};
-use crate::capabilities::DeviceCapabilities;
+use crate::capabilities::{DeviceCapabilities, DeviceType};
 
 /// Sign by which a port shows that it holds a foreign M_Key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -381,6 +381,11 @@ impl Hardware {
             let kind = DeviceKind::of(&node.info, key.port);
             !self.habits.has(kind, DeviceHabit::RefusesExtendedSpeeds)
         })
+    }
+
+    /// The device type of a node; `None` if the node is not known.
+    pub fn device_type(&self, guid: Guid) -> Option<DeviceType> {
+        self.node(guid).map(|node| DeviceType::of(&node.info))
     }
 
     /// The directed path to a port's agent, and a second path if one is known.

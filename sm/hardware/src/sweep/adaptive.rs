@@ -267,11 +267,7 @@ pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTr
 
 /// Records that a switch's tables read back as written, so that its type may forward by them.
 pub fn pass(inventory: &mut Inventory, guid: Guid) {
-    let Some(device) = inventory
-        .hardware
-        .node(guid)
-        .map(|node| DeviceType::of(&node.info))
-    else {
+    let Some(device) = inventory.hardware.device_type(guid) else {
         return;
     };
     if inventory.adaptive_trials.has_passed(device) {
@@ -301,11 +297,7 @@ pub fn heard(inventory: &mut Inventory, guid: Guid) {
 
 /// Records that an attempt with the tables of a switch failed.
 pub fn fail(inventory: &mut Inventory, guid: Guid, fault: TrialFault) {
-    let Some(device) = inventory
-        .hardware
-        .node(guid)
-        .map(|node| DeviceType::of(&node.info))
-    else {
+    let Some(device) = inventory.hardware.device_type(guid) else {
         return;
     };
     if inventory.adaptive_trials.fail(device, fault) {

@@ -59,11 +59,7 @@ pub(super) fn on_no_capabilities(
     if !is_silent {
         return learn_capabilities(reading, inventory, guid, Capabilities::NONE);
     }
-    if let Some(device) = inventory
-        .hardware
-        .node(guid)
-        .map(|node| DeviceType::of(&node.info))
-    {
+    if let Some(device) = inventory.hardware.device_type(guid) {
         Arc::make_mut(&mut inventory.hardware.capabilities).unanswered(device);
     }
 }
@@ -74,11 +70,7 @@ fn learn_capabilities(
     guid: Guid,
     capabilities: Capabilities,
 ) {
-    let Some(device) = inventory
-        .hardware
-        .node(guid)
-        .map(|node| DeviceType::of(&node.info))
-    else {
+    let Some(device) = inventory.hardware.device_type(guid) else {
         return;
     };
     if !Arc::make_mut(&mut inventory.hardware.capabilities).learn(device, capabilities) {

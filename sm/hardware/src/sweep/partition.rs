@@ -44,31 +44,22 @@ pub(super) fn see_p_keys(
 /// Handles a switch that the sweep finds for the first time: asks for the tables of its ports
 /// that enforce partitions.
 pub(super) fn ask_enforced(reading: &mut Reading, inventory: &Inventory, guid: Guid) {
-    let ports = inventory
-        .hardware
-        .node(guid)
-        .map_or(0, |node| node.ports.len());
-    for number in 1..ports {
-        ask_p_keys(
-            reading,
-            inventory,
-            PortKey::new(guid, PortNum(number as u8)),
-        );
+    for key in ports(inventory, guid).skip(1) {
+        ask_p_keys(reading, inventory, key);
     }
+}
+
+/// The ports of a node, from port 0 on.
+fn ports(inventory: &Inventory, guid: Guid) -> impl Iterator<Item = PortKey> + use<> {
+    let node = inventory.hardware.node(guid);
+    let ports = node.map_or(0, |node| node.ports.len());
+    (0..ports).map(move |number| PortKey::new(guid, PortNum(number as u8)))
 }
 
 /// Forgets all tables of a node after a reset.
 pub(super) fn forget_all_p_keys(reading: &mut Reading, inventory: &mut Inventory, guid: Guid) {
-    let ports = inventory
-        .hardware
-        .node(guid)
-        .map_or(0, |node| node.ports.len());
-    for number in 0..ports {
-        forget_p_keys(
-            reading,
-            inventory,
-            PortKey::new(guid, PortNum(number as u8)),
-        );
+    for key in ports(inventory, guid) {
+        forget_p_keys(reading, inventory, key);
     }
     ask_p_keys(reading, inventory, PortKey::new(guid, PortNum::ZERO));
 }

@@ -80,10 +80,7 @@ pub(super) fn see_vport_guids(
 
 /// Asks again for the known blocks of the GUID tables of a port's virtual ports.
 pub(super) fn audit_vport_guids(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
-    let vports = inventory
-        .hardware
-        .port(key)
-        .and_then(|port| port.vports.as_ref());
+    let vports = inventory.vports(key);
     let vports = vports.filter(|_| inventory.reads_vport_guids(key));
     for (&index, vport) in vports.iter().flat_map(|vports| &vports.vports) {
         for &block in vport.guids.iter().flat_map(|guids| guids.keys()) {

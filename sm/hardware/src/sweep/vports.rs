@@ -167,9 +167,14 @@ impl Inventory {
         }
     }
 
+    /// The record of a port's virtual ports; `None` if the port has none.
+    pub fn vports(&self, key: PortKey) -> Option<&PortVPorts> {
+        self.hardware.port(key)?.vports.as_deref()
+    }
+
     /// The record of a port's virtual ports, mutable. Afterwards the record is not shared.
     pub fn vports_mut(&mut self, key: PortKey) -> Option<&mut PortVPorts> {
-        self.hardware.port(key)?.vports.as_ref()?;
+        self.vports(key)?;
         Some(Arc::make_mut(self.hardware.port_mut(key)?.vports.as_mut()?))
     }
 
@@ -319,10 +324,7 @@ fn on_virtualization(
     };
     let kind = DeviceKind::of(&node.info, key.port);
     inventory.vport_reading.answers.answered(kind);
-    let known = inventory
-        .hardware
-        .port(key)
-        .and_then(|port| port.vports.as_ref());
+    let known = inventory.vports(key);
     let was_enabled = known.is_some_and(|known| known.info.enabled());
     if known.is_none_or(|known| known.info != info) {
         reading.changed = true;
@@ -353,11 +355,7 @@ fn on_vport_states(
     block: u16,
     states: &VPortState,
 ) {
-    let Some(known) = inventory
-        .hardware
-        .port(key)
-        .and_then(|port| port.vports.as_ref())
-    else {
+    let Some(known) = inventory.vports(key) else {
         return;
     };
     let first = block.saturating_mul(VPortState::ENTRIES as u16);
@@ -391,11 +389,7 @@ fn on_vport_info(
     index: u16,
     info: &VPortInfo,
 ) {
-    let Some(known) = inventory
-        .hardware
-        .port(key)
-        .and_then(|port| port.vports.as_ref())
-    else {
+    let Some(known) = inventory.vports(key) else {
         return;
     };
     let before = known.get(index);
@@ -544,7 +538,7 @@ fn last_index(info: &VirtualizationInfo) -> u16 {
 }
 
 pub(super) fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
-    inventory.hardware.port(key)?.vports.as_ref()?.get(index)
+    inventory.vports(key)?.get(index)
 }
 
 pub(super) fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
