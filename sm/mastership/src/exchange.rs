@@ -19,7 +19,7 @@ use crate::Mastership;
 use crate::action::{Action, MastershipRequest};
 use crate::handover::HandingOver;
 use crate::inquiry::Suspicion;
-use crate::orders::Refusal;
+use crate::orders::{Limited, Refusal};
 use crate::role;
 use crate::view::{StageView, View};
 
@@ -71,7 +71,7 @@ impl Mastership {
         } else if status == Status::INVALID_FIELD
             && sender.sm_state() == SmState::Master
             && self.counts(sender.guid(), sender.sm_key())
-            && self.election.orders.admit_inquiry(now)
+            && self.election.orders.admit(Limited::Inquiry, now)
         {
             self.doubts.suspicion = Some(Suspicion { lid: None });
         }
@@ -110,8 +110,8 @@ impl Mastership {
         let is_undoubted_master = self.is_undoubted_master();
         let orders = &mut self.election.orders;
         match control {
-            SmControl::HANDOVER if is_undoubted_master => orders.admit_handover(now),
-            SmControl::DISCOVER => orders.admit_discovery(now),
+            SmControl::HANDOVER if is_undoubted_master => orders.admit(Limited::Handover, now),
+            SmControl::DISCOVER => orders.admit(Limited::Discovery, now),
             _ => true,
         }
     }

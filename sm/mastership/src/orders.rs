@@ -33,43 +33,37 @@ pub(crate) enum Refusal {
     NotAllowed,
 }
 
-/// The rate of handovers, and the refused orders.
+/// Kinds of orders with a rate of their own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Limited {
+    /// A handover to this master.
+    Handover,
+    /// An order to this standby to discover.
+    Discovery,
+    /// A refused order that makes this master inquire who is master, during which it writes nothing.
+    Inquiry,
+}
+
+/// The use of the rates, and the refused orders.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
-    /// Use of [`RATE`] by handovers to this master; `None` before the first.
-    handovers: Option<Allowance>,
-    /// Use of [`RATE`] by orders to discover.
-    discoveries: Option<Allowance>,
-    /// Use of [`RATE`] by inquiries because of refused orders.
-    inquiries: Option<Allowance>,
+    /// Use of [`RATE`] by each kind of order; a kind without one so far is absent.
+    used: BTreeMap<Limited, Allowance>,
     /// When the findings about refused orders end, by their sender, where it is known.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
 impl Orders {
-    /// Whether this master obeys a handover at `now`.
-    pub(crate) fn admit_handover(&mut self, now: Time) -> bool {
-        let handovers = self.handovers.get_or_insert(Allowance::whole(now));
-        handovers.take(RATE, now)
-    }
-
-    /// Whether this standby obeys an order at `now` to discover.
-    pub(crate) fn admit_discovery(&mut self, now: Time) -> bool {
-        let discoveries = self.discoveries.get_or_insert(Allowance::whole(now));
-        discoveries.take(RATE, now)
+    /// Whether an order of this kind at `now` is within [`RATE`], and has its consequence.
+    pub(crate) fn admit(&mut self, kind: Limited, now: Time) -> bool {
+        let allowance = self.used.entry(kind);
+        allowance.or_insert(Allowance::whole(now)).take(RATE, now)
     }
 
     /// Forgets the orders to a master, which stands by from now on.
     pub(crate) fn forget_those_to_a_master(&mut self) {
         self.refused.clear();
-        self.handovers = None;
-    }
-
-    /// Whether a refused order at `now` makes this master inquire who is master, during which it
-    /// writes nothing.
-    pub(crate) fn admit_inquiry(&mut self, now: Time) -> bool {
-        let inquiries = self.inquiries.get_or_insert(Allowance::whole(now));
-        inquiries.take(RATE, now)
+        self.used.remove(&Limited::Handover);
     }
 
     /// Notes that an order from the port `from` was refused. Returns whether that is news.
@@ -141,12 +135,12 @@ mod tests {
     fn handovers_beyond_the_burst_are_refused_until_the_pause_is_over() {
         let mut orders = Orders::default();
         let admitted = (0..1000)
-            .filter(|_| orders.admit_handover(Time::ZERO))
+            .filter(|_| orders.admit(Limited::Handover, Time::ZERO))
             .count();
         assert_eq!(admitted, RATE.burst as usize);
         let later = Time::ZERO + RATE.pause;
-        assert!(orders.admit_handover(later));
-        assert!(!orders.admit_handover(later));
+        assert!(orders.admit(Limited::Handover, later));
+        assert!(!orders.admit(Limited::Handover, later));
     }
 
     fn finding(orders: &Orders) -> Option<Finding> {
