@@ -156,6 +156,7 @@ impl Core {
                 self.work.plan_again("the set of unhealthy parts changed");
             }
         }
+        self.reports.owes_health = true;
         self.publish_findings(now);
     }
 

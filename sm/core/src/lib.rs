@@ -312,8 +312,8 @@ impl Core {
         if self.reports.show_at.is_some_and(|when| when <= now) {
             self.publish_findings(now);
         }
-        if self.silence.silences.has_news(now) {
-            self.publish(now);
+        if self.silence.silences.take_news(now) {
+            self.publish_findings(now);
         }
         self.work.wake(now);
         self.run(now);

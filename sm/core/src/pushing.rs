@@ -160,9 +160,10 @@ impl Core {
             return;
         };
         self.recorder.mark(TimedStage::Push, now);
-        let progress = push.report().progress();
+        let report = push.report();
+        let (progress, failures) = (report.progress(), report.failures());
         self.reports.forget_failed_sets();
-        let failed = failures::findings(&self.inventory, push.report().failures());
+        let failed = failures::findings(&self.inventory, failures);
         self.reports.add(failed);
         self.writing.end(&push);
         let pushed = Pushed {
@@ -173,28 +174,23 @@ impl Core {
             complete: push.is_complete(),
             tables: match push.was_stopped() {
                 true => TablesWritten::Unknown,
-                false => TablesWritten::AllBut(push.report().without_tables()),
+                false => TablesWritten::AllBut(report.without_tables()),
             },
             unwritten: Unwritten {
-                ended: (push.was_stopped()).then(|| "the push was stopped".to_owned()),
-                ports: { push.report().failures().iter() }
-                    .map(|failed| failed.task.port())
-                    .collect(),
-                unread: BTreeSet::new(),
+                ended: push
+                    .was_stopped()
+                    .then(|| "the push was stopped".to_owned()),
+                ports: failures.iter().map(|failed| failed.task.port()).collect(),
+                ..Unwritten::default()
             },
         };
-        let nodes: BTreeSet<Guid> = push
-            .report()
-            .failures()
-            .iter()
-            .map(FailedSet::node)
-            .collect();
-        failures::count_misses(&mut self.inventory, push.report().failures());
+        let nodes: BTreeSet<Guid> = failures.iter().map(FailedSet::node).collect();
+        failures::count_misses(&mut self.inventory, failures);
         let nodes: Vec<Guid> = nodes.into_iter().collect();
-        adaptive::count_failures(&mut self.inventory, push.report().failures());
+        adaptive::count_failures(&mut self.inventory, failures);
         self.plan_by_adaptive_news();
         self.go_on_with_adaptive(push.is_complete(), now);
-        self.work.read_again(push.report().unread());
+        self.work.read_again(report.unread());
         self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
         self.order_links(progress.blocks > 0);
@@ -202,7 +198,7 @@ impl Core {
         if let Some(cause) = cause {
             self.work.plan_again(cause);
         }
-        if push.report().learned() | self.inventory.hardware.habits.take_news() {
+        if report.learned() | self.inventory.hardware.habits.take_news() {
             self.remember();
         }
         // After a bring-up, the records of the push take more memory than the new model does.
@@ -459,10 +455,10 @@ impl Core {
         snapshot::take(self, now)
     }
 
-    /// Publishes other findings, and stores the health of ports, soon.
+    /// Publishes other findings soon, and stores the health of ports if it has changed.
     pub(super) fn publish_findings(&mut self, now: Time) {
         if self.reports.shows_now(now) {
-            if self.mastership.is_master() {
+            if std::mem::take(&mut self.reports.owes_health) && self.mastership.is_master() {
                 self.remember();
             }
             self.publish(now);

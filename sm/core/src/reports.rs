@@ -20,6 +20,8 @@ pub(super) struct Reports {
     pub(super) shown_at: Option<Time>,
     /// Time at which changes are published that came too soon after it.
     pub(super) show_at: Option<Time>,
+    /// Whether the health of ports has changed since it was last published.
+    pub(super) owes_health: bool,
     /// Whether the SA answers from a plan, which the core served or published as the master.
     pub(super) serve: bool,
     /// Whether the last snapshot has suspects of the sweep under way, which end with that sweep at

@@ -25,9 +25,6 @@ const SHOWN: Duration = Duration::from_secs(1);
 /// Age from which a busy processor of a switch does not explain a silence.
 const SERIOUS: Duration = Duration::from_secs(5);
 
-/// Silences within this time are shown together.
-const TOGETHER: Duration = Duration::from_millis(100);
-
 /// Severity of a silence of this age; `None` if it is not shown.
 fn severity(age: Duration) -> Option<Severity> {
     match age {
@@ -35,12 +32,6 @@ fn severity(age: Duration) -> Option<Severity> {
         _ if age >= SHOWN => Some(Severity::Warning),
         _ => None,
     }
-}
-
-/// The next multiple of [`TOGETHER`]: silences that begin one after another are shown together.
-fn rounded_up(time: Time) -> Time {
-    let step = TOGETHER.as_nanos() as u64;
-    Time::from_nanos(time.as_nanos().div_ceil(step) * step)
 }
 
 /// Silences of nodes, and of what is behind ports.
@@ -94,7 +85,7 @@ impl Silences {
         }
         let steps = silent.iter().filter_map(|subject| self.since.get(subject));
         let steps = steps.flat_map(|&since| [since + SHOWN, since + SERIOUS]);
-        self.due = steps.filter(|&due| due > now).min().map(rounded_up);
+        self.due = steps.filter(|&due| due > now).min();
     }
 
     /// Ends the silences of nodes that have answered, at the end of a sweep.
@@ -105,9 +96,9 @@ impl Silences {
         }
     }
 
-    /// Whether a silence is more severe at `now` than it was published.
-    pub(super) fn has_news(&self, now: Time) -> bool {
-        self.due.is_some_and(|due| due <= now)
+    /// Whether a silence is more severe at `now` than it was published; true only once.
+    pub(super) fn take_news(&mut self, now: Time) -> bool {
+        self.due.take_if(|due| *due <= now).is_some()
     }
 }
 

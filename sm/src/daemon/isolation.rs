@@ -90,7 +90,7 @@ impl Isolation {
         now: Time,
     ) {
         self.look_at = now + LOOK_EVERY;
-        let due: BTreeMap<PortKey, Hostility> = self.due(hostile).into_iter().collect();
+        let due = self.due(hostile);
         if due.is_empty() {
             return;
         }
@@ -120,7 +120,10 @@ impl Isolation {
 
     /// The ports with acts that no isolation has answered yet, each with the act. At most
     /// [`REPORTS`] are under way; others wait for the next look.
-    fn due(&mut self, hostile: &BTreeMap<PortKey, (Hostility, Time)>) -> Vec<(PortKey, Hostility)> {
+    fn due(
+        &mut self,
+        hostile: &BTreeMap<PortKey, (Hostility, Time)>,
+    ) -> BTreeMap<PortKey, Hostility> {
         while let Ok((port, end)) = self.ends.1.try_recv() {
             self.pending.remove(&port);
             match end {
@@ -137,12 +140,12 @@ impl Isolation {
         }
         self.dealt.retain(|port, _| hostile.contains_key(port));
         self.refused.retain(|port| hostile.contains_key(port));
-        let mut due = Vec::new();
+        let mut due = BTreeMap::new();
         for (&port, &(what, last)) in hostile {
             let is_new = self.dealt.get(&port).is_none_or(|&dealt| last > dealt);
             if is_new && self.pending.len() < REPORTS && self.pending.insert(port) {
                 self.dealt.insert(port, last);
-                due.push((port, what));
+                due.insert(port, what);
             }
         }
         due
@@ -184,7 +187,7 @@ mod tests {
 
     fn due(isolation: &mut Isolation, all: &[(u64, u64)]) -> Vec<PortKey> {
         let due = isolation.due(&acts(all));
-        due.into_iter().map(|(port, _)| port).collect()
+        due.into_keys().collect()
     }
 
     fn end(isolation: &Isolation, node: u64, end: End) {

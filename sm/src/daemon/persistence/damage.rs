@@ -18,7 +18,7 @@ const LOST: &str = "settings-lost";
 /// Largest part of [`LOST`] that a finding shows, in bytes.
 const LOST_MAX: usize = 1024;
 
-/// Damage of the store that this run has found, or that nobody has acknowledged.
+/// Damage of the store: found by this run, or by an earlier one and not acknowledged.
 #[derive(Default)]
 pub(super) struct Damage {
     /// The file [`LOST`], if it is there.

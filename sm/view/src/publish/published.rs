@@ -50,6 +50,11 @@ pub(super) struct Published {
     pub(super) former: Arc<[FormerRoutes]>,
 }
 
+/// Whether parts count as missing in this state: the subnet has been read.
+fn counts_missing(state: SubnetState) -> bool {
+    !matches!(state, SubnetState::NotActive | SubnetState::Discovering)
+}
+
 impl Published {
     /// Prepares the snapshot that follows `before`.
     pub(super) fn after(
@@ -80,6 +85,11 @@ impl Published {
                 missing::shown(&snapshot, unix_ms).into(),
             ),
         };
+        let missing_counts = match counts_missing(state) {
+            false => MissingCounts::default(),
+            true if is_same && counts_missing(before.state) => before.missing_counts,
+            true => snapshot.expected.counts(&snapshot.fabric),
+        };
         Published {
             generation,
             counts,
@@ -89,11 +99,7 @@ impl Published {
             marks: Marks::of(&snapshot),
             names: Names::new(snapshot.fabric.clone(), prefix(&snapshot)).with_gone(gone),
             missing,
-            missing_counts: match state {
-                // No part counts as missing until the subnet has been read.
-                SubnetState::NotActive | SubnetState::Discovering => MissingCounts::default(),
-                _ => snapshot.expected.counts(&snapshot.fabric),
-            },
+            missing_counts,
             began_unix_ms,
             former: former_routes(
                 &before.former,

@@ -42,9 +42,8 @@ impl Concern {
         if parts.is_empty() {
             return Ok(());
         }
-        let mut names: Vec<String> = { parts.iter().take(NAMES) }
-            .map(|&part| name(fabric, part))
-            .collect();
+        let named = parts.iter().take(NAMES);
+        let mut names: Vec<String> = named.map(|&part| name(fabric, part)).collect();
         if parts.len() > NAMES {
             names.push(format!("{} more", parts.len() - NAMES));
         }
@@ -60,10 +59,8 @@ impl Concern {
             Concern::Tables => match &done.tables {
                 TablesWritten::Unknown => unwritten.ports.clone(),
                 TablesWritten::AllBut(switches) => {
-                    let switches = switches.iter();
-                    { switches }
-                        .map(|&switch| PortKey::new(switch, PortNum::ZERO))
-                        .collect()
+                    let zero = |&switch: &Guid| PortKey::new(switch, PortNum::ZERO);
+                    switches.iter().map(zero).collect()
                 }
             },
             Concern::Links(ports, action) => {
