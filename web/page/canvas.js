@@ -193,6 +193,8 @@ export class Picture {
   weigh(paint, load) {
     this.weighed = [paint, load];
     this.pods?.weigh(paint, load);
+    // A pointer that rests on a pod reads the new load.
+    if (this.hoverPod) this.handlers.hover?.(-1, undefined, this.hoverAt, this.hoverPod);
   }
 
   /** Brings a pod or tier to the middle, as large as it fits. */
@@ -676,6 +678,7 @@ export class Picture {
     this.hover = at;
     this.hoverHost = host;
     this.hoverPod = pod;
+    this.hoverAt = here;
     this.canvas.classList.toggle("over", at >= 0 || Boolean(host) || Boolean(pod));
     this.handlers.hover?.(at, host, here, pod);
     this.redraw();

@@ -73,7 +73,7 @@ export class FabricView {
     this.choice = h("select", { "aria-label": "Colour links by", onchange: () => this.choose(this.choice.value) },
       Object.entries(PAINTS).map(([value, { title }]) => h("option", { value, selected: value === shared.paint }, `by ${title}`)));
     this.refresher = new Refresher((signal) => this.follow(signal), () => {});
-    this.timer = setInterval(() => document.hidden || this.isLoadFresh() || this.readLoad(), LOAD_EVERY);
+    this.timer = setInterval(() => document.hidden || this.loading || this.isLoadFresh() || this.readLoad(), LOAD_EVERY);
   }
 
   close() {
@@ -147,11 +147,11 @@ export class FabricView {
     return shared.paint === "state" && (!this.picture.tiled || performance.now() - this.loadAt < POD_LOAD_EVERY);
   }
 
-  /** Reads load and errors of the links, and colours them. */
+  /** Reads load and errors of the links, and colours them; a reading under way is given up. */
   async readLoad() {
     this.loading?.abort();
-    this.loading = new AbortController();
-    const { signal } = this.loading;
+    const mine = this.loading = new AbortController();
+    const { signal } = mine;
     try {
       const load = await get("graph-load", {}, signal);
       const { paint } = shared;
@@ -164,7 +164,7 @@ export class FabricView {
         scene = newer;
       }
       const fits = load.shape === scene.shape;
-      this.loadAt = fits ? performance.now() : -Infinity;
+      this.loadAt = fits && (load.ports || !load.collecting) ? performance.now() : -Infinity;
       this.picture.weigh(paint, load);
       this.loadNote = load.ports ? "" : load.collecting ? "no counters read yet" : "counters are off: [counters] enabled";
       if (fits) scene.paint(paint, paint === "state" ? null : load[PAINTS[paint].column]);
@@ -172,6 +172,8 @@ export class FabricView {
     } catch (error) {
       if (error.name === "AbortError") return;
       this.loadNote = error.message;
+    } finally {
+      if (this.loading === mine) this.loading = undefined;
     }
     this.drawLegend();
     this.picture.redraw();

@@ -30,6 +30,11 @@ const POINT: &str = "const canvas = document.querySelector('canvas'); const box 
     canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 })); \
     return document.querySelector('.tip').innerText";
 
+/// Holds answers with the load back until `releaseLoad` is called.
+const HOLD_LOAD: &str = "const ask = window.fetch; const held = new Promise((done) => { window.releaseLoad = done; }); \
+    window.fetch = (address, options) => String(address).includes('graph-load') ? held.then(() => ask(address, options)) : ask(address, options); \
+    return true";
+
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
 fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
@@ -65,8 +70,13 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     });
     assert!(read.is_some(), "no load");
     browser.open(&format!("http://{}/#/overview", site.address()));
+    // The pointer is there before the load, and rests.
+    browser.run(HOLD_LOAD);
     browser.open(&format!("http://{}/#/fabric", site.address()));
     wait_pods(&browser, "40");
+    let text = browser.run(POINT);
+    assert!(text.as_str().unwrap().contains("load not known"), "{text}");
+    browser.run("window.releaseLoad(); return true");
     let loaded = || {
         let text = wait_for_every(LOOK, LIMIT, || {
             let text = browser.run(POINT).as_str()?.to_owned();
