@@ -30,6 +30,9 @@ const POINT: &str = "const canvas = document.querySelector('canvas'); const box 
     canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2 })); \
     return document.querySelector('.tip').innerText";
 
+/// Words at the pointer once the load is known.
+const LOADED: &str = "% of its links' rate";
+
 /// Holds answers with the load back until `releaseLoad` is called.
 const HOLD_LOAD: &str = "const ask = window.fetch; const held = new Promise((done) => { window.releaseLoad = done; }); \
     window.fetch = (address, options) => String(address).includes('graph-load') ? held.then(() => ask(address, options)) : ask(address, options); \
@@ -70,21 +73,20 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     });
     assert!(read.is_some(), "no load");
     browser.open(&format!("http://{}/#/overview", site.address()));
+    let pointed = |words: &str| {
+        let text = wait_for_every(LOOK, LIMIT, || {
+            let text = browser.run(POINT).as_str()?.to_owned();
+            text.contains(words).then_some(text)
+        });
+        text.unwrap_or_else(|| panic!("{}", browser.run(POINT)))
+    };
     // The pointer is there before the load, and rests.
     browser.run(HOLD_LOAD);
     browser.open(&format!("http://{}/#/fabric", site.address()));
     wait_pods(&browser, "40");
-    let text = browser.run(POINT);
-    assert!(text.as_str().unwrap().contains("load not known"), "{text}");
+    pointed("load not known");
     browser.run("window.releaseLoad(); return true");
-    let loaded = || {
-        let text = wait_for_every(LOOK, LIMIT, || {
-            let text = browser.run(POINT).as_str()?.to_owned();
-            text.contains("% of its links' rate").then_some(text)
-        });
-        text.unwrap_or_else(|| panic!("{}", browser.run(POINT)))
-    };
-    let text = loaded();
+    let text = pointed(LOADED);
     assert!(
         text.starts_with("pod ") && text.contains("16 hosts"),
         "{text}"
@@ -101,7 +103,7 @@ fn pods_of_a_large_fabric_have_tiles_with_state_and_load() {
     assert!(shown.is_some(), "{}", browser.run(TILES));
     wait_pods(&browser, "40");
     // The load of pods outlives the picture of before.
-    loaded();
+    pointed(LOADED);
 
     // A click goes to the pod, and its switches are drawn; then all of it is shown again.
     let drawn = "return Number(document.documentElement.dataset.drawn.split(' ')[0])";
