@@ -483,7 +483,8 @@ impl Core {
         let situation = Situation {
             is_converging: self.is_converging(),
             is_idle: self.stage.is_idle(),
-            has_plan: self.plans.in_force().is_some(),
+            awaits_answers: self.plans.in_force().is_some()
+                || self.first_sweep.is_under_way() && !self.mastership.is_standby(),
         };
         let (client, inventory) = (&mut self.client, &mut self.inventory);
         let sweep = self.stage.sweep_mut();

@@ -58,8 +58,9 @@ pub(super) struct Situation {
     pub(super) is_converging: bool,
     /// Whether no stage is under way.
     pub(super) is_idle: bool,
-    /// Whether a plan is in force.
-    pub(super) has_plan: bool,
+    /// Whether work waits for answers: a plan is in force, or this manager reads the subnet for its
+    /// first plan. Nothing waits for what a standby reads.
+    pub(super) awaits_answers: bool,
 }
 
 /// Packet loss of the client's attempts, at present and at the core's last rest.
@@ -69,10 +70,8 @@ struct Losses {
     timeouts: u64,
     /// Number of timeouts at the last look at a push.
     timeouts_of_push: u64,
-    /// Lost attempts in 1000 at the last rest.
-    at_rest: u32,
-    /// Time of the last rest.
-    rested: Time,
+    /// Lost attempts in 1000 at the last rest, and its time; `None` before the first.
+    at_rest: Option<(u32, Time)>,
     /// Silence of the whole fabric, as far as it is known.
     fabric: FabricSilence,
 }
@@ -106,8 +105,10 @@ impl Losses {
     /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
     /// 1000 now.
     fn explain(&self, permille: u32, now: Time) -> u8 {
-        let is_of_before = now.since(self.rested) < BEFORE_COUNTS;
-        explained_by_losses(if is_of_before { self.at_rest } else { permille })
+        let at_rest = self
+            .at_rest
+            .filter(|(_, rested)| now.since(*rested) < BEFORE_COUNTS);
+        explained_by_losses(at_rest.map_or(permille, |(permille, _)| permille))
     }
 }
 
@@ -168,33 +169,25 @@ impl Silence {
         let has_waited =
             std::mem::replace(&mut self.losses.timeouts, stats.timeouts) != stats.timeouts;
         if !situation.is_converging {
-            (self.losses.at_rest, self.losses.rested) = (stats.loss_permille, now);
+            self.losses.at_rest = Some((stats.loss_permille, now));
         }
         let explained = self.losses.explain(stats.loss_permille, now);
-        // Before the first plan, no work waits for silent nodes, and the packet loss is not known
-        // yet.
-        let counts = situation.has_plan && {
-            let is_idle = situation.is_idle;
-            self.weigh(
-                client,
-                inventory,
-                has_waited && !is_idle,
-                has_waited,
-                explained,
-                now,
-            )
-        };
+        let may_ask = has_waited && !situation.is_idle;
+        let counts = situation.awaits_answers
+            && self.weigh(client, inventory, may_ask, has_waited, explained, now);
         let Some(sweep) = sweep else { return false };
         if counts {
-            for (context, attempts) in client.pending_requests() {
-                if let (Context::Sweep(query), 1..) = (*context, attempts) {
-                    sweep.on_overdue(inventory, query, attempts, explained);
-                }
-            }
+            let pending = client.pending_requests();
+            let overdue = pending.filter_map(|(context, attempts)| match *context {
+                Context::Sweep(query) if attempts > 0 => Some((query, attempts)),
+                _ => None,
+            });
+            sweep.on_overdue(inventory, overdue, explained);
         }
         withdraw_unwanted(sweep, client, inventory);
-        // A query from before the paths changed may become overdue only now.
-        let may_be_on_dead_way = has_waited && !inventory.suspects.is_empty();
+        // A query from before the paths changed may become overdue only now. If it is sent again
+        // before its silence counts, its node never becomes a suspect.
+        let may_be_on_dead_way = counts && !inventory.suspects.is_empty();
         if !sweep.is_outward() && (sweep.take_rerouted() || may_be_on_dead_way) {
             reroute_overdue(sweep, client, inventory);
         }
@@ -323,7 +316,7 @@ fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory:
         let taken = pick(covers, |picks| client.withdraw(picks));
         for query in taken {
             match withdrawal {
-                Withdrawal::Everything | Withdrawal::Unmet(_) => sweep.park(inventory, query),
+                Withdrawal::Everything | Withdrawal::ForLater(_) => sweep.park(inventory, query),
                 Withdrawal::Overdue(_) => sweep.reroute(query),
                 _ => sweep.withdrawn(query),
             }
@@ -342,7 +335,7 @@ fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &
             _ => None,
         })
         .filter(|&query| {
-            !sweep.is_by_path(query) && !query.node().is_some_and(|guid| suspects.contains(&guid))
+            sweep.may_reroute(query) && !query.node().is_some_and(|guid| suspects.contains(&guid))
         })
         .collect();
     // A query may be under way twice.

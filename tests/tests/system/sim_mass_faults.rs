@@ -11,7 +11,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;
-use rsm_tests::virtual_time::{Dice, Pairs, Settings, Walker, World, expect, seeds};
+use rsm_tests::virtual_time::{Dice, Memory, Pairs, Settings, Walker, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const SUPERPOD: &str = "superpod";
@@ -467,4 +467,84 @@ fn a_dead_switch_is_routed_around_while_links_flap() {
     served.sort_unstable();
     let p95 = served[served.len() * 95 / 100];
     assert!(p95 <= Duration::from_millis(50), "{served:?}");
+}
+
+/// The leaves of the last quarter of the fabric, with their hosts.
+fn row(world: &World) -> Strike {
+    let leads_to_host = |&guid: &Guid| !hosts_at(world, guid).is_empty();
+    let leaves = world.nodes(NodeKind::Switch).into_iter();
+    let leaves: Vec<Guid> = leaves.filter(leads_to_host).collect();
+    let dark = &leaves[leaves.len() * 3 / 4..];
+    let hosts = dark.iter().flat_map(|&leaf| hosts_at(world, leaf));
+    Strike {
+        switches: hosts.chain(dark.iter().copied()).collect(),
+        ..Strike::default()
+    }
+}
+
+fn hosts_at(world: &World, leaf: Guid) -> Vec<Guid> {
+    let ports = 1..=world.sim.num_ports(leaf).unwrap();
+    let peers = ports.filter_map(|port| world.sim.peer(leaf, PortNum(port)).unwrap());
+    peers
+        .map(|(guid, _)| guid)
+        .filter(|&guid| !is_switch(world, guid))
+        .collect()
+}
+
+/// A quarter of the fabric loses power while a manager that restarts reads the subnet. Before its
+/// first plan, a manager has no other work, and yet dead nodes must not keep the others waiting.
+#[test]
+fn row_that_goes_dark_during_the_first_sweep_is_left_out_of_it() {
+    let prompt = Duration::from_millis(500);
+    // Where no report of the loss has arrived, the sweep waits for all attempts of a silent node.
+    let patient = Duration::from_millis(2600) + Duration::from_secs(1);
+    for (spec, loss, limit) in [
+        (THREE_LEVELS, 0.0, prompt),
+        (SUPERPOD, 0.0, prompt),
+        (THREE_LEVELS, 0.05, patient),
+        (SUPERPOD, 0.05, patient),
+    ] {
+        let mut world = World::generated(spec, Settings::default());
+        world.settle(LIMIT);
+        let dark = row(&world);
+        world.sim.set_loss(loss).unwrap();
+        let sweep = restart(&mut world, LIMIT);
+        for share in [20, 50, 80, 95] {
+            world.kill(0);
+            world.start(0, Memory::Kept);
+            world.run_for(sweep * share / 100);
+            for &node in &dark.switches {
+                world.sim.power_off(node).unwrap();
+            }
+            let began = world.now();
+            run_to_first_pass(&mut world, LIMIT);
+            let took = world.now().since(began);
+            let figures =
+                format!("{spec}, loss {loss}, dark after {share} % of {sweep:?}: {took:?}");
+            println!("{figures}");
+            assert!(took <= sweep + limit, "{figures}");
+            world.sim.set_loss(0.0).unwrap();
+            assert_true_at_rest(&mut world);
+            for &node in &dark.switches {
+                world.sim.power_on(node).unwrap();
+            }
+            world.settle(LIMIT);
+            world.sim.set_loss(loss).unwrap();
+        }
+    }
+}
+
+/// Restarts the manager, and measures the time until its first pass is over.
+fn restart(world: &mut World, limit: Duration) -> Duration {
+    world.kill(0);
+    world.start(0, Memory::Kept);
+    let began = world.now();
+    run_to_first_pass(world, limit);
+    world.now().since(began)
+}
+
+fn run_to_first_pass(world: &mut World, limit: Duration) {
+    let has_passed = |world: &World| !world.manager().convergences().is_empty();
+    let is_over = world.run(world.now() + limit, has_passed);
+    assert!(is_over, "no first pass within {limit:?}");
 }

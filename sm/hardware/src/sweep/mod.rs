@@ -13,9 +13,10 @@
 //! MulticastFDBTop.
 //!
 //! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
-//! asks its neighbours, and can end without the suspect's answers ([`Sweep::can_leave_out`]). If
-//! several nodes become suspects at once, no known path can be trusted: the sweep then searches
-//! outwards from the manager's port, along hops that have answered since.
+//! asks its neighbours, and can end without the suspect's answers ([`Sweep::can_leave_out`]). A
+//! full sweep asks suspects after all other nodes. If several nodes become suspects at once, no
+//! known path can be trusted: other sweeps then search outwards from the manager's port, along hops
+//! that have answered since.
 //!
 //! The sweep does no I/O: the caller takes Gets from [`Sweep::poll_ask`] and passes answers to
 //! [`Sweep::handle`], in any order.
@@ -370,7 +371,12 @@ impl Sweep {
     /// The next Get; `None` if none waits.
     pub fn poll_ask(&mut self, inventory: &mut Inventory) -> Option<Ask> {
         loop {
-            let query = self.reading.queries.pop()?;
+            let Some(query) = self.reading.queries.pop() else {
+                if self.ask_suspects_last(inventory) {
+                    continue;
+                }
+                return None;
+            };
             self.find_way_to_suspect(inventory, query);
             let Some(ask) = self.address(inventory, query) else {
                 // If a path to the node is found, the query may be asked again.
@@ -379,6 +385,7 @@ impl Sweep {
             };
             if !self.holds_back(inventory, query) {
                 self.reading.queries.sent();
+                self.note_sent(inventory, query);
                 return Some(ask);
             }
         }

@@ -11,8 +11,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use rsm_ids::{Guid, PortKey, PortNum};
-use rsm_model::InventoryNode;
 use rsm_model::managed::BlockKey;
+use rsm_model::{InventoryNode, InventoryPort};
 
 use super::fault::Fault;
 use super::inventory::Inventory;
@@ -51,9 +51,10 @@ pub enum Withdrawal {
     Unsent(Guid),
     /// All queries to this node: no cable leads to it.
     Node(Guid),
-    /// All queries to this switch: the search outwards has found no cable to it so far.
-    /// [`Sweep::park`] keeps them.
-    Unmet(Guid),
+    /// All queries to this node and to those behind its ports, for later: a search outwards has
+    /// found no cable to it so far, or a full sweep asks it after all others. [`Sweep::park`] keeps
+    /// them.
+    ForLater(Guid),
     /// All queries to this port of a channel adapter: its cable is gone.
     Port(PortKey),
     /// NodeInfo of the node behind this port: its link is down.
@@ -68,7 +69,8 @@ impl Withdrawal {
     /// Whether `query` must be withdrawn.
     pub fn covers(self, query: Query) -> bool {
         match (self, query) {
-            (Withdrawal::Unsent(guid) | Withdrawal::Node(guid) | Withdrawal::Unmet(guid), _) => {
+            (Withdrawal::ForLater(guid), Query::Node(Some(from))) => from.node == guid,
+            (Withdrawal::Unsent(guid) | Withdrawal::Node(guid) | Withdrawal::ForLater(guid), _) => {
                 query.node() == Some(guid)
             }
             (Withdrawal::Behind(port), Query::Node(from)) => from == Some(port),
@@ -100,6 +102,10 @@ pub(super) struct Suspicion {
     suspected: BTreeSet<Guid>,
     /// Suspects that were sent a query.
     asked: BTreeSet<Guid>,
+    /// Suspects that a full sweep has asked after all others, and that have not answered since.
+    asked_last: BTreeSet<Guid>,
+    /// Whether there may be switches that a full sweep still has to ask after all others.
+    may_ask_last: bool,
     /// Suspects with an overdue query.
     overdue: BTreeSet<Guid>,
     /// Ports behind which NodeInfo is overdue.
@@ -115,10 +121,17 @@ pub(super) struct Suspicion {
     is_rerouted: bool,
     /// Queries that were sent again by another path.
     by_path: HashSet<Query>,
+    /// Queries sent since the last search of paths, while there were suspects.
+    sent_by_present_paths: HashSet<Query>,
     /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
     /// Nodes that were not suspects, and left a query unanswered without answering any other.
     overdue_at_once: BTreeSet<Guid>,
+    /// New suspects, and switches that lost a cable, of which it is not known yet whether a cable
+    /// still leads to them.
+    unexamined: BTreeSet<Guid>,
+    /// Whether paths lead through new suspects.
+    passes_suspects: bool,
 }
 
 impl Suspicion {
@@ -165,7 +178,7 @@ impl Suspicion {
 
     /// Withdraws all queries to a switch to which no cable leads, until one does.
     pub(super) fn take_back(&mut self, guid: Guid) {
-        self.withdrawals.push_back(Withdrawal::Unmet(guid));
+        self.withdrawals.push_back(Withdrawal::ForLater(guid));
     }
 
     /// Lets the sweep end without the missing answers of a node.
@@ -176,9 +189,21 @@ impl Suspicion {
 }
 
 impl Sweep {
-    /// Records that `attempts` attempts of `query` were not answered in time; packet loss explains
-    /// `explained` of them. The client repeats the query.
+    /// Records queries with the number of their attempts that were not answered in time; packet
+    /// loss explains `explained` attempts of each. The client repeats the queries.
     pub fn on_overdue(
+        &mut self,
+        inventory: &mut Inventory,
+        overdue: impl IntoIterator<Item = (Query, u8)>,
+        explained: u8,
+    ) {
+        for (query, attempts) in overdue {
+            self.note_overdue(inventory, query, attempts, explained);
+        }
+        self.examine_suspects(inventory);
+    }
+
+    fn note_overdue(
         &mut self,
         inventory: &mut Inventory,
         query: Query,
@@ -207,6 +232,10 @@ impl Sweep {
                 if attempts >= ATTEMPTS_TO_SUSPICION {
                     self.suspicion.overdue_ports.insert(from);
                 }
+                if before.is_none() && self.is_full() {
+                    // The link may have gone down since this sweep read the port.
+                    self.reading.again(Query::Port(from));
+                }
                 let peer = inventory.hardware.port(from).and_then(|port| port.peer);
                 peer.map(|peer| peer.node)
             }
@@ -226,7 +255,7 @@ impl Sweep {
         if is_hearsay && self.go_outward(inventory) {
             return;
         }
-        let enough = if self.suspicion.lost.contains_key(&guid) {
+        let enough = if is_hearsay || self.suspicion.lost.contains_key(&guid) {
             ATTEMPTS_AFTER_LOST_CABLE
         } else {
             ATTEMPTS_TO_SUSPICION
@@ -295,11 +324,14 @@ impl Sweep {
 
     /// Whether the sweep can end without the outstanding answers. Only suspects may owe these
     /// answers, or the answers must serve only reading back. In addition, the sweep must have found
-    /// a change (a full sweep: got a report), or other work must be `urgent`.
+    /// a change (a full sweep: got a report, or found nodes cut off), or other work must be
+    /// `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.reading.scope {
             _ if self.waits_for_silent => false,
-            SweepScope::Full { .. } => !self.targets.is_empty(),
+            SweepScope::Full { .. } => {
+                !self.targets.is_empty() || !self.suspicion.unreachable.is_empty()
+            }
             SweepScope::Light | SweepScope::Targets => self.reading.changed,
         };
         let all_asked = self.reading.queries.all_sent();
@@ -327,6 +359,7 @@ impl Sweep {
     fn find_ways(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.suspicion.paths_stale = false;
         self.suspicion.is_rerouted = true;
+        self.suspicion.sent_by_present_paths.clear();
         paths::refresh(inventory)
     }
 
@@ -348,8 +381,21 @@ impl Sweep {
 
     /// Whether `query` was [rerouted](Sweep::reroute). A query is rerouted only once: after that, a
     /// silent node gets the usual attempts.
-    pub fn is_by_path(&self, query: Query) -> bool {
+    pub(super) fn is_by_path(&self, query: Query) -> bool {
         self.suspicion.is_by_path(query)
+    }
+
+    /// Whether another path may have been found for `query` since it was sent.
+    pub fn may_reroute(&self, query: Query) -> bool {
+        let suspicion = &self.suspicion;
+        !suspicion.by_path.contains(&query) && !suspicion.sent_by_present_paths.contains(&query)
+    }
+
+    /// Records that `query` is sent.
+    pub(super) fn note_sent(&mut self, inventory: &Inventory, query: Query) {
+        if !inventory.suspects.is_empty() {
+            self.suspicion.sent_by_present_paths.insert(query);
+        }
     }
 
     /// Finds a path to a suspect over present cables, before a query is sent to it.
@@ -362,20 +408,31 @@ impl Sweep {
         }
     }
 
+    /// The node whose silence holds `query` back. In a full sweep, a silent switch also holds back
+    /// NodeInfo behind its ports.
+    fn holder(&self, query: Query) -> Option<Guid> {
+        match query {
+            Query::Node(Some(from)) if self.is_full() => Some(from.node),
+            _ => query.node(),
+        }
+    }
+
     /// Whether `query` must not be sent now, because its node is unreachable, or is a suspect with
     /// an unanswered query.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         if self.is_outward() {
             return self.defers(inventory, query);
         }
-        let Some(guid) = query.node() else {
+        let Some(guid) = self.holder(query) else {
             return false;
         };
         if self.suspicion.unreachable.contains(&guid) {
             self.reading.queries.forget(query);
             return true;
         }
-        if !inventory.suspects.contains(&guid) || self.suspicion.asked.insert(guid) {
+        let is_to_holder = query.node().is_some();
+        if !inventory.suspects.contains(&guid) || is_to_holder && self.suspicion.asked.insert(guid)
+        {
             return false;
         }
         self.keep_for_later(query);
@@ -395,6 +452,8 @@ impl Sweep {
         }
         suspicion.suspected.remove(&guid);
         suspicion.asked.remove(&guid);
+        suspicion.asked_last.remove(&guid);
+        suspicion.may_ask_last = true;
         suspicion.overdue.remove(&guid);
         let postponed = suspicion.postponed.remove(&guid).unwrap_or_default();
         let lost = suspicion.lost.remove(&guid).unwrap_or_default();
@@ -482,53 +541,106 @@ impl Sweep {
             self.suspect(inventory, peer.node);
         } else {
             self.reading.again(Query::Port(peer));
-            self.give_up_if_cut_off(inventory, peer.node);
+            self.suspicion.unexamined.insert(peer.node);
         }
+        self.examine_suspects(inventory);
     }
 
-    /// Makes a node a suspect, and asks its neighbours about it.
+    /// Makes a node a suspect, and asks its neighbours about it. The caller examines the new
+    /// suspects afterwards, all at once: each search of paths crosses the whole fabric.
     fn suspect(&mut self, inventory: &mut Inventory, guid: Guid) {
-        let witnesses = witnesses(inventory, guid);
+        self.suspicion.unexamined.insert(guid);
         if inventory.suspects.insert(guid) {
             self.suspicion.is_new = true;
-            if witnesses
+            self.suspicion.passes_suspects |= witnesses(inventory, guid)
                 .iter()
-                .any(|&end| is_reached_from(inventory, guid, end))
-            {
-                self.find_ways(inventory);
-            }
+                .any(|&end| is_reached_from(inventory, guid, end));
         }
         if self.suspicion.suspected.insert(guid) {
-            let withdrawals = &mut self.suspicion.withdrawals;
-            withdrawals.push_back(Withdrawal::Unsent(guid));
+            self.suspicion.withdrawals.push_back(if self.is_full() {
+                self.suspicion.asked.insert(guid);
+                Withdrawal::ForLater(guid)
+            } else {
+                Withdrawal::Unsent(guid)
+            });
             let lost = self.suspicion.lost.get(&guid);
             if let Some(&port) = lost.and_then(|ports| ports.first()) {
                 self.reading.again(Query::Port(PortKey::new(guid, port)));
             }
-            // A full sweep asks all ports anyway.
-            if !matches!(self.reading.scope, SweepScope::Full { .. }) {
-                for witness in witnesses {
-                    self.reading.again(Query::Port(witness));
-                }
+            for witness in witnesses(inventory, guid) {
+                self.reading.again(Query::Port(witness));
             }
         }
-        self.give_up_if_cut_off(inventory, guid);
     }
 
-    /// Stops waiting for `guid`, and for nodes reached only through it, if no cable leads to
-    /// `guid`.
-    fn give_up_if_cut_off(&mut self, inventory: &mut Inventory, guid: Guid) {
+    /// Searches paths around new suspects that others are reached through, and stops waiting for
+    /// suspects to which no cable leads, and for nodes reached only through these.
+    fn examine_suspects(&mut self, inventory: &mut Inventory) {
+        let unexamined = std::mem::take(&mut self.suspicion.unexamined);
         let suspects = &inventory.suspects;
-        let mut witnesses = witnesses(inventory, guid).into_iter();
-        if witnesses.any(|witness| !suspects.contains(&witness.node)) {
+        let may_be_cut_off: Vec<Guid> = unexamined
+            .iter()
+            .copied()
+            .filter(|&guid| {
+                let is_switch = inventory.hardware.is_switch(guid);
+                let witnesses = witnesses(inventory, guid);
+                witnesses.iter().all(|witness| match is_switch {
+                    true => suspects.contains(&witness.node),
+                    // Paths to a host end there, so that its neighbours alone tell whether it is
+                    // reached.
+                    false => !self.leads_on(inventory, *witness),
+                })
+            })
+            .collect();
+        let passes_suspects = std::mem::take(&mut self.suspicion.passes_suspects);
+        if may_be_cut_off.is_empty() && !passes_suspects {
             return;
         }
-        let gone = self.find_ways(inventory);
-        if gone.contains(&guid) {
+        let gone: BTreeSet<Guid> = self.find_ways(inventory).into_iter().collect();
+        if may_be_cut_off.iter().any(|guid| gone.contains(guid)) {
             for node in gone {
                 self.give_up(node);
             }
         }
+    }
+
+    /// Whether a path may lead over the cable at this port.
+    fn leads_on(&self, inventory: &Inventory, key: PortKey) -> bool {
+        let port = inventory.hardware.port(key);
+        port.is_some_and(InventoryPort::is_up) && !self.suspicion.unreachable.contains(&key.node)
+    }
+
+    /// Asks the suspects of a full sweep, once no other query waits: a silent node would keep a
+    /// place in the client's window for seconds. Each gets one query with all its attempts. Hosts
+    /// come last, because the answers of their switches show which of them are gone; those at
+    /// silent switches are not asked. Returns whether a query waits now.
+    pub(super) fn ask_suspects_last(&mut self, inventory: &Inventory) -> bool {
+        let is_all_settled = self.reading.queries.open() == 0;
+        let may_ask = std::mem::take(&mut self.suspicion.may_ask_last) || is_all_settled;
+        if !self.is_full() || !may_ask {
+            return false;
+        }
+        let suspicion = &mut self.suspicion;
+        let is_due = |guid: &Guid| {
+            let suspects = &inventory.suspects;
+            let witnesses = || witnesses(inventory, *guid).into_iter();
+            !suspicion.asked_last.contains(guid)
+                && (inventory.hardware.is_switch(*guid)
+                    || is_all_settled && witnesses().any(|end| !suspects.contains(&end.node)))
+        };
+        let due: Vec<Guid> = suspicion.postponed.keys().copied().filter(is_due).collect();
+        for &guid in &due {
+            suspicion.asked_last.insert(guid);
+            suspicion.asked.remove(&guid);
+            for query in suspicion.postponed.remove(&guid).unwrap_or_default() {
+                self.reading.again(query);
+            }
+        }
+        !due.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        matches!(self.reading.scope, SweepScope::Full { .. })
     }
 
     fn give_up(&mut self, guid: Guid) {
@@ -545,11 +657,12 @@ impl Sweep {
         if self.is_outward() {
             return self.keep_outward(query);
         }
-        if let Some(guid) = query.node()
+        if let Some(guid) = self.holder(query)
             && !self.suspicion.unreachable.contains(&guid)
         {
             let postponed = &mut self.suspicion.postponed;
             postponed.entry(guid).or_default().insert(query);
+            self.suspicion.may_ask_last = true;
         }
     }
 
