@@ -27,7 +27,7 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
 /// Ports that a takeover writes. In `comparison`, all hosts must register again.
 pub(super) fn handover(comparison: &Comparison) -> Handover {
     let told = comparison.changes(None).ports.into_iter();
-    let reregistered = told.filter(|(_, change)| change.reregister.is_some());
+    let reregistered = told.filter(|(_, change)| change.reregister);
     Handover {
         reregistered: reregistered.map(|(key, _)| key).collect(),
         new_master_lids: ports_with_another_manager(comparison),

@@ -233,8 +233,9 @@ impl Core {
     pub(super) fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
         for (at, port) in self.fabric.end_ports() {
             if ports.contains(&port.guid) {
-                self.writing.reregister(port.guid);
-                self.work.look_at_port(self.fabric.key(at));
+                let key = self.fabric.key(at);
+                self.writing.reregister(key);
+                self.work.look_at_port(key);
             }
         }
     }

@@ -126,5 +126,5 @@ impl Succession {
 /// Whether the change of a port includes more than PortInfo, the only port attribute that this pass
 /// reads.
 fn is_more_than_info(change: &PortChange) -> bool {
-    !change.p_keys.is_empty() || change.reregister.is_some()
+    !change.p_keys.is_empty() || change.reregister
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, Lid, PortNum};
+use rsm_mad::transport::PortEvent;
 use rsm_mad::wire::attr::NodeType;
 use rsm_model::whole::{Step, Whole};
 use rsm_tests::virtual_time::{Settings, World, expect, partitions};
@@ -109,6 +110,30 @@ fn a_table_that_a_switch_holds_is_in_memory_once() {
     world.run_for(Duration::from_secs(1));
     world.settle(LIMIT);
     assert_tables_shared(&world);
+}
+
+#[test]
+fn a_host_that_must_register_again_is_compared_and_written_alone() {
+    let (mut world, Places { host, aside, .. }) = world();
+    let (node, port) = world.sim.peer(host.0, host.1).unwrap().unwrap();
+    let ear = world.listen(node, port);
+    let guid = world.sim.port_guid(node, port).unwrap();
+    let reregister = |world: &mut World| world.event(Event::Reregister([guid].into()));
+    for _ in 0..2 {
+        let before = world.manager().convergences().len();
+        assert_eq!(whole(&mut world, reregister), []);
+        let since = &world.manager().convergences()[before..];
+        let work: Vec<(u64, u64)> = since.iter().map(|one| (one.gets, one.sets)).collect();
+        assert!(matches!(work[..], [(..=2, 1)]), "{work:?}");
+        assert_eq!(world.take_heard(ear), [PortEvent::ClientReregister]);
+    }
+    // A fault at the same time does not wait for a comparison of the whole subnet either.
+    let both = |world: &mut World| {
+        reregister(world);
+        world.sim.unlink(aside.0, aside.1).unwrap();
+    };
+    assert_eq!(whole(&mut world, both), []);
+    assert_eq!(world.take_heard(ear), [PortEvent::ClientReregister]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use rsm_hardware::diff::{
 };
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::inventory::Inventory;
-use rsm_ids::{Guid, PortKey};
+use rsm_ids::PortKey;
 use rsm_model::Mark;
 use rsm_model::fabric::Fabric;
 use rsm_model::port_info::LinkMismatch;
@@ -87,7 +87,7 @@ impl Writing {
     }
 
     /// Makes the host at a port register again.
-    pub(super) fn reregister(&mut self, port: Guid) {
+    pub(super) fn reregister(&mut self, port: PortKey) {
         self.reregister.add(port);
     }
 

@@ -95,10 +95,8 @@ impl LastComparison {
         if self.not_kept != *now.not_kept {
             return Err("devices do not keep a field");
         }
-        if !now.reregister.is_empty() {
-            return Err("hosts are to register anew");
-        }
         let mut ports = self.ports.clone();
+        ports.extend(now.reregister.due());
         if plan.policy.qos.is_some() {
             if !self.habits.bits().eq(now.inventory.hardware.habits.bits()) {
                 return Err("devices do not take a table for quality of service");

@@ -90,8 +90,8 @@ pub struct PortChange {
     pub peer: Option<PortKey>,
     /// Whether to write PortInfo.
     pub info: bool,
-    /// GUID of the port, if its host must register again with the SA; `None` otherwise.
-    pub reregister: Option<Guid>,
+    /// Whether the port's host must register again with the SA.
+    pub reregister: bool,
     /// Whether hosts register again when their port changes to this manager.
     pub reregisters: bool,
     /// Blocks of the P_KeyTable that differ, lowest first.
@@ -382,7 +382,7 @@ impl Comparison<'_> {
             is_end_port,
         } = wanted;
         let node = fabric.node(at.node);
-        let port = fabric.port(at);
+        let key = fabric.key(at);
         let external = at.port.0 != 0;
         let ignored = self.not_kept.of(DeviceKind::of(&node.info, at.port));
         let activate = external
@@ -404,20 +404,20 @@ impl Comparison<'_> {
         // The keys that were read may be gone before the port is armed: a reset in between would
         // not show.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
-        let p_keys = match plan.partitions.table(fabric.key(at)) {
+        let p_keys = match plan.partitions.table(key) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
             None => Vec::new(),
         };
         let reregisters = plan.policy.ports.reregisters;
-        let is_told = reregisters && is_end_port && self.reregister.includes(port.guid, info);
-        let info = differs || inactive || is_told;
+        let reregister = reregisters && is_end_port && self.reregister.includes(key, info);
+        let info = differs || inactive || reregister;
         (info || !p_keys.is_empty()).then(|| PortChange {
             settings,
             ignored,
             activate,
-            peer: port.peer,
+            peer: fabric.port(at).peer,
             info,
-            reregister: is_told.then_some(port.guid),
+            reregister,
             reregisters,
             p_keys,
             external_of_switch: !is_end_port,

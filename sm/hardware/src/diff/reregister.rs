@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use rsm_ids::Guid;
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
 use super::Changes;
@@ -14,9 +14,9 @@ use super::Changes;
 /// bit always reads as 0. A port stays due until a Set with the bit was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
-    due: BTreeSet<Guid>,
+    due: BTreeSet<PortKey>,
     /// The ports that already got the bit, if every host is due once; `None` otherwise.
-    told: Option<BTreeSet<Guid>>,
+    told: Option<BTreeSet<PortKey>>,
 }
 
 impl Reregister {
@@ -33,29 +33,34 @@ impl Reregister {
         self.due.is_empty()
     }
 
-    /// Makes the port with this GUID due.
-    pub fn add(&mut self, port: Guid) {
+    /// Ports that are due by themselves, not because every host is.
+    pub(super) fn due(&self) -> impl Iterator<Item = PortKey> + '_ {
+        self.due.iter().copied()
+    }
+
+    /// Makes a port due.
+    pub fn add(&mut self, port: PortKey) {
         self.due.insert(port);
     }
 
     /// Limits the due ports to those of `changes`. A host that is absent, or ignores
     /// ClientReregister, does not get the bit later: it registers again after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
-        let told = changes.ports.values();
-        self.due = told.filter_map(|change| change.reregister).collect();
+        let told = changes.ports.iter().filter(|(_, change)| change.reregister);
+        self.due = told.map(|(&port, _)| port).collect();
     }
 
-    /// Records that the port with this GUID got ClientReregister.
-    pub fn done(&mut self, port: Guid) {
+    /// Records that a port got ClientReregister.
+    pub fn done(&mut self, port: PortKey) {
         self.due.remove(&port);
         if let Some(told) = &mut self.told {
             told.insert(port);
         }
     }
 
-    /// Whether the port with this GUID is due, and supports ClientReregister.
-    pub(super) fn includes(&self, port: Guid, info: &PortInfo) -> bool {
-        let is_new = |told: &BTreeSet<Guid>| !told.contains(&port);
+    /// Whether a port is due, and supports ClientReregister.
+    pub(super) fn includes(&self, port: PortKey, info: &PortInfo) -> bool {
+        let is_new = |told: &BTreeSet<PortKey>| !told.contains(&port);
         let due = self.due.contains(&port) || self.told.as_ref().is_some_and(is_new);
         due && heeds(info)
     }

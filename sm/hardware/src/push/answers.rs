@@ -169,7 +169,9 @@ impl Push {
         if let (Some(port), Some(before)) = (self.ports.get_mut(&key), before) {
             let asked = port.content(&before, step);
             let unkept = port.take_answer(&before, info);
-            self.report.reregistered.extend(port.reregistered());
+            if port.is_reregistered() {
+                self.report.reregistered.insert(key);
+            }
             let reached = port.reached(info, step);
             let armed_after_settings =
                 step == PortStep::Arm && reached && port.sends_settings_first();

@@ -1,6 +1,6 @@
 //! Sends the Sets of one port, from its settings to an Active link.
 
-use rsm_ids::{Guid, PortKey};
+use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{PortInfo, PortState};
 use rsm_model::port_info::{FieldIndex, FieldMask};
 
@@ -54,7 +54,7 @@ impl PortPush {
     }
 
     fn has_settings(&self, info: &PortInfo) -> bool {
-        !self.configured && (self.differs(info) || self.change.reregister.is_some())
+        !self.configured && (self.differs(info) || self.change.reregister)
     }
 
     /// The planned M_Key; `None` if the plan has none for the port.
@@ -151,7 +151,7 @@ impl PortPush {
             && settings.ends_registrations(current, self.change.ignored)
             && heeds(current);
         // Only the first Set, which contains all settings, carries the bit.
-        info.set_client_reregister(!self.configured && (ended || self.change.reregister.is_some()));
+        info.set_client_reregister(!self.configured && (ended || self.change.reregister));
         info.set_port_state(match step {
             PortStep::Configure => PortState::NoChange,
             PortStep::Arm => PortState::Armed,
@@ -160,9 +160,9 @@ impl PortPush {
         info
     }
 
-    /// GUID of the port, if it got ClientReregister when due; `None` otherwise.
-    pub(super) fn reregistered(&self) -> Option<Guid> {
-        self.change.reregister.filter(|_| self.configured)
+    /// Whether the port got ClientReregister when due.
+    pub(super) fn is_reregistered(&self) -> bool {
+        self.change.reregister && self.configured
     }
 
     /// Handles the answer to a Set. Returns the fields that were set and not kept.

@@ -15,7 +15,7 @@ pub struct PushReport {
     /// See [`PushReport::unread`].
     pub(super) unread: BTreeSet<PortKey>,
     /// See [`PushReport::reregistered`].
-    pub(super) reregistered: BTreeSet<Guid>,
+    pub(super) reregistered: BTreeSet<PortKey>,
     /// Whether a port must be read to know whether it holds the values of a Set.
     pub(super) has_unverified: bool,
     /// See [`PushReport::unopened`].
@@ -62,8 +62,8 @@ impl PushReport {
         self.unopened.iter().copied()
     }
 
-    /// GUIDs of the ports that got ClientReregister when due.
-    pub fn reregistered(&self) -> &BTreeSet<Guid> {
+    /// Ports that got ClientReregister when due.
+    pub fn reregistered(&self) -> &BTreeSet<PortKey> {
         &self.reregistered
     }
 
