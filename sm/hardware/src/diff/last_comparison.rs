@@ -114,18 +114,16 @@ impl LastComparison {
             let nodes = written.filter_map(|guid| fabric.node_of(guid));
             ports.extend(nodes.flat_map(ports_of));
         }
-        for node in self.fabric.differing_nodes(fabric) {
-            ports.extend(ports_of(node));
-        }
         ports.extend(plan.lids.differing(&self.plan.lids));
         ports.extend(plan.partitions.differing(&self.plan.partitions));
         // The planned settings of a port depend on the port at the other end of its cable.
-        let peers: Vec<PortKey> = ports
-            .iter()
-            .flat_map(|&port| [&self.fabric, fabric].map(|fabric| peer(fabric, port)))
-            .flatten()
-            .collect();
+        let peers = peers(&self.fabric, &ports).chain(peers(fabric, &ports));
+        let peers: Vec<PortKey> = peers.collect();
         ports.extend(peers);
+        for node in self.fabric.differing_nodes(fabric) {
+            ports.extend(ports_of(node));
+            ports.extend(node.ports.iter().filter_map(|port| port.peer));
+        }
         Ok(ports)
     }
 
@@ -178,6 +176,16 @@ fn ports_of(node: &Node) -> impl Iterator<Item = PortKey> + '_ {
     numbers.map(|number| PortKey::new(node.guid, number))
 }
 
-fn peer(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
-    fabric.port(fabric.find_port(port)?).peer
+/// The ports at the other ends of the cables in `ports`. Each node is looked up once.
+fn peers<'a>(
+    fabric: &'a Fabric,
+    ports: &'a BTreeSet<PortKey>,
+) -> impl Iterator<Item = PortKey> + 'a {
+    let mut node: Option<&Node> = None;
+    ports.iter().filter_map(move |port| {
+        if node.is_none_or(|node| node.guid != port.node) {
+            node = fabric.node_of(port.node);
+        }
+        node?.ports.get(port.port.index())?.peer
+    })
 }

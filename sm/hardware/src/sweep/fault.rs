@@ -167,27 +167,29 @@ pub fn findings(
         let severity = severity(Subject::Port(port));
         of_port(inventory, port, fault, severity)
     });
-    let mut owed: BTreeMap<Guid, Vec<String>> = BTreeMap::new();
+    let mut owed: BTreeMap<Guid, Vec<(&Query, &Option<Status>)>> = BTreeMap::new();
     for (query, status) in &inventory.faults.owed {
         if status.is_none() && subject_of(*query).and_then(&severity).is_none() {
             continue;
         }
         if let Some(node) = query.node() {
-            owed.entry(node).or_default().push(question(query, status));
+            owed.entry(node).or_default().push((query, status));
         }
     }
     let nodes = owed.into_iter().map(|(node, list)| {
         let severity = severity(Subject::Node(node));
         of_node(inventory, node, &list, severity)
     });
-    let known = inventory.suspects.iter().filter(|&&node| {
-        let behind_port =
-            |fault: &Fault| matches!(fault, Fault::Unanswering { known } if *known == Some(node));
-        let faults = &inventory.faults;
-        !faults.ports.values().any(behind_port)
-            && faults.owed().all(|query| query.node() != Some(node))
+    let behind = inventory.faults.ports.values();
+    let behind = behind.filter_map(|fault| match fault {
+        Fault::Unanswering { known } => *known,
+        _ => None,
     });
-    let suspects = known.filter_map(|&node| {
+    let unanswered = inventory.faults.owed().filter_map(Query::node);
+    let named: BTreeSet<Guid> = behind.chain(unanswered).collect();
+    let suspects = inventory.suspects.iter().copied();
+    let suspects = suspects.filter(|node| !named.contains(node));
+    let suspects = suspects.filter_map(|node| {
         let subject = Subject::Node(node);
         let severity = severity(subject)?;
         let text = format!(
@@ -312,7 +314,7 @@ fn question(query: &Query, status: &Option<Status>) -> String {
 fn of_node(
     inventory: &Inventory,
     node: Guid,
-    list: &[String],
+    list: &[(&Query, &Option<Status>)],
     severity: Option<Severity>,
 ) -> Finding {
     if m_key::shows_node_info_only(inventory, node) {
@@ -327,10 +329,12 @@ fn of_node(
         return Finding::new(kind, subject, severity, text);
     }
     let more = list.len().saturating_sub(SHOWN);
+    let shown = list.iter().take(SHOWN);
+    let shown = shown.map(|(query, status)| question(query, status));
     let mut text = format!(
         "{} does not answer {}",
         inventory.hardware.name(node),
-        list[..list.len() - more].join(", ")
+        shown.collect::<Vec<String>>().join(", ")
     );
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
@@ -341,4 +345,31 @@ fn of_node(
     let severity = severity.filter(|_| is_silent);
     let severity = severity.unwrap_or(Severity::Warning);
     Finding::new(FindingKind::Incomplete, subject, severity, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_ids::PortNum;
+
+    use super::*;
+
+    #[test]
+    fn each_silent_node_is_named_once_with_its_first_questions() {
+        let [suspect, behind_port, asked] = [1, 2, 3].map(Guid);
+        let port = PortKey::new(Guid(9), PortNum(1));
+        let mut inventory = Inventory::default();
+        inventory.suspects.extend([suspect, behind_port, asked]);
+        let known = Some(behind_port);
+        inventory.faults.at_port(port, Fault::Unanswering { known });
+        for block in 0..7 {
+            inventory.faults.owe(Query::Table(asked, block), None);
+        }
+        let findings = findings(&inventory, |_| Some(Severity::Warning));
+        let subjects: Vec<Subject> = findings.iter().map(|one| one.subject).collect();
+        let (port, asked) = (Subject::Port(port), Subject::Node(asked));
+        assert_eq!(subjects, [port, asked, Subject::Node(suspect)]);
+        let text = &findings[1].text;
+        assert!(text.contains("block 4 (no answer), and 2 more"), "{text}");
+        assert!(!text.contains("block 5"), "{text}");
+    }
 }
