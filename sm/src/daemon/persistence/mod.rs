@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use parking_lot::Mutex;
-use rsm_api::{v1, with_causes};
+use rsm_api::with_causes;
 use rsm_core::SavedCoreState;
 use rsm_hardware::diff::NotKept;
 use rsm_model::LidClaim;
@@ -63,6 +63,7 @@ pub(super) use self::gpus::{StoredGpus, TEXT_MAX, set_machine_type, stored_bytes
 pub use self::import::{ImportError, Imported, import, unix_seconds};
 use self::shared::{Handles, Shared, StoreRequest};
 pub(super) use self::shared::{HistorySink, SharedSetup, SharedView};
+use self::shared_history::Outgoing;
 pub(super) use self::shared_history::is_shared;
 use super::clock::Clock;
 use super::findings::{DaemonFindings, Part};
@@ -86,7 +87,7 @@ struct PendingStates {
     journaled: Option<u64>,
     gpus: Option<SavedGpus>,
     /// Events for managers that share the store.
-    history: Vec<Arc<v1::Event>>,
+    history: Outgoing,
     /// Whether the SA has replaced its registrations; `sa` is then later than the replacement.
     is_restored: bool,
     /// Requests to the shared store, and answers to them.
@@ -394,7 +395,7 @@ impl StoreThread {
         self.carry_out(requests);
     }
 
-    fn take_states(&mut self, latest: PendingStates) {
+    fn take_states(&mut self, mut latest: PendingStates) {
         let journaled = latest.journaled;
         let known = self.known.as_deref();
         let mut changes = changes_to(&self.persisted, known, &latest, &self.clock);
@@ -406,7 +407,7 @@ impl StoreThread {
             self.gpus.changes(&self.persisted, saved, &mut changes);
         }
         if let Some(shared) = &self.shared {
-            shared.add_history(&self.persisted, &latest.history, &mut changes);
+            shared.add_history(&self.persisted, &latest.history.take(), &mut changes);
         }
         if let Some(journaled) = journaled
             && journaled > acknowledged::covered(&self.persisted)

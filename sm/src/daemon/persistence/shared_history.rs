@@ -18,6 +18,7 @@ use rsm_api::v1::event::Change;
 use rsm_ids::Guid;
 use rsm_store::{ChangeSet, Persisted};
 use rsm_view::history::Recorder;
+use rsm_view::history::recorder::QUEUE;
 use rsm_view::history::scan::unrecorded;
 
 use super::table;
@@ -66,6 +67,36 @@ pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
             | Change::LinkChanged(_),
         )
         | None => false,
+    }
+}
+
+/// Events on their way to the ring.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    events: Vec<Arc<v1::Event>>,
+    /// Number of events that were dropped since the last ones were taken.
+    lost: u64,
+}
+
+impl Outgoing {
+    /// Adds events. Of more than [`QUEUE`], which the ring could not hold either, the oldest are
+    /// dropped.
+    pub(super) fn extend(&mut self, events: Vec<Arc<v1::Event>>) {
+        self.events.extend(events);
+        let surplus = self.events.len().saturating_sub(QUEUE);
+        self.events.drain(..surplus);
+        self.lost += surplus as u64;
+    }
+
+    /// Takes the events, after one that stands for those that were dropped.
+    pub(super) fn take(&mut self) -> Vec<Arc<v1::Event>> {
+        let Outgoing { mut events, lost } = std::mem::take(self);
+        if let Some(first) = events.first().filter(|_| lost > 0) {
+            let reason = "more came at once than wait for the shared store".to_owned();
+            let gap = unrecorded(first.at_unix_ms, lost, reason);
+            events.insert(0, Arc::new(gap));
+        }
+        events
     }
 }
 
@@ -245,15 +276,16 @@ pub(super) struct SharedHistory {
 
 impl SharedHistory {
     /// Copies the events in `rows` that this machine lacks, and adds the change that records the
-    /// position.
+    /// position. While the disk of this machine takes no events, the position stays: the ring in
+    /// the shared store keeps them, and they are copied with the next change there.
     pub(super) fn read(&self, persisted: &Persisted, rows: &Persisted, changes: &mut ChangeSet) {
         let (Some(recorder), Some(&own)) = (self.recorder.get(), self.own.get()) else {
             return;
         };
         let from = Position::of(persisted);
         let (events, end) = unread(rows, own, from);
-        if !events.is_empty() {
-            recorder.put_others(events);
+        if !events.is_empty() && !recorder.put_others(events) {
+            return;
         }
         if let Some(end) = end.filter(|_| end != from) {
             end.put(persisted, changes);
@@ -305,11 +337,20 @@ mod tests {
             reader
         }
 
-        /// Times and managers of the new events.
-        fn copy(&mut self, rows: &Persisted) -> Vec<(u64, String)> {
+        fn read(&mut self, rows: &Persisted) {
             let mut changes = ChangeSet::new();
             self.history.read(&self.local, rows, &mut changes);
             self.local.apply(&changes);
+        }
+
+        /// Times and managers of the new events.
+        fn copy(&mut self, rows: &Persisted) -> Vec<(u64, String)> {
+            self.read(rows);
+            self.take()
+        }
+
+        /// Takes the events that wait for the disk, each as its time and manager.
+        fn take(&mut self) -> Vec<(u64, String)> {
             let recorder = self.history.recorder.get().unwrap();
             let batch = recorder.take(Some(std::time::Duration::ZERO)).unwrap();
             let events = batch.others.into_iter();
@@ -347,6 +388,43 @@ mod tests {
         // The manager has lost its folder, so it receives all events.
         let all = [of(ONE, 0..5), of(OTHER, 5..200), of(ONE, 200..201)].concat();
         assert_eq!(Reader::new(ONE).copy(&rows), all);
+    }
+
+    #[test]
+    fn events_for_others_wait_within_a_bound_and_a_gap_stands_for_the_oldest() {
+        let mut waiting = Outgoing::default();
+        let all = 3 * QUEUE as u64;
+        for from in (0..all).step_by(1_000) {
+            waiting.extend(acts(from..(from + 1_000).min(all)));
+        }
+        let events = waiting.take();
+        assert_eq!(events.len(), 1 + QUEUE);
+        let Some(Change::EventsUnrecorded(gap)) = &events[0].change else {
+            panic!("no gap: {:?}", events[0]);
+        };
+        assert_eq!(gap.count, all - QUEUE as u64);
+        assert_eq!(events[1..], acts(all - QUEUE as u64..all));
+        waiting.extend(acts(0..1));
+        assert_eq!(waiting.take(), acts(0..1), "the gap is named once");
+    }
+
+    #[test]
+    fn events_of_others_wait_in_the_ring_while_the_disk_takes_none() {
+        let (mut rows, mut other) = (Persisted::default(), Reader::new(OTHER));
+        let each = 2_000;
+        for round in 0..20 {
+            write(&mut rows, ONE, round * each..(round + 1) * each);
+            other.read(&rows);
+        }
+        let copied = other.take();
+        assert!(copied.len() <= QUEUE, "{} wait", copied.len());
+        assert_eq!(copied, of(ONE, 0..copied.len() as u64));
+        // The disk takes events again: the ring still has the last of those that follow.
+        let later = other.copy(&rows);
+        let first = later[0].0;
+        assert!(first >= copied.len() as u64);
+        assert_eq!(later, of(ONE, first..20 * each));
+        assert_eq!(other.copy(&rows), []);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub struct Batch {
     pub state: Option<RecordedState>,
     /// Number of events that were dropped because the queue was full.
     pub lost: u64,
-    /// Events of other managers that share the store; at most as many as their ring holds.
+    /// Events of other managers that share the store: at most [`QUEUE`], or those of one call.
     pub others: Vec<v1::Event>,
 }
 
@@ -94,13 +94,19 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Queues events of other managers.
-    pub fn put_others(&self, events: Vec<v1::Event>) {
+    /// Queues events of other managers. Returns false if more than [`QUEUE`] of them would wait:
+    /// none is queued then, and the caller reads them from the shared store again.
+    pub fn put_others(&self, events: Vec<v1::Event>) -> bool {
         let mut queue = self.shared.queue.lock();
-        queue.waiting.others.extend(events);
+        let others = &mut queue.waiting.others;
+        if !others.is_empty() && others.len() + events.len() > QUEUE {
+            return false;
+        }
+        others.extend(events);
         queue.put += 1;
         drop(queue);
         self.shared.changed.notify_all();
+        true
     }
 
     /// Closes the queue: the writing thread ends once it has written all waiting entries.
