@@ -3,9 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parking_lot::Mutex;
 use rsm_config::LogConfig;
 
 const MEGABYTE: u64 = 1_000_000;
@@ -61,30 +59,6 @@ impl Write for LogFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
-    }
-}
-
-/// Log file that several threads write to, each line as a whole.
-#[derive(Clone)]
-pub(super) struct SharedLogFile(Arc<Mutex<LogFile>>);
-
-impl SharedLogFile {
-    pub(super) fn new(file: LogFile) -> SharedLogFile {
-        SharedLogFile(Arc::new(Mutex::new(file)))
-    }
-}
-
-impl Write for SharedLogFile {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.lock().write(line)
-    }
-
-    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
-        self.0.lock().write_all(line)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.lock().flush()
     }
 }
 

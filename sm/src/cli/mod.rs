@@ -4,6 +4,7 @@ mod check_config;
 mod generate;
 mod gpu;
 mod heap;
+mod log;
 mod log_file;
 mod man_pages;
 mod migrate;

@@ -5,15 +5,12 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use rsm_config::{Config, LogConfig, NotifyConfig};
+use rsm_config::{Config, NotifyConfig};
 use rsm_store::StoreFabric;
 use rsm_view::publish::dry_run::WOULD_SET;
 use rsm_view::publish::summary::OnceReport;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use super::log_file::{LogFile, SharedLogFile};
+use super::log::Log;
 use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs, heap};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
@@ -35,7 +32,10 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let store_fabric = args.fabric.store_fabric();
     let overrides = overrides(&args, store_fabric)?;
     overrides(&mut config);
-    start_log(&args, &config.log)?;
+    let is_short = args.once || args.dry_run.is_some();
+    let filter = args.log.as_deref();
+    let filter = filter.unwrap_or(if is_short { "warn" } else { "info" });
+    let log = Log::start(filter, args.log_json, &config.log)?;
     daemon::log_findings(&findings);
     if let Some(detail) = args.dry_run {
         let options = DryRunOptions {
@@ -73,6 +73,7 @@ pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         trace: args.trace,
         accept_credit_loops: args.accept_credit_loops,
         progress,
+        dropped_log_lines: log.dropped(),
     };
     let last = runtime()?.block_on(daemon::run(options))?;
     if !once {
@@ -136,53 +137,6 @@ fn count_at_once(config: &mut Config) {
     config.counters.adapters_interval_s = SIMULATED_ADAPTERS_S;
 }
 
-fn start_log(args: &ServeArgs, config: &LogConfig) -> anyhow::Result<()> {
-    let wanted = args
-        .log
-        .as_deref()
-        .unwrap_or(if args.once || args.dry_run.is_some() {
-            "warn"
-        } else {
-            "info"
-        });
-    let filter = EnvFilter::try_new(directives(wanted)).with_context(|| {
-        format!(
-            "`{wanted}` is no log filter: expected a level, or a list such as rsm::daemon=debug,info"
-        )
-    })?;
-    let (writer, ansi) = match &config.file {
-        Some(path) => {
-            let file = LogFile::open(path, config)
-                .with_context(|| format!("cannot open the log {}", path.display()))?;
-            let file = SharedLogFile::new(file);
-            (BoxMakeWriter::new(move || file.clone()), false)
-        }
-        None => (
-            BoxMakeWriter::new(std::io::stderr),
-            std::io::stderr().is_terminal(),
-        ),
-    };
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(writer);
-    if args.log_json {
-        log.json().init();
-    } else {
-        log.with_ansi(ansi).init();
-    }
-    Ok(())
-}
-
-/// Directives of the log filter `wanted`. A bare level applies to rsm; libraries then log only
-/// warnings and errors. A list of directives stays unchanged.
-fn directives(wanted: &str) -> String {
-    let Ok(level) = wanted.trim().parse::<LevelFilter>() else {
-        return wanted.to_owned();
-    };
-    // Targets match by prefix: `rsm` also matches rsm_api, rsm_mad and the other crates.
-    format!("{},rsm={level}", level.min(LevelFilter::WARN))
-}
-
 /// Parses the address of an option: `None` without the option, `Some(None)` for `off`.
 fn address(option: Option<&str>) -> anyhow::Result<Option<Option<SocketAddr>>> {
     let Some(text) = option else {
@@ -241,25 +195,4 @@ fn overrides(args: &ServeArgs, store_fabric: StoreFabric) -> anyhow::Result<daem
         }
         config.api.insecure_admin |= insecure_admin;
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn bare_level_is_for_rsm_and_lists_stay_as_they_are() {
-        for (wanted, expected) in [
-            ("info", "warn,rsm=info"),
-            ("DEBUG", "warn,rsm=debug"),
-            ("error", "error,rsm=error"),
-            ("off", "off,rsm=off"),
-            ("rsm::daemon=debug,info", "rsm::daemon=debug,info"),
-            ("h2=trace", "h2=trace"),
-        ] {
-            assert_eq!(directives(wanted), expected);
-            assert!(EnvFilter::try_new(directives(wanted)).is_ok());
-        }
-        assert!(EnvFilter::try_new(directives("rsm=loud")).is_err());
-    }
 }

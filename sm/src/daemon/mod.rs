@@ -72,6 +72,7 @@ use self::past::Past;
 use self::pause::PauseWatch;
 use self::persistence::StoreHandle;
 pub use self::persistence::{ImportError, Imported, import, unix_seconds};
+use self::progress::ProgressDisplay;
 use self::sa::SaHandle;
 use self::service_manager::ServiceManager;
 pub use self::settings::log_findings;
@@ -117,6 +118,8 @@ pub struct DaemonOptions {
     pub accept_credit_loops: bool,
     /// Whether the terminal shows progress.
     pub progress: bool,
+    /// Number of lines that the log has dropped so far.
+    pub dropped_log_lines: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 /// Applies the command line to the configuration of a file.
@@ -189,7 +192,10 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         )?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
-        progress: setup.options.progress.then(progress::ProgressDisplay::new),
+        progress: match setup.options.progress {
+            true => Some(ProgressDisplay::start()?),
+            false => None,
+        },
         config_read: setup.options.config.clone(),
         inbox: setup.inbox,
         findings: setup.findings,
@@ -289,7 +295,7 @@ struct Shell {
     state_dir: StateDir,
     findings: DaemonFindings,
     service_manager: ServiceManager,
-    progress: Option<progress::ProgressDisplay>,
+    progress: Option<ProgressDisplay>,
     options: DaemonOptions,
     /// Configuration that was last read without errors.
     config_read: Config,
@@ -321,7 +327,7 @@ impl Shell {
             self.sa_handle
                 .statistics()
                 .show_act_count(self.core.act_count());
-            if let Some(progress) = &mut self.progress {
+            if let Some(progress) = &self.progress {
                 progress.show(&self.core);
             }
             self.isolate_hostile();

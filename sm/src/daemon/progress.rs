@@ -1,46 +1,89 @@
 //! Shows progress on a terminal.
 
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
 use indicatif::{ProgressBar, ProgressStyle};
 use rsm_core::Core;
 use rsm_state::Activity;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
 
-/// Shows the current stage on standard error.
+/// Maximum time that the end of the display waits for the terminal.
+const LAST_DRAWING: Duration = Duration::from_secs(1);
+
+/// Shows the current stage on standard error. A thread of its own draws, because a terminal that
+/// was stopped takes nothing until it goes on.
 pub(super) struct ProgressDisplay {
-    bar: ProgressBar,
+    /// The stage to show; `None` after the display's end.
+    stage: Option<watch::Sender<Activity>>,
+    /// Disconnected once nothing more is drawn.
+    end: mpsc::Receiver<()>,
 }
 
 impl ProgressDisplay {
-    pub(super) fn new() -> ProgressDisplay {
-        let bar = ProgressBar::new_spinner();
-        if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-            bar.set_style(style);
-        }
-        ProgressDisplay { bar }
+    /// Starts the thread that draws. Must be called within a runtime.
+    pub(super) fn start() -> std::io::Result<ProgressDisplay> {
+        let (stage, mut shown) = watch::channel(Activity::Idle);
+        let (ended, end) = mpsc::channel::<()>();
+        let runtime = Handle::current();
+        let drawing = thread::Builder::new().name("progress".to_owned());
+        drawing.spawn(move || {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            while runtime.block_on(shown.changed()).is_ok() {
+                let stage = *shown.borrow_and_update();
+                draw(&bar, stage);
+            }
+            bar.finish_and_clear();
+            drop(ended);
+        })?;
+        let stage = Some(stage);
+        Ok(ProgressDisplay { stage, end })
     }
 
-    pub(super) fn show(&mut self, core: &Core) {
-        let message = match core.activity() {
-            Activity::Idle => {
-                self.bar.finish_and_clear();
-                return;
-            }
-            Activity::Sweeping {
-                nodes,
-                settled,
-                open,
-            } => format!(
-                "sweeping: {nodes} nodes found, {settled} of {} questions answered so far",
-                settled + open
-            ),
-            Activity::Planning => "planning".to_owned(),
-            Activity::Pushing { done, expected } => {
-                format!("pushing: {done} of about {expected} Sets acknowledged")
-            }
-        };
-        if self.bar.is_finished() {
-            self.bar.reset();
+    /// Shows the stage of `core`; never waits for the terminal.
+    pub(super) fn show(&self, core: &Core) {
+        let activity = core.activity();
+        if let Some(stage) = &self.stage {
+            stage.send_if_modified(|shown| std::mem::replace(shown, activity) != activity);
         }
-        self.bar.set_message(message);
-        self.bar.tick();
     }
+}
+
+impl Drop for ProgressDisplay {
+    fn drop(&mut self) {
+        self.stage = None;
+        // Both a timeout and the thread's end mean that the display can end.
+        let _ = self.end.recv_timeout(LAST_DRAWING);
+    }
+}
+
+fn draw(bar: &ProgressBar, stage: Activity) {
+    let message = match stage {
+        Activity::Idle => {
+            bar.finish_and_clear();
+            return;
+        }
+        Activity::Sweeping {
+            nodes,
+            settled,
+            open,
+        } => format!(
+            "sweeping: {nodes} nodes found, {settled} of {} questions answered so far",
+            settled + open
+        ),
+        Activity::Planning => "planning".to_owned(),
+        Activity::Pushing { done, expected } => {
+            format!("pushing: {done} of about {expected} Sets acknowledged")
+        }
+    };
+    if bar.is_finished() {
+        bar.reset();
+    }
+    bar.set_message(message);
+    bar.tick();
 }

@@ -234,7 +234,9 @@ impl Setup {
         );
         let shared = shared.map(|view| Box::new(view) as Box<dyn SharedStoreSource>);
         let recorder = history.map(History::recorder);
+        let dropped_log_lines = self.options.dropped_log_lines.clone();
         let view = view.recorded_by(recorder).sharing(shared);
+        let view = view.counting_log(dropped_log_lines);
         Arc::new(view.sending_to(Some(Box::new(notify.clone()))))
     }
 

@@ -19,6 +19,7 @@ mod managed_gpu_identity;
 mod managed_gpu_tokens;
 mod managed_gpus;
 mod managed_history;
+mod managed_log;
 mod managed_names;
 mod managed_netq;
 mod managed_notify;

@@ -63,6 +63,11 @@ fn state(text: &mut Text, status: &v1::SubnetStatus) {
         .sample(&[], status.generation);
     text.gauge("rsm_uptime_seconds", "Time since rsm started.")
         .sample(&[], status.uptime_ms as f64 / 1e3);
+    text.counter(
+        "rsm_log_lines_dropped_total",
+        "Lines missing in the log, because they were not taken in time or could not be written.",
+    )
+    .sample(&[], status.dropped_log_lines);
 }
 
 fn shared_store(text: &mut Text, status: &v1::SubnetStatus) {

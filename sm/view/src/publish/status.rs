@@ -66,6 +66,7 @@ pub(super) fn of(published: &Published) -> v1::SubnetStatus {
         avoided: Some(published.marks.summary(snapshot)),
         shared_store: None,
         event_receivers: Vec::new(),
+        dropped_log_lines: 0,
         activity: None,
         missing: Some(missing(&published.missing_counts)),
         design: design::state(snapshot),

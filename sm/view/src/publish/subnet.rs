@@ -34,6 +34,7 @@ impl Subnet for View {
             simulated: self.simulated,
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             shared_store,
+            dropped_log_lines: (self.dropped_log_lines)(),
             event_receivers: self
                 .outlet
                 .as_ref()

@@ -48,6 +48,8 @@ pub struct View {
     progress: Mutex<PassProgress>,
     /// The store that several managers share; `None` if there is none.
     pub(super) shared_store: Option<Box<dyn SharedStoreSource>>,
+    /// Number of lines that the log has dropped so far.
+    pub(super) dropped_log_lines: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 /// Source of the state of the store that several managers share.
@@ -88,6 +90,7 @@ impl View {
             outlet: None,
             progress: Mutex::default(),
             shared_store: None,
+            dropped_log_lines: Arc::new(|| 0),
         }
     }
 
@@ -108,6 +111,15 @@ impl View {
     pub fn sharing(self, shared_store: Option<Box<dyn SharedStoreSource>>) -> View {
         View {
             shared_store,
+            ..self
+        }
+    }
+
+    /// Shows the number of lines that the log has dropped.
+    #[must_use]
+    pub fn counting_log(self, dropped_log_lines: Arc<dyn Fn() -> u64 + Send + Sync>) -> View {
+        View {
+            dropped_log_lines,
             ..self
         }
     }

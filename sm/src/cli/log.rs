@@ -1,0 +1,254 @@
+//! The daemon's log. Lines wait in a bounded queue for a thread that writes them, because a
+//! terminal that was stopped, a full pipe or a slow disk must delay no other part.
+
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rsm_config::LogConfig;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::log_file::LogFile;
+
+/// Maximum number of lines that wait: a storm of faults logs some thousand lines, and at about 300
+/// bytes each they take 5 MB. Further lines are dropped and counted.
+const QUEUE: usize = 16_384;
+
+/// Maximum time that the end of the process waits for lines to be written, after at most as long a
+/// wait for room.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Number of looks for room within [`LAST_LINES`].
+const LOOKS: u32 = 100;
+
+/// The daemon's log, until its end. Dropping it writes the lines that wait, as far as they are
+/// taken in [`LAST_LINES`].
+pub(super) struct Log {
+    lines: NonBlocking,
+    dropped: Arc<Dropped>,
+    /// Signals that the empty line at the end was reached.
+    end: mpsc::Receiver<()>,
+}
+
+/// Counts lines that were not written.
+#[derive(Default)]
+struct Dropped {
+    /// Lines for which the queue had no room, once the queue exists.
+    no_room: OnceLock<ErrorCounter>,
+    /// Lines that could not be written because of an error.
+    failed: AtomicU64,
+    /// Lines that the log has named as dropped.
+    said: AtomicU64,
+}
+
+impl Dropped {
+    fn count(&self) -> u64 {
+        let no_room = self.no_room.get().map_or(0, ErrorCounter::dropped_lines);
+        no_room as u64 + self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Logs the number of lines that were dropped since the call before, if there are any.
+    fn say(&self) {
+        let count = self.count();
+        let lines = count.saturating_sub(self.said.swap(count, Ordering::Relaxed));
+        if lines > 0 {
+            tracing::error!(
+                lines,
+                "lines of the log are missing here: they were not taken in time; what rsm did meanwhile is in `rsmctl events` and `rsmctl history`"
+            );
+        }
+    }
+}
+
+/// Writer of the thread of the log.
+struct Lines<W> {
+    to: W,
+    dropped: Arc<Dropped>,
+    /// Receives a signal for each empty line, behind all lines before it.
+    reached: mpsc::Sender<()>,
+}
+
+impl<W: Write> Write for Lines<W> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.to.write(line)
+    }
+
+    fn write_all(&mut self, line: &[u8]) -> io::Result<()> {
+        if line.is_empty() {
+            // An error means that the log has ended.
+            let _ = self.reached.send(());
+        } else if self.to.write_all(line).is_err() {
+            self.dropped.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Follows the last line that waited, so that there is room again.
+    fn flush(&mut self) -> io::Result<()> {
+        self.dropped.say();
+        self.to.flush()
+    }
+}
+
+impl Log {
+    /// Logs from now on what the filter `wanted` admits, to the file of `config` or to standard
+    /// error. Must be called once.
+    pub(super) fn start(wanted: &str, as_json: bool, config: &LogConfig) -> anyhow::Result<Log> {
+        let filter = EnvFilter::try_new(directives(wanted)).with_context(|| {
+            format!(
+                "`{wanted}` is no log filter: expected a level, or a list such as rsm::daemon=debug,info"
+            )
+        })?;
+        let is_terminal = config.file.is_none() && io::stderr().is_terminal();
+        let (lines, log) = match &config.file {
+            Some(path) => {
+                let file = LogFile::open(path, config);
+                queue(
+                    QUEUE,
+                    file.with_context(|| format!("cannot open the log {}", path.display()))?,
+                )
+            }
+            None => queue(QUEUE, io::stderr()),
+        };
+        let subscriber = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(lines);
+        if as_json {
+            subscriber.json().init();
+        } else {
+            subscriber.with_ansi(is_terminal).init();
+        }
+        Ok(log)
+    }
+
+    /// Source of the number of lines that were dropped so far.
+    pub(super) fn dropped(&self) -> Arc<dyn Fn() -> u64 + Send + Sync> {
+        let dropped = self.dropped.clone();
+        Arc::new(move || dropped.count())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.dropped.say();
+        for _ in 0..LOOKS {
+            let before = self.dropped.count();
+            let is_queued = self.lines.write_all(&[]).is_ok() && self.dropped.count() == before;
+            if is_queued {
+                // After a timeout, too, the process can end.
+                let _ = self.end.recv_timeout(LAST_LINES);
+                return;
+            }
+            thread::sleep(LAST_LINES / LOOKS);
+        }
+    }
+}
+
+/// Starts the thread that writes to `to`, before which at most `limit` lines wait.
+fn queue(limit: usize, to: impl Write + Send + 'static) -> (NonBlocking, Log) {
+    let dropped = Arc::new(Dropped::default());
+    let builder = NonBlockingBuilder::default().lossy(true);
+    let builder = builder.buffered_lines_limit(limit).thread_name("log");
+    let (reached, end) = mpsc::channel();
+    let (lines, guard) = builder.finish(Lines {
+        to,
+        dropped: dropped.clone(),
+        reached,
+    });
+    // The guard's end would print to standard output while the queue is full.
+    std::mem::forget(guard);
+    // The cell is new, so it takes the counter.
+    let _ = dropped.no_room.set(lines.error_counter());
+    let log = Log {
+        lines: lines.clone(),
+        dropped,
+        end,
+    };
+    (lines, log)
+}
+
+/// Directives of the log filter `wanted`. A bare level applies to rsm; libraries then log only
+/// warnings and errors. A list of directives stays unchanged.
+fn directives(wanted: &str) -> String {
+    let Ok(level) = wanted.trim().parse::<LevelFilter>() else {
+        return wanted.to_owned();
+    };
+    // Targets match by prefix: `rsm` also matches rsm_api, rsm_mad and the other crates.
+    format!("{},rsm={level}", level.min(LevelFilter::WARN))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+    use super::*;
+
+    /// Takes a line only when a test receives it.
+    struct Slow(SyncSender<Vec<u8>>);
+
+    impl Write for Slow {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            let sent = self.0.send(line.to_vec());
+            sent.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn slow(limit: usize) -> (NonBlocking, Log, Receiver<Vec<u8>>) {
+        let (sender, receiver) = sync_channel(0);
+        let (lines, log) = queue(limit, Slow(sender));
+        (lines, log, receiver)
+    }
+
+    #[test]
+    fn a_writer_that_takes_no_line_costs_the_lines_beyond_the_queue_and_no_more() {
+        let (mut lines, log, receiver) = slow(2);
+        for number in 0..10u8 {
+            lines.write_all(&[number]).unwrap();
+        }
+        // The thread may hold one line beside those in the queue.
+        let dropped = log.dropped()();
+        assert!((7..=8).contains(&dropped), "{dropped}");
+        let kept = (dropped..10).map(|_| receiver.recv().unwrap());
+        let kept: Vec<Vec<u8>> = kept.collect();
+        assert!(kept.is_sorted() && kept[..2] == [[0], [1]], "{kept:?}");
+    }
+
+    #[test]
+    fn lines_that_fail_are_counted_and_the_end_writes_the_lines_that_wait() {
+        let (mut lines, log, receiver) = slow(8);
+        for number in 0..4u8 {
+            lines.write_all(&[number]).unwrap();
+        }
+        let reader = thread::spawn(move || receiver.iter().take(3).collect::<Vec<_>>());
+        let dropped = log.dropped();
+        drop(log);
+        assert_eq!(reader.join().unwrap(), [[0], [1], [2]]);
+        assert_eq!(dropped(), 1, "the reader has gone before the fourth line");
+    }
+
+    #[test]
+    fn bare_level_is_for_rsm_and_lists_stay_as_they_are() {
+        for (wanted, expected) in [
+            ("info", "warn,rsm=info"),
+            ("DEBUG", "warn,rsm=debug"),
+            ("error", "error,rsm=error"),
+            ("off", "off,rsm=off"),
+            ("rsm::daemon=debug,info", "rsm::daemon=debug,info"),
+            ("h2=trace", "h2=trace"),
+        ] {
+            assert_eq!(directives(wanted), expected);
+            assert!(EnvFilter::try_new(directives(wanted)).is_ok());
+        }
+        assert!(EnvFilter::try_new(directives("rsm=loud")).is_err());
+    }
+}
