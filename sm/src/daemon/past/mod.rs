@@ -1,4 +1,4 @@
-//! Records the counters on its own thread: every ten seconds it takes the new readings, adds them
+//! Records the counters on its own thread: every two seconds it takes the new readings, adds them
 //! to the steps under way, and writes the completed steps.
 //!
 //! Once an hour it looks for ports whose errors before correction grow (`rises`).
@@ -29,8 +29,10 @@ use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two checks of the readings: a step of the finest tier.
-const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms());
+/// Time between two checks of the readings. A fifth of a step of the finest tier, so that counts go
+/// to the step in which they were read, and a step can be asked for soon after its end. Longer than
+/// the second between two readings of a port, so that times in whole seconds tell them apart.
+const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms() / 5);
 
 /// Location of the recorded past.
 pub(super) struct Folder {

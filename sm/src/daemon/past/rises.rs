@@ -16,6 +16,9 @@ use rsm_store::StoreError;
 /// Time between two looks: the readings of error correction are as far apart.
 const EVERY_MS: u64 = 3_600_000;
 
+/// Time from the first readings to the first look, in which the ports of a fabric are read.
+const FIRST_AFTER_MS: u64 = 10_000;
+
 /// Maximum number of ports that are examined: the ports that correct most. A worsening port is
 /// among them before its errors exceed the rate that the code can correct.
 const MOST_PORTS: usize = 4096;
@@ -52,15 +55,16 @@ struct Told {
 #[derive(Default, Debug)]
 pub(super) struct Rises {
     told: BTreeMap<PortKey, Told>,
-    /// Time of the next look, in milliseconds since the Unix epoch.
-    due_unix_ms: u64,
+    /// Time of the next look, in milliseconds since the Unix epoch; `None` before the first readings.
+    due_unix_ms: Option<u64>,
 }
 
 impl Rises {
-    /// Whether an hour has passed since the last look.
-    pub(super) fn is_due(&self, now_unix_ms: u64) -> bool {
+    /// Whether an hour has passed since the last look, or the time to the first one.
+    pub(super) fn is_due(&mut self, now_unix_ms: u64) -> bool {
+        let due = *self.due_unix_ms.get_or_insert(now_unix_ms + FIRST_AFTER_MS);
         // A clock that was set back does not put off the next look.
-        now_unix_ms >= self.due_unix_ms || self.due_unix_ms - now_unix_ms > EVERY_MS
+        now_unix_ms >= due || due - now_unix_ms > EVERY_MS
     }
 
     /// Looks at the past of `ports`. Returns the findings in force.
@@ -74,7 +78,7 @@ impl Rises {
         fabric: &Fabric,
         now_unix_ms: u64,
     ) -> Result<Vec<Finding>, StoreError> {
-        self.due_unix_ms = now_unix_ms + EVERY_MS;
+        self.due_unix_ms = Some(now_unix_ms + EVERY_MS);
         let keys: BTreeSet<PortKey> = ports.iter().map(|watched| watched.port).collect();
         let window_ms = WINDOW.as_millis() as u64;
         let span = Span {
@@ -384,9 +388,16 @@ mod tests {
     }
 
     #[test]
+    fn the_first_look_waits_until_the_ports_of_a_fabric_are_read() {
+        let mut rises = Rises::default();
+        assert!(!rises.is_due(NOON) && !rises.is_due(NOON + FIRST_AFTER_MS - 1));
+        assert!(rises.is_due(NOON + FIRST_AFTER_MS));
+    }
+
+    #[test]
     fn looks_are_an_hour_apart_also_after_the_clock_was_set_back() {
-        let rises = Rises {
-            due_unix_ms: NOON,
+        let mut rises = Rises {
+            due_unix_ms: Some(NOON),
             ..Rises::default()
         };
         assert!(rises.is_due(NOON) && !rises.is_due(NOON - 1));
