@@ -96,10 +96,21 @@ export function connect() {
     store.connected = false;
     tell({});
   };
-  const again = (pause) => {
+  const end = () => {
     clearTimeout(quiet);
     source.close();
     lost();
+  };
+  // Browsers keep a page that was left for the way back, and open six connections to a server: six
+  // pages that were left would hold them all.
+  const leave = () => {
+    end();
+    addEventListener("pageshow", connect, { once: true });
+  };
+  addEventListener("pagehide", leave, { once: true });
+  const again = (pause) => {
+    removeEventListener("pagehide", leave);
+    end();
     setTimeout(connect, pause);
   };
   const heard = () => {

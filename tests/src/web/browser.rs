@@ -89,6 +89,7 @@ impl Browser {
         }
         let options = json!({"capabilities": {"alwaysMatch": {
             "browserName": "chrome",
+            "timeouts": {"pageLoad": LIMIT.as_millis() as u64},
             "goog:chromeOptions": {"binary": program_path("chromium"), "args": arguments},
             "goog:loggingPrefs": {"browser": "ALL"},
         }}});
@@ -114,8 +115,13 @@ impl Browser {
     }
 
     /// Opens a URL.
+    ///
+    /// # Panics
+    ///
+    /// The page is not loaded within the limit.
     pub fn open(&self, url: &str) {
-        self.command("POST", "/url", Some(&json!({ "url": url })));
+        let answer = self.command("POST", "/url", Some(&json!({ "url": url })));
+        assert_ne!(answer["error"], "timeout", "{url}: {answer}");
     }
 
     /// The value that a script returns.
