@@ -184,33 +184,40 @@ fn keys_that_everybody_knows_read_no_m_key_and_change_nothing_of_others() {
 
 #[test]
 fn the_own_key_of_the_sa_opens_what_no_other_key_does() {
-    for m_keys in M_KEYS {
-        let mut attacked = Attacked::start(m_keys, SM_KEY, true);
-        attacked.register();
-        for key in [0, KNOWN] {
-            let read = attacked.m_keys(key).expect("it is answered");
-            assert!(read.iter().all(|key| *key == 0), "{key:#x}: {read:x?}");
-            assert!(
-                attacked
-                    .attack(key)
-                    .iter()
-                    .all(|status| *status != Some(Status::OK))
-            );
+    // Both wait for answers that do not come.
+    std::thread::scope(|scope| {
+        for m_keys in M_KEYS {
+            scope.spawn(move || assert_only_the_own_key_opens(m_keys));
         }
-        // A wrong key gets no answer, so that trying keys reveals nothing.
-        for key in [SM_KEY, SA_KEY ^ 1] {
-            assert_eq!(attacked.m_keys(key), None);
-            assert_eq!(attacked.attack(key), [None; 3]);
-        }
-        assert!(attacked.is_untouched());
-        let read = wait_for_every(Duration::from_millis(100), LIMIT, || {
+    });
+}
+
+fn assert_only_the_own_key_opens(m_keys: &str) {
+    let mut attacked = Attacked::start(m_keys, SM_KEY, true);
+    attacked.register();
+    for key in [0, KNOWN] {
+        let read = attacked.m_keys(key).expect("it is answered");
+        assert!(read.iter().all(|key| *key == 0), "{key:#x}: {read:x?}");
+        assert!(
             attacked
-                .m_keys(SA_KEY)
-                .filter(|keys| keys.iter().any(|key| *key != 0))
-        });
-        assert!(read.is_some(), "{}", attacked.rsm.stderr_so_far());
-        assert_eq!(attacked.attack(SA_KEY), [Some(Status::OK); 3]);
-        assert!(!attacked.is_untouched());
-        attacked.stop();
+                .attack(key)
+                .iter()
+                .all(|status| *status != Some(Status::OK))
+        );
     }
+    // A wrong key gets no answer, so that trying keys reveals nothing.
+    for key in [SM_KEY, SA_KEY ^ 1] {
+        assert_eq!(attacked.m_keys(key), None);
+        assert_eq!(attacked.attack(key), [None; 3]);
+    }
+    assert!(attacked.is_untouched());
+    let read = wait_for_every(Duration::from_millis(100), LIMIT, || {
+        attacked
+            .m_keys(SA_KEY)
+            .filter(|keys| keys.iter().any(|key| *key != 0))
+    });
+    assert!(read.is_some(), "{}", attacked.rsm.stderr_so_far());
+    assert_eq!(attacked.attack(SA_KEY), [Some(Status::OK); 3]);
+    assert!(!attacked.is_untouched());
+    attacked.stop();
 }
