@@ -204,6 +204,22 @@ fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it()
     }
 }
 
+/// Checks all cases, each with the file of its keys, at the same time: most of the time OpenSM
+/// waits.
+fn for_each_case_at_once(check: impl Fn(&str, &Path) + Sync) {
+    let directory = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for (number, &(case, text)) in CASES.iter().enumerate() {
+            let file = directory.path().join(format!("opensm-{number}.conf"));
+            let check = &check;
+            scope.spawn(move || {
+                std::fs::write(&file, text).unwrap();
+                check(case, &file);
+            });
+        }
+    });
+}
+
 #[test]
 #[cfg_attr(
     not(peers),
@@ -213,17 +229,14 @@ fn a_file_of_opensm_gives_every_port_of_ibsim_the_tables_that_opensm_gives_it() 
     if !require_peers(PEERS) || !require_peer("smpquery") {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("opensm.conf");
-    for (case, text) in CASES {
-        std::fs::write(&file, text).unwrap();
+    for_each_case_at_once(|case, file| {
         let managed = |by_rsm: bool| {
             let ibsim = Ibsim::start(&ibsim_example(SMALL)).unwrap();
             let host = ibsim.hosts()[0].to_owned();
             if by_rsm {
                 let state = ibsim.directory().join("state");
                 let rsm = rsm_once(&ibsim, None, &host, &state).unwrap();
-                let rsm = rsm.arg("--config").arg(&file);
+                let rsm = rsm.arg("--config").arg(file);
                 let finished = rsm.run(LIMIT).unwrap().success().unwrap();
                 let report = OnceReport::of(&finished).unwrap();
                 assert_eq!(report.findings_but_habits().unwrap().len(), 0, "{case}");
@@ -232,14 +245,14 @@ fn a_file_of_opensm_gives_every_port_of_ibsim_the_tables_that_opensm_gives_it() 
                 // reads the number that the first has set.
                 for _ in 0..2 {
                     let opensm = opensm_once(&ibsim, None, &host).unwrap();
-                    let opensm = opensm.arg("-F").arg(&file);
+                    let opensm = opensm.arg("-F").arg(file);
                     opensm.run(LIMIT).unwrap().success().unwrap();
                 }
             }
             tables(&|program, arguments| ibsim.diagnose(&host, program, arguments).unwrap())
         };
         assert_same(case, &managed(true), &managed(false));
-    }
+    });
 }
 
 /// Partitions with more than one member, one of them with a service level of its own.
