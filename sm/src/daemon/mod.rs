@@ -192,10 +192,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
         )?,
         state_dir: StateDir::start(setup.state_dir(), setup.findings.clone())?,
         service_manager: ServiceManager::from_environment(|name| std::env::var_os(name)),
-        progress: match setup.options.progress {
-            true => Some(ProgressDisplay::start()?),
-            false => None,
-        },
+        progress: ProgressDisplay::start(setup.options.progress)?,
         config_read: setup.options.config.clone(),
         inbox: setup.inbox,
         findings: setup.findings,

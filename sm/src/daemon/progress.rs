@@ -23,8 +23,12 @@ pub(super) struct ProgressDisplay {
 }
 
 impl ProgressDisplay {
-    /// Starts the thread that draws. Must be called within a runtime.
-    pub(super) fn start() -> std::io::Result<ProgressDisplay> {
+    /// Starts the thread that draws, if the terminal shows progress. Must be called within a
+    /// runtime.
+    pub(super) fn start(is_shown: bool) -> std::io::Result<Option<ProgressDisplay>> {
+        if !is_shown {
+            return Ok(None);
+        }
         let (stage, mut shown) = watch::channel(Activity::Idle);
         let (ended, end) = mpsc::channel::<()>();
         let runtime = Handle::current();
@@ -42,7 +46,7 @@ impl ProgressDisplay {
             drop(ended);
         })?;
         let stage = Some(stage);
-        Ok(ProgressDisplay { stage, end })
+        Ok(Some(ProgressDisplay { stage, end }))
     }
 
     /// Shows the stage of `core`; never waits for the terminal.
