@@ -21,8 +21,8 @@ pub const TOLERANCE_WITHOUT_RANKS: f64 = 2.0;
 /// The balance: how evenly paths are spread over the links that could share them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Balance {
-    /// The link whose load is largest in times its share; `None` if no path leads from one switch
-    /// to another.
+    /// The fullest link of those with an excess that counts, or if there is none the link whose load
+    /// is largest in times its share; `None` if no path leads from one switch to another.
     pub most: Option<Share>,
     /// The number of links with more than [`TOLERANCE`] times their share, and with an excess of
     /// more than one destination: a smaller excess cannot be divided.
@@ -124,14 +124,17 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
 
 pub(super) fn balance(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> Balance {
     let mut balance = Balance::default();
-    // Links beyond their share rank before all others.
-    let mut worst = (false, 0.0);
+    // Links beyond their share rank before all others, by their paths.
+    let mut worst = (false, 0, 0.0);
     for share in shares(topology, links, ranks) {
         if share.link.paths == 0 {
             continue;
         }
         balance.beyond += usize::from(share.is_beyond());
-        let rank = (share.is_beyond(), share.times());
+        let rank = match share.is_beyond() {
+            true => (true, share.link.paths, share.times()),
+            false => (false, 0, share.times()),
+        };
         if rank > worst {
             worst = rank;
             balance.most = Some(share);
@@ -144,7 +147,8 @@ pub(super) fn balance(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8
 mod tests {
     use crate::engine::{EngineKind, Options, route};
     use crate::generate::generate;
-    use crate::quality::{Settings, measure};
+    use crate::quality::balance::balance;
+    use crate::quality::{Fabric, Hosts, LinkUse, Settings, Uses, measure, name_links};
     use crate::topology::{PortUse, Topology};
 
     fn routed(spec: &str) -> (Topology, crate::engine::Routing) {
@@ -201,5 +205,33 @@ mod tests {
         assert_eq!(most.link.switch, topology.switch(leaf).guid);
         assert_eq!(most.link.port.0, port);
         assert_eq!(most.times(), 2.0);
+    }
+
+    #[test]
+    fn the_fullest_link_beyond_its_share_is_named_and_not_the_one_of_the_largest_ratio() {
+        let (topology, routing) = routed("pgft:2;4,4;1,2;1,1");
+        let fabric = Fabric::new(&topology);
+        let uses = Uses::of(&fabric, &routing.tables, &Hosts::of(&topology));
+        let mut links = name_links(&fabric, &uses);
+        let is_up = |link: &LinkUse| {
+            let switch = topology.switch_by_guid(link.switch);
+            switch.is_some_and(|switch| topology.hosts(switch) > 0)
+        };
+        let mut up: Vec<usize> = (0..links.len()).filter(|&at| is_up(&links[at])).collect();
+        up.sort_by_key(|&at| links[at].switch);
+        let [a, b, c, d] = up[..4] else {
+            panic!("two leaves with two uplinks each: {up:?}");
+        };
+        for (at, paths) in [(a, 300), (b, 100), (c, 90), (d, 10)] {
+            links[at].paths = paths;
+            links[at].destinations = 12;
+        }
+        let most = balance(&topology, &links, routing.ranks.as_deref())
+            .most
+            .unwrap();
+        assert_eq!(
+            most.link.paths, 300,
+            "1.5 times its share, and not 90 of 50"
+        );
     }
 }
