@@ -160,16 +160,24 @@ async fn waiting(session: &Session) -> Result<Vec<Slow>, Failure> {
         ));
     }
     if found.is_empty() {
-        found.push(nothing(
-            "wait",
-            format!(
-                "data waits less than {:.0} % of the time at each of {}",
-                WAITING * 100.0,
-                count(top.total, "port that counts it", "ports that count it")
-            ),
-        ));
+        found.push(no_wait(top.total));
     }
     Ok(found)
+}
+
+/// The answer where no port waits for long, of `ports` ports whose waits are counted.
+fn no_wait(ports: u64) -> Slow {
+    nothing(
+        "wait",
+        match ports {
+            0 => "not known: no port has counted yet how long data waits".to_owned(),
+            ports => format!(
+                "data waits less than {:.0} % of the time at each of {}",
+                WAITING * 100.0,
+                count(ports, "port that counts it", "ports that count it")
+            ),
+        },
+    )
 }
 
 /// The longest stage of the slowest of the latest convergences.
@@ -292,6 +300,13 @@ mod tests {
         assert_eq!(texts.collect::<Vec<_>>(), expected);
         assert!(slow_links(&[], 9)[0].text.starts_with("none of 9 links"));
         assert_eq!(slow_links(&[], 0)[0].text, "there is no link");
+    }
+
+    #[test]
+    fn waits_that_no_port_counts_are_not_known() {
+        assert!(no_wait(0).text.starts_with("not known"));
+        let text = no_wait(2).text;
+        assert!(text.ends_with("at each of 2 ports that count it"), "{text}");
     }
 
     #[test]
