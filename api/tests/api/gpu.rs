@@ -222,6 +222,9 @@ fn an_imported_host_has_hints_until_it_is_forgotten() {
     );
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(0));
     assert_eq!(run(&["forget", "gpu-1"]).0, Some(1));
+    // Where no host is known, there is nothing to sweep for.
+    assert_eq!(run(&["check"]).0, Some(1));
+    assert_eq!(sweeps(), before + 2);
     let machine_type = [&import[..], &["--machine-type"]].concat();
     assert_eq!(run(&machine_type).0, Some(0));
     let (code, text) = run(&["forget", "gpu-1"]);

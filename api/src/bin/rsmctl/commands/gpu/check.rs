@@ -15,8 +15,8 @@ use crate::text::{count, plain_names, printable};
 /// Faults of hosts and their cables; exit code 1 if there is an error, or no host to check
 #[derive(Debug, Args)]
 #[command(
-    after_help = "First the server reads the ports that have changed, so that the answer holds for a cable that was\n\
-                  moved just before."
+    after_help = "First the server sweeps, as by `rsmctl sweep`, so that the answer holds for a cable that was moved\n\
+                  just before; not with --cached, and not where no GPU host is known."
 )]
 pub(crate) struct CheckArguments {
     /// Answer from what the server knows already
@@ -25,7 +25,7 @@ pub(crate) struct CheckArguments {
 }
 
 pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Result<(), Failure> {
-    if !arguments.cached {
+    if !arguments.cached && knows_hosts(session).await? {
         sweep(session).await?;
     }
     let mut not_joined = String::new();
@@ -63,6 +63,13 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
             "findings are errors",
         ))),
     }
+}
+
+/// Whether the server knows a GPU host.
+async fn knows_hosts(session: &Session) -> Result<bool, Failure> {
+    let request = v1::GetGpuStatusRequest {};
+    let known = session.gpu().get_gpu_status(request).await?.into_inner();
+    Ok(known.own + known.machine_type + known.without > 0)
 }
 
 /// The former places of missing adapters by their descriptions.
