@@ -28,6 +28,7 @@ type Graph = UnGraph<Guid, Cable, u32>;
 struct Loss {
     hosts: usize,
     name: String,
+    is_cable: bool,
 }
 
 pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
@@ -39,9 +40,9 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
         .map(|switch| Loss {
             hosts: cut_off_hosts(&graph, &hosts, |one, _| one != switch),
             name: published.fabric().name(graph[switch]),
+            is_cable: false,
         })
         .collect();
-    let points = losses.len();
     let cables = lone_bridges(&graph);
     losses.extend(cables.iter().map(|&(edge, cable)| Loss {
         hosts: cut_off_hosts(&graph, &hosts, |_, over| over != Some(edge)),
@@ -50,7 +51,11 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
             PortKey::new(cable.a.0, cable.a.1),
             PortKey::new(cable.b.0, cable.b.1),
         ),
+        is_cable: true,
     }));
+    // A spine that leads to no host cuts nothing off.
+    losses.retain(|loss| loss.hosts > 0);
+    let lost_cables = losses.iter().filter(|loss| loss.is_cable).count();
     losses.sort_by(|one, other| other.hosts.cmp(&one.hosts).then(one.name.cmp(&other.name)));
     let worst = losses.iter().map(|loss| {
         let hosts = count(loss.hosts, "port of a host", "ports of hosts");
@@ -60,13 +65,13 @@ pub(super) fn single_points(published: &Published, plan: &Plan) -> Measured {
         (0, _) => "no switch: nothing that could divide the fabric".to_owned(),
         (1, _) => "1 switch joins all hosts: none reaches another without it".to_owned(),
         (switches, 0) => format!(
-            "any of {switches} switches and {} between them may be lost: no other part is cut off",
+            "any of {switches} switches and {} between them may be lost: no host is cut off besides those at the switch itself",
             count(graph.edge_count(), "cable", "cables")
         ),
         _ => format!(
-            "{} and {} whose loss cuts others off",
-            count(points, "switch", "switches"),
-            count(cables.len(), "cable", "cables")
+            "{} and {} whose loss cuts hosts elsewhere off",
+            count(losses.len() - lost_cables, "switch", "switches"),
+            count(lost_cables, "cable", "cables")
         ),
     };
     Measured::unless(worst.collect(), rsm_api::v1::Verdict::Warn, summary)

@@ -67,6 +67,12 @@ async fn a_fabric_without_faults_passes_what_can_be_known() {
     assert_eq!(nodes.summary, "4 switches and 4 hosts answer");
     let points = find(&checks, "single-points-of-failure");
     assert_eq!(points.verdict(), Verdict::Pass, "{points:?}");
+    assert!(
+        points
+            .summary
+            .ends_with("besides those at the switch itself"),
+        "{points:?}"
+    );
     let capacity = find(&checks, "capacity");
     assert!(
         capacity.summary.starts_with("LIDs 8 of 49151 (0 %)"),
@@ -94,7 +100,7 @@ async fn a_dead_spine_fails_the_check_of_nodes_and_makes_the_other_a_single_poin
     );
     assert_eq!(
         points.summary,
-        "1 switch and 2 cables whose loss cuts others off"
+        "1 switch and 2 cables whose loss cuts hosts elsewhere off"
     );
 }
 
@@ -108,6 +114,14 @@ async fn a_lost_cable_is_named_with_both_ends() {
     assert_eq!(cabling.verdict(), Verdict::Warn);
     let named = |end: &str| cabling.worst.iter().any(|part| part.contains(end));
     assert!(named("leaf-2") && named("spine-a"), "{cabling:?}");
+    // The spine that leads to one leaf alone has no host behind it.
+    let points = find(&checks, "single-points-of-failure");
+    let zero = points.worst.iter().find(|part| part.contains(" 0 ports"));
+    assert_eq!(zero, None, "{points:?}");
+    assert_eq!(
+        points.summary,
+        "1 switch and 2 cables whose loss cuts hosts elsewhere off"
+    );
 }
 
 #[tokio::test]
