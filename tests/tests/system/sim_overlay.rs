@@ -11,6 +11,7 @@ use rsm_config::overlay::{
 use rsm_core::{CoreConfig, Event};
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::header::{AttrId, Method};
+use rsm_model::findings::{FindingKind, Severity};
 use rsm_plan::policy::Policy;
 use rsm_routing::engine::EngineKind;
 use rsm_routing::netlist::NodeKind;
@@ -114,6 +115,10 @@ fn change_that_cuts_ports_off_is_made_only_if_that_is_accepted() {
     for (_, port) in &hosts {
         assert_eq!(held(&world, *port), [0x7fff]);
     }
+    let snapshot = world.manager().snapshot().expect("it is up");
+    let mut findings = snapshot.findings.iter();
+    let apart = findings.find(|one| one.kind == FindingKind::PartitionApart);
+    assert_eq!(apart.map(|one| one.severity), Some(Severity::Error));
     // A request that grants access, or that changes nothing, needs no confirmation.
     ask_with(&mut world, 0x7fff, limited(), WhenCutOff::Refuse, 3);
     ask_with(

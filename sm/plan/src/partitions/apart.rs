@@ -14,7 +14,8 @@ const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
 /// The finding about ports of hosts that can communicate with no other host's port, because none of
 /// their partitions has another member, or all are limited members. `None` below three quarters of
-/// all ports of hosts: a fabric of tenants has some that wait for a partition. The port of the
+/// all ports of hosts: a fabric of tenants has some that wait for a partition. An error, because the
+/// subnet carries hardly any traffic of hosts. The port of the
 /// subnet manager counts as no host. Returns at once if all ports are full members of one partition.
 pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if plan.partitioned_ports == 0 {
@@ -64,7 +65,7 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
         named(&names)
     );
     let kind = FindingKind::PartitionApart;
-    Some(Finding::new(kind, Subject::Subnet, Severity::Warning, text))
+    Some(Finding::new(kind, Subject::Subnet, Severity::Error, text))
 }
 
 /// The partitions of a port, each with whether the port is a full member; a port with both keys is

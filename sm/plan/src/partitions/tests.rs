@@ -472,7 +472,7 @@ fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
     let all = found(limited).expect("limited members do not talk with each other");
     assert_eq!(
         (all.kind.code(), all.severity),
-        ("partition-apart", Severity::Warning)
+        ("partition-apart", Severity::Error)
     );
     assert!(
         all.text

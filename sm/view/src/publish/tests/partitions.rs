@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{Membership, PortId};
+use rsm_api::model::{Membership, PortId, SubnetState};
 use rsm_api::{LookupError, Subnet};
 use rsm_config::parse_partitions;
 use rsm_core::{CoreConfig, Event};
@@ -60,6 +60,11 @@ fn the_status_says_that_partitions_keep_hosts_apart() {
     assert_eq!(apart(TEXT), "", "one host of three waits for a partition");
     let limited = "Default=0x7fff : ALL=limited, SELF=full ;";
     assert_eq!(apart(limited), "3 of 3 ports of hosts reach no other host");
+    let status = with_partitions(limited).view.status();
+    assert_eq!(
+        (status.state(), status.state_reason.as_str()),
+        (SubnetState::Degraded, "1 error")
+    );
 }
 
 #[test]
