@@ -14,7 +14,7 @@ pub enum LookupError {
         selector: String,
     },
     /// A node or port had this name until it disappeared from the subnet.
-    #[error("`{selector}` is gone: {name} was at {place} until {until}")]
+    #[error("{}", gone(selector, &format!("{name} was at {place} until {until}"), disabled))]
     Gone {
         /// The requested name.
         selector: String,
@@ -28,9 +28,11 @@ pub enum LookupError {
         place: String,
         /// The time in UTC when the node was last known to be present.
         until: String,
+        /// The order that keeps the port at its place disabled, in words; empty if there is none.
+        disabled: String,
     },
     /// A host had this name, of which all adapters have disappeared.
-    #[error("`{selector}` is gone: its {} adapters were at {place} until {until}", nodes.len())]
+    #[error("{}", gone(selector, &format!("its {} adapters were at {place} until {until}", nodes.len()), disabled))]
     HostGone {
         /// The requested name.
         selector: String,
@@ -40,6 +42,9 @@ pub enum LookupError {
         place: String,
         /// The time in UTC when an adapter was last known to be present.
         until: String,
+        /// The order that keeps the port at the first place disabled, in words; empty unless rsm
+        /// keeps all of them disabled.
+        disabled: String,
     },
     /// Several nodes or ports have this name.
     #[error("`{selector}` names {total} things; use one of: {}", listed(candidates, *total))]
@@ -92,6 +97,14 @@ pub enum LookupError {
         /// The reason, in words.
         reason: String,
     },
+}
+
+/// A sentence about a node that is not in the subnet, or not reached.
+fn gone(selector: &str, place: &str, disabled: &str) -> String {
+    match disabled {
+        "" => format!("`{selector}` is gone: {place}"),
+        disabled => format!("`{selector}` is not reached: {disabled}; {place}"),
+    }
 }
 
 /// A node or port that an ambiguous name may mean.

@@ -2,6 +2,7 @@
 
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_proto::plain_names;
+use rsm_routing::netlist::host_of;
 
 use crate::error::{Candidate, LookupError};
 use crate::limits::MAX_CANDIDATES;
@@ -302,6 +303,25 @@ pub fn resolve_node_or_port(
         existing(directory, PortId { node, number })?;
     }
     Ok((node, port))
+}
+
+/// The nodes that `selector` identifies where it may name a host: all adapters of the host, or one
+/// node, and the port if the selector has one. Ascending; at least one.
+///
+/// # Errors
+/// The errors of [`resolve_node`], unless the name is a host's with several adapters.
+pub fn resolve_host_or_part(
+    directory: &(impl NameLookup + ?Sized),
+    selector: &Selector,
+) -> Result<Vec<(Guid, Option<PortNum>)>, LookupError> {
+    if let Selector::Description(text) = selector {
+        let find: &FindDescribed<'_, Guid> = &|is_meant| directory.nodes_described(is_meant);
+        let adapters = find(&|description| host_of(description) == Some(text));
+        if adapters.len() > 1 && called_whole(text, find).is_empty() {
+            return Ok(adapters.into_iter().map(|node| (node, None)).collect());
+        }
+    }
+    Ok(vec![resolve_node_or_port(directory, selector)?])
 }
 
 /// The port that `selector` identifies. A node without a port number stands for its only port with

@@ -11,7 +11,7 @@ use crate::error::{
     ControlError, CountersError, HistoryError, LookupError, RoutingError, SaError, SimulationError,
 };
 use crate::model::{
-    AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GoneSwitches,
+    AgentState, AliasGuidKey, CountersState, DrainQuestion, FindingFilter, GivenUp, GoneSwitches,
     GroupSelector, HistoryQuery, Keyed, LinkFilter, LossSelector, MulticastGroupFilter, NodeFilter,
     Page, PartitionChange, PartitionChanged, PastSpan, PathQuestion, PortCommand, PortFilter,
     PortId, PortOrder, PortTotals, Selector, ServiceFilter, ServiceKey, SimulationAction,
@@ -413,9 +413,8 @@ pub trait Control: Send + Sync + 'static {
         change: PartitionChange,
     ) -> BoxFuture<'_, Result<PartitionChanged, ControlError>>;
 
-    /// Stops expecting the missing node or cable with this name (`None`: everything that is missing
-    /// now), and returns the number of nodes and ports given up.
-    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError>;
+    /// Stops expecting missing parts, and returns the counts of the parts given up, at least one.
+    fn accept_missing(&self, given_up: GivenUp) -> Result<v1::MissingParts, ControlError>;
 }
 
 /// Measurements of the routes in force, and predictions for losses. No method sends anything to the

@@ -6,6 +6,7 @@
 pub mod codec;
 mod label;
 mod list;
+mod missing;
 mod text;
 
 pub use codec::Codec;

@@ -1,6 +1,18 @@
 use rsm_ids::{Guid, Lid};
 
-use super::PortId;
+use super::{PortId, Selector};
+
+/// The missing parts that an operator gives up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GivenUp {
+    /// All missing nodes and cables. Exchanged cables stay expected where they were.
+    Missing,
+    /// All exchanged cables, which are expected where they are from now on.
+    Exchanged,
+    /// The missing parts at a node, a host or a port. A port of an exchanged cable names that
+    /// exchange.
+    Named(Selector),
+}
 
 /// A missing switch that was present before.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::{NodeKind, PortState};
 /// A filter of links; the default passes all links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkFilter {
-    /// The filter passes only links with an end at the node with this GUID.
-    pub node: Option<Guid>,
+    /// The filter passes only links with an end at one of these nodes; none passes all.
+    pub nodes: Vec<Guid>,
     /// The filter passes only links between two switches.
     pub between_switches: bool,
     /// The filter passes only links in this state.
@@ -23,7 +23,7 @@ impl LinkFilter {
     /// Whether the filter passes `link`.
     pub fn matches(&self, link: &v1::Link) -> bool {
         let ends = || [&link.a, &link.b].into_iter().flatten();
-        let at_node = |node: Guid| {
+        let at_node = |node: &Guid| {
             let node = node.to_string();
             let mut ports = ends().filter_map(|end| end.port.as_ref());
             ports.any(|port| port.node_guid == node)
@@ -35,7 +35,7 @@ impl LinkFilter {
                     || guid.any(|guid| guid.contains(text))
             })
         };
-        self.node.is_none_or(at_node)
+        (self.nodes.is_empty() || self.nodes.iter().any(at_node))
             && self.end_contains.as_ref().is_none_or(is_named)
             && (!self.between_switches || ends().all(|end| end.kind() == NodeKind::Switch))
             && self.state.is_none_or(|state| state == link.state())

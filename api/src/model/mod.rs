@@ -30,7 +30,7 @@ pub use counters::{AgentState, Answering, CountersState, PastSpan, PortTotals};
 pub use drain::DrainQuestion;
 pub use event::{EventFilter, HistoryOrder, HistoryQuery};
 pub use finding::FindingFilter;
-pub use gone::{GoneSwitch, GoneSwitches};
+pub use gone::{GivenUp, GoneSwitch, GoneSwitches};
 pub use link::LinkFilter;
 pub use multicast::{GroupSelector, MulticastGroupFilter, ParseGroupError};
 pub use node::NodeFilter;

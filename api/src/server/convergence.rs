@@ -10,7 +10,7 @@ use super::acts::ActionRecorder;
 use super::paging::Listing;
 use super::request::{known_place, past_span, selector, text_filter};
 use crate::limits::MAX_CONVERGENCES;
-use crate::model::{EventFilter, HistoryOrder, HistoryQuery, Keyed, Page};
+use crate::model::{EventFilter, GivenUp, HistoryOrder, HistoryQuery, Keyed, Page};
 use crate::traits::{Control, History, Subnet};
 
 /// Serves past convergences, and new sweeps.
@@ -159,17 +159,29 @@ impl ConvergenceService for Convergences {
         &self,
         request: Request<v1::AcceptMissingRequest>,
     ) -> Result<Response<v1::AcceptMissingResponse>, Status> {
-        let v1::AcceptMissingRequest { name, all } = request.get_ref().clone();
-        let detail = if all { "all" } else { &name }.to_owned();
-        let name = match (all, name.is_empty()) {
-            (true, true) => None,
-            (false, false) => Some(selector("name", &name)?),
-            _ => return Err(Status::invalid_argument("expected either a name or all")),
+        let asked = request.get_ref().clone();
+        let name = asked.name.as_str();
+        let (given_up, detail) = match (name.is_empty(), asked.all, asked.exchanged) {
+            (true, true, false) => (GivenUp::Missing, "all missing parts"),
+            (true, false, true) => (GivenUp::Exchanged, "all exchanged cables"),
+            (false, false, false) => (GivenUp::Named(selector("name", name)?), name),
+            _ => {
+                return Err(Status::invalid_argument(
+                    "expected one of a name, `all` and `exchanged`",
+                ));
+            }
         };
-        let act = self
+        let mut act = self
             .acts
-            .begin(request.extensions(), "accept-missing", detail);
-        let accepted = act.end(self.control.accept_missing(name).map_err(Status::from))?;
-        Ok(Response::new(v1::AcceptMissingResponse { accepted }))
+            .begin(request.extensions(), "accept-missing", detail.to_owned());
+        let accepted = self.control.accept_missing(given_up);
+        if let Ok(parts) = &accepted {
+            act.add(&parts.summary);
+        }
+        let parts = act.end(accepted.map_err(Status::from))?;
+        Ok(Response::new(v1::AcceptMissingResponse {
+            accepted: parts.total(),
+            parts: Some(parts),
+        }))
     }
 }

@@ -8,8 +8,8 @@ use tonic::{Request, Response, Status};
 use super::incoming::Connections;
 use super::paging::{Cursor, Listing};
 use super::request::{
-    finding_kind, named_node, node_filter, node_kind, node_or_gone_filter, of_kind, port_state,
-    selector, severity, smp_attribute, text_filter,
+    finding_kind, named_host_or_node, named_node, node_filter, node_kind, node_or_gone_filter,
+    of_kind, port_state, selector, severity, smp_attribute, text_filter,
 };
 use crate::model::{FindingFilter, LinkFilter, NodeFilter, NodeKind, PortFilter};
 use crate::traits::{Reports, Subnet};
@@ -163,11 +163,11 @@ impl FabricService for Fabric {
         request: Request<v1::ListLinksRequest>,
     ) -> Result<Response<v1::ListLinksResponse>, Status> {
         let (request, listing) = Listing::of(request)?;
-        let node = named_node(self.subnet.as_ref(), &request.node)?;
+        let nodes = named_host_or_node(self.subnet.as_ref(), &request.node)?;
         let kind = request.between_switches.then_some(NodeKind::Switch);
-        of_kind("between_switches", node.as_ref(), kind)?;
+        of_kind("between_switches", nodes.first(), kind)?;
         let filter = LinkFilter {
-            node: node.map(|node| node.key),
+            nodes: nodes.into_iter().map(|node| node.key).collect(),
             between_switches: request.between_switches,
             slow: request.slow,
             state: port_state("state", request.state)?,

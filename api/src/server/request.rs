@@ -6,13 +6,16 @@ use rsm_ids::{Guid, PortNum};
 use rsm_proto::Label as _;
 use rsm_proto::v1;
 use rsm_proto::v1::EventKind;
+use rsm_routing::netlist::host_of;
 use tonic::Status;
 
 use super::refusal::malformed_name;
 use crate::calendar::timestamp;
 use crate::error::LookupError;
 use crate::limits::{MAX_FILTER_BYTES, MAX_PATHS};
-use crate::model::{Keyed, NodeKind, PortAction, PortId, PortOrder, PortState, Selector, Severity};
+use crate::model::{
+    Keyed, NodeFilter, NodeKind, PortAction, PortId, PortOrder, PortState, Selector, Severity,
+};
 use crate::traits::Subnet;
 
 /// Parses the name that a request gives in `field`.
@@ -66,6 +69,25 @@ pub(super) fn named_node(
         return Ok(None);
     }
     Ok(Some(subnet.node(&selector("node", text)?)?))
+}
+
+/// The nodes that a filter names: all adapters of a host, or one node; none if the filter is empty.
+pub(super) fn named_host_or_node(
+    subnet: &dyn Subnet,
+    text: &str,
+) -> Result<Vec<Keyed<Guid, v1::Node>>, Status> {
+    let filter = NodeFilter {
+        kind: Some(NodeKind::Ca),
+        description_contains: Some(text.to_owned()),
+    };
+    let is_empty = text.is_empty();
+    let nodes = (!is_empty).then(|| subnet.nodes(None, usize::MAX, &filter).items);
+    let mut adapters = nodes.unwrap_or_default();
+    adapters.retain(|node| host_of(&node.message.description) == Some(text));
+    match adapters.len() {
+        0 | 1 => Ok(named_node(subnet, text)?.into_iter().collect()),
+        _ => Ok(adapters),
+    }
 }
 
 /// Checks a text by which events about a node are searched, after it has found none: the history

@@ -4,6 +4,7 @@ mod access;
 mod audited;
 mod connections;
 mod errors;
+mod expect;
 mod fake;
 mod gpu;
 mod lists;

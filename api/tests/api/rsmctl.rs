@@ -4,10 +4,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use rsm_api::model::{Keyed, MissingKind, PortId, PortState, SubnetState};
+use rsm_api::model::SubnetState;
 use rsm_api::v1;
 use rsm_api::v1::event::Change;
-use rsm_ids::{Lid, PortNum};
+use rsm_ids::Lid;
 
 use crate::fake::{Fake, GENERATION, HOST, LEAF, guid};
 use crate::served::Served;
@@ -507,65 +507,6 @@ fn design_prints_how_far_the_cables_are_right_and_the_moves_in_order() {
         Some("StartDevice,StartPort,EndDevice,EndPort")
     );
     assert_eq!(lines.count(), served.fake.links.len(), "{file}");
-}
-
-#[test]
-fn missing_nodes_and_cables_are_listed_and_accepted() {
-    let fake = Fake::tree(2, 1);
-    let missing = |number, kind: MissingKind, name: &str, lost_unix_ms| {
-        let key = PortId {
-            node: guid(LEAF, 0),
-            number: PortNum(number),
-        };
-        let message = v1::Missing {
-            node_guid: key.node.to_string(),
-            port: Some(number.into()).filter(|&port: &u32| port != 0),
-            kind: kind.into(),
-            name: name.to_owned(),
-            place: "spine-1 port 3".to_owned(),
-            lost_unix_ms,
-            last_state: PortState::Active.into(),
-            cables: 1,
-            hosts_behind: 0,
-            moved_routes: Some(12),
-            left: "leaf-1 has 7 of 8 links to switches left".to_owned(),
-            seen: "no signal at spine-1:3: no power, or the cable is out".to_owned(),
-        };
-        Keyed { key, message }
-    };
-    *fake.missing.lock() = vec![
-        missing(0, MissingKind::Switch, "leaf-7", Some(1_795_132_800_000)),
-        missing(7, MissingKind::Cable, "leaf-1", None),
-    ];
-    let served = Served::start(fake);
-    let text = printed(&served, &["expect", "--wide"]);
-    let lines: Vec<&str> = text.lines().collect();
-    // A line that counts, the headings, and a row for each.
-    assert_eq!(lines.len(), 4, "{text}");
-    assert!(lines[2].starts_with("2026-11-20T"), "{text}");
-    assert!(lines[2].contains("switch") && lines[2].contains("leaf-7"));
-    assert!(lines[3].contains("cable") && lines[3].contains("7 of 8 links"));
-    assert!(lines[3].contains("no signal at spine-1:3"), "{text}");
-    let json = printed(&served, &["expect", "--format", "json"]);
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json[0]["lost_unix_ms"], 1_795_132_800_000_u64);
-    assert_eq!(
-        (&json[1]["kind"], &json[1]["port"]),
-        (&"cable".into(), &7.into())
-    );
-    let accepted = printed(
-        &served,
-        &["expect", "--accept", "leaf-7", "--format", "json"],
-    );
-    let accepted: serde_json::Value = serde_json::from_str(&accepted).unwrap();
-    assert_eq!(accepted["accepted"], 1);
-    let again = run(&served, &["expect", "--accept", "leaf-7"]);
-    assert_eq!(again.status.code(), Some(1));
-    printed(&served, &["expect", "--accept-all"]);
-    assert!(served.fake.missing.lock().is_empty());
-    let tcp = format!("http://{}", served.tcp);
-    let denied = run(&served, &["expect", "--accept-all", "--server", &tcp]);
-    assert_eq!(denied.status.code(), Some(1));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod lid;
 mod link;
 mod port;
 mod rate;
+mod unix_ms;
 
 pub use gid::{Gid, ParseGidError};
 pub use guid::{Guid, ParseGuidError};
@@ -16,3 +17,4 @@ pub use lid::{Lid, Lmc, LmcRangeError, ParseLidError};
 pub use link::{LinkRate, LinkSpeed, LinkWidth, ParseLinkError};
 pub use port::{PortKey, PortNum};
 pub use rate::{RATES, rate_code};
+pub use unix_ms::UnixMs;

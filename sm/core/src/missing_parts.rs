@@ -1,14 +1,17 @@
 //! Nodes and cables that were present before and are missing, and the fabric compared with its
 //! design, updated after each sweep.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rsm_ids::PortKey;
 use rsm_mad::Time;
 use rsm_model::design::Design;
-use rsm_model::expected::{Accept, Cabling, Expected};
+use rsm_model::expected::{Accept, Cabling, DisabledPort, Expected};
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_model::findings::Finding;
 use rsm_plan::Plan;
+use rsm_plan::avoid::{Avoid, NodeOrCable};
 use rsm_plan::lint::Proved;
 
 /// The missing parts of a fabric, and the cabling in the store.
@@ -46,7 +49,10 @@ impl MissingParts {
     /// Continues with the cabling of another manager. Parts that this manager has found, in
     /// `fabric`, are not missing.
     pub(super) fn adopt(&mut self, cabling: Cabling, fabric: &Fabric) {
-        self.expected = Arc::new(cabling.missing_from(fabric));
+        let disabled = self.expected.disabled().clone();
+        let mut expected = cabling.missing_from(fabric);
+        expected.note_disabled(&disabled);
+        self.expected = Arc::new(expected);
         if self.is_compared {
             Arc::make_mut(&mut self.expected).heed(&self.design, fabric);
         }
@@ -137,9 +143,30 @@ impl MissingParts {
         }
     }
 
+    /// Records the ports that `avoid` keeps disabled: their cables are not gone.
+    pub(super) fn note_disabled(&mut self, avoid: &Avoid, fabric: &Fabric) {
+        let drained = avoid.drained().filter(|(_, drained)| drained.disabled);
+        let ports = drained.filter_map(|(part, drained)| match part {
+            NodeOrCable::Node(_) => None,
+            NodeOrCable::Port(port) => Some((
+                port,
+                DisabledPort {
+                    by: drained.by.clone(),
+                    since_unix_ms: drained.since_unix_ms,
+                },
+            )),
+        });
+        let disabled: BTreeMap<PortKey, DisabledPort> = ports.collect();
+        if **self.expected.disabled() != disabled
+            && Arc::make_mut(&mut self.expected).note_disabled(&Arc::new(disabled))
+        {
+            self.findings = self.expected.findings(fabric);
+        }
+    }
+
     /// Forgets missing parts whose loss an operator accepts. Returns whether there were any.
     pub(super) fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
-        let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric) > 0;
+        let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric);
         if has_any {
             self.findings = self.expected.findings(fabric);
         }

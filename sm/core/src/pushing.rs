@@ -8,7 +8,7 @@ use rsm_hardware::push::{FailedSet, Push, rehearse};
 use rsm_hardware::sweep::Query;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::Time;
-use rsm_mad::wire::attr::PortState;
+use rsm_mad::wire::attr::{PortPhysicalState, PortState};
 use rsm_mastership::PushEnd;
 use rsm_plan::Plan;
 use rsm_routing::tables::Tables;
@@ -194,6 +194,7 @@ impl Core {
         self.work.read_again(unverified_ports(&self.inventory));
         self.bounce_on();
         self.order_links(progress.blocks > 0);
+        self.look_at_disabled();
         let cause = self.links.note_push(&push, &self.inventory, &self.fabric);
         if let Some(cause) = cause {
             self.work.plan_again(cause);
@@ -216,6 +217,24 @@ impl Core {
             self.writing.leave_open();
             self.work
                 .plan_again("a link has another MTU or number of VLs than planned");
+        }
+    }
+
+    /// Reads back ports that have just been disabled: the answer to the Set may still have the state
+    /// from before, and the command ends once the link is seen down.
+    fn look_at_disabled(&mut self) {
+        let disabled = self.trials.detours.in_force().disabled();
+        let answered = disabled.filter(|&port| {
+            let port = self.inventory.hardware.port(port);
+            let info = port.and_then(|port| port.info.as_ref());
+            info.is_some_and(|info| {
+                info.port_physical_state() == PortPhysicalState::Disabled
+                    && info.port_state() != PortState::Down
+            })
+        });
+        let switches: Vec<Guid> = answered.map(|port| port.node).collect();
+        for switch in switches {
+            self.work.look_at(switch, "a port was disabled");
         }
     }
 
@@ -469,6 +488,8 @@ impl Core {
         let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
         let silences = &mut self.silence.silences;
         silences.follow(&self.inventory, is_sweeping, now);
+        let avoid = self.trials.detours.in_force();
+        self.missing.note_disabled(avoid, &self.fabric);
         let snapshot = Arc::new(self.snapshot(now));
         (self.reports.shown_at, self.reports.show_at) = (Some(now), None);
         self.reports.show_converging = snapshot.converging;

@@ -48,6 +48,7 @@ mod slow;
 mod topology;
 mod transition;
 pub mod whatif;
+pub mod whatif_drain;
 pub mod witness;
 
 pub use self::avoided::Avoided;

@@ -1,6 +1,6 @@
 use rsm_api::model::{
-    DrainQuestion, PartitionChange, PartitionChanged, PortCommand, PortId, Selector,
-    SimulationAction, SubnetState, WhenCutOff,
+    DrainQuestion, GivenUp, MissingKind, PartitionChange, PartitionChanged, PortCommand, PortId,
+    Selector, SimulationAction, SubnetState, WhenCutOff,
 };
 use rsm_api::resolve::{resolve_node, resolve_node_or_port};
 use rsm_api::{
@@ -8,7 +8,7 @@ use rsm_api::{
 };
 use rsm_ids::{Lid, PortNum};
 
-use super::Fake;
+use super::{Fake, counted};
 
 impl Control for Fake {
     fn activity(&self) -> v1::Activity {
@@ -41,21 +41,22 @@ impl Control for Fake {
         Box::pin(async move { Ok(next(&mut self.convergences.lock(), "rewrite".to_owned())) })
     }
 
-    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
+    fn accept_missing(&self, given_up: GivenUp) -> Result<v1::MissingParts, ControlError> {
         let mut missing = self.missing.lock();
-        let before = missing.len();
-        match name {
-            None => missing.clear(),
-            Some(name) => {
-                let name = name.to_string();
-                missing.retain(|missing| missing.message.name != name);
-            }
-        }
-        match before - missing.len() {
+        let is_exchanged = |missing: &v1::Missing| missing.kind() == MissingKind::Exchanged;
+        let is_meant = |missing: &v1::Missing| match &given_up {
+            GivenUp::Missing => !is_exchanged(missing),
+            GivenUp::Exchanged => is_exchanged(missing),
+            GivenUp::Named(name) => missing.name == name.to_string(),
+        };
+        let meant = missing.iter().map(|missing| &missing.message);
+        let parts = counted(meant.filter(|missing| is_meant(missing)));
+        missing.retain(|missing| !is_meant(&missing.message));
+        match parts.total() {
             0 => Err(ControlError::Refused {
                 reason: "nothing is missing there".to_owned(),
             }),
-            accepted => Ok(accepted as u64),
+            _ => Ok(parts),
         }
     }
 

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use rsm_api::EventJournal;
 use rsm_api::model::{
-    AliasGuidKey, Keyed, PartitionChange, PortId, ServiceKey, SimulationAction, SubnetState,
-    SubscriptionKey, VirtualPortId,
+    AliasGuidKey, Keyed, MissingKind, PartitionChange, PortId, ServiceKey, SimulationAction,
+    SubnetState, SubscriptionKey, VirtualPortId,
 };
 use rsm_api::v1;
 use rsm_ids::{Gid, Guid, Lid, PortNum};
@@ -77,4 +77,22 @@ pub(crate) struct Fake {
     /// The changes of partitions.
     pub(crate) partition_changes: Mutex<Vec<PartitionChange>>,
     pub(crate) journal: EventJournal,
+}
+
+/// The counts of missing parts, by their kinds.
+pub(crate) fn counted<'a>(missing: impl Iterator<Item = &'a v1::Missing>) -> v1::MissingParts {
+    let mut parts = v1::MissingParts::default();
+    for missing in missing {
+        match missing.kind() {
+            MissingKind::Switch => parts.switches += 1,
+            MissingKind::Cable => parts.cables += missing.cables,
+            MissingKind::Exchanged => parts.exchanged_cables += missing.cables,
+            MissingKind::HostCable => parts.host_cables += missing.cables,
+            MissingKind::Host | MissingKind::Unspecified => parts.hosts += 1,
+        }
+    }
+    v1::MissingParts {
+        summary: parts.listed(),
+        ..parts
+    }
 }

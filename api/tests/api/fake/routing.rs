@@ -136,6 +136,9 @@ impl RoutingQueries for Fake {
                 credit_loop_free: true,
                 drain_refused: "1 node would be cut off: host-1".to_owned(),
                 unplug: v1::Unplug::DrainHost.into(),
+                max_paths_drained: 6,
+                drain_effect: "2 live hosts at leaf-1 will share one uplink, port 3 (2 now)"
+                    .to_owned(),
             };
             Ok(v1::ForeseeLossResponse {
                 consequence: Some(consequence),

@@ -567,7 +567,7 @@ fn a_design_ends_what_was_expected_against_it() {
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].text.contains("is gone"), "{findings:?}");
     // Accepted as gone, it is missing by the design.
-    expected.accept(crate::expected::Accept::All, &pulled);
+    expected.accept(crate::expected::Accept::Missing, &pulled);
     let findings = expected.findings(&pulled);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert_eq!(findings[0].kind, FindingKind::CableMissing);

@@ -9,7 +9,7 @@ use rsm_mad::wire::attr::{NodeType, PortState};
 use rsm_routing::netlist::host_of;
 use serde::Serialize;
 
-use super::{Expected, LostAt, LostNode, LostPort, shown_at};
+use super::{Accept, Expected, Fate, LostAt, LostNode, LostPort, shown_at};
 use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
@@ -20,7 +20,7 @@ const FINDINGS: usize = 64;
 
 /// Number of cables that the finding about one exchange names; two exchanged cables are the common
 /// case.
-const NAMED_CABLES: usize = 4;
+pub(super) const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,8 +65,11 @@ pub struct Missing {
     /// Present far ends of exchanged cables, or the disabled end of missing cables, as text for the
     /// operator; empty if the cables are gone.
     pub now: String,
-    /// The move that puts exchanged cables back, as text for the operator; empty for other kinds.
+    /// The move that puts exchanged cables back, or the way to enable a disabled end, as text for
+    /// the operator; empty if the cables are gone.
     pub mend: String,
+    /// The fate of the cables.
+    pub fate: Fate,
 }
 
 /// Numbers of missing parts by kind.
@@ -127,8 +130,12 @@ impl fmt::Display for MissingCounts {
     }
 }
 
-/// Number of hosts of which all adapters are missing, and number of missing adapters of the others.
-fn whole_hosts<'a>(fabric: &Fabric, missing: impl Iterator<Item = &'a LostNode>) -> (u64, u64) {
+/// Number of hosts of which all adapters are among `missing`, and number of missing adapters of the
+/// hosts that have another adapter with a description in `others`.
+fn whole_hosts<'a>(
+    missing: impl Iterator<Item = &'a LostNode>,
+    others: impl Iterator<Item = &'a str>,
+) -> (u64, u64) {
     let mut whole = 0;
     let mut adapters: BTreeMap<&str, u64> = BTreeMap::new();
     for node in missing {
@@ -139,11 +146,16 @@ fn whole_hosts<'a>(fabric: &Fabric, missing: impl Iterator<Item = &'a LostNode>)
     }
     let mut left = 0;
     if !adapters.is_empty() {
-        for host in fabric.nodes().filter_map(|node| host_of(&node.description)) {
+        for host in others.filter_map(host_of) {
             left += adapters.remove(host).unwrap_or(0);
         }
     }
     (whole + adapters.len() as u64, left)
+}
+
+/// The descriptions of all nodes of a fabric.
+fn descriptions(fabric: &Fabric) -> impl Iterator<Item = &str> {
+    fabric.nodes().map(|node| node.description.as_str())
 }
 
 /// A missing part by itself, under the key of its node or near end.
@@ -222,7 +234,7 @@ impl Expected {
         missing.extend(
             groups
                 .into_iter()
-                .map(|(node, cables)| self.missing_cables(&mut links, node, cables)),
+                .map(|cables| self.missing_cables(&mut links, cables)),
         );
         let exchanges = self.exchanges(fabric).into_iter();
         missing.extend(exchanges.map(|ends| self.exchanged(fabric, &ends)));
@@ -236,20 +248,67 @@ impl Expected {
         let is_switch = |node: &&LostNode| node.kind == NodeType::Switch;
         counts.switches = self.nodes.values().filter(is_switch).count() as u64;
         let hosts = self.nodes.values().filter(|node| !is_switch(node));
-        (counts.hosts, counts.adapters) = whole_hosts(fabric, hosts);
-        for (here, there) in self.lost_cables() {
-            let mut hosts = [here, there].into_iter();
-            let host = hosts.find(|end| !self.is_switch(fabric, end.node));
-            match host {
-                None => counts.cables += 1,
-                Some(host) if self.nodes.contains_key(&host.node) => {}
-                Some(_) => counts.host_cables += 1,
+        (counts.hosts, counts.adapters) = whole_hosts(hosts, descriptions(fabric));
+        let is_lost = |guid: Guid| self.nodes.contains_key(&guid);
+        (counts.cables, counts.host_cables) = self.cables(fabric, self.lost_cables(), is_lost);
+        counts.exchanged_cables = self.exchanged_cables(fabric);
+        counts
+    }
+
+    /// Numbers of cables between two switches, and of cables of hosts. A cable of a host that
+    /// `is_counted` counts as part of that host.
+    fn cables(
+        &self,
+        fabric: &Fabric,
+        cables: impl Iterator<Item = (PortKey, PortKey)>,
+        is_counted: impl Fn(Guid) -> bool,
+    ) -> (u64, u64) {
+        let (mut between_switches, mut of_hosts) = (0, 0);
+        for (here, there) in cables {
+            let mut ends = [here, there].into_iter();
+            match ends.find(|end| !self.is_switch(fabric, end.node)) {
+                None => between_switches += 1,
+                Some(host) if is_counted(host.node) => {}
+                Some(_) => of_hosts += 1,
             }
         }
+        (between_switches, of_hosts)
+    }
+
+    fn exchanged_cables(&self, fabric: &Fabric) -> u64 {
         let exchanges = self.exchanges(fabric);
         // Each cable has two ends.
-        counts.exchanged_cables = exchanges.iter().map(|ends| ends.len() as u64 / 2).sum();
-        counts
+        exchanges.iter().map(|ends| ends.len() as u64 / 2).sum()
+    }
+
+    /// Counts the entries that all of `accepts` together would give up, each cable once.
+    pub fn given_up(&self, accepts: &[Accept], fabric: &Fabric) -> MissingCounts {
+        let mut after = self.clone();
+        for &accept in accepts {
+            after.accept(accept, fabric);
+        }
+        let is_given_up = |guid: Guid| self.nodes.contains_key(&guid) && after.node(guid).is_none();
+        let nodes = self.nodes.iter().filter(|(guid, _)| is_given_up(**guid));
+        let nodes: Vec<&LostNode> = nodes.map(|(_, node)| node).collect();
+        let is_switch = |node: &LostNode| node.kind == NodeType::Switch;
+        let hosts = nodes.iter().copied().filter(|node| !is_switch(node));
+        let left = after.nodes.values().map(|node| node.description.as_str());
+        let (hosts, adapters) = whole_hosts(hosts, descriptions(fabric).chain(left));
+        let is_left = |(here, there): (PortKey, PortKey)| {
+            let peer = |end| after.port(end).map(|lost| lost.peer);
+            peer(here) == Some(there) || peer(there) == Some(here)
+        };
+        let gone = self.lost_cables().filter(|&ends| !is_left(ends));
+        let (cables, host_cables) = self.cables(fabric, gone, is_given_up);
+        let exchanged = self.exchanged_cables(fabric);
+        MissingCounts {
+            switches: nodes.iter().filter(|node| is_switch(node)).count() as u64,
+            cables,
+            hosts,
+            adapters,
+            host_cables,
+            exchanged_cables: exchanged.saturating_sub(after.exchanged_cables(fabric)),
+        }
     }
 
     /// Missing cables, each once, by their two ends.
@@ -292,7 +351,7 @@ impl Expected {
             Single::Node => self.missing_node(&mut links, key.node, &alone),
             Single::Cable(near, far) => Missing {
                 key,
-                ..self.missing_cables(&mut links, near.node, vec![(near, far)])
+                ..self.missing_cables(&mut links, vec![(near, far)])
             },
             Single::Exchanged(whole, at) => Missing {
                 key,
@@ -373,6 +432,7 @@ impl Expected {
             moved: None,
             left: String::new(),
             now: now.join(", "),
+            fate: Fate::Gone,
         }
     }
 
@@ -422,17 +482,23 @@ impl Expected {
             (true, None) => (MissingKind::Switch, String::new()),
             (false, _) => (MissingKind::Host, String::new()),
         };
+        let disabled = self.disabled_before(links.fabric, guid);
         Missing {
             kind,
             at: node.at,
             left,
+            now: disabled
+                .and_then(|port| self.disabled_by(links.fabric, port))
+                .unwrap_or_default(),
+            mend: disabled.map_or_else(String::new, |port| self.enable(links.fabric, port)),
+            fate: disabled.map_or(Fate::Gone, |_| Fate::Disabled),
             ..self.described(links.fabric, PortKey::new(guid, PortNum::ZERO), cables)
         }
     }
 
-    /// Missing cables between present nodes, each listed under the end whose node misses more
-    /// cables.
-    fn cables_by_node(&self, fabric: &Fabric) -> BTreeMap<Guid, Vec<(PortKey, PortKey)>> {
+    /// Missing cables between present nodes, grouped by the end whose node misses more cables. A
+    /// cable that is not gone is a group of its own.
+    fn cables_by_node(&self, fabric: &Fabric) -> Vec<Vec<(PortKey, PortKey)>> {
         let mut cables = BTreeSet::new();
         let mut count: BTreeMap<Guid, usize> = BTreeMap::new();
         for (&key, port) in &self.ports {
@@ -445,6 +511,7 @@ impl Expected {
             }
         }
         let mut groups: BTreeMap<Guid, Vec<(PortKey, PortKey)>> = BTreeMap::new();
+        let mut alone = Vec::new();
         for (a, b) in cables {
             // A host's cable is listed under the host.
             let [mut near, mut far] = self.host_first(fabric, [a, b]);
@@ -452,18 +519,18 @@ impl Expected {
             if is_between_switches && count[&far.node] > count[&near.node] {
                 (near, far) = (far, near);
             }
-            groups.entry(near.node).or_default().push((near, far));
+            match self.fate(fabric, &[(near, far)]).0 {
+                Fate::Gone => groups.entry(near.node).or_default().push((near, far)),
+                Fate::Disabled | Fate::Moved => alone.push(vec![(near, far)]),
+            }
         }
-        groups
+        groups.into_values().chain(alone).collect()
     }
 
-    fn missing_cables(
-        &self,
-        links: &mut LinksOf<'_>,
-        node: Guid,
-        cables: Vec<(PortKey, PortKey)>,
-    ) -> Missing {
+    /// The entry for cables with their near ends at one node, at least one.
+    fn missing_cables(&self, links: &mut LinksOf<'_>, cables: Vec<(PortKey, PortKey)>) -> Missing {
         let fabric = links.fabric;
+        let node = cables[0].0.node;
         let key = match cables[..] {
             [(near, _)] => near,
             _ => PortKey::new(node, PortNum::ZERO),
@@ -479,19 +546,15 @@ impl Expected {
         } else {
             (MissingKind::HostCable, String::new())
         };
+        let (fate, now, mend) = self.fate(fabric, &cables);
         Missing {
             kind,
             left,
-            now: self.disabled(fabric, &cables).unwrap_or_default(),
+            now,
+            mend,
+            fate,
             ..self.described(fabric, key, cables)
         }
-    }
-
-    /// Describes the first disabled end of these cables, for the operator.
-    fn disabled(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> Option<String> {
-        let mut ends = cables.iter().flat_map(|&(near, far)| [near, far]);
-        let end = ends.find(|&end| fabric.is_disabled(end))?;
-        Some(format!("{} is disabled", self.port_name(fabric, end)))
     }
 
     /// Fills in the fields that entries of nodes and entries of cables share.
@@ -519,6 +582,7 @@ impl Expected {
             left: String::new(),
             now: String::new(),
             mend: String::new(),
+            fate: Fate::Gone,
             cables,
         }
     }
@@ -608,14 +672,20 @@ impl Missing {
             MissingKind::Switch => (
                 FindingKind::SwitchMissing,
                 Severity::Warning,
-                format!("the switch {name} is gone, was at {}", self.place()),
+                match self.fate == Fate::Disabled {
+                    false => format!("the switch {name} is gone, was at {}", self.place()),
+                    true => format!("the switch {name} is not reached at {}", self.place()),
+                },
             ),
             MissingKind::Host => (
                 FindingKind::HostMissing,
                 Severity::Info,
-                match host_of(name) {
-                    Some(_) => format!("the adapter {name} is gone, was at {}", self.place()),
-                    None => format!("the host {name} is gone, was at {}", self.place()),
+                match (host_of(name), self.fate == Fate::Disabled) {
+                    (Some(_), false) => {
+                        format!("the adapter {name} is gone, was at {}", self.place())
+                    }
+                    (None, false) => format!("the host {name} is gone, was at {}", self.place()),
+                    (_, true) => format!("{name} is not reached at {}", self.place()),
                 },
             ),
             MissingKind::Cable => (FindingKind::CableMissing, Severity::Warning, self.cable()),
@@ -640,23 +710,7 @@ impl Missing {
         if !costs.is_empty() {
             text.push_str(&format!(": {}", costs.join("; ")));
         }
-        if self.kind != MissingKind::Exchanged && !self.now.is_empty() {
-            text.push_str(&format!(
-                "; {}: enable it (ibportstate), unless an operator disabled it",
-                self.now
-            ));
-        }
-        let named = match self.key.port {
-            PortNum::ZERO => self.key.node.to_string(),
-            _ => self.key.to_string(),
-        };
-        text.push_str(&match self.kind {
-            MissingKind::Exchanged => format!(
-                "; routes use them as they are now: {}, or if they are to stay: rsmctl expect --accept {named}",
-                self.mend
-            ),
-            _ => format!("; if it is gone for good: rsmctl expect --accept {named}"),
-        });
+        text.push_str(&self.remedy());
         let subject = match self.key.port {
             PortNum::ZERO => Subject::Node(self.key.node),
             _ => Subject::Port(self.key),
@@ -667,6 +721,16 @@ impl Missing {
     fn cable(&self) -> String {
         let name = &self.name;
         match self.cables[..] {
+            [(near, _)] if self.fate == Fate::Moved => format!(
+                "the cable from {name} port {} to {} is not where it was",
+                near.port,
+                self.place()
+            ),
+            [(near, _)] if self.fate == Fate::Disabled => format!(
+                "the link from {name} port {} to {} is down",
+                near.port,
+                self.place()
+            ),
             [(near, _)] => format!(
                 "the cable from {name} port {} to {} is gone, was {}",
                 near.port,

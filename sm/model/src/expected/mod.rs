@@ -11,6 +11,7 @@
 //! place keeps no record: it is expected at its new place.
 
 mod designed;
+mod fate;
 mod missing;
 #[cfg(test)]
 mod tests;
@@ -20,10 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_ids::{Guid, Lid, PortKey, PortNum, UnixMs};
 use rsm_mad::Time;
 use rsm_mad::wire::attr::{NodeType, PortState};
 
+pub use self::fate::Fate;
 pub use self::missing::{Missing, MissingCounts, MissingKind};
 use crate::design::Comparison;
 use crate::fabric::{Delta, Fabric, Node, Port};
@@ -84,14 +86,25 @@ pub struct LostEnd {
     pub lid: Lid,
 }
 
+/// The operator's order that keeps a port disabled.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DisabledPort {
+    /// The operator, or the setting, that disabled the port.
+    pub by: String,
+    /// Time of the order, in milliseconds since the Unix epoch.
+    pub since_unix_ms: u64,
+}
+
 /// The missing entries whose loss an operator accepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accept {
-    /// All entries missing now.
-    All,
-    /// A missing node, or all cables missing at a present one.
+    /// All nodes and cables missing now, but no exchanged cable.
+    Missing,
+    /// All exchanged cables.
+    Exchanged,
+    /// A missing node, or all cables missing at a present one, but no exchanged cable.
     Node(Guid),
-    /// The cable of a port.
+    /// The cable of a port; all cables of the same exchange if it is exchanged.
     Port(PortKey),
 }
 
@@ -107,6 +120,8 @@ pub struct Expected {
     dropped: u64,
     /// The last comparison with the design; empty if there is no design.
     design: Arc<Comparison>,
+    /// Ports that rsm keeps disabled: their cables are not gone, although no node answers there.
+    disabled: Arc<BTreeMap<PortKey, DisabledPort>>,
 }
 
 /// The cabling that a run stores for the next run: both present and missing cables are expected.
@@ -359,6 +374,41 @@ impl Expected {
             && self.dropped == 0
     }
 
+    /// Records the ports that rsm keeps disabled. Returns whether they differ from the former ones.
+    pub fn note_disabled(&mut self, disabled: &Arc<BTreeMap<PortKey, DisabledPort>>) -> bool {
+        let is_news = self.disabled != *disabled;
+        self.disabled.clone_from(disabled);
+        is_news
+    }
+
+    /// The ports that rsm keeps disabled.
+    pub fn disabled(&self) -> &Arc<BTreeMap<PortKey, DisabledPort>> {
+        &self.disabled
+    }
+
+    /// The end of a cable that rsm keeps disabled.
+    pub fn disabled_of(&self, ends: [PortKey; 2]) -> Option<PortKey> {
+        ends.into_iter().find(|end| self.disabled.contains_key(end))
+    }
+
+    /// The port that rsm keeps disabled at the first missing cable from a missing node to one that is
+    /// there, if it does so at all such cables.
+    pub fn disabled_before(&self, fabric: &Fabric, node: Guid) -> Option<PortKey> {
+        let cables = self.ports_of(node).map(|(key, port)| [key, port.peer]);
+        let mut cables = cables.filter(|[_, there]| fabric.find(there.node).is_some());
+        let first = self.disabled_of(cables.next()?)?;
+        let is_all = cables.all(|ends| self.disabled_of(ends).is_some());
+        is_all.then_some(first)
+    }
+
+    /// The order by which a port is disabled, in words: `leaf-03 port 7 was disabled by alice at
+    /// 2026-11-30T07:25:26.000Z`; `None` if rsm does not keep the port disabled.
+    pub fn disabled_by(&self, fabric: &Fabric, port: PortKey) -> Option<String> {
+        let DisabledPort { by, since_unix_ms } = self.disabled.get(&port)?;
+        let (name, since) = (self.port_name(fabric, port), UnixMs(*since_unix_ms));
+        Some(format!("{name} was disabled by {by} at {since}"))
+    }
+
     /// The last comparison with the design; empty if there is no design.
     pub fn design(&self) -> &Arc<Comparison> {
         &self.design
@@ -535,34 +585,31 @@ impl Expected {
         fresh.for_each(|port| port.moved = Some(ways));
     }
 
-    /// Stops expecting the entries of `accept`; if it names an exchanged cable, all cables of the
-    /// same exchange. Returns the number of nodes and ports that were expected.
-    pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> usize {
+    /// Stops expecting the entries of `accept`. Returns whether any were expected.
+    pub fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
         let count = |expected: &Expected| {
             expected.ports.len() + expected.nodes.len() + expected.recabled.len()
         };
-        let before = count(self);
+        let before = (count(self), self.dropped);
         match accept {
-            Accept::All => {
-                *self = Expected {
-                    design: self.design.clone(),
-                    ..Expected::default()
-                };
+            Accept::Missing => {
+                let ports: Vec<PortKey> = self.ports.keys().copied().collect();
+                ports.into_iter().for_each(|key| self.accept_port(key));
+                self.nodes.clear();
+                self.dropped = 0;
             }
+            Accept::Exchanged => self.accept_exchanged(fabric, |_| true),
             Accept::Node(guid) => {
                 self.nodes.remove(&guid);
                 let ports: Vec<PortKey> = self.ports_of(guid).map(|(key, _)| key).collect();
-                for key in ports {
-                    self.accept_port(key);
-                }
-                self.accept_exchanged(fabric, |key| key.node == guid);
+                ports.into_iter().for_each(|key| self.accept_port(key));
             }
             Accept::Port(key) => {
                 self.accept_port(key);
                 self.accept_exchanged(fabric, |port| port == key);
             }
         }
-        before - count(self)
+        before != (count(self), self.dropped)
     }
 
     fn accept_port(&mut self, key: PortKey) {
@@ -574,6 +621,12 @@ impl Expected {
             self.recabled
                 .remove_entry_if(&lost.peer, |other| other.peer == key);
         }
+    }
+
+    /// Whether a cable of an exchange is at the node.
+    pub fn has_exchanged_at(&self, node: Guid, fabric: &Fabric) -> bool {
+        let exchanges = self.exchanges(fabric);
+        exchanges.iter().flatten().any(|end| end.node == node)
     }
 
     fn accept_exchanged(&mut self, fabric: &Fabric, is_meant: impl Fn(PortKey) -> bool) {

@@ -226,7 +226,14 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
         let back_again: Vec<&Fabric> = way.iter().copied().chain([&back]).collect();
         assert!(followed(&back_again).is_empty());
         let mut accepted = missing;
-        assert_eq!(accepted.accept(Accept::Port(one), &both), 4);
+        let mut of_missing = accepted.clone();
+        assert!(!of_missing.accept(Accept::Missing, &both));
+        assert!(!of_missing.accept(Accept::Node(one.node), &both));
+        assert_eq!(
+            accepted.given_up(&[Accept::Port(one)], &both),
+            accepted.counts(&both)
+        );
+        assert!(accepted.accept(Accept::Port(one), &both));
         assert!(accepted.is_empty());
     }
 }
@@ -262,4 +269,95 @@ fn a_host_at_the_place_of_one_that_is_off_is_no_exchange() {
     // Both go home: nothing is left of it.
     let home = cabled(&half, &[a], &[(a, one), (b, other)]);
     assert!(followed(&[&whole, &half, &home]).is_empty());
+}
+
+/// The cables between two switches of a fabric, each from its lower end.
+fn between_switches(fabric: &Fabric) -> Vec<(PortKey, PortKey)> {
+    let is_switch = |key: PortKey| fabric.is_switch(key.node);
+    let mut cables = cables(fabric);
+    cables.retain(|&(a, b)| a < b && is_switch(a) && is_switch(b));
+    cables
+}
+
+#[test]
+fn an_accept_names_each_gone_cable_of_a_switch_and_none_that_an_operator_disabled() {
+    let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
+    let cables = between_switches(&whole);
+    let switch = cables[0].0.node;
+    let own: Vec<(PortKey, PortKey)> = cables
+        .into_iter()
+        .filter(|(a, _)| a.node == switch)
+        .take(3)
+        .collect();
+    let [one, other, kept] = own[..] else {
+        panic!("a switch has three cables to others: {own:?}");
+    };
+    let fabric = cabled(
+        &whole,
+        &own.iter().map(|&(a, _)| a).collect::<Vec<_>>(),
+        &[],
+    );
+    let mut missing = followed(&[&whole, &fabric]);
+    let order = DisabledPort {
+        by: "alice".to_owned(),
+        since_unix_ms: 1_000_000,
+    };
+    let disabled = Arc::new(BTreeMap::from([(kept.1, order)]));
+    assert!(missing.note_disabled(&disabled));
+    assert!(!missing.note_disabled(&disabled));
+    let texts = missing.findings(&fabric);
+    let texts: Vec<&str> = texts.iter().map(|finding| finding.text.as_str()).collect();
+    let [gone, down] = &texts[..] else {
+        panic!("two findings: {texts:?}");
+    };
+    let (gone, down) = match gone.contains("alice") {
+        true => (down, gone),
+        false => (gone, down),
+    };
+    let expected = format!(
+        "rsmctl expect --accept PORT, for each of {}, {}",
+        one.0, other.0
+    );
+    assert!(gone.ends_with(&expected), "{gone}");
+    let name = whole.name(kept.1.node);
+    let port = kept.1.port;
+    let expected = format!(
+        "; {name} port {port} was disabled by alice at 1970-01-01T00:16:40.000Z: \
+         rsmctl port enable '{name}:{port}'"
+    );
+    assert!(down.ends_with(&expected), "{down}");
+    assert!(down.contains("is down") && !down.contains("gone"), "{down}");
+}
+
+#[test]
+fn a_cable_in_the_place_of_one_to_a_dead_switch_is_named_and_not_told_as_gone() {
+    let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
+    let cables = between_switches(&whole);
+    let near = cables[0].0.node;
+    let ends = |(a, b): (PortKey, PortKey)| if a.node == near { (a, b) } else { (b, a) };
+    let own = cables.into_iter().map(ends).filter(|(a, _)| a.node == near);
+    let own: Vec<(PortKey, PortKey)> = own.collect();
+    let (first, to) = own[0];
+    let other = own.iter().find(|(_, there)| there.node != to.node);
+    let &(second, dead) = other.expect("a cable to another switch");
+    let off = whole.follow(&Hardware::default(), &BTreeSet::from([dead.node]));
+    let cut: Vec<PortKey> = own
+        .iter()
+        .filter(|(_, at)| at.node == dead.node)
+        .map(|&(a, _)| a)
+        .collect();
+    let off = cabled(&off, &cut, &[]);
+    // The plugs of both cables are exchanged, and the one of the dead switch has no link.
+    let swapped = cabled(&off, &[first], &[(second, to)]);
+    let missing = followed(&[&whole, &off, &swapped]);
+    let texts = missing.findings(&swapped);
+    let name = |port| missing.port_name(&swapped, port);
+    let told = format!("{} leads to {} now", name(second), name(to));
+    let texts: Vec<&str> = texts.iter().map(|one| one.text.as_str()).collect();
+    let text = texts.iter().find(|text| text.contains(&told));
+    let text = text.unwrap_or_else(|| panic!("{told}: {texts:?}"));
+    assert!(
+        text.contains("is not where it was") && !text.contains("gone"),
+        "{text}"
+    );
 }

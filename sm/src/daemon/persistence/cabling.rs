@@ -298,7 +298,7 @@ mod tests {
             let now = Time::from_nanos(step as u64 * 1_000_000_000);
             missing.update(&delta, &before.fabric, &fabric, now);
             if step % 3 == 0 {
-                missing.accept(Accept::All, &fabric);
+                missing.accept(Accept::Missing, &fabric);
             }
             let after = Cabling {
                 fabric,

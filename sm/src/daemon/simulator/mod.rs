@@ -4,7 +4,7 @@
 mod tests;
 
 use rsm_api::model::{PortId, Selector, SimulationAction};
-use rsm_api::resolve::{NameLookup, resolve_node, resolve_node_or_port};
+use rsm_api::resolve::{NameLookup, resolve_host_or_part, resolve_node_or_port};
 use rsm_api::{BoxFuture, LookupError, Simulation, SimulationError};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use rsm_mad::wire::header::AttrId;
@@ -45,7 +45,7 @@ impl Simulator {
             netlist: &self.netlist,
             addresses: self.addresses(&action).await?,
         };
-        let node = |selector: &Selector| resolve_node(&names, selector);
+        let nodes = |selector: &Selector| resolve_host_or_part(&names, selector);
         Ok(match action {
             SimulationAction::Unlink { node, port } => {
                 let end = names.cabled(&node, port)?;
@@ -67,18 +67,9 @@ impl Simulator {
                     sim.swap_cables((end.node, end.number), (other.node, other.number))
                 })
             }
-            SimulationAction::Reboot { node: name } => {
-                let guid = node(&name)?;
-                Box::new(move |sim| sim.reboot(guid))
-            }
-            SimulationAction::PowerOff { node: name } => {
-                let guid = node(&name)?;
-                Box::new(move |sim| sim.power_off(guid))
-            }
-            SimulationAction::PowerOn { node: name } => {
-                let guid = node(&name)?;
-                Box::new(move |sim| sim.power_on(guid))
-            }
+            SimulationAction::Reboot { node: name } => each(nodes(&name)?, Sim::reboot),
+            SimulationAction::PowerOff { node: name } => each(nodes(&name)?, Sim::power_off),
+            SimulationAction::PowerOn { node: name } => each(nodes(&name)?, Sim::power_on),
             SimulationAction::SetLoss { rate, attribute } => Box::new(move |sim| match attribute {
                 Some(id) => sim.set_attribute_loss(AttrId(id), rate),
                 None => sim.set_loss(rate),
@@ -129,6 +120,14 @@ impl Simulator {
         };
         self.with(look).await
     }
+}
+
+/// Acts on each node, up to the first failure.
+fn each(
+    nodes: Vec<(Guid, Option<PortNum>)>,
+    act: fn(&mut Sim, Guid) -> Result<(), SimError>,
+) -> SimOperation {
+    Box::new(move |sim| nodes.into_iter().try_for_each(|(node, _)| act(sim, node)))
 }
 
 /// Names of nodes and ports in an action.

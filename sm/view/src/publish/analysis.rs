@@ -1,5 +1,6 @@
 //! Measures the routes in force, and predicts the effect of losses.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rsm_api::model::{Keyed, LossSelector, Page, PortId, Selector};
@@ -12,6 +13,7 @@ use rsm_plan::Plan;
 use rsm_plan::avoid::{Avoid, Drained, NodeOrCable, Reason};
 use rsm_plan::measured;
 use rsm_plan::whatif::{self, what_if_all};
+use rsm_plan::whatif_drain::{AfterDrain, Narrowed, after_drain};
 use rsm_routing::engine::EngineKind;
 use rsm_routing::quality::{self, Contention, LinkUse, Spread};
 use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
@@ -231,22 +233,29 @@ impl RoutingQueries for RouteAnalyst {
             let published = self.view.published();
             let plan = plan_of(&published)?;
             let names = &published.names;
-            let losses = losses.iter().map(|loss| {
-                Ok(match loss {
+            let mut found = Vec::new();
+            for loss in &losses {
+                match loss {
                     LossSelector::Cable(port) => {
                         let key = core_key(resolve_port(names, port)?);
-                        whatif::Loss::Cable(with_cable(&published, key, port)?)
+                        found.push(whatif::Loss::Cable(with_cable(&published, key, port)?));
                     }
-                    LossSelector::Node(node) => whatif::Loss::Node(resolve_node(names, node)?),
-                    LossSelector::Part(part) => match drained::part(&published, part)?.0 {
-                        NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
-                        NodeOrCable::Port(key) => {
-                            whatif::Loss::Cable(with_cable(&published, key, part)?)
+                    LossSelector::Node(node) => {
+                        found.push(whatif::Loss::Node(resolve_node(names, node)?));
+                    }
+                    LossSelector::Part(name) => {
+                        for (part, ..) in drained::parts(&published, name)? {
+                            found.push(match part {
+                                NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
+                                NodeOrCable::Port(key) => {
+                                    whatif::Loss::Cable(with_cable(&published, key, name)?)
+                                }
+                            });
                         }
-                    },
-                })
-            });
-            let losses: Vec<whatif::Loss> = losses.collect::<Result<_, RoutingError>>()?;
+                    }
+                }
+            }
+            let losses = found;
             let parts: Vec<NodeOrCable> = losses
                 .iter()
                 .map(|&loss| match loss {
@@ -255,7 +264,12 @@ impl RoutingQueries for RouteAnalyst {
                 })
                 .collect();
             let job = plan.clone();
-            let (_, found) = compute(turn, move || what_if_all(&job, &losses)).await?;
+            let avoid = with_drained(&published.snapshot.avoid, &parts);
+            let computing = compute(turn, move || {
+                let drained = avoid.and_then(|avoid| after_drain(&job, Arc::new(avoid)));
+                (what_if_all(&job, &losses), drained)
+            });
+            let (_, (found, after)) = computing.await?;
             let found = found.map_err(|error| RoutingError::Impossible {
                 reason: error.to_string(),
             })?;
@@ -264,6 +278,10 @@ impl RoutingQueries for RouteAnalyst {
                 consequence: Some(v1::Consequence {
                     drain_refused: refused.unwrap_or_default(),
                     unplug: drained::unplug_all(&published, &parts).into(),
+                    max_paths_drained: after.as_ref().map_or(0, |after| after.max_load.1),
+                    drain_effect: after
+                        .map(|after| drain_effect(&plan.fabric, &after))
+                        .unwrap_or_default(),
                     ..foreseen(&plan, found)
                 }),
                 generation: published.generation,
@@ -326,6 +344,35 @@ fn with_cable(
 /// Reason why a drain of these parts would be refused; `None` if it would be accepted.
 fn drain_refused(published: &Published, plan: &Plan, parts: &[NodeOrCable]) -> Option<String> {
     let before = &published.snapshot.avoid;
+    let (fabric, damped) = (published.fabric(), &plan.avoided.damped);
+    let refused = Avoid::clone(before).try_add(&as_drained(parts), fabric, damped);
+    refused.err().map(|error| error.to_string())
+}
+
+/// The parts in `before` and the drained `parts`; `None` if they are too many.
+fn with_drained(before: &Avoid, parts: &[NodeOrCable]) -> Option<Avoid> {
+    let mut avoid = before.clone();
+    avoid.add(&as_drained(parts)).is_ok().then_some(avoid)
+}
+
+/// The links that hosts would share after a drain, in words; empty if no host loses its links.
+fn drain_effect(fabric: &Fabric, after: &AfterDrain) -> String {
+    let narrowed = |one: &Narrowed| {
+        let switch = fabric.name(one.switch);
+        let hosts = count(one.hosts as u64, "live host", "live hosts");
+        let uplinks = match one.links[..] {
+            [] => "have no uplink".to_owned(),
+            [port] => format!("share one uplink, port {port}"),
+            _ => format!("share {} uplinks", one.links.len()),
+        };
+        format!("{hosts} at {switch} will {uplinks} ({} now)", one.links_now)
+    };
+    let texts: Vec<String> = after.narrowed.iter().map(narrowed).collect();
+    texts.join("; ")
+}
+
+/// Parts as an operator would drain them.
+fn as_drained(parts: &[NodeOrCable]) -> BTreeMap<NodeOrCable, Reason> {
     let drained = |&part: &NodeOrCable| {
         let drained = Drained {
             by: String::new(),
@@ -338,10 +385,7 @@ fn drain_refused(published: &Published, plan: &Plan, parts: &[NodeOrCable]) -> O
         };
         (part, Reason::Drained(drained))
     };
-    let parts = parts.iter().map(drained).collect();
-    let (fabric, damped) = (published.fabric(), &plan.avoided.damped);
-    let refused = Avoid::clone(before).try_add(&parts, fabric, damped);
-    refused.err().map(|error| error.to_string())
+    parts.iter().map(drained).collect()
 }
 
 fn measure(plan: &Plan, seed: u64) -> quality::Quality {
@@ -499,6 +543,8 @@ fn foreseen(plan: &Plan, found: whatif::Consequence) -> v1::Consequence {
         credit_loop_free: found.credit_loop_free,
         drain_refused: String::new(),
         unplug: v1::Unplug::Unspecified.into(),
+        max_paths_drained: 0,
+        drain_effect: String::new(),
     }
 }
 

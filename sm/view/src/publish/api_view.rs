@@ -232,12 +232,16 @@ impl ApiView<'_> {
 
     /// The cable that the port lost; `None` if the port has a cable now, or never had one.
     pub(super) fn gone_cable(&self, at: PortRef) -> Option<v1::GoneCable> {
-        let lost = self.expected.port(self.fabric.key(at))?;
+        let key = self.fabric.key(at);
+        let lost = self.expected.port(key)?;
+        let disabled = self.expected.disabled_of([key, lost.peer]);
+        let disabled = disabled.and_then(|port| self.expected.disabled_by(self.fabric, port));
         let unix_ms = |at: Time| self.began_unix_ms + at.as_nanos() / 1_000_000;
         Some(v1::GoneCable {
             port: Some(api_key(lost.peer).into()),
             description: self.expected.name(self.fabric, lost.peer.node),
             lost_unix_ms: lost_unix_ms(lost.at, &unix_ms),
+            disabled: disabled.unwrap_or_default(),
         })
     }
 

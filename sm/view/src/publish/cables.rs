@@ -60,10 +60,15 @@ fn gone(published: &Published, key: PortKey, port: &Selector) -> Option<String> 
     let number = gone.port.map_or(0, |port| port.number);
     let until = gone.lost_unix_ms;
     let until = until.map_or_else(|| "before this start of rsm".to_owned(), timestamp);
-    Some(format!(
-        "the cable at `{port}` is gone: it led to {} port {number} until {until}",
-        gone.description
-    ))
+    let name = &gone.description;
+    Some(match gone.disabled.as_str() {
+        "" => {
+            format!("the cable at `{port}` is gone: it led to {name} port {number} until {until}")
+        }
+        disabled => format!(
+            "the link at `{port}` is down: {disabled}; its cable leads to {name} port {number}"
+        ),
+    })
 }
 
 /// Counts the paths of pairs of hosts over a cable, by the tables of a plan.

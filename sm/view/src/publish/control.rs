@@ -5,23 +5,24 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rsm_api::model::{
-    DrainQuestion, PartitionChange, PartitionChanged, PortAction, PortCommand, Selector,
+    DrainQuestion, GivenUp, PartitionChange, PartitionChanged, PortAction, PortCommand, Selector,
     SubnetState, WhenCutOff,
 };
-use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{BoxFuture, Control, ControlError, LookupError, v1};
 use rsm_config::overlay::{Action, ChangeError};
-use rsm_ids::{Lid, PortKey, PortNum};
-use rsm_model::expected::{Accept, Expected};
+use rsm_ids::{Guid, Lid, PortKey, PortNum};
+use rsm_model::expected::Accept;
 use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
 use rsm_routing::engine::UnknownEngine;
+use rsm_routing::netlist::host_of;
 use rsm_state::{ChangeEffect, Command, Convergence, Role, Ticket};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::api_view::api_key;
 use super::published::Published;
-use super::status::management_keys;
+use super::status::{given_up_parts, management_keys};
 use super::unwritten::Concern;
 use super::view::View;
 use super::{cables, drained, isolation, overlay, port_command};
@@ -265,26 +266,27 @@ impl Controller {
         let mut parts = BTreeMap::new();
         for name in &question.parts {
             let selector = name;
-            let (part, name, peer) = drained::part(&published, selector)?;
-            if let NodeOrCable::Port(key) = part
-                && !part.is_there(published.fabric())
-            {
-                let reason = cables::no_cable(&published, key, selector);
-                return Err(ControlError::Refused { reason });
+            for (part, name, peer) in drained::parts(&published, selector)? {
+                if let NodeOrCable::Port(key) = part
+                    && !part.is_there(published.fabric())
+                {
+                    let reason = cables::no_cable(&published, key, selector);
+                    return Err(ControlError::Refused { reason });
+                }
+                let drained = Drained {
+                    by: match question.by.as_str() {
+                        "" => "an operator".to_owned(),
+                        by => by.to_owned(),
+                    },
+                    since_unix_ms,
+                    note: question.note.clone(),
+                    forced: question.force,
+                    name,
+                    peer,
+                    disabled: false,
+                };
+                parts.insert(part, Reason::Drained(drained));
             }
-            let drained = Drained {
-                by: match question.by.as_str() {
-                    "" => "an operator".to_owned(),
-                    by => by.to_owned(),
-                },
-                since_unix_ms,
-                note: question.note.clone(),
-                forced: question.force,
-                name,
-                peer,
-                disabled: false,
-            };
-            parts.insert(part, Reason::Drained(drained));
         }
         Ok(parts)
     }
@@ -353,27 +355,39 @@ impl Control for Controller {
         })
     }
 
-    fn accept_missing(&self, name: Option<Selector>) -> Result<u64, ControlError> {
+    fn accept_missing(&self, given_up: GivenUp) -> Result<v1::MissingParts, ControlError> {
         self.check()?;
         let published = self.view.published();
-        let accepts = match name {
-            None => vec![Accept::All],
-            Some(name) => missing_at(&published, &name)?,
+        let (expected, fabric) = (&published.snapshot.expected, published.fabric());
+        let accepts = match &given_up {
+            GivenUp::Missing => vec![Accept::Missing],
+            GivenUp::Exchanged => vec![Accept::Exchanged],
+            GivenUp::Named(name) => missing_at(&published, name)?,
         };
-        // The published snapshot provides the count; the core applies the commands to its own state
+        // The published snapshot provides the counts; the core applies the commands to its own state
         // when they arrive.
-        let mut expected = Expected::clone(&published.snapshot.expected);
-        let accepted = accepts.iter();
-        let accepted = accepted.map(|&accept| expected.accept(accept, published.fabric()));
-        let accepted: usize = accepted.sum();
-        if accepted == 0 {
-            let reason = "nothing is missing there".to_owned();
-            return Err(ControlError::Refused { reason });
+        let counts = expected.given_up(&accepts, fabric);
+        let parts = given_up_parts(&counts);
+        if parts.total() == 0 {
+            let is_exchanged = |accept: &Accept| match *accept {
+                Accept::Node(node) => expected.has_exchanged_at(node, fabric),
+                Accept::Missing => expected.counts(fabric).exchanged_cables > 0,
+                Accept::Port(_) | Accept::Exchanged => false,
+            };
+            let reason = match accepts.iter().any(is_exchanged) {
+                true => {
+                    "only exchanged cables are there: name a port of one to expect them where they are"
+                }
+                false => "nothing is missing there",
+            };
+            return Err(ControlError::Refused {
+                reason: reason.to_owned(),
+            });
         }
         for accept in accepts {
             (self.commands)(Command::Accept(accept))?;
         }
-        Ok(accepted as u64)
+        Ok(parts)
     }
 
     fn drain(
@@ -403,8 +417,9 @@ impl Control for Controller {
             let published = self.view.published();
             let parts = parts
                 .iter()
-                .map(|name| drained::drained_part(&published, name));
-            let parts: BTreeSet<NodeOrCable> = parts.collect::<Result<_, _>>()?;
+                .map(|name| drained::drained_parts(&published, name));
+            let parts: Vec<Vec<NodeOrCable>> = parts.collect::<Result<_, _>>()?;
+            let parts: BTreeSet<NodeOrCable> = parts.into_iter().flatten().collect();
             port_command::check_undrain(&published, &parts)?;
             let count = parts.len() as u64;
             let mut caller =
@@ -523,24 +538,38 @@ fn unsent<E>(error: TrySendError<E>) -> ControlError {
     }
 }
 
-/// Finds the missing node or cable that `name` refers to. A node that is present stands for
-/// everything missing at it, and the name of a missing host for all its adapters.
+/// Finds the missing nodes or cables that `name` refers to. A node that is present stands for
+/// everything missing at it, and the name of a host for all its adapters, present or missing.
 fn missing_at(published: &Published, name: &Selector) -> Result<Vec<Accept>, ControlError> {
-    let (node, port) = match published.names.find_gone(name) {
-        Some(found) => found,
-        None => match resolve_node_or_port(&published.names, name) {
+    let missing = published.snapshot.expected.nodes();
+    let missing = missing.filter(|(_, node)| match name {
+        Selector::Description(text) => host_of(&node.description) == Some(text),
+        _ => false,
+    });
+    let missing: Vec<Guid> = missing.map(|(guid, _)| guid).collect();
+    let found = match published.names.find_gone(name) {
+        Some(found) => vec![found],
+        None => match resolve_host_or_part(&published.names, name) {
             // The name is part of a missing node's name, and of no present node's.
-            Err(LookupError::Gone { node, port, .. }) => (node, port),
+            Err(LookupError::Gone { node, port, .. }) => vec![(node, port)],
             Err(LookupError::HostGone { nodes, .. }) => {
-                return Ok(nodes.into_iter().map(Accept::Node).collect());
+                nodes.into_iter().map(|node| (node, None)).collect()
             }
-            found => found?,
+            Err(error) if missing.is_empty() => return Err(error.into()),
+            found => found.unwrap_or_default(),
         },
     };
-    Ok(vec![match port {
+    let found = found.into_iter().map(|(node, port)| match port {
         None | Some(PortNum::ZERO) => Accept::Node(node),
         Some(port) => Accept::Port(PortKey::new(node, port)),
-    }])
+    });
+    let mut accepts: Vec<Accept> = found.collect();
+    for accept in missing.into_iter().map(Accept::Node) {
+        if !accepts.contains(&accept) {
+            accepts.push(accept);
+        }
+    }
+    Ok(accepts)
 }
 
 /// A waiting caller, which leaves the table when dropped, answered or not.

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use rsm_api::model::{Keyed, PortId, Selector};
-use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{ControlError, LookupError, v1};
-use rsm_ids::{PortKey, PortNum};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_plan::avoid::{Drained, NodeOrCable, Over, Reason};
 
 use super::api_view::api_key;
@@ -127,18 +127,21 @@ pub(super) fn unplug_all(published: &Published, parts: &[NodeOrCable]) -> v1::Un
     .unwrap_or(v1::Unplug::Changing)
 }
 
-/// The part that a name refers to, with its own name and the other end of its cable.
-pub(super) fn part(
-    published: &Published,
-    name: &Selector,
-) -> Result<(NodeOrCable, String, Option<PortKey>), LookupError> {
-    let (node, port) = resolve_node_or_port(&published.names, name)?;
+/// A part that a name refers to, with its own name and the other end of its cable.
+type NamedPart = (NodeOrCable, String, Option<PortKey>);
+
+/// The parts that a name refers to: all adapters of a host, or one part.
+pub(super) fn parts(published: &Published, name: &Selector) -> Result<Vec<NamedPart>, LookupError> {
+    let found = resolve_host_or_part(&published.names, name)?.into_iter();
+    Ok(found.map(|found| part(published, found)).collect())
+}
+
+fn part(published: &Published, (node, port): (Guid, Option<PortNum>)) -> NamedPart {
     let fabric = published.fabric();
     let called = fabric
         .node_of(node)
         .map_or_else(|| node.to_string(), |node| node.name());
-    let port = port.filter(|&port| port != PortNum::ZERO);
-    Ok(match port {
+    match port.filter(|&port| port != PortNum::ZERO) {
         None => (NodeOrCable::Node(node), called, None),
         Some(number) => {
             let key = PortKey::new(node, number);
@@ -149,15 +152,15 @@ pub(super) fn part(
                 peer,
             )
         }
-    })
+    }
 }
 
-/// The drained part that a name refers to. An absent part is found by its GUID, or by its name at
-/// the time of the drain.
-pub(super) fn drained_part(
+/// The drained parts that a name refers to: of a host, its adapters that are drained. An absent part
+/// is found by its GUID, or by its name at the time of the drain.
+pub(super) fn drained_parts(
     published: &Published,
     name: &Selector,
-) -> Result<NodeOrCable, ControlError> {
+) -> Result<Vec<NodeOrCable>, ControlError> {
     let avoid = &published.snapshot.avoid;
     let text = name.to_string();
     let away = avoid.drained().find(|&(part, drained)| {
@@ -175,13 +178,17 @@ pub(super) fn drained_part(
         by_guid || drained.name == text || drained.name.replacen(" port ", ":", 1) == text
     });
     if let Some((part, _)) = away {
-        return Ok(part);
+        return Ok(vec![part]);
     }
-    let (meant, ..) = part(published, name)?;
-    let found = avoid.drained_at(meant, published.fabric());
-    found.ok_or_else(|| ControlError::Refused {
-        reason: format!("`{text}` is not drained"),
-    })
+    let meant = parts(published, name)?.into_iter();
+    let found = meant.filter_map(|(part, ..)| avoid.drained_at(part, published.fabric()));
+    let found: Vec<NodeOrCable> = found.collect();
+    match found.is_empty() {
+        false => Ok(found),
+        true => Err(ControlError::Refused {
+            reason: format!("`{text}` is not drained"),
+        }),
+    }
 }
 
 /// Messages about some drained parts, in the order of the list.

@@ -32,6 +32,8 @@ pub(super) struct Gone {
     pub(super) ends: Vec<LostEnd>,
     place: String,
     until: String,
+    /// The order that keeps the port at its place disabled, in words; empty if there is none.
+    disabled: String,
 }
 
 impl Gone {
@@ -45,7 +47,11 @@ impl Gone {
 
     /// The node's description, and where and until when it was there.
     pub(super) fn described(&self) -> (String, String) {
-        let facts = format!("gone, was at {} until {}", self.place, self.until);
+        let (place, until) = (&self.place, &self.until);
+        let facts = match self.disabled.as_str() {
+            "" => format!("gone, was at {place} until {until}"),
+            disabled => format!("not reached at {place}: {disabled}"),
+        };
         (self.description.clone(), plain_names(&facts))
     }
 
@@ -57,6 +63,10 @@ impl Gone {
             nodes: gone.iter().map(|gone| gone.guid).collect(),
             place: format!("{} and {} more", first.place, gone.len() - 1),
             until: first.until.clone(),
+            disabled: match gone.iter().all(|gone| !gone.disabled.is_empty()) {
+                true => first.disabled.clone(),
+                false => String::new(),
+            },
         }
     }
 
@@ -72,6 +82,7 @@ impl Gone {
             },
             place: self.place.clone(),
             until: self.until.clone(),
+            disabled: self.disabled.clone(),
         }
     }
 }
@@ -89,6 +100,10 @@ pub(super) fn gone(snapshot: &Snapshot, unix_ms: &dyn Fn(Time) -> u64) -> Vec<Go
             ends: node.ends.clone(),
             place: place(expected, fabric, guid),
             until: until(node.at, unix_ms),
+            disabled: expected
+                .disabled_before(fabric, guid)
+                .and_then(|port| expected.disabled_by(fabric, port))
+                .unwrap_or_default(),
         })
         .collect()
 }

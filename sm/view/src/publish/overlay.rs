@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rsm_api::model::{
     EmptyPartition, ExistingPartition, MemberName, Membership as Asked, PartitionAction,
     PartitionChange, PartitionChanged, PartitionProtection, PartitionSettings as AskedSettings,
-    TrustMode as AskedTrust, WantedMember, WhenCutOff as AskedWhenCutOff,
+    Selector, TrustMode as AskedTrust, WantedMember, WhenCutOff as AskedWhenCutOff,
 };
-use rsm_api::resolve::resolve_node_or_port;
+use rsm_api::resolve::resolve_host_or_part;
 use rsm_api::{ControlError, LookupError, PartitionRefusal, v1};
 use rsm_config::overlay::{
     Action, Change, ChangeError, Existing, MAX_NAME_BYTES, Member, PartitionSettings, WhenCutOff,
@@ -226,7 +226,20 @@ fn guids(published: &Published, name: &MemberName) -> Result<Vec<Guid>, ControlE
         MemberName::Host(host) => return host_ports(published, host),
         MemberName::Present(selector) => selector,
     };
-    let (node, port) = resolve_node_or_port(&published.names, selector)?;
+    let mut guids = Vec::new();
+    for (node, port) in resolve_host_or_part(&published.names, selector)? {
+        guids.extend(end_ports(published, selector, node, port)?);
+    }
+    Ok(guids)
+}
+
+/// The port GUIDs of a node, or the one of its port with this number.
+fn end_ports(
+    published: &Published,
+    selector: &Selector,
+    node: Guid,
+    port: Option<PortNum>,
+) -> Result<Vec<Guid>, ControlError> {
     let fabric = published.fabric();
     let not_found = || LookupError::NotFound {
         selector: selector.to_string(),

@@ -129,6 +129,15 @@ fn missing(counts: &MissingCounts) -> v1::MissingParts {
     }
 }
 
+/// Counts of parts that are given up as a message.
+pub(super) fn given_up_parts(counts: &MissingCounts) -> v1::MissingParts {
+    let parts = missing(counts);
+    v1::MissingParts {
+        summary: parts.listed(),
+        ..parts
+    }
+}
+
 /// State of the ports' M_Keys as a message.
 pub(super) fn management_keys(keys: &MKeyStatus) -> v1::ManagementKeys {
     v1::ManagementKeys {

@@ -350,9 +350,11 @@ fn links(
         });
         page(published, links, limit)
     };
-    if let Some(node) = filter.node {
-        // The lower end of a link of the node may be at any other node.
-        let mut ends: Vec<PortRef> = ports_from(fabric, None, Some(node), |_| true)
+    if !filter.nodes.is_empty() {
+        // The lower end of a link of a node may be at any other node.
+        let nodes = filter.nodes.iter();
+        let mut ends: Vec<PortRef> = nodes
+            .flat_map(|&node| ports_from(fabric, None, Some(node), |_| true))
             .filter_map(|at| Some(at.min(fabric.peer(at)?)))
             .filter(|&at| after.is_none_or(|after| api_key(fabric.key(at)) > after))
             .collect();

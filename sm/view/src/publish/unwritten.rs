@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rsm_api::ControlError;
 use rsm_api::model::PortAction;
 use rsm_ids::{Guid, PortKey, PortNum};
+use rsm_mad::wire::attr::PortState;
 use rsm_model::fabric::{Fabric, Port};
 use rsm_state::{Convergence, TablesWritten};
 
@@ -65,7 +66,7 @@ impl Concern {
             },
             Concern::Links(ports, action) => {
                 let holds = |port: &PortKey| match action {
-                    PortAction::Disable => fabric.is_disabled(*port),
+                    PortAction::Disable => fabric.is_disabled(*port) && is_down(fabric, *port),
                     PortAction::Enable => !fabric.is_disabled(*port),
                     PortAction::Reset | PortAction::Unspecified => !unwritten.ports.contains(port),
                 };
@@ -86,6 +87,14 @@ impl Concern {
             }
         }
     }
+}
+
+/// Whether a port has no link.
+fn is_down(fabric: &Fabric, port: PortKey) -> bool {
+    let info = fabric
+        .find_port(port)
+        .and_then(|at| fabric.port(at).info.as_ref());
+    info.is_some_and(|info| info.port_state() == PortState::Down)
 }
 
 /// Whether `part`, a port or port 0 of a node, has P_Keys for one of the GUIDs: its own, those of its

@@ -1,4 +1,4 @@
-//! Confirmation of requests that cut ports off.
+//! Confirmation of requests that cut ports off, or end findings.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
@@ -42,6 +42,19 @@ pub(super) async fn accepted<T>(
     }
     let answer = waiting::for_answer(session, send(true)).await?;
     Ok(answer.into_inner())
+}
+
+/// Asks the operator about an effect that the server does not guard.
+///
+/// # Errors
+/// The operator declines, or there is no terminal to ask at.
+pub(super) fn by_operator(effect: &str) -> Result<(), Failure> {
+    if has_terminal() && is_confirmed(effect)? {
+        return Ok(());
+    }
+    Err(Failure::Refused(format!(
+        "{effect}; nothing was done: --yes does it"
+    )))
 }
 
 /// Whether a refusal names ports that the request would cut off.

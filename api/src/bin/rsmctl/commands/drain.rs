@@ -2,6 +2,7 @@ use clap::Args;
 use rsm_proto::v1;
 
 use super::confirm::{self, Confirmation};
+use super::whatif;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::Session;
@@ -42,6 +43,9 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     let confirmation = Confirmation {
         yes: arguments.force,
     };
+    session
+        .output
+        .note(&effect(session, &request.parts).await)?;
     let mut client = session.maintenance();
     let answer = confirm::accepted(session, confirmation, async |accept_cut_off| {
         request.force = accept_cut_off;
@@ -58,6 +62,21 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
         session.output.table(rows)?;
     }
     safe_to_unplug(&drained)
+}
+
+/// The links that hosts will share, with the load, before the drain; empty if no host loses its
+/// links, or if the server cannot say.
+async fn effect(session: &Session, parts: &[String]) -> String {
+    let request = v1::ForeseeLossRequest {
+        parts: parts.to_vec(),
+        ..v1::ForeseeLossRequest::default()
+    };
+    let answer = session.routing().foresee_loss(request).await;
+    let found = answer.map(|answer| answer.into_inner().consequence.unwrap_or_default());
+    let found = found.ok().filter(|found| !found.drain_effect.is_empty());
+    found
+        .and_then(|found| whatif::drained(&found))
+        .unwrap_or_default()
 }
 
 /// The end of the command for a script that goes on to cut the power: a failure unless every part

@@ -26,6 +26,7 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
             "NOTE",
         ],
         |part| {
+            let state = state(&part);
             let at = match part.port {
                 Some(port) => format!("{}:{port}", part.node_guid),
                 None => part.node_guid,
@@ -34,11 +35,19 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
                 timestamp(part.since_unix_ms),
                 part.name,
                 at,
-                label::<v1::DrainState>(part.state),
+                state,
                 part.lids_over.to_string(),
                 or_none(&part.by),
                 or_none(&part.note),
             ]
         },
     )
+}
+
+/// Whether a part may be unplugged. The cable of a disabled port is there, although no node answers.
+fn state(part: &v1::DrainedPart) -> String {
+    match part.state() {
+        v1::DrainState::Away if part.disabled => "disabled".to_owned(),
+        _ => label::<v1::DrainState>(part.state),
+    }
 }

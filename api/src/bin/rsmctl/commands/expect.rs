@@ -4,84 +4,135 @@ use std::collections::HashMap;
 use clap::Args;
 use rsm_proto::v1;
 
+use super::confirm;
 use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{NONE, host_name, label, or_none};
+use crate::text::{NONE, count, host_name, label, or_none};
 use crate::time::minute;
 
 /// Lists nodes and cables that the subnet manager misses, or accepts that they are gone for good
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The first line counts what is missing. A switch stands for its cables and the hosts behind it, and\na host for its adapters; --all lists each by itself.\n\nExamples:\n  rsmctl expect\n  rsmctl expect --all | grep su-04-leaf-02\n  rsmctl expect --accept leaf-03:7\n  rsmctl expect --accept-all"
+    after_help = "The first line counts what is missing. A switch stands for its cables and the hosts behind it, and\na host for its adapters; --all lists each by itself.\n\n--accept-all and --accept-exchanged list what they would accept, and ask. Exchanged cables are reported until they are\nback: accept them only if they are to stay where they are, for then rsm takes the cabling of today for the right one.\n\nExamples:\n  rsmctl expect\n  rsmctl expect --all | grep su-04-leaf-02\n  rsmctl expect --accept leaf-03:7\n  rsmctl expect --accept-all"
 )]
 pub(crate) struct ExpectArguments {
-    /// Accept that this node, or the cable at this port, is gone for good
-    #[arg(add = of_nodes(), long, value_name = "NODE|NODE:PORT", conflicts_with = "accept_all")]
+    /// Accept that this node, or the cable at this port, is gone for good; a port of an exchanged
+    /// cable accepts the exchange
+    #[arg(add = of_nodes(), long, value_name = "NODE|NODE:PORT")]
     accept: Option<String>,
-    /// Accept that all missing nodes and cables are gone for good
-    #[arg(long)]
+    /// Accept that all missing nodes and cables are gone for good; not the exchanged cables
+    #[arg(long, conflicts_with = "accept")]
     accept_all: bool,
-    /// Each missing node and cable by itself
+    /// Accept all exchanged cables where they are now
     #[arg(long, conflicts_with_all = ["accept", "accept_all"])]
+    accept_exchanged: bool,
+    /// Accept all without a question
+    #[arg(long)]
+    yes: bool,
+    /// Each missing node and cable by itself
+    #[arg(long, conflicts_with_all = ["accept", "accept_all", "accept_exchanged"])]
     all: bool,
 }
 
 impl ExpectArguments {
     /// Whether the command changes something.
     pub(super) fn acts(&self) -> bool {
-        self.accept_all || self.accept.is_some()
+        self.accept_all || self.accept_exchanged || self.accept.is_some()
     }
 }
 
 pub(crate) async fn run(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
     if arguments.acts() {
-        let request = v1::AcceptMissingRequest {
-            name: arguments.accept.unwrap_or_default(),
-            all: arguments.accept_all,
-        };
-        let answer = session.convergence().accept_missing(request).await?;
-        let answer = answer.into_inner();
-        if session.output.is_json() {
-            return session.output.json(&answer);
-        }
-        let mut rows = Rows::new(&[">ACCEPTED"]);
-        rows.add([answer.accepted.to_string()]);
-        return session.output.table(rows);
+        return accept(arguments, session).await;
     }
-    let request = v1::ListMissingRequest {
-        each: arguments.all,
-        ..v1::ListMissingRequest::default()
-    };
-    let missing = all_pages(request, async |request| {
-        session.fabric().list_missing(request).await
-    })
-    .await?;
+    let missing = missing(arguments.all, session).await?;
     if session.output.is_json() {
         return session.output.json_list(missing);
     }
-    let request = v1::GetStatusRequest {};
-    let answer = session.fabric().get_status(request).await?;
-    let counts = answer.into_inner().status.unwrap_or_default().missing;
+    let counts = counts(session).await?;
     let rows = match arguments.all {
         true => missing.into_iter().map(|one| vec![one]).collect(),
         false => folded(missing),
     };
-    session
-        .output
-        .line(&match counts.unwrap_or_default().summary {
-            none if none.is_empty() && rows.is_empty() => "nothing is missing".to_owned(),
-            none if none.is_empty() => "missing:".to_owned(),
-            counts if arguments.all => counts,
-            counts => format!("{counts}; --all lists each by itself"),
-        })?;
+    session.output.line(&match counts.summary {
+        none if none.is_empty() && rows.is_empty() => "nothing is missing".to_owned(),
+        none if none.is_empty() => "missing:".to_owned(),
+        counts if arguments.all => counts,
+        counts => format!("{counts}; --all lists each by itself"),
+    })?;
     if rows.is_empty() {
         // There is nothing to sort or to limit.
         session.output.takes_limit();
         return Ok(());
     }
     session.output.only_table(table(&rows))
+}
+
+async fn missing(each: bool, session: &Session) -> Result<Vec<v1::Missing>, Failure> {
+    let request = v1::ListMissingRequest {
+        each,
+        ..v1::ListMissingRequest::default()
+    };
+    let pages = all_pages(request, async |request| {
+        session.fabric().list_missing(request).await
+    });
+    Ok(pages.await?)
+}
+
+async fn counts(session: &Session) -> Result<v1::MissingParts, Failure> {
+    let request = v1::GetStatusRequest {};
+    let answer = session.fabric().get_status(request).await?;
+    let status = answer.into_inner().status.unwrap_or_default();
+    Ok(status.missing.unwrap_or_default())
+}
+
+async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(), Failure> {
+    if arguments.accept.is_none() && !arguments.yes {
+        ask(arguments.accept_exchanged, session).await?;
+    }
+    let request = v1::AcceptMissingRequest {
+        name: arguments.accept.unwrap_or_default(),
+        all: arguments.accept_all,
+        exchanged: arguments.accept_exchanged,
+    };
+    let answer = session.convergence().accept_missing(request).await?;
+    let answer = answer.into_inner();
+    if session.output.is_json() {
+        return session.output.json(&answer);
+    }
+    let parts = answer.parts.map(|parts| parts.listed());
+    let parts = parts.unwrap_or_else(|| count(answer.accepted, "part", "parts"));
+    session.output.line(&format!("accepted: {parts}"))
+}
+
+/// Lists the parts that would be accepted, and asks the operator.
+///
+/// # Errors
+/// There is nothing to accept, nobody to ask, or the operator declines.
+async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
+    let counts = counts(session).await?;
+    let (parts, effect) = match is_exchanged {
+        true => (
+            counts.exchanged(),
+            "would be expected where they are now, and be right from now on",
+        ),
+        false => (
+            counts.gone(),
+            "would be given up: no finding is left about them",
+        ),
+    };
+    let mut missing = missing(false, session).await?;
+    missing.retain(|one| (one.kind() == v1::MissingKind::Exchanged) == is_exchanged);
+    if missing.is_empty() {
+        return Err(Failure::Refused("nothing is there to accept".to_owned()));
+    }
+    if !session.output.is_json() {
+        session.output.only_table(table(&folded(missing)))?;
+        session.output.flush()?;
+    }
+    confirm::by_operator(&format!("{} {effect}", parts.listed()))
 }
 
 /// Missing parts in the order of an operator's interest: switches before cables before hosts, and

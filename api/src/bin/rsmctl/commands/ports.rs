@@ -79,6 +79,9 @@ fn peer(peer: Option<v1::Peer>, gone: Option<v1::GoneCable>) -> String {
         (Some(peer), _) => port_of(&peer.description, peer.port.as_ref()),
         (None, Some(gone)) => {
             let place = port_of(&gone.description, gone.port.as_ref());
+            if !gone.disabled.is_empty() {
+                return format!("DOWN: {place}, {}", gone.disabled);
+            }
             let until = gone.lost_unix_ms.map(timestamp);
             let until = until.unwrap_or_else(|| "rsm started".to_owned());
             format!("GONE: {place}, until {until}")

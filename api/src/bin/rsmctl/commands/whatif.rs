@@ -12,7 +12,7 @@ use crate::text::{HostTally, count, port_of};
 /// The maximum number of names of a list in the text output; `--format json` has all.
 const SHOWN: usize = 8;
 
-/// The consequence of losing a cable or a node; sends nothing to the fabric
+/// The consequence of losing a cable or a node, or of draining it; sends nothing to the fabric
 #[derive(Debug, Args)]
 #[command(
     after_help = "First what would break, then who would be cut off, then what to do before: whether `rsmctl drain` of\nthe same parts is possible.\n\nExamples:\n  rsmctl whatif leaf-03\n  rsmctl whatif leaf-03:33 spine-02\n  rsmctl whatif remove=spine-02 unlink=leaf-03:33"
@@ -90,6 +90,9 @@ fn rows(found: &v1::Consequence, asked: &[String]) -> Rows {
         row("Then", then(found));
         row("Engine", format!("{} ({})", found.engine, found.reason));
     }
+    if let Some(drained) = drained(found) {
+        row("If drained", drained);
+    }
     rows
 }
 
@@ -160,6 +163,21 @@ fn to_do(found: &v1::Consequence, asked: &[String]) -> String {
         "" => format!("first `rsmctl drain {command}`: routes go around, no packet is lost"),
         reason => format!("a drain would be REFUSED: {reason}"),
     }
+}
+
+/// The load while the parts are drained and still in use by their hosts; `None` if it is not known.
+pub(super) fn drained(found: &v1::Consequence) -> Option<String> {
+    let load = match found.max_paths_drained {
+        0 => return None,
+        paths => format!(
+            "{paths} paths on the fullest link (now {})",
+            found.max_paths_now
+        ),
+    };
+    Some(match found.drain_effect.as_str() {
+        "" => load,
+        effect => format!("{effect}: {load}"),
+    })
 }
 
 /// The fabric under the new routes.

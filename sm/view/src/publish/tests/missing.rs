@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rsm_api::model::{DrainQuestion, FindingFilter, MissingKind, Selector, SubnetState};
+use rsm_api::model::{
+    DrainQuestion, FindingFilter, GivenUp, LossSelector, MissingKind, Selector, SubnetState,
+};
 use rsm_api::{Control, ControlError, LookupError, RoutingQueries, Subnet, v1};
 use rsm_core::Event;
 use rsm_ids::PortNum;
@@ -84,14 +86,15 @@ fn only_missing_nodes_and_cables_can_be_accepted() {
     let mut world = without_a_host();
     let (sender, mut events) = mpsc::channel::<Event>(4);
     let controller = Controller::new(sender, Arc::clone(&world.view));
-    let accept = |name: &str| controller.accept_missing(Some(name.parse().unwrap()));
+    let accept = |name: &str| controller.accept_missing(GivenUp::Named(named(name)));
     assert!(matches!(
         accept("host-1"),
         Err(ControlError::Refused { .. })
     ));
     assert!(matches!(accept("host-9"), Err(ControlError::Lookup(_))));
-    // Accepting the node covers the node, its port and the leaf's port.
-    assert_eq!(accept("host-2"), Ok(3));
+    // Accepting the node covers its cable.
+    let parts = accept("host-2").unwrap();
+    assert_eq!((parts.hosts, parts.total()), (1, 1));
     let event = events.try_recv().unwrap();
     assert!(matches!(
         event,
@@ -138,8 +141,8 @@ fn a_name_of_several_missing_hosts_is_ambiguous() {
     }
 }
 
-#[test]
-fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
+/// The world where the last two hosts are the adapters of one, `rails`.
+fn with_a_host_of_two_adapters() -> World {
     let (nodes, cables) = netlist().into_parts();
     let adapters = nodes.into_iter().map(|node| Node {
         description: match node.guid {
@@ -152,6 +155,12 @@ fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
     let netlist = Netlist::new(adapters.collect(), cables).unwrap();
     let mut world = World::of(&netlist, HOSTS[0]);
     world.run(Duration::from_secs(2));
+    world
+}
+
+#[test]
+fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
+    let mut world = with_a_host_of_two_adapters();
     let two = world.view.node(&named("rails")).unwrap_err().to_string();
     for part in [
         "use one of: 'rails mlx5_0' (CA, LID ",
@@ -170,7 +179,8 @@ fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
     assert_eq!(found.summary, "1 host missing");
     let (sender, mut events) = mpsc::channel::<Event>(4);
     let controller = Controller::new(sender, Arc::clone(&world.view));
-    assert_eq!(controller.accept_missing(Some(named("rails"))), Ok(6));
+    let parts = controller.accept_missing(GivenUp::Named(named("rails")));
+    assert_eq!(parts.unwrap().summary, "1 host");
     while let Ok(event) = events.try_recv() {
         world.handle(event);
     }
@@ -309,9 +319,76 @@ fn exchanged_cables_are_listed_until_they_are_back_or_accepted() {
     let (sender, mut events) = mpsc::channel::<Event>(4);
     let controller = Controller::new(sender, Arc::clone(&world.view));
     // The name of any of the four ends accepts all of them.
-    assert_eq!(controller.accept_missing(Some(named("leaf-2:3"))), Ok(4));
+    let parts = controller.accept_missing(GivenUp::Named(named("leaf-2:3")));
+    assert_eq!(parts.unwrap().summary, "2 exchanged cables");
     world.handle(events.try_recv().unwrap());
     world.run(Duration::from_secs(1));
     assert_eq!(found(&world), [] as [String; 0]);
     assert_eq!(world.view.missing(None, 10).items, []);
+}
+
+#[test]
+fn exchanged_cables_are_accepted_by_a_port_or_on_their_own_and_never_with_missing_parts() {
+    let mut world = with_exchanged_cables();
+    world.sim.power_off(SPINE_B).unwrap();
+    world.run(Duration::from_secs(30));
+    let (sender, mut events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    let summary = |world: &World| world.view.status().missing.unwrap().summary;
+    // The name of a switch accepts what is missing there.
+    let refused = controller.accept_missing(GivenUp::Named(named("spine-a")));
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("only exchanged cables"), "{refused}");
+    let parts = controller.accept_missing(GivenUp::Missing).unwrap();
+    assert_eq!(parts.summary, "1 switch, 2 cables");
+    world.handle(events.try_recv().unwrap());
+    world.run(Duration::from_secs(1));
+    assert_eq!(summary(&world), "2 cables exchanged");
+    let again = controller.accept_missing(GivenUp::Missing).unwrap_err();
+    assert!(
+        again.to_string().contains("only exchanged cables"),
+        "{again}"
+    );
+    let parts = controller.accept_missing(GivenUp::Exchanged).unwrap();
+    assert_eq!(parts.summary, "2 exchanged cables");
+    world.handle(events.try_recv().unwrap());
+    world.run(Duration::from_secs(1));
+    assert_eq!(summary(&world), "");
+}
+
+#[tokio::test]
+async fn a_hosts_name_means_all_its_adapters() {
+    let mut world = with_a_host_of_two_adapters();
+    let question = DrainQuestion {
+        parts: vec![named("rails")],
+        force: false,
+        by: String::new(),
+        note: String::new(),
+    };
+    let drained = carry_out(&mut world, |controller| async move {
+        controller.drain(question).await
+    });
+    let names: Vec<String> = drained
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
+    assert_eq!(names, ["rails mlx5_0", "rails mlx5_1"]);
+    let analyst = RouteAnalyst::new(Arc::clone(&world.view));
+    let foreseen = analyst
+        .foresee(vec![LossSelector::Part(named("rails"))])
+        .await;
+    assert_eq!(foreseen.unwrap().consequence.unwrap().cables.len(), 2);
+    let undrained = carry_out(&mut world, |controller| async move {
+        controller.undrain(vec![named("rails")]).await
+    });
+    assert_eq!(undrained.await.unwrap().0, 2);
+    // One adapter is gone, the other one has lost nothing.
+    world.sim.power_off(HOSTS[3]).unwrap();
+    world.run(Duration::from_secs(30));
+    let (sender, _events) = mpsc::channel::<Event>(4);
+    let controller = Controller::new(sender, Arc::clone(&world.view));
+    let parts = controller.accept_missing(GivenUp::Named(named("rails")));
+    assert_eq!(parts.unwrap().summary, "1 adapter");
 }

@@ -1,13 +1,20 @@
 //! Tests of ports that operators disable, enable and reset.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rsm_api::model::{PortAction, PortCommand};
-use rsm_api::{Control, ControlError, Subnet, v1};
+use rsm_api::{Control, ControlError, RoutingQueries, Subnet, v1};
+use rsm_core::Event;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortPhysicalState, PortState};
+use rsm_plan::avoid::{Drained, NodeOrCable, Reason};
+use rsm_state::Command;
 
 use super::world::*;
+use crate::publish::RouteAnalyst;
+
 fn command(action: PortAction, port: &str) -> PortCommand {
     PortCommand {
         port: named(port),
@@ -73,6 +80,32 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     world.run(Duration::from_secs(120));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
 
+    // The cable is there: an operator is told who disabled it, and how it is enabled.
+    let findings = world.view.snapshot().findings.clone();
+    let missing = findings
+        .iter()
+        .find(|one| one.kind.code() == "cable-missing");
+    let text = &missing.expect("a finding").text;
+    for part in [
+        "spine-a port 2 was disabled by alice at 1970-01-01T00:1",
+        "rsmctl port enable 'spine-a:2'",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    for part in ["gone", "expect --accept", "ibportstate"] {
+        assert!(!text.contains(part), "{part}: {text}");
+    }
+    let gone = world.view.port(&named("leaf-2:3")).unwrap().message;
+    let gone = gone.gone_cable.unwrap().disabled;
+    assert!(gone.starts_with("spine-a port 2 was disabled by"), "{gone}");
+    let analyst = RouteAnalyst::new(Arc::clone(&world.view));
+    let refused = analyst.cable_use(named("leaf-2:3")).await.unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("disabled by alice") && !refused.contains("gone"),
+        "{refused}"
+    );
+
     give(&mut world, command(PortAction::Enable, "leaf-2:3"))
         .await
         .unwrap();
@@ -80,6 +113,35 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     let up = (PortState::Active, PortPhysicalState::LinkUp);
     assert_eq!(state(&world, SPINE_A, 2), up);
     assert_eq!(kinds(&world), [""; 0]);
+}
+
+#[test]
+fn the_command_to_disable_a_port_ends_when_the_port_says_that_its_link_is_down() {
+    let mut world = World::up();
+    let port = PortKey::new(SPINE_A, PortNum(2));
+    let drained = Drained {
+        by: "alice".to_owned(),
+        since_unix_ms: 7,
+        note: String::new(),
+        forced: false,
+        name: "spine-a port 2".to_owned(),
+        peer: None,
+        disabled: true,
+    };
+    world.handle(Event::Command(Command::Drain {
+        parts: BTreeMap::from([(NodeOrCable::Port(port), Reason::Drained(drained))]),
+        forced: false,
+        ticket: 1,
+    }));
+    while world.done.is_empty() {
+        assert_eq!(world.declined, []);
+        world.run(Duration::from_micros(1));
+    }
+    let shown = world.view.port(&named("spine-a:2")).unwrap().message;
+    assert_eq!(
+        (shown.state(), shown.physical_state()),
+        (v1::PortState::Down, v1::PhysicalState::Disabled)
+    );
 }
 
 #[tokio::test]
@@ -102,6 +164,17 @@ async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
     };
     give(&mut world, accepted).await.unwrap();
     assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);
+    let refused = world.view.route(&named("host-1"), &named("host-2"));
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.starts_with("`host-2` is not reached: leaf-1 port 2 was disabled by alice at"),
+        "{refused}"
+    );
+    let findings = world.view.snapshot().findings.clone();
+    let text: Vec<String> = findings.iter().map(|one| one.text.clone()).collect();
+    let text = text.join("\n");
+    assert!(text.contains("rsmctl port enable 'leaf-1:2'"), "{text}");
+    assert!(!text.contains("gone"), "{text}");
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn pages_put_together_are_the_list() {
     let link_filters = [
         LinkFilter::default(),
         LinkFilter {
-            node: Some(LEAF_1),
+            nodes: vec![LEAF_1],
             ..LinkFilter::default()
         },
         LinkFilter {
@@ -175,7 +175,7 @@ fn cables_from_a_switch_to_itself_are_listed_once_with_and_without_a_node() {
     assert_eq!(view.status().links, 9);
     for (node, count) in [(LEAF_1, 5), (LEAF_2, 3), (SPINE_A, 2), (SPINE_B, 2)] {
         let filter = LinkFilter {
-            node: Some(node),
+            nodes: vec![node],
             ..LinkFilter::default()
         };
         let mut wanted = every_link.clone();
