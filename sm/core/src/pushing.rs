@@ -226,10 +226,12 @@ impl Core {
         let disabled = self.trials.detours.in_force().disabled();
         let answered = disabled.filter(|&port| {
             let port = self.inventory.hardware.port(port);
-            let info = port.and_then(|port| port.info.as_ref());
-            info.is_some_and(|info| {
-                info.port_physical_state() == PortPhysicalState::Disabled
-                    && info.port_state() != PortState::Down
+            port.is_some_and(|port| {
+                let info = port.info.as_ref();
+                info.is_some_and(|info| {
+                    info.port_physical_state() == PortPhysicalState::Disabled
+                        && (info.port_state() != PortState::Down || port.peer.is_some())
+                })
             })
         });
         let switches: Vec<Guid> = answered.map(|port| port.node).collect();

@@ -79,6 +79,13 @@ pub(crate) struct Fake {
     pub(crate) journal: EventJournal,
 }
 
+impl Fake {
+    /// The counts of all missing parts.
+    fn missing_counts(&self) -> v1::MissingParts {
+        counted(self.missing.lock().iter().map(|missing| &missing.message))
+    }
+}
+
 /// The counts of missing parts, by their kinds.
 pub(crate) fn counted<'a>(missing: impl Iterator<Item = &'a v1::Missing>) -> v1::MissingParts {
     let mut parts = v1::MissingParts::default();

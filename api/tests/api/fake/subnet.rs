@@ -11,7 +11,7 @@ use rsm_api::{LookupError, Subnet, v1};
 use rsm_ids::{Gid, Guid, Lid, PortNum};
 use tokio::sync::broadcast;
 
-use super::{Fake, FakePort, GENERATION, PREFIX, counted, guid_of, lid_of, peer_of};
+use super::{Fake, FakePort, GENERATION, PREFIX, guid_of, lid_of, peer_of};
 
 /// The values of a map after the key `after` that pass the filter.
 fn page<K: Ord + Copy, V: Clone>(
@@ -185,9 +185,7 @@ impl Subnet for Fake {
                 names: vec!["leaf-2".to_owned()],
                 ..v1::AvoidedParts::default()
             }),
-            missing: Some(counted(
-                self.missing.lock().iter().map(|missing| &missing.message),
-            )),
+            missing: Some(self.missing_counts()),
             description: "host-2".to_owned(),
             design: self.design.clone(),
             shared_store: Some(v1::SharedStore {

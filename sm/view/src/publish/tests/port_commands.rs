@@ -142,6 +142,12 @@ fn the_command_to_disable_a_port_ends_when_the_port_says_that_its_link_is_down()
         (shown.state(), shown.physical_state()),
         (v1::PortState::Down, v1::PhysicalState::Disabled)
     );
+    let gone = shown.gone_cable.expect("no link is shown there");
+    assert!(
+        gone.disabled
+            .contains("by alice at 1970-01-01T00:00:00.007Z"),
+        "{gone:?}"
+    );
 }
 
 #[tokio::test]
