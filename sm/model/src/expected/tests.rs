@@ -332,6 +332,7 @@ fn an_accept_names_each_gone_cable_of_a_switch_and_none_that_an_operator_disable
 #[test]
 fn a_cable_in_the_place_of_one_to_a_dead_switch_is_named_and_not_told_as_gone() {
     let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
+    let ends_of_cables = cables(&whole);
     let cables = between_switches(&whole);
     let near = cables[0].0.node;
     let ends = |(a, b): (PortKey, PortKey)| if a.node == near { (a, b) } else { (b, a) };
@@ -340,13 +341,13 @@ fn a_cable_in_the_place_of_one_to_a_dead_switch_is_named_and_not_told_as_gone() 
     let (first, to) = own[0];
     let other = own.iter().find(|(_, there)| there.node != to.node);
     let &(second, dead) = other.expect("a cable to another switch");
-    let off = whole.follow(&Hardware::default(), &BTreeSet::from([dead.node]));
-    let cut: Vec<PortKey> = own
-        .iter()
-        .filter(|(_, at)| at.node == dead.node)
-        .map(|&(a, _)| a)
+    let of_dead: Vec<PortKey> = ends_of_cables
+        .into_iter()
+        .filter(|(_, there)| there.node == dead.node)
+        .map(|(here, _)| here)
         .collect();
-    let off = cabled(&off, &cut, &[]);
+    let cut = cabled(&whole, &of_dead, &[]);
+    let off = cut.follow(&Hardware::default(), &BTreeSet::from([dead.node]));
     // The plugs of both cables are exchanged, and the one of the dead switch has no link.
     let swapped = cabled(&off, &[first], &[(second, to)]);
     let missing = followed(&[&whole, &off, &swapped]);
