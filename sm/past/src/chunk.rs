@@ -4,12 +4,14 @@
 //! ports (2) { length (4) column }[6] { port (2) quantity (1) count (LEB128) }...
 //! ```
 //!
-//! The first column has the seconds between two readings of each port, 0 for a port that was not
-//! read. The other columns have the codes of the traffic of ports that were read: data sent and
-//! received, packets as the difference from the code of the data, which hardly differs between
-//! ports, and waits. A column of zeros has length 0.
+//! Column 1: for each port, the seconds between its two readings; 0 if it was not read. Columns 2
+//! to 6, for the ports that were read only: codes ([`rounded`]) of XmitData, RcvData, XmitPkts,
+//! RcvPkts and XmitWait. A packet code is stored less the data code of the same direction; that
+//! difference is nearly the same at all ports, so that it compresses well. A column of zeros has
+//! length 0.
 
 use pco::data_types::Number;
+use pco::errors::PcoError;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::{ChunkConfig, DeltaSpec, ModeSpec};
 
@@ -22,7 +24,8 @@ use crate::step_accumulator::{StepAccumulator, Traffic};
 /// files.
 pub(crate) const PORTS: usize = 4096;
 
-/// Counter whose code is subtracted from the code of each traffic counter; `None` if none is.
+/// For each traffic counter, the counter whose code is subtracted from its code; `None` if the code
+/// is stored as it is.
 const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
     None,
@@ -31,21 +34,26 @@ const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
 ];
 
-/// Level of the compressor, of 12: each further level gains a percent.
+/// Level of the compressor, 0 to 12. Each further level would gain a percent.
 const LEVEL: usize = 6;
 
 /// Encodes the ports of chunk `number`; `None` if no port was read and no counter moved.
-pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Option<Vec<u8>> {
+///
+/// # Errors
+/// The compressor refuses a column.
+pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Result<Option<Vec<u8>>, PcoError> {
     let first = number * PORTS;
     let end = step.seconds.len().min(first + PORTS);
-    let seconds = step.seconds.get(first..end)?;
+    let Some(seconds) = step.seconds.get(first..end) else {
+        return Ok(None);
+    };
     let numbers = (first as u32, Quantity::SymbolError)..(end as u32, Quantity::XmitData);
     let errors = step.errors.range(numbers);
     if seconds.iter().all(|&one| one == 0) && errors.clone().next().is_none() {
-        return None;
+        return Ok(None);
     }
     let mut out = (seconds.len() as u16).to_be_bytes().to_vec();
-    put_column(seconds, &mut out);
+    put_column(seconds, LEVEL, &mut out)?;
     let read = || (first..end).filter(|&port| step.seconds[port] > 0);
     for (place, base) in BASES.iter().enumerate() {
         let code = |traffic: &Traffic| {
@@ -53,29 +61,33 @@ pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Option<Vec<u8>> {
             rounded::code(traffic[place]).wrapping_sub(base)
         };
         let codes: Vec<u16> = read().map(|port| code(&step.traffic[port])).collect();
-        put_column(&codes, &mut out);
+        put_column(&codes, LEVEL, &mut out)?;
     }
     for (&(port, quantity), &count) in errors {
         out.extend((port as u16 % PORTS as u16).to_be_bytes());
         out.push(quantity as u8);
         put_leb128(count, &mut out);
     }
-    Some(out)
+    Ok(Some(out))
 }
 
-fn put_column<T: Number + PartialEq + Default>(values: &[T], out: &mut Vec<u8>) {
+fn put_column<T: Number + PartialEq + Default>(
+    values: &[T],
+    level: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), PcoError> {
     let config = ChunkConfig::default()
-        .with_compression_level(LEVEL)
+        .with_compression_level(level)
         .with_mode_spec(ModeSpec::Classic)
         .with_delta_spec(DeltaSpec::NoOp);
     let is_zero = values.iter().all(|value| *value == T::default());
     let column = match is_zero {
         true => Vec::new(),
-        // The compressor refuses only invalid settings, and these are constant.
-        false => simple_compress(values, &config).unwrap_or_default(),
+        false => simple_compress(values, &config)?,
     };
     out.extend((column.len() as u32).to_be_bytes());
     out.extend(column);
+    Ok(())
 }
 
 fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
@@ -95,7 +107,8 @@ pub(crate) struct Columns {
     pub(crate) errors: Vec<(usize, Quantity, u64)>,
 }
 
-/// Decodes a chunk; `None` if it has damage that its checksum does not show.
+/// Decodes a chunk; `None` if its content is invalid although its checksum is right. Without
+/// `with_traffic`, the columns of traffic are skipped.
 pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     let mut rest = payload;
     let ports = usize::from(u16::from_be_bytes(*take(&mut rest)?));
@@ -121,7 +134,7 @@ pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     while let Some([high, low, quantity]) = take::<3>(&mut rest).copied() {
         let count = take_leb128(&mut rest)?;
         let port = usize::from(u16::from_be_bytes([high, low]));
-        // A counter of a later version is left out.
+        // A later version may have written a counter that this one does not know.
         errors.extend(Quantity::of(quantity).map(|quantity| (port, quantity, count)));
     }
     Some(Columns {
@@ -149,7 +162,7 @@ fn take_leb128(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a column of `length` values; empty if it is not wanted.
+/// Reads a column of `length` values; skips it and returns no values unless `wanted`.
 fn column<T: Number + Default>(rest: &mut &[u8], length: usize, wanted: bool) -> Option<Vec<T>> {
     let bytes = u32::from_be_bytes(*take(rest)?) as usize;
     let (packed, after) = rest.split_at_checked(bytes)?;
@@ -160,4 +173,20 @@ fn column<T: Number + Default>(rest: &mut &[u8], length: usize, wanted: bool) ->
         (progress.n_processed == length).then_some(())?;
     }
     Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_column_is_an_error_and_not_a_column_of_zeros() {
+        let mut out = Vec::new();
+        let invalid_level = 99;
+        assert!(put_column(&[7u32, 8], invalid_level, &mut out).is_err());
+        assert_eq!(out, [0u8; 0]);
+        put_column(&[7u32, 8], LEVEL, &mut out).unwrap();
+        let read: Vec<u32> = column(&mut &out[..], 2, true).unwrap();
+        assert_eq!(read, [7, 8]);
+    }
 }

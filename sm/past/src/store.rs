@@ -1,10 +1,11 @@
 //! Gathers readings into steps, writes the steps, and keeps the files within their bounds.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use pco::errors::PcoError;
 use rsm_store::StoreError;
 use rsm_store::io::{Disk, FileOperation, is_at};
 
@@ -22,7 +23,7 @@ const FOLDER: &str = "past";
 /// Suffix of the names of segments.
 const SUFFIX: &str = ".past";
 
-/// Inverse of the share of the bound of bytes that one segment may take.
+/// Inverse of the share of [`Bounds::bytes`] that one segment may take.
 const SEGMENT_SHARE: u64 = 32;
 
 /// Bounds of the past. Segments beyond them are removed, the oldest first, but never a segment that
@@ -245,7 +246,11 @@ impl Past {
             let entries = port_table::encode(current.entries, new);
             frame::encode(Kind::PortTable, &entries, &mut bytes);
         }
-        encode(&writer.accumulator, &mut bytes);
+        encode(&writer.accumulator, &mut bytes).map_err(|error| StoreError::Io {
+            operation: FileOperation::Append,
+            path: current.segment.path.clone(),
+            source: io::Error::other(error),
+        })?;
         let (path, file) = (&current.segment.path, &mut current.file);
         let written = self
             .disk
@@ -314,7 +319,7 @@ impl Past {
         let mut failure = None;
         for (tier, segment) in removed.into_iter().rev() {
             if let Err(error) = self.disk.remove_file(&segment.path) {
-                // Its bytes still count, and the next step tries again.
+                // The segment's bytes still count, and the next step tries again to remove it.
                 segments.change(|segments| segments[tier as usize].insert(0, segment));
                 failure = Some(error);
             }
@@ -339,11 +344,14 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
 }
 
 /// Appends the frames of a step.
-fn encode(step: &StepAccumulator, out: &mut Vec<u8>) {
+///
+/// # Errors
+/// The compressor refuses a column; `out` is unchanged.
+fn encode(step: &StepAccumulator, out: &mut Vec<u8>) -> Result<(), PcoError> {
     let mut chunks = Vec::new();
     let mut places = Vec::new();
     for chunk in 0..step.seconds.len().div_ceil(chunk::PORTS) {
-        let Some(columns) = chunk::encode(step, chunk) else {
+        let Some(columns) = chunk::encode(step, chunk)? else {
             continue;
         };
         let before = chunks.len();
@@ -355,6 +363,7 @@ fn encode(step: &StepAccumulator, out: &mut Vec<u8>) {
     }
     frame::encode(Kind::Head, &head::encode(step, &places), out);
     out.append(&mut chunks);
+    Ok(())
 }
 
 /// Tier and number of a segment, parsed from its name.
