@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let version = elements[0].get("version").unwrap_or("2.0");
     let bits = !version.starts_with(['1', '2']);
     let mut found = Found::default();
-    let (mut counted, mut roots) = (true, Vec::new());
+    let (mut counted, mut gpus) = (true, Vec::new());
     let mut machine = None;
     for (at, element) in elements.iter().enumerate() {
         match (element.name.as_str(), element.get("type")) {
@@ -36,7 +36,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
                 if is_gpu(kind) {
                     let pci = address(element)?;
                     let gpu = gpu(&elements, at, pci, &mut counted);
-                    roots.push(at);
+                    gpus.push((at, pci));
                     found.gpus.push((gpu, path(&elements, at)?));
                 }
             }
@@ -58,12 +58,11 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     for (port, path) in &mut found.ports {
         port.numa = path.numa;
     }
-    let addresses: Vec<Option<PciAddress>> = found.gpus.iter().map(|(gpu, _)| gpu.pci).collect();
     let mut host = found
         .into_host(InventorySource::Hwloc, Switches::TwoBridges, counted)
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
     host.machine = machine;
-    nvlink::add(&mut host, &elements, &roots, &addresses)?;
+    nvlink::add(&mut host, &elements, &gpus)?;
     Ok(host)
 }
 

@@ -6,7 +6,7 @@ use super::Element;
 use crate::import::error::{ImportError, ImportReason};
 use crate::inventory::{HostInventory, LinkFamily, NvLink, PciAddress};
 
-/// The maximum number of objects in the matrix: GPUs and NVSwitches of one host, and a reserve.
+/// The maximum number of objects in the matrix: the GPUs and NVSwitches of one host, and a reserve.
 const MAX_OBJECTS: usize = 256;
 
 /// hwloc's value for one NVLink in MB/s: generation 1, generations 2 to 4, generation 5.
@@ -15,28 +15,35 @@ const LINK_MBYTES: [u64; 3] = [20_000, 25_000, 50_000];
 /// An object of the matrix.
 #[derive(Clone, Copy)]
 enum Object {
-    /// A GPU, by position.
+    /// A GPU, by position in the inventory.
     Gpu(usize),
+    /// Any other device, such as an NVSwitch.
     Other,
 }
 
-/// Adds the links of the matrix to a host whose GPUs are the PCI devices `roots`, with these
-/// addresses.
+/// Sets the NVLinks of `host` from hwloc's matrix `NVLinkBandwidth`; does nothing without one.
+/// `gpus` holds, for each GPU of the host, its PCI element and its PCI address.
+///
+/// # Errors
+/// The matrix is not square, has a value that is no bandwidth, or has too many objects.
 pub(super) fn add(
     host: &mut HostInventory,
     elements: &[Element],
-    roots: &[usize],
-    addresses: &[Option<PciAddress>],
+    gpus: &[(usize, PciAddress)],
 ) -> Result<(), ImportError> {
     let matrix = elements
         .iter()
         .position(|element| element.get("name") == Some("NVLinkBandwidth"));
     let Some(matrix) = matrix else { return Ok(()) };
-    let places: Vec<Option<usize>> = addresses
+    let position = |address: PciAddress| {
+        let mut all = host.gpus.iter();
+        all.position(|gpu| gpu.pci == Some(address))
+    };
+    let positions: BTreeMap<usize, usize> = gpus
         .iter()
-        .map(|pci| host.gpus.iter().position(|gpu| gpu.pci == *pci))
+        .filter_map(|&(element, address)| Some((element, position(address)?)))
         .collect();
-    let (objects, values) = content(elements, matrix, roots, &places)?;
+    let (objects, values) = content(elements, matrix, &positions)?;
     let at = |row: usize, column: usize| values[row * objects.len() + column];
     let smallest = values.iter().copied().filter(|&value| value > 0).min();
     let unit = smallest.and_then(|least| {
@@ -88,11 +95,12 @@ pub(super) fn add(
     Ok(())
 }
 
+/// The objects of the matrix, and its values in MB/s, row after row. `positions` has the position
+/// in the inventory of each GPU's PCI element.
 fn content(
     elements: &[Element],
     matrix: usize,
-    roots: &[usize],
-    places: &[Option<usize>],
+    positions: &BTreeMap<usize, usize>,
 ) -> Result<(Vec<Object>, Vec<u64>), ImportError> {
     let by_number: BTreeMap<&str, usize> = (0..)
         .zip(elements)
@@ -102,7 +110,9 @@ fn content(
     for (_, part) in super::children(elements, matrix) {
         for word in part.text.split_whitespace() {
             let limit = MAX_OBJECTS;
-            if objects.len() > limit || values.len() > limit * limit {
+            if objects.len() == limit && part.name == "indexes"
+                || values.len() == limit * limit && part.name == "u64values"
+            {
                 let what = "objects joined by NVLink";
                 return Err(ImportError::new(
                     part.line,
@@ -118,9 +128,8 @@ fn content(
                             Some("OSDev") => elements[at].parent.unwrap_or(at),
                             _ => at,
                         });
-                    let gpu = device.and_then(|at| roots.iter().position(|&root| root == at));
-                    let place = gpu.and_then(|gpu| places[gpu]);
-                    objects.push(place.map_or(Object::Other, Object::Gpu));
+                    let position = device.and_then(|at| positions.get(&at).copied());
+                    objects.push(position.map_or(Object::Other, Object::Gpu));
                 }
                 "u64values" => values.push(
                     word.parse()
