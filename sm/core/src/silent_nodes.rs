@@ -5,8 +5,8 @@
 //! no cable leads to a switch, the core does not wait for it. A sweep that has found a change, and
 //! a push that delays urgent work, end without the answers of silent nodes.
 //!
-//! Packet loss explains some silence, measured before the fault: attempts through dead parts look
-//! lost, and say nothing about the remaining paths.
+//! Packet loss alone makes some attempts fail. The core uses the loss rate measured before the
+//! fault: attempts through dead switches also time out, and would raise the present rate.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -26,21 +26,21 @@ use super::silences::Silences;
 /// work waits.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// Value of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push, whose rest is part of the next
-/// difference.
+/// Limit in place of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push. It is lower because the next
+/// push repeats all Sets that this push leaves undone.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// Time since its last answer for which a node does not count as silent in a push, however often
-/// one of its Sets was lost.
-const ANSWERS_LATELY: Duration = Duration::from_millis(300);
+/// Time after a node's last answer during which the node does not count as silent in a push,
+/// however often one of its Sets was lost.
+const ANSWER_VALID_FOR: Duration = Duration::from_millis(300);
 
 /// Probability, in permille, below which packet loss does not explain an unanswered query, so that
 /// the node is to blame.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// How long the loss measured while idle still applies: attempts through dead switches would
-/// inflate the present one.
-const BEFORE_COUNTS: Duration = Duration::from_secs(1);
+/// Time after the last moment without a convergence during which the loss rate of that moment is
+/// used. The present rate also counts attempts through dead switches.
+const IDLE_LOSS_VALID_FOR: Duration = Duration::from_secs(1);
 
 /// Nodes that do not answer.
 #[derive(Default)]
@@ -63,52 +63,62 @@ pub(super) struct Situation {
     pub(super) awaits_answers: bool,
 }
 
-/// Packet loss of the client's attempts, at present and at the core's last rest.
+/// Timeouts of the client's attempts, and the loss rate before a convergence.
 #[derive(Default)]
 struct Losses {
-    /// Number of timeouts when the core last told the sweep about them.
+    /// Number of timeouts at the last call of [`Silence::apply_silence`].
     timeouts: u64,
-    /// Number of timeouts at the last look at a push.
+    /// Number of timeouts at the last call of [`Silence::abandon`].
     timeouts_of_push: u64,
-    /// Lost attempts in 1000 at the last rest, and its time; `None` before the first.
-    at_rest: Option<(u32, Time)>,
-    /// Silence of the whole fabric, as far as it is known.
+    /// Lost attempts in 1000 at the last time without a convergence, and that time; `None` before
+    /// the first.
+    idle_loss: Option<(u32, Time)>,
+    /// Whether the whole fabric is silent.
     fabric: FabricSilence,
 }
 
-/// Whether single nodes are silent, or the whole fabric.
+/// Whether single nodes are silent, or the whole fabric. The [`witness`] decides, a switch beside
+/// the manager's node.
 ///
 /// ```text
-///            an attempt is overdue            its own attempt is overdue, and no node has answered
-/// Unheard ───────────────────────▶ Asked ─────────────────────────────────────▶ Everywhere
-///    ▲ │ judged                     │                                              │
-///    └─┴────────────────────────────┴──────────── any node answers ────────────────┘
-///                              judges the silent                excuses all attempts so far
+///                an attempt becomes overdue          the witness's attempt is overdue as well,
+///                and there is a witness              and no node has answered
+/// NotSuspected ─────────────────────────▶ Probing ──────────────────────────▶ Silent
+///    ▲                                       │                                   │
+///    └───────────────────────────────────────┴───────── any node answers ────────┘
+///                           overdue attempts count        attempts so far are excused
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum FabricSilence {
-    /// Every overdue attempt has been judged.
+    /// No attempt is overdue, or all overdue ones have counted.
     #[default]
-    Unheard,
-    /// Attempts are overdue, and the manager's own switch was asked when this many answers had
-    /// arrived.
-    Asked(u64),
-    /// No node has answered since this time, not even the manager's own switch; this many answers
-    /// had arrived then.
-    Everywhere(Time, u64),
+    NotSuspected,
+    /// Attempts are overdue, and the witness has been asked.
+    Probing {
+        /// Number of answers that had arrived when the witness was asked.
+        answers: u64,
+    },
+    /// No node answers, not even the witness.
+    Silent {
+        /// Time at which the witness's attempt had become overdue.
+        since: Time,
+        /// Number of answers that had arrived then.
+        answers: u64,
+    },
 }
 
-/// Time from which silence of the whole fabric counts as silence of its nodes.
+/// After the whole fabric has been silent for this long, each overdue attempt counts against its
+/// node.
 const LONGEST_FABRIC_SILENCE: Duration = Duration::from_secs(1);
 
 impl Losses {
     /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
     /// 1000 now.
     fn explain(&self, permille: u32, now: Time) -> u8 {
-        let at_rest = self
-            .at_rest
-            .filter(|(_, rested)| now.since(*rested) < BEFORE_COUNTS);
-        explained_by_losses(at_rest.map_or(permille, |(permille, _)| permille))
+        let while_idle = self
+            .idle_loss
+            .filter(|(_, idle)| now.since(*idle) < IDLE_LOSS_VALID_FOR);
+        explained_by_losses(while_idle.map_or(permille, |(permille, _)| permille))
     }
 }
 
@@ -169,35 +179,34 @@ impl Silence {
         let has_waited =
             std::mem::replace(&mut self.losses.timeouts, stats.timeouts) != stats.timeouts;
         if !situation.is_converging {
-            self.losses.at_rest = Some((stats.loss_permille, now));
+            self.losses.idle_loss = Some((stats.loss_permille, now));
         }
         let explained = self.losses.explain(stats.loss_permille, now);
         let may_ask = has_waited && !situation.is_idle;
-        let counts = situation.awaits_answers
-            && self.weigh(client, inventory, may_ask, has_waited, explained, now);
+        let overdue_counts = situation.awaits_answers
+            && self.update_fabric_silence(client, inventory, may_ask, has_waited, explained, now);
         let Some(sweep) = sweep else { return false };
-        if counts {
-            let pending = client.pending_requests();
-            let overdue = pending.filter_map(|(context, attempts)| match *context {
-                Context::Sweep(query) if attempts > 0 => Some((query, attempts)),
-                _ => None,
-            });
-            sweep.on_overdue(inventory, overdue, explained);
+        if overdue_counts {
+            sweep.on_overdue(inventory, overdue_queries(client), explained);
         }
         withdraw_unwanted(sweep, client, inventory);
         // A query from before the paths changed may become overdue only now. If it is sent again
         // before its silence counts, its node never becomes a suspect.
-        let may_be_on_dead_way = counts && !inventory.suspects.is_empty();
-        if !sweep.is_outward() && (sweep.take_rerouted() || may_be_on_dead_way) {
+        let may_follow_dead_path = overdue_counts && !inventory.suspects.is_empty();
+        if !sweep.is_outward() && (sweep.take_rerouted() || may_follow_dead_path) {
             reroute_overdue(sweep, client, inventory);
         }
         sweep.take_suspicion()
     }
 
-    /// Whether overdue attempts count as silence of their nodes now. Until any node has answered
-    /// after they became overdue, the whole fabric may be silent. `has_waited` says whether
-    /// attempts have become overdue, and `may_ask` whether they have while a stage is under way.
-    fn weigh(
+    /// Advances [`FabricSilence`], and returns whether overdue attempts count against their nodes.
+    /// They do not until some node has answered since they became overdue: until then, the whole
+    /// fabric may be silent. Without a witness, they count immediately.
+    ///
+    /// `has_waited`: an attempt has become overdue since the last call. `may_ask`: the same, while
+    /// a stage is under way, so that the witness may be asked. `explained`: the number of
+    /// successive unanswered attempts that packet loss explains.
+    fn update_fabric_silence(
         &mut self,
         client: &mut Client<Context>,
         inventory: &Inventory,
@@ -207,33 +216,36 @@ impl Silence {
         now: Time,
     ) -> bool {
         let stats = client.stats();
-        let heard = stats.answered + stats.busy + stats.late + stats.duplicate;
+        let arrived = stats.answered + stats.busy + stats.late + stats.duplicate;
         match self.losses.fabric {
-            FabricSilence::Unheard if may_ask => {
+            FabricSilence::NotSuspected if may_ask => {
                 if !ask_witness(client, inventory) {
                     return true;
                 }
-                self.losses.fabric = FabricSilence::Asked(heard);
+                self.losses.fabric = FabricSilence::Probing { answers: arrived };
                 false
             }
-            FabricSilence::Unheard => false,
-            FabricSilence::Asked(before) if before == heard => {
+            FabricSilence::NotSuspected => false,
+            FabricSilence::Probing { answers } if answers == arrived => {
                 let mut pending = client.pending_requests();
                 if pending.any(|(context, attempts)| {
                     matches!(context, Context::Witness) && attempts > explained
                 }) {
-                    self.losses.fabric = FabricSilence::Everywhere(now, heard);
+                    self.losses.fabric = FabricSilence::Silent {
+                        since: now,
+                        answers,
+                    };
                 }
                 false
             }
-            FabricSilence::Everywhere(since, before) if before == heard => {
+            FabricSilence::Silent { since, answers } if answers == arrived => {
                 has_waited && now.since(since) >= LONGEST_FABRIC_SILENCE
             }
-            FabricSilence::Asked(_) => {
+            FabricSilence::Probing { .. } => {
                 self.end_fabric_silence(client);
                 true
             }
-            FabricSilence::Everywhere(..) => {
+            FabricSilence::Silent { .. } => {
                 client.excuse(now);
                 self.end_fabric_silence(client);
                 false
@@ -242,12 +254,12 @@ impl Silence {
     }
 
     fn end_fabric_silence(&mut self, client: &mut Client<Context>) {
-        self.losses.fabric = FabricSilence::Unheard;
+        self.losses.fabric = FabricSilence::NotSuspected;
         client.withdraw(|context| matches!(context, Context::Witness));
     }
 
-    /// Makes a `push` continue without silent nodes, because urgent work waits. Returns these
-    /// nodes.
+    /// Makes a `push` continue without silent nodes, because urgent work waits. Returns the nodes
+    /// that it gave up.
     pub(super) fn abandon(
         &mut self,
         push: &mut Push,
@@ -255,36 +267,36 @@ impl Silence {
         inventory: &mut Inventory,
         now: Time,
     ) -> BTreeSet<Guid> {
-        if self.losses.fabric != FabricSilence::Unheard {
+        if self.losses.fabric != FabricSilence::NotSuspected {
             return BTreeSet::new();
         }
-        let enough = if push.was_stopped() {
+        let limit = if push.was_stopped() {
             ATTEMPTS_OF_STOPPED_PUSH
         } else {
             ATTEMPTS_OF_URGENT_PUSH
         };
         let explained = self.losses.explain(client.stats().loss_permille, now);
-        let enough = enough.saturating_add(explained);
+        let limit = limit.saturating_add(explained);
         let timeouts = client.stats().timeouts;
-        let had = std::mem::replace(&mut self.losses.timeouts_of_push, timeouts);
-        if enough > 1 && had == timeouts {
-            // This is called at each answer: requests are examined after a timeout alone.
+        let before = std::mem::replace(&mut self.losses.timeouts_of_push, timeouts);
+        if limit > 1 && before == timeouts {
+            // This function is called at each answer, but only a timeout can make a node silent.
             return BTreeSet::new();
         }
-        // With packet loss, one of a thousand Sets is late at a healthy node as well, which answers
-        // its other Sets meanwhile.
-        let answers = |node: &Guid| {
+        // With packet loss, one of a thousand Sets is late at a healthy node as well. Such a node
+        // answers its other Sets meanwhile.
+        let has_answered_lately = |node: &Guid| {
             let last = self.answered.get(node);
-            last.is_some_and(|&last| now.since(last) < ANSWERS_LATELY)
+            last.is_some_and(|&last| now.since(last) < ANSWER_VALID_FOR)
         };
         let pending = client.pending_requests();
         let silent: BTreeSet<Guid> = pending
-            .filter(|&(_, attempts)| attempts >= enough)
+            .filter(|&(_, attempts)| attempts >= limit)
             .filter_map(|(context, _)| match context {
                 Context::Push(task) => Some(task.node()),
                 _ => None,
             })
-            .filter(|node| !answers(node))
+            .filter(|node| !has_answered_lately(node))
             .collect();
         if silent.is_empty() {
             return silent;
@@ -324,16 +336,22 @@ fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory:
     }
 }
 
-/// Sends overdue queries again, by paths that work. A suspect has one unanswered query, by any
-/// path.
-fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
-    let suspects = &inventory.suspects;
-    let overdue: BTreeSet<Query> = client
+/// Queries of sweeps that are overdue, each with its number of unanswered attempts.
+fn overdue_queries(client: &Client<Context>) -> impl Iterator<Item = (Query, u8)> + '_ {
+    client
         .pending_requests()
         .filter_map(|(context, attempts)| match *context {
-            Context::Sweep(query) if attempts > 0 => Some(query),
+            Context::Sweep(query) if attempts > 0 => Some((query, attempts)),
             _ => None,
         })
+}
+
+/// Sends overdue queries again, by paths that work. Leaves out queries to suspects: one unanswered
+/// query to a suspect suffices, by any path.
+fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
+    let suspects = &inventory.suspects;
+    let overdue: BTreeSet<Query> = overdue_queries(client)
+        .map(|(query, _)| query)
         .filter(|&query| {
             sweep.may_reroute(query) && !query.node().is_some_and(|guid| suspects.contains(&guid))
         })
@@ -344,8 +362,7 @@ fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &
     taken.into_iter().for_each(|query| sweep.reroute(query));
 }
 
-/// Asks the switch at the manager's port for NodeInfo, or another switch if the manager's is not
-/// suitable. Returns whether there is one.
+/// Asks the [`witness`] for NodeInfo. Returns whether there is one.
 fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
     let Some(witness) = witness(inventory) else {
         return false;
@@ -362,25 +379,26 @@ fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
     client.submit(request).is_ok()
 }
 
+/// The first switch beside the manager's node that is not a suspect; `None` if there is none.
 fn witness(inventory: &Inventory) -> Option<Guid> {
     let local = inventory.hardware.local?;
     let node = inventory.hardware.node(local.node)?;
     let is_witness = |end: &PortKey| {
         inventory.hardware.is_switch(end.node) && !inventory.suspects.contains(&end.node)
     };
-    let beside = match node.is_switch() {
+    let neighbour = match node.is_switch() {
         true => {
             let mut peers = node.external_ports().filter_map(|(_, port)| port.peer);
             peers.find(is_witness)
         }
         false => inventory.hardware.port(local)?.peer.filter(is_witness),
     };
-    beside.map(|end| end.node)
+    neighbour.map(|end| end.node)
 }
 
-/// Ends the wait of a `sweep` for outstanding answers, if only silent nodes owe them and other work
-/// waits: `urgent` work, or a change that the sweep has found. Returns whether the sweep gave up
-/// any query.
+/// Completes `sweep` without the answers of silent nodes, if all outstanding queries are overdue
+/// and either `urgent` work waits or the sweep has found a change. Returns whether any query was
+/// given up.
 pub(super) fn leave_silent_nodes_out(
     sweep: &mut Sweep,
     urgent: bool,

@@ -3,9 +3,7 @@
 //! A manager that takes over a running subnet without the registrations (the store is lost, or
 //! another manager was master) learns about members as they join again. Until then, the receivers
 //! in the switches' multicast tables stay members: the first port to join must not cut off all
-//! others.
-//!
-//! Inherited members count until they have joined again, and at most for [`INHERITED_FOR`].
+//! others. An inherited member counts until it has joined again, at most for [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,8 +15,8 @@ use rsm_model::fabric::{Fabric, NodeIx, PortRef};
 use rsm_model::mft_image::HeldMasks;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
-/// Time for which inherited members stay: longer than thousands of hosts take to join again after a
-/// request to register again.
+/// Time for which inherited members stay: longer than thousands of hosts take to join again after
+/// the manager has asked for reregistration.
 pub const INHERITED_FOR: Duration = Duration::from_secs(300);
 
 /// State of the inherited members.
@@ -29,28 +27,36 @@ pub(super) enum Inherited {
     Unasked,
     /// The SA's group set is incomplete: the multicast tables of the switches must be read.
     Due,
-    /// Members that have not joined again, by multicast LID and port GUID, and whether they
-    /// receive; valid until this time.
-    Until(Time, BTreeMap<Lid, BTreeMap<Guid, bool>>, Joined),
-    /// Only ports that joined are members.
+    /// Inherited members count in addition to the registered ones.
+    Valid {
+        /// Time at which the inherited members expire.
+        until: Time,
+        /// Inherited members that have not registered.
+        members: MembersByLid,
+        merged: Merged,
+    },
+    /// Only registered ports are members.
     Over,
 }
 
-/// For each multicast LID, the registered members when [`Inherited::with`] last merged the
+/// Inherited members by multicast LID and port GUID, and whether they receive.
+type MembersByLid = BTreeMap<Lid, BTreeMap<Guid, bool>>;
+
+/// For each multicast LID, the registered members when [`Inherited::merged_into`] last merged the
 /// inherited ones into them, and the merged set. Unchanged registered members give the same `Arc`,
 /// so that the plan sees no change.
-type Joined = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
+type Merged = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Inherited {
     /// Reads the multicast tables again after a takeover, because another master may have written
     /// them.
-    pub(super) fn look_again(&mut self) {
+    pub(super) fn read_again(&mut self) {
         *self = Inherited::Due;
     }
 
     /// Reads the inherited members from the switches' tables, if that is due. `groups` are the
     /// registered members.
-    pub(super) fn look(
+    pub(super) fn read_if_due(
         &mut self,
         fabric: &Fabric,
         masks: &HeldMasks,
@@ -58,14 +64,18 @@ impl Inherited {
         now: Time,
     ) {
         if matches!(self, Inherited::Due) {
-            let found = members(fabric, masks, groups);
-            *self = Inherited::Until(now + INHERITED_FOR, found, Joined::new());
-            self.heard(groups);
+            *self = Inherited::Valid {
+                until: now + INHERITED_FOR,
+                members: members_in_tables(fabric, masks, groups),
+                merged: Merged::new(),
+            };
+            self.on_registrations(groups);
         }
     }
 
-    /// Removes members that have registered with the SA: their registration counts from now on.
-    pub(super) fn heard(&mut self, groups: &GroupSet) {
+    /// Applies a group set of the SA: the first one decides whether the switches' tables must be
+    /// read, and every one removes the inherited members that have registered.
+    pub(super) fn on_registrations(&mut self, groups: &GroupSet) {
         if matches!(self, Inherited::Unasked) {
             *self = if groups.partial {
                 Inherited::Due
@@ -73,46 +83,52 @@ impl Inherited {
                 Inherited::Over
             };
         }
-        let Inherited::Until(_, found, joined) = self else {
+        let Inherited::Valid {
+            members, merged, ..
+        } = self
+        else {
             return;
         };
-        for (mlid, members) in &groups.by_mlid {
-            if let Some(ports) = found.get_mut(mlid) {
+        for (mlid, registered) in &groups.by_mlid {
+            if let Some(ports) = members.get_mut(mlid) {
                 let before = ports.len();
-                ports.retain(|guid, _| !members.ports.contains_key(guid));
+                ports.retain(|guid, _| !registered.ports.contains_key(guid));
                 if ports.len() < before {
-                    joined.remove(mlid);
+                    merged.remove(mlid);
                 }
             }
         }
-        found.retain(|_, ports| !ports.is_empty());
+        members.retain(|_, ports| !ports.is_empty());
     }
 
-    /// Merges the inherited members into `groups`.
-    pub(super) fn with(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
-        let Inherited::Until(_, found, joined) = self else {
+    /// Returns `groups` with the inherited members added.
+    pub(super) fn merged_into(&mut self, groups: &Arc<GroupSet>) -> Arc<GroupSet> {
+        let Inherited::Valid {
+            members, merged, ..
+        } = self
+        else {
             return groups.clone();
         };
         let mut all = GroupSet::clone(groups);
-        for (&mlid, ports) in found {
-            let known = groups.by_mlid.get(&mlid);
-            let is_same = |(before, _): &&(Option<Arc<GroupMembers>>, _)| {
-                before.as_ref().map(Arc::as_ptr) == known.map(Arc::as_ptr)
+        for (&mlid, ports) in members {
+            let registered = groups.by_mlid.get(&mlid);
+            let is_unchanged = |(before, _): &&(Option<Arc<GroupMembers>>, _)| {
+                before.as_ref().map(Arc::as_ptr) == registered.map(Arc::as_ptr)
             };
-            let members = match joined.get(&mlid).filter(is_same) {
-                Some((_, members)) => members.clone(),
+            let both = match merged.get(&mlid).filter(is_unchanged) {
+                Some((_, both)) => both.clone(),
                 None => {
-                    let mut members =
-                        known.map_or_else(GroupMembers::default, |known| (**known).clone());
+                    let mut both = registered
+                        .map_or_else(GroupMembers::default, |registered| (**registered).clone());
                     for (&guid, &receives) in &*ports {
-                        *members.ports.entry(guid).or_default() |= receives;
+                        *both.ports.entry(guid).or_default() |= receives;
                     }
-                    let members = Arc::new(members);
-                    joined.insert(mlid, (known.cloned(), members.clone()));
-                    members
+                    let both = Arc::new(both);
+                    merged.insert(mlid, (registered.cloned(), both.clone()));
+                    both
                 }
             };
-            all.by_mlid.insert(mlid, members);
+            all.by_mlid.insert(mlid, both);
         }
         Arc::new(all)
     }
@@ -120,7 +136,7 @@ impl Inherited {
     /// Time at which the inherited members expire; `None` if there are none.
     pub(super) fn deadline(&self) -> Option<Time> {
         match self {
-            Inherited::Until(until, ..) => Some(*until),
+            Inherited::Valid { until, .. } => Some(*until),
             Inherited::Unasked | Inherited::Due | Inherited::Over => None,
         }
     }
@@ -135,37 +151,35 @@ impl Inherited {
     }
 }
 
-/// Members that the switches' multicast tables show. Tables do not show send-only members: port 0
-/// of a switch in a tree without a known member at the switch stands for them.
-fn members(
-    fabric: &Fabric,
-    masks: &HeldMasks,
-    groups: &GroupSet,
-) -> BTreeMap<Lid, BTreeMap<Guid, bool>> {
-    let mut found: BTreeMap<Lid, BTreeMap<Guid, bool>> = BTreeMap::new();
+/// Members that the switches' multicast tables show. The tables do not show send-only members: for
+/// each switch that has an entry but no registered member, its port 0 is added as a send-only
+/// member, so that the switch stays in the tree.
+fn members_in_tables(fabric: &Fabric, masks: &HeldMasks, groups: &GroupSet) -> MembersByLid {
+    let mut members = MembersByLid::new();
     for (&guid, held) in &masks.by_switch {
         let Some(switch) = fabric.find(guid) else {
             continue;
         };
         let ends = ends(fabric, switch);
         for (mlid, mask) in held.entries() {
-            let known = groups.by_mlid.get(&mlid);
-            let takes_part = |guid| known.is_some_and(|known| known.ports.contains_key(guid));
-            let ports = found.entry(mlid).or_default();
+            let registered = groups.by_mlid.get(&mlid);
+            let is_registered =
+                |guid| registered.is_some_and(|registered| registered.ports.contains_key(guid));
+            let ports = members.entry(mlid).or_default();
             let (_, own) = ends[0];
-            if ends.len() > 1 && !ends.iter().any(|(_, guid)| takes_part(guid)) {
+            if ends.len() > 1 && !ends.iter().any(|(_, guid)| is_registered(guid)) {
                 ports.insert(own, false);
             }
             let receivers = ends.iter().filter(|(port, _)| mask.contains(*port));
             ports.extend(receivers.map(|&(_, guid)| (guid, true)));
         }
     }
-    found.retain(|_, ports| !ports.is_empty());
-    found
+    members.retain(|_, ports| !ports.is_empty());
+    members
 }
 
-/// The end ports at a switch, with the switch's port that leads to them: first its own port 0, then
-/// those at its cables.
+/// The end ports at a switch, each with the switch's port that leads to it: first the switch's own
+/// port 0, then the end ports at its cables.
 fn ends(fabric: &Fabric, switch: NodeIx) -> Vec<(PortNum, Guid)> {
     let at = |port| PortRef { node: switch, port };
     let mut ends = vec![(PortNum::ZERO, fabric.port(at(PortNum::ZERO)).guid)];

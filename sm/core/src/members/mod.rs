@@ -34,7 +34,7 @@ pub(super) struct Members {
 impl Members {
     /// Records the members registered with the SA now.
     pub(super) fn note(&mut self, registered: Arc<GroupSet>) {
-        self.inherited.heard(&registered);
+        self.inherited.on_registrations(&registered);
         self.registered = Some(registered);
     }
 
@@ -46,7 +46,7 @@ impl Members {
     /// Inherits members from the switches again, because another master may have written their
     /// tables.
     pub(super) fn inherit_again(&mut self) {
-        self.inherited.look_again();
+        self.inherited.read_again();
     }
 
     /// Time at which inherited members expire; `None` if there are none.
@@ -73,8 +73,8 @@ impl Members {
         let Some(registered) = registered.filter(|_| config.policy.routes_multicast) else {
             return (None, masks);
         };
-        self.inherited.look(fabric, &masks, registered, now);
-        let mut members = self.inherited.with(registered);
+        self.inherited.read_if_due(fabric, &masks, registered, now);
+        let mut members = self.inherited.merged_into(registered);
         if config.manages_vports {
             members = self.owners.replaced(fabric, members);
         }
