@@ -175,11 +175,14 @@ fn changes_everywhere_name_their_reason() {
     let other = ports_to(&topology, leaves[9], false)[0];
     let joined = swapped(&topology, ports_to(&topology, leaves[0], false)[0], other);
     let whole = routed(&joined, Some(&first)).whole();
-    assert_eq!(whole, Some("a cable joins other subtrees"));
+    assert_eq!(whole, Some("a cable connects subtrees that were separate"));
     let free = (topology.switch(leaves[0]).guid, PortNum(200));
     let host = ports_to(&topology, leaves[3], true)[0];
     let whole = routed(&swapped(&topology, host, free), Some(&first)).whole();
-    assert_eq!(whole, Some("hosts after a new one have other numbers"));
+    assert_eq!(
+        whole,
+        Some("a new host shifts the numbers of the hosts after it")
+    );
     let mut fabric = Fabric::new();
     let switches = fabric.switches(3);
     fabric.hosts(switches[0], 2);
@@ -192,7 +195,7 @@ fn changes_everywhere_name_their_reason() {
     fabric.link(switches[0], switches[3]);
     let larger = fabric.build();
     let whole = routed(&larger, Some(&routed(&small, None))).whole();
-    assert_eq!(whole, Some("a switch is where none was seen before"));
+    assert_eq!(whole, Some("a switch was added"));
 }
 
 proptest! {

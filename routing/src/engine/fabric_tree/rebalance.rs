@@ -210,8 +210,8 @@ fn relieved(
     let known = &earlier.fabric.known;
     let mut lfts = lfts_in_force(earlier);
     let mut budget = Budget::of(blocks);
-    let (reducer, least) = (&mut strain.reducer, strain.least);
-    if reducer.step(least, targets, &mut lfts, &mut budget) == 0 {
+    let (reducer, max_load_bound) = (&mut strain.reducer, strain.max_load_bound);
+    if reducer.step(max_load_bound, targets, &mut lfts, &mut budget) == 0 {
         return Err(Unmoved::NoGain { percent });
     }
     let was = |switch: SwitchIdx| {
@@ -268,7 +268,7 @@ fn lfts_in_force(earlier: &State) -> Vec<Lft> {
 struct LinkLoads<'a> {
     reducer: MaxLoadReducer<'a>,
     /// The lower bound of the maximum link load under any tables.
-    least: u64,
+    max_load_bound: u64,
 }
 
 impl<'a> LinkLoads<'a> {
@@ -294,7 +294,7 @@ impl<'a> LinkLoads<'a> {
             }
         }
         LinkLoads {
-            least: reducer.least(targets),
+            max_load_bound: reducer.max_load_bound(targets),
             reducer,
         }
     }
@@ -304,7 +304,7 @@ impl<'a> LinkLoads<'a> {
         let mut reducer = MaxLoadReducer::new(LinkLoads::input(state));
         reducer.load_with(targets, &lfts_in_force(state));
         LinkLoads {
-            least: reducer.least(targets),
+            max_load_bound: reducer.max_load_bound(targets),
             reducer,
         }
     }
@@ -321,12 +321,12 @@ impl<'a> LinkLoads<'a> {
 
     /// The load of the fullest link, in percent of its lower bound.
     fn percent(&self) -> u64 {
-        self.reducer.fullest().saturating_mul(100) / self.least.max(1)
+        self.reducer.fullest().saturating_mul(100) / self.max_load_bound.max(1)
     }
 
     /// Whether links need relief; rebalancing that has begun continues to its end.
     fn is_high(&self, state: &State) -> bool {
-        state.relieved > 0 || self.reducer.fullest() > self.least / 64 * RELIEF_64THS
+        state.relieved > 0 || self.reducer.fullest() > self.max_load_bound / 64 * RELIEF_64THS
     }
 }
 

@@ -8,14 +8,15 @@ use super::super::numbering::Parts;
 use super::{ReducerInput, Target};
 use crate::topology::SwitchIdx;
 
-/// The loads that links need not exceed.
+/// Bounds of the link loads.
 pub(super) struct Bounds {
     /// For each link, its load if the links of each cut share the load. Links of one rate share
     /// whole destinations, because packets of several sources to one destination then meet less
     /// often; links of different rates share packets.
     pub(super) fair: Vec<u64>,
-    /// The load that some link has under any tables.
-    pub(super) least: u64,
+    /// Lower bound of the maximum link load: under any tables, some link carries at least this
+    /// much.
+    pub(super) max_load_bound: u64,
 }
 
 /// The numbers of ends of packets: sending hosts and destinations.
@@ -142,7 +143,7 @@ impl<'a> Cuts<'a> {
     pub(super) fn bounds(&self) -> Bounds {
         let mut bounds = Bounds {
             fair: vec![0; self.input.known.half_link_count()],
-            least: 0,
+            max_load_bound: 0,
         };
         let levels = self.input.order.levels().iter();
         let deepest = usize::from(levels.copied().max().unwrap_or(0));
@@ -179,7 +180,7 @@ impl<'a> Cuts<'a> {
             .map(|side| (side.outward(self.unit), side.inward(self.unit)))
             .collect();
         for (out, into) in &shares {
-            bounds.least = bounds.least.max(out.even).max(into.even);
+            bounds.max_load_bound = bounds.max_load_bound.max(out.even).max(into.even);
         }
         for switch in known.indices() {
             for group in known.group_range(switch) {

@@ -1,5 +1,4 @@
-//! The known fabric of a routing, and its differences from the known fabric of the previous
-//! routing.
+//! The known fabric of a routing, and its differences from the previous routing's known fabric.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,13 +23,13 @@ use crate::topology::{SwitchIdx, Topology};
 pub(super) struct Basis {
     pub(super) fabric: KnownFabric,
     pub(super) live: Live,
-    /// The previous detours, by the numbers of this known fabric.
+    /// The previous detours, renumbered for this known fabric.
     pub(super) detours: Arc<Detours>,
     /// Whether the known fabric has changed.
     pub(super) is_changed: bool,
-    /// Switches at which a link or a destination has come or gone, and switches whose dividers have
-    /// changed.
-    pub(super) ends: FixedBitSet,
+    /// Switches that gained or lost a link or a destination, or whose divider
+    /// ([`Numbering::dividers`]) has changed.
+    pub(super) changed_switches: FixedBitSet,
     pub(super) touched: Touched,
     /// The columns whose costs in the complete fabric have changed.
     pub(super) changed: BTreeSet<u32>,
@@ -41,12 +40,13 @@ impl Basis {
     /// never seen before.
     ///
     /// # Errors
-    /// The reason why another known fabric changes the results everywhere.
+    /// The extended fabric would change the routes to all destinations, so that only a full
+    /// computation helps; the text names the cause.
     pub(super) fn of(
         earlier: &State,
         topology: &Topology,
         options: &Options,
-        made: &str,
+        previous_reason: &str,
     ) -> Result<Basis, &'static str> {
         let fabric = &earlier.fabric;
         let live = match topology.changes_since(&earlier.present) {
@@ -54,10 +54,10 @@ impl Basis {
             None => Live::of(&fabric.known, topology),
         };
         let Some(live) = live else {
-            return Basis::joined(earlier, topology, options, made);
+            return Basis::extended(earlier, topology, options, previous_reason);
         };
         Ok(Basis {
-            ends: ends_among(&fabric.known, &earlier.live, &live),
+            changed_switches: changed_between_states(&fabric.known, &earlier.live, &live),
             fabric: fabric.clone(),
             live,
             detours: earlier.detours.clone(),
@@ -69,59 +69,62 @@ impl Basis {
 
     /// The basis for a known fabric extended by the parts of `topology` that were never seen
     /// before.
-    fn joined(
+    fn extended(
         earlier: &State,
         topology: &Topology,
         options: &Options,
-        made: &str,
+        previous_reason: &str,
     ) -> Result<Basis, &'static str> {
-        let was = &earlier.fabric;
-        let fabric = joined_fabric(was, topology, options, made)?;
+        let previous = &earlier.fabric;
+        let fabric = extended_fabric(previous, topology, options, previous_reason)?;
         let known = &fabric.known;
         let live = Live::of(known, topology).ok_or("the known fabric is too large")?;
         let mut basis = Basis {
-            ends: ends_between((&was.known, &earlier.live), (known, &live)),
-            detours: Arc::new(earlier.detours.renumbered(&was.known, known)),
+            changed_switches: changed_between_fabrics(
+                (&previous.known, &earlier.live),
+                (known, &live),
+            ),
+            detours: Arc::new(earlier.detours.renumbered(&previous.known, known)),
             touched: vec![Vec::new(); known.switch_count()],
             changed: BTreeSet::new(),
             is_changed: true,
             fabric,
             live,
         };
-        basis.add_other_numbers(&was.numbering);
-        basis.fabric.intact = basis.repaired_intact(&was.intact);
+        basis.add_renumbered(&previous.numbering);
+        basis.fabric.intact = basis.complete_costs(&previous.intact);
         basis.fabric.even_out(options, None);
-        basis.touch_other_ports(was);
+        basis.touch_exceptions(previous);
         Ok(basis)
     }
 
-    /// Adds to `ends` the switches whose divider has changed, and to `touched` the columns of
-    /// destinations whose number has changed.
-    fn add_other_numbers(&mut self, was: &Numbering) {
+    /// Adds to `changed_switches` the switches whose divider has changed, and to `touched` the
+    /// columns of destinations whose number has changed. `before`: the previous numbering.
+    fn add_renumbered(&mut self, before: &Numbering) {
         let (known, now) = (&self.fabric.known, &self.fabric.numbering);
         for switch in known.indices() {
             let own = switch.index();
-            if now.dividers[own] != was.dividers[own] {
-                self.ends.insert(own);
+            if now.dividers[own] != before.dividers[own] {
+                self.changed_switches.insert(own);
             }
-            if now.downward[own] != was.downward[own] {
+            if now.downward[own] != before.downward[own] {
                 let neighbours = known.groups(switch).map(|group| group.neighbour.index());
-                self.ends.extend(neighbours);
+                self.changed_switches.extend(neighbours);
             }
         }
         let number = |numbering: &Numbering, position: usize| {
             let place = &numbering.places[position];
             (place.number, place.offset)
         };
-        let differs = |&position: &usize| number(now, position) != number(was, position);
+        let differs = |&position: &usize| number(now, position) != number(before, position);
         let columns = columns_of(now, differs);
         for of_switch in &mut self.touched {
             of_switch.extend(&columns);
         }
     }
 
-    /// The costs of the complete fabric.
-    fn repaired_intact(&mut self, was: &[Arc<Tile>]) -> Vec<Arc<Tile>> {
+    /// The costs of the complete known fabric, repaired from the costs `before`.
+    fn complete_costs(&mut self, before: &[Arc<Tile>]) -> Vec<Arc<Tile>> {
         let known = &self.fabric.known;
         let mut all = FixedBitSet::with_capacity(known.group_count());
         all.insert_range(..);
@@ -130,10 +133,10 @@ impl Basis {
             order: &self.fabric.order,
             numbering: &self.fabric.numbering,
             ways: Ways::new(&self.fabric.neighbours, &all),
-            ends: &self.ends,
+            changed_switches: &self.changed_switches,
             absent: &FixedBitSet::new(),
         };
-        repair.tiles(was, &mut self.touched, &mut self.changed)
+        repair.tiles(before, &mut self.touched, &mut self.changed)
     }
 
     /// The costs of the present parts.
@@ -146,7 +149,7 @@ impl Basis {
             order: &self.fabric.order,
             numbering: &self.fabric.numbering,
             ways: Ways::new(&self.fabric.neighbours, &self.live.groups),
-            ends: &self.ends,
+            changed_switches: &self.changed_switches,
             absent: &self.live.absent(),
         };
         repair.tiles(&earlier.tiles, &mut self.touched, &mut self.changed)
@@ -154,16 +157,16 @@ impl Basis {
 
     /// Adds to `touched` the columns of destinations for which a switch's exception to the closed
     /// form has changed.
-    fn touch_other_ports(&mut self, was: &KnownFabric) {
-        let (own, other) = (&self.fabric.own, &was.own);
+    fn touch_exceptions(&mut self, previous: &KnownFabric) {
+        let (now, before) = (&self.fabric.own, &previous.own);
         let differs = |&(switch, position, port): &(SwitchIdx, usize, u8)| {
-            own.port(switch, position) != Some(port) || other.port(switch, position) != Some(port)
+            now.port(switch, position) != Some(port) || before.port(switch, position) != Some(port)
         };
         let numbering = &self.fabric.numbering;
-        for (switch, position, _) in own.all().chain(other.all()).filter(differs) {
+        for (switch, position, _) in now.all().chain(before.all()).filter(differs) {
             let start = position as u32;
             let column = numbering.start.partition_point(|&first| first <= start) - 1;
-            // Fewer columns than LIDs.
+            // The cast loses nothing: there are fewer columns than LIDs.
             self.touched[switch.index()].push(column as u32);
         }
     }
@@ -179,9 +182,9 @@ impl Basis {
         (Arc::new(lids), columns)
     }
 
-    /// Whether pairs need a path that needed none before: pairs with a new switch, or pairs across
-    /// components that are now connected.
-    pub(super) fn asks_more(&self, earlier: &State, topology: &Topology) -> bool {
+    /// Whether some pairs need a path that needed none before: pairs with a new switch, or pairs
+    /// across components that are now connected.
+    pub(super) fn has_new_pairs(&self, earlier: &State, topology: &Topology) -> bool {
         let mut both = self.live.switches.iter().zip(&earlier.live.switches);
         topology.components().len() != 1
             || earlier.parts != 1
@@ -190,35 +193,37 @@ impl Basis {
 }
 
 /// The known fabric extended by the parts of `topology` that were never seen before, still with the
-/// earlier costs.
+/// earlier costs. `previous_reason` is the previous routing's sentence about its ranking.
 ///
 /// # Errors
-/// The reason why another known fabric changes the results everywhere.
-fn joined_fabric(
-    was: &KnownFabric,
+/// The extended fabric would change the routes to all destinations, so that only a full computation
+/// helps; the text names the cause.
+fn extended_fabric(
+    previous: &KnownFabric,
     topology: &Topology,
     options: &Options,
-    made: &str,
+    previous_reason: &str,
 ) -> Result<KnownFabric, &'static str> {
-    let joined = topology.joined_with(&was.known);
-    if joined.switches() != was.known.switches() {
-        return Err("a switch is where none was seen before");
+    let united = topology.joined_with(&previous.known);
+    if united.switches() != previous.known.switches() {
+        return Err("a switch was added");
     }
-    let seen = joined.link_count();
-    let known = Arc::new(whole(&joined, was.order.levels()).unwrap_or(joined));
-    let columns = numbering::columns(&known, was.order.levels());
-    if columns != was.numbering.columns {
-        return Err("a cable joins other subtrees");
+    let seen = united.link_count();
+    let order = &previous.order;
+    let known = Arc::new(whole(&united, order.levels()).unwrap_or(united));
+    let columns = numbering::columns(&known, order.levels());
+    if columns != previous.numbering.columns {
+        return Err("a cable connects subtrees that were separate");
     }
-    let numbering = Numbering::new(&known, was.order.levels(), columns, options);
-    if numbering.start != was.numbering.start {
-        return Err("hosts after a new one have other numbers");
+    let numbering = Numbering::new(&known, order.levels(), columns, options);
+    if numbering.start != previous.numbering.start {
+        return Err("a new host shifts the numbers of the hosts after it");
     }
-    let apexes = Unreached::Mended.mending(&known, &was.order);
+    let apexes = Unreached::Mended.mending(&known, order);
     let apexes = apexes.unwrap_or_default();
-    let intact = was.intact.clone();
-    let mut fabric = KnownFabric::new(&known, &was.order, numbering, apexes, intact);
-    fabric.reason = kept_sentence(&known, &was.order, made);
+    let complete_costs = previous.intact.clone();
+    let mut fabric = KnownFabric::new(&known, order, numbering, apexes, complete_costs);
+    fabric.reason = kept_sentence(&known, order, previous_reason);
     let inferred = known.link_count() - seen;
     fabric.reason.push_str(&inferred_sentence(inferred));
     Ok(fabric)
@@ -226,36 +231,36 @@ fn joined_fabric(
 
 /// The columns with a position for which `differs` is true.
 fn columns_of(numbering: &Numbering, differs: impl Fn(&usize) -> bool) -> Vec<u32> {
-    // Fewer columns than LIDs.
+    // The cast loses nothing: there are fewer columns than LIDs.
     let columns = 0..numbering.columns.len() as u32;
     columns
         .filter(|&column| numbering.range(column as usize).any(|at| differs(&at)))
         .collect()
 }
 
-/// The switches of a known fabric at which a link or a destination has come or gone.
-fn ends_among(known: &Topology, was: &Live, now: &Live) -> FixedBitSet {
-    let mut ends = FixedBitSet::with_capacity(known.switch_count());
+/// The switches of a known fabric that gained or lost a link or a destination.
+fn changed_between_states(known: &Topology, before: &Live, now: &Live) -> FixedBitSet {
+    let mut changed = FixedBitSet::with_capacity(known.switch_count());
     let mut links = now.links.clone();
-    links.symmetric_difference_with(&was.links);
+    links.symmetric_difference_with(&before.links);
     let mut destinations = now.destinations.clone();
-    destinations.symmetric_difference_with(&was.destinations);
+    destinations.symmetric_difference_with(&before.destinations);
     if !links.is_clear() {
         for switch in known.indices() {
             if links.contains_any_in_range(known.links_of(switch)) {
-                ends.insert(switch.index());
+                changed.insert(switch.index());
             }
         }
     }
     for number in destinations.ones() {
-        ends.insert(known.destinations()[number].switch.index());
+        changed.insert(known.destinations()[number].switch.index());
     }
-    ends
+    changed
 }
 
 /// The switches whose links, destinations or present parts differ between two known fabrics that
 /// have the same switches.
-fn ends_between(was: (&Topology, &Live), now: (&Topology, &Live)) -> FixedBitSet {
+fn changed_between_fabrics(before: (&Topology, &Live), now: (&Topology, &Live)) -> FixedBitSet {
     let links = |(known, live): (&Topology, &Live), switch| {
         let own = known.links_of(switch);
         own.map(|number| live.links.contains(number))
@@ -273,14 +278,14 @@ fn ends_between(was: (&Topology, &Live), now: (&Topology, &Live)) -> FixedBitSet
             .collect::<Vec<_>>()
     };
     let differs = |&switch: &SwitchIdx| {
-        was.0.links(switch) != now.0.links(switch)
-            || was.0.destinations_of(switch) != now.0.destinations_of(switch)
-            || neighbours(was.0, switch) != neighbours(now.0, switch)
-            || links(was, switch) != links(now, switch)
-            || destinations(was, switch) != destinations(now, switch)
+        before.0.links(switch) != now.0.links(switch)
+            || before.0.destinations_of(switch) != now.0.destinations_of(switch)
+            || neighbours(before.0, switch) != neighbours(now.0, switch)
+            || links(before, switch) != links(now, switch)
+            || destinations(before, switch) != destinations(now, switch)
     };
-    let ends: Vec<SwitchIdx> = now.0.par_indices().filter(differs).collect();
-    let mut found = FixedBitSet::with_capacity(now.0.switch_count());
-    found.extend(ends.into_iter().map(SwitchIdx::index));
-    found
+    let differing: Vec<SwitchIdx> = now.0.par_indices().filter(differs).collect();
+    let mut changed = FixedBitSet::with_capacity(now.0.switch_count());
+    changed.extend(differing.into_iter().map(SwitchIdx::index));
+    changed
 }

@@ -32,12 +32,12 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    /// Compares the whole tables of new switches and of `ends`, and only the `touched` columns of
-    /// all other switches.
+    /// Compares the whole tables of new switches and of `changed_switches`, and only the `touched`
+    /// columns of all other switches.
     pub(super) fn of(
         plan: &Plan<'_>,
         earlier: &State,
-        ends: &FixedBitSet,
+        changed_switches: &FixedBitSet,
         touched: &Touched,
     ) -> Differences {
         let was = |switch: SwitchIdx| earlier.live.switches[switch.index()];
@@ -54,7 +54,7 @@ impl Differences {
             // fabric.
             let number = SwitchIdx(number as u32);
             let columns = &touched[switch.index()];
-            if was(switch).is_none() || ends.contains(switch.index()) {
+            if was(switch).is_none() || changed_switches.contains(switch.index()) {
                 let filler = Filler::new(plan, switch);
                 return differences(number, before, filler.table(&mut fill::scratch()));
             }

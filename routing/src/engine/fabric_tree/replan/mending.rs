@@ -17,8 +17,8 @@ pub(super) struct Repair<'a> {
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) ways: Ways<'a>,
-    /// Every switch at which a link has come or gone; others may be included.
-    pub(super) ends: &'a FixedBitSet,
+    /// Every switch that gained or lost a link; may include others.
+    pub(super) changed_switches: &'a FixedBitSet,
     /// The missing switches.
     pub(super) absent: &'a FixedBitSet,
 }
@@ -41,18 +41,18 @@ impl Repair<'_> {
         mended.into_iter().map(|mended| mended.tile).collect()
     }
 
-    /// The columns of a tile in which the cost of one of `ends` no longer follows from its
+    /// The columns of a tile in which the cost of a changed switch no longer follows from its
     /// neighbours.
     fn first_changes(&self, tile: &Tile) -> FixedBitSet {
         let mut columns = FixedBitSet::with_capacity(TILE);
         // Missing switches lead nowhere, and their costs are not used until they are back.
-        for end in self.ends.difference(self.absent) {
-            let switch = SwitchIdx(end as u32);
-            let own = self.numbering.column_of[end] as usize;
+        for changed in self.changed_switches.difference(self.absent) {
+            let switch = SwitchIdx(changed as u32);
+            let own = self.numbering.column_of[changed] as usize;
             let own = own.checked_sub(tile.first).filter(|&own| own < TILE);
             let (down, taken) = paths::row(switch, own, self.ways, tile);
-            let rows = down.iter().zip(&tile.down[end]);
-            let rows = rows.zip(taken.iter().zip(&tile.taken[end]));
+            let rows = down.iter().zip(&tile.down[changed]);
+            let rows = rows.zip(taken.iter().zip(&tile.taken[changed]));
             for (column, ((down, was_down), (taken, was_taken))) in rows.enumerate() {
                 if down != was_down || taken != was_taken {
                     columns.insert(column);
@@ -78,7 +78,14 @@ impl Repair<'_> {
         let mut others = Vec::new();
         for column in columns.ones() {
             let own = self.numbering.columns[tile.first + column];
-            let found = paths::mend(self.order, self.ways, own, column, self.ends, &mut tile);
+            let found = paths::mend(
+                self.order,
+                self.ways,
+                own,
+                column,
+                self.changed_switches,
+                &mut tile,
+            );
             others.extend(found.into_iter().map(|switch| (column, switch)));
         }
         Mended {

@@ -206,7 +206,12 @@ pub fn replan(topology: &Topology, options: &Options) -> Result<Replan, &'static
         gone: &gone,
         tiles: &repaired.tiles,
     });
-    let differences = Differences::of(&plan, earlier, &repaired.ends, &repaired.touched);
+    let differences = Differences::of(
+        &plan,
+        earlier,
+        &repaired.changed_switches,
+        &repaired.touched,
+    );
     let ranking = Ranking {
         follows: repaired.detours.followed(&fabric.known, &fabric.order),
         known: Some(fabric.known.clone()),
@@ -263,7 +268,7 @@ struct Repaired {
     relieved_at: Option<Live>,
     usual: Live,
     /// The switches whose whole tables are to be compared.
-    ends: FixedBitSet,
+    changed_switches: FixedBitSet,
     touched: Touched,
 }
 
@@ -277,12 +282,12 @@ impl Repaired {
         options: &Options,
     ) -> Result<Repaired, &'static str> {
         let (lids, columns) = basis.lids(earlier);
-        let asks_more = basis.asks_more(earlier, topology) || !columns.is_empty();
+        let has_new_pairs = basis.has_new_pairs(earlier, topology) || !columns.is_empty();
         let tiles = basis.costs(earlier);
         let Basis {
             fabric,
             live,
-            ends,
+            changed_switches,
             mut touched,
             mut changed,
             ..
@@ -297,13 +302,13 @@ impl Repaired {
             apexes: &fabric.apexes,
             connect_roots: options.connect_roots,
         };
-        if asks_more {
+        if has_new_pairs {
             changed.extend(inputs.unreached());
         }
         let are_joined = topology.components().len() == 1 && earlier.parts == 1;
         let only_links = !basis.is_changed && live.has_nodes_of(&earlier.live);
         let between = detours::ComeAndGone {
-            ends: &ends,
+            ends: &changed_switches,
             before: (are_joined && only_links).then_some(&earlier.live),
         };
         let detours = basis.detours.follow(&inputs, &changed, &between);
@@ -322,7 +327,7 @@ impl Repaired {
                 true => live.clone(),
                 false => earlier.usual.clone(),
             },
-            ends,
+            changed_switches,
             touched,
             fabric,
             live,

@@ -5,12 +5,12 @@ use super::spread::MAX_ENTRIES;
 use super::{Budget, MaxLoadReducer, Moved, Target};
 use crate::tables::Lft;
 
-/// The maximum load of a link, in 64ths of the load that the fullest link has under any tables: the
-/// last percents of evenness cost more in shift patterns than they win.
-const HIGH_64THS: u64 = 67;
+/// The load above which a link counts as full, in 64ths of the lower bound of the maximum link
+/// load. Removing the last 5 % costs shift patterns more throughput than it gains.
+const FULL_64THS: u64 = 67;
 
-/// The smallest fair load of a link, in tenths of the load that the fullest link has under any
-/// tables. A smaller fair load counts as this much: further down, evenness wins nothing.
+/// The smallest fair load of a link, in tenths of the lower bound of the maximum link load. A
+/// smaller fair load counts as this much: below it, more evenness gains nothing.
 const SMALLEST_TENTHS: u128 = 7;
 
 /// The maximum number of entries and links to read in search of better paths, about half a second
@@ -24,7 +24,7 @@ const STEP_ENTRIES: u64 = MAX_READS / 4;
 /// The prices at which entries move off full links; see [`MaxLoadReducer::price`].
 pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
-/// The kinds of moves that levelling skips because they would take too long.
+/// The kinds of moves that levelling has skipped because they would take too long.
 #[derive(Clone, Copy, Default)]
 pub(in super::super::super) struct LeftOut {
     /// Whether moves off the fullest links are skipped.
@@ -33,14 +33,15 @@ pub(in super::super::super) struct LeftOut {
     pub(in super::super::super) spread: bool,
 }
 
-/// The load above which a link is full, if some link has the load `least` under any tables.
-pub(super) fn high_above(least: u64) -> u64 {
-    least / 64 * HIGH_64THS
+/// The load above which a link counts as full. `max_load_bound` is the lower bound of the maximum
+/// link load.
+pub(super) fn full_above(max_load_bound: u64) -> u64 {
+    max_load_bound / 64 * FULL_64THS
 }
 
 impl MaxLoadReducer<'_> {
-    /// Moves entries for `targets` if some link has clearly more load than under the best tables;
-    /// targets of one column are adjacent. Takes at most one in `share` of the usual reads.
+    /// Moves entries for `targets` if some link is full. Targets of one column must be adjacent. Takes
+    /// at most [`MAX_READS`]` / share` reads.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
@@ -48,13 +49,16 @@ impl MaxLoadReducer<'_> {
         share: usize,
     ) -> LeftOut {
         self.load = self.loads_of(targets, lfts);
-        let Bounds { fair, least } = self.bounds(targets);
-        let high = high_above(least);
+        let Bounds {
+            fair,
+            max_load_bound,
+        } = self.bounds(targets);
+        let high = full_above(max_load_bound);
         if self.fullest() <= high {
             return LeftOut::default();
         }
         let times = self.time.clone();
-        self.weigh(&fair, least);
+        self.weigh(&fair, max_load_bound);
         self.set_high(high);
         let is_spread = targets.len() * lfts.len() * share <= MAX_ENTRIES;
         if is_spread {
@@ -84,20 +88,20 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// The loads that links need not exceed; the lower bound of the maximum is at least the mean
-    /// load.
+    /// Bounds of the link loads. The lower bound of the maximum is at least the mean load.
     fn bounds(&self, targets: &[Target]) -> Bounds {
         let cuts = Cuts::of(self.input, &self.hosts, targets, self.unit);
         let bounds = cuts.bounds();
         Bounds {
-            least: bounds.least.max(self.mean()),
+            max_load_bound: bounds.max_load_bound.max(self.mean()),
             ..bounds
         }
     }
 
-    /// The load that some link has under any tables.
-    pub(in super::super::super) fn least(&self, targets: &[Target]) -> u64 {
-        self.bounds(targets).least
+    /// Lower bound of the maximum link load: under any tables, some link carries at least this
+    /// much.
+    pub(in super::super::super) fn max_load_bound(&self, targets: &[Target]) -> u64 {
+        self.bounds(targets).max_load_bound
     }
 
     /// Relieves the fullest links at the price that gives the best tables. `times` holds the time
@@ -114,7 +118,7 @@ impl MaxLoadReducer<'_> {
         }
         self.relieve_at(0, targets, lfts, budget);
         let free = (self.moved.len(), self.load.clone());
-        let mut least = self.badness(times, targets, lfts);
+        let mut lowest = self.table_cost(times, targets, lfts);
         let mut best = Vec::new();
         for price in PRICES {
             if self.full.is_empty() {
@@ -123,9 +127,9 @@ impl MaxLoadReducer<'_> {
             if self.relieve_at(price, targets, lfts, budget) == 0 {
                 continue;
             }
-            let badness = self.badness(times, targets, lfts);
-            if badness < least {
-                least = badness;
+            let cost = self.table_cost(times, targets, lfts);
+            if cost < lowest {
+                lowest = cost;
                 let moved = self.moved[free.0..].iter();
                 let now = |moved: &Moved| lfts[moved.switch.index()].entry(moved.target.lid);
                 best = moved
@@ -139,9 +143,9 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Rates tables, the lower the better: the load of the fullest link times the square of its
-    /// mean in shifts.
-    pub(super) fn badness(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
+    /// Cost of the tables (lower is better): maximum link load, times the square of the mean
+    /// maximum link load over shift permutations.
+    pub(super) fn table_cost(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
 
@@ -160,14 +164,14 @@ impl MaxLoadReducer<'_> {
     }
 
     /// Weights packets more on links with a small fair load, so that each link at its fair load
-    /// counts as one with the load `least`.
-    fn weigh(&mut self, fair: &[u64], least: u64) {
-        let least = u128::from(least);
+    /// counts as one with the load `max_load_bound`.
+    fn weigh(&mut self, fair: &[u64], max_load_bound: u64) {
+        let bound = u128::from(max_load_bound);
         let links = self.load.iter_mut().zip(&mut self.time);
         for ((load, time), &fair) in links.zip(fair) {
             let packets = *load / *time;
-            let fair = u128::from(fair).clamp(least * SMALLEST_TENTHS / 10, least);
-            let weighed = u128::from(*time) * least / fair.max(1);
+            let fair = u128::from(fair).clamp(bound * SMALLEST_TENTHS / 10, bound);
+            let weighed = u128::from(*time) * bound / fair.max(1);
             *time = u64::try_from(weighed).unwrap_or(u64::MAX);
             *load = packets * *time;
         }

@@ -68,13 +68,13 @@ impl MaxLoadReducer<'_> {
     /// each link. Returns the share of all meetings that the moves save.
     pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
-        let badness = self.badness(times, targets, lfts);
+        let cost = self.table_cost(times, targets, lfts);
         let saved = self.spread_within(targets, lfts, &mut Budget::of(usize::MAX));
         let squares: u128 = before.iter().map(|&load| u128::from(load).pow(2)).sum();
         let saved = saved as f64 / squares.max(1) as f64;
         // A random exchange counts as much as the shifts.
-        let now = self.badness(times, targets, lfts) * (1.0 - saved).powi(2);
-        if saved < WORTH || now > badness {
+        let now = self.table_cost(times, targets, lfts) * (1.0 - saved).powi(2);
+        if saved < WORTH || now > cost {
             self.take_back(0, &before, lfts);
             return 0.0;
         }

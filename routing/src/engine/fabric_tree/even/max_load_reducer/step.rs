@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use super::budget::block_of;
-use super::level::{MAX_READS, PRICES, high_above};
+use super::level::{MAX_READS, PRICES, full_above};
 use super::spread::MAX_ENTRIES;
 use super::{Budget, MaxLoadReducer, Target};
 use crate::tables::Lft;
@@ -14,17 +14,17 @@ use crate::tables::Lft;
 const WORTH_OF_BLOCK: f64 = 1e-4;
 
 impl MaxLoadReducer<'_> {
-    /// Moves entries for `targets`, given that some link has the load `least` under any tables, and
-    /// returns the number of moves. Entries move off full links; if none does, entries move to
+    /// Moves entries for `targets`, and returns the number of moves. `max_load_bound` is the lower
+    /// bound of the maximum link load. Entries move off full links; if none does, entries move to
     /// paths on which their packets meet fewer others.
     pub(in super::super::super) fn step(
         &mut self,
-        least: u64,
+        max_load_bound: u64,
         targets: &[Target],
         lfts: &mut [Lft],
         budget: &mut Budget,
     ) -> usize {
-        self.set_high(high_above(least));
+        self.set_high(full_above(max_load_bound));
         match self.relieve_step(targets, lfts, budget) {
             0 => self.spread_step(targets, lfts, budget),
             moved => moved,
@@ -60,15 +60,15 @@ impl MaxLoadReducer<'_> {
     fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
         let before = self.load.clone();
-        let mut least = self.badness(&times, targets, lfts);
+        let mut lowest = self.table_cost(&times, targets, lfts);
         let mut best = None;
         for price in iter::once(0).chain(PRICES) {
             self.reads = MAX_READS;
             let moved = self.relieve_at(price, targets, lfts, &mut Budget::of(usize::MAX));
             if moved > 0 {
-                let badness = self.badness(&times, targets, lfts);
-                if badness < least {
-                    (least, best) = (badness, Some(price));
+                let cost = self.table_cost(&times, targets, lfts);
+                if cost < lowest {
+                    (lowest, best) = (cost, Some(price));
                 }
                 self.take_back(0, &before, lfts);
             }
