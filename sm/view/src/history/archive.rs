@@ -11,30 +11,30 @@ use rsm_state::Snapshot;
 use rsm_store::StoreError;
 use rsm_store::io::{Disk, FileOperation, is_at};
 
-use super::acts::Acts;
 use super::frame::{self, Frames, Kind};
+use super::operator_actions::OperatorActionLog;
 use super::scan::{Segment, Segments};
 use super::state::{State, StateChange};
 
 /// Name of the history folder in the state folder.
 const FOLDER: &str = "history";
 
-/// Inverse of the share of the bound of all bytes that the records of one segment may take, without
-/// its base: the oldest records are removed in small steps.
+/// Inverse of the share of [`Bounds::bytes`] that the records of one segment may take, without its
+/// base. Small segments let the oldest records be removed in small steps.
 const SEGMENT_SHARE: u64 = 16;
 
 /// Maximum size of a segment's records in bytes, without its base, because a query reads a whole
 /// segment.
 const SEGMENT_MAX: u64 = 8 << 20;
 
-/// Inverse of the share of the bound of days that one segment may span.
+/// Inverse of the share of [`Bounds::days`] that one segment may span.
 const SPAN_SHARE: u64 = 10;
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
 /// Bounds of the history. Segments beyond them are removed, the oldest first, but never the segment
-/// being written. Acts of operators in removed segments stay, within a share of the bytes, until
+/// being written. Operator actions in removed segments stay, within a share of the bytes, until
 /// they are older than `days`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
@@ -96,11 +96,11 @@ impl Archive {
         let dir = state_dir.join(FOLDER);
         disk.create_dir(&dir)?;
         let mut segments = Vec::new();
-        let acts = Acts::open(&dir, &disk)?;
+        let actions = OperatorActionLog::open(&dir, &disk)?;
         for path in disk
             .list(&dir)?
             .into_iter()
-            .filter(|path| !Acts::is_file(path))
+            .filter(|path| !OperatorActionLog::is_file(path))
         {
             match first_number(&path) {
                 Some(first) if path.is_file() => segments.push(found(&disk, path, first)?),
@@ -111,11 +111,11 @@ impl Archive {
             }
         }
         segments.sort_by_key(|segment| segment.first);
-        // Segments may have been removed while their acts were kept.
-        let next = acts.last_number() + 1;
+        // Segments may have been removed while their operator actions were kept.
+        let next = actions.last_number() + 1;
         let mut archive = Archive {
             dir,
-            segments: Segments::new(disk.clone(), segments, acts),
+            segments: Segments::new(disk.clone(), segments, actions),
             disk,
             bounds,
             current: None,
@@ -359,11 +359,11 @@ impl Archive {
             }
             let bytes = self.disk.read(&path)?.unwrap_or_default();
             let kept = (self.dir.as_path(), &self.disk);
-            // In the first hour of a run, the clock removes no act.
+            // In the first hour of a run, the clock removes no action.
             let oldest = if is_settled { oldest } else { 0 };
-            let acts = self.segments.acts();
-            let acts = acts.with(&bytes, oldest, self.bounds.bytes, kept)?;
-            self.segments.set_acts(acts);
+            let actions = self.segments.operator_actions();
+            let actions = actions.with_segment(&bytes, oldest, self.bounds.bytes, kept)?;
+            self.segments.set_operator_actions(actions);
             self.disk.remove_file(&path)?;
             self.segments.remove_first();
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/history/segment-NNNNNNNNNNNNNNNN.log   records one after the other; NNNN: the number of the first one, hexadecimal
-//! DIR/history/acts.log                       acts of operators from segments that are gone
+//! DIR/history/acts.log                       operator actions from segments that are gone
 //! ```
 //!
 //! Each record is a `frame` with its own checksum: a damaged record costs only itself, and reading
@@ -11,14 +11,14 @@
 //! Each segment can therefore be read, and removed, without the others.
 //!
 //! [`Archive`] appends records and enforces the bounds; [`Segments`] reads records, possibly on
-//! other threads. The oldest segments are removed first; acts of operators in removed segments are
+//! other threads. The oldest segments are removed first; operator actions in removed segments are
 //! kept. rsm manages the subnet without the history: it starts even if the history is damaged or
 //! missing.
 
-mod acts;
 pub mod archive;
 pub mod difference;
 pub mod frame;
+mod operator_actions;
 pub mod recorder;
 pub mod scan;
 pub mod state;

@@ -1,7 +1,7 @@
 //! Queue between the parts that report events and the thread that writes them.
 //!
-//! The core's loop never waits for a disk, and makes no comparison for the history: the thread
-//! itself finds changes of the state, and appends at most ten times per second.
+//! The core's loop never waits for a disk, and compares no states for the history: the writing
+//! thread finds the changes of the state, and appends at most ten times per second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use rsm_api::{is_operator_action, v1};
 use rsm_state::Snapshot;
 
 /// Maximum number of events that wait for the disk: 8 MB at about 500 bytes each, four times the
-/// number that one snapshot can report. Further events are counted and dropped, except for `ACTS`.
+/// number that one snapshot can report. Further events are counted and dropped, except for
+/// [`MAX_ACTIONS_BEYOND`].
 pub const QUEUE: usize = 16_384;
 
-/// Number of acts of operators that may wait beyond [`QUEUE`].
-pub(crate) const ACTS: usize = 1024;
+/// Number of operator actions that may wait beyond [`QUEUE`].
+pub(crate) const MAX_ACTIONS_BEYOND: usize = 1024;
 
 /// A state of the subnet to be recorded.
 #[derive(Clone, Debug)]
@@ -31,8 +32,7 @@ pub struct RecordedState {
 pub struct Batch {
     /// Events in the order of their arrival.
     pub events: Vec<Arc<v1::Event>>,
-    /// Latest state, which replaces earlier ones that were not taken; `None` if there is no new
-    /// state.
+    /// Latest state since the last batch; `None` if there is no new state.
     pub state: Option<RecordedState>,
     /// Number of events that were dropped because the queue was full.
     pub lost: u64,
@@ -49,16 +49,16 @@ impl Batch {
 #[derive(Debug, Default)]
 struct Queue {
     waiting: Batch,
-    /// Number of calls that queued an entry.
+    /// Number of `put` calls so far, [`Recorder::put_others`] included.
     put: u64,
-    /// Number of these calls whose entries were taken; `written` counts those whose entries are on
-    /// the disk.
+    /// Number of `put` calls whose entries the writing thread has taken.
     taken: u64,
+    /// Number of `put` calls whose entries are on the disk.
     written: u64,
     closed: bool,
 }
 
-/// Takes in events and states for the history. Never waits for the disk. Clones share one queue.
+/// Queues events and states for the history. Never waits for the disk. Clones share one queue.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -76,12 +76,12 @@ impl Recorder {
         let mut queue = self.shared.queue.lock();
         let waiting = &mut queue.waiting;
         for event in events {
-            let room = if is_operator_action(&event) {
-                QUEUE + ACTS
+            let limit = if is_operator_action(&event) {
+                QUEUE + MAX_ACTIONS_BEYOND
             } else {
                 QUEUE
             };
-            match waiting.events.len() < room {
+            match waiting.events.len() < limit {
                 true => waiting.events.push(event),
                 false => waiting.lost += 1,
             }
@@ -115,8 +115,9 @@ impl Recorder {
         self.shared.changed.notify_all();
     }
 
-    /// Takes all waiting entries, for the writing thread. Blocks until there is an entry, at most
-    /// for `limit` if given. `None` once the queue is closed and empty.
+    /// Takes all waiting entries, for the writing thread. Blocks until there is an entry. With a
+    /// `limit`, returns an empty batch when that time has passed. `None` once the queue is closed
+    /// and empty.
     pub fn take(&self, limit: Option<Duration>) -> Option<Batch> {
         let mut queue = self.shared.queue.lock();
         while queue.waiting.is_empty() {

@@ -12,8 +12,8 @@ use rsm_api::{v1, with_causes};
 use rsm_store::StoreError;
 use rsm_store::io::{Disk, FileOperation};
 
-use super::acts::Acts;
 use super::frame::{Frame, Frames, Kind};
+use super::operator_actions::OperatorActionLog;
 use super::state::{State, StateChange};
 
 /// A file of records.
@@ -38,8 +38,8 @@ pub(super) struct Segment {
 pub struct Segments {
     disk: Disk,
     list: Arc<Mutex<Vec<Segment>>>,
-    /// Acts of operators from removed segments.
-    acts: Arc<Mutex<Acts>>,
+    /// Operator actions from removed segments.
+    operator_actions: Arc<Mutex<OperatorActionLog>>,
 }
 
 /// Selects events of the history.
@@ -82,31 +82,37 @@ impl Query<'_> {
 pub type Numbered = (u64, v1::Event);
 
 impl Segments {
-    pub(super) fn new(disk: Disk, segments: Vec<Segment>, acts: Acts) -> Segments {
+    pub(super) fn new(
+        disk: Disk,
+        segments: Vec<Segment>,
+        operator_actions: OperatorActionLog,
+    ) -> Segments {
         Segments {
             disk,
             list: Arc::new(Mutex::new(segments)),
-            acts: Arc::new(Mutex::new(acts)),
+            operator_actions: Arc::new(Mutex::new(operator_actions)),
         }
     }
 
-    pub(super) fn acts(&self) -> Acts {
-        self.acts.lock().clone()
+    pub(super) fn operator_actions(&self) -> OperatorActionLog {
+        self.operator_actions.lock().clone()
     }
 
-    pub(super) fn set_acts(&self, acts: Acts) {
-        *self.acts.lock() = acts;
+    pub(super) fn set_operator_actions(&self, actions: OperatorActionLog) {
+        *self.operator_actions.lock() = actions;
     }
 
-    /// The segments, and the matching acts of removed segments.
-    fn read_acts(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
-        // An act is copied before its segment is removed, so that reading in this order misses
+    /// The segments, and the matching operator actions of removed segments.
+    fn read_operator_actions(&self, query: &Query<'_>) -> (Vec<Segment>, Vec<Numbered>) {
+        // An action is copied before its segment is removed, so that reading in this order misses
         // none.
         let segments = self.list.lock().clone();
         let before = segments.first().map_or(u64::MAX, |segment| segment.first);
-        let acts = self.acts();
-        let acts = acts.frames(before).filter_map(|frame| event(&frame, query));
-        (segments, acts.collect())
+        let actions = self.operator_actions();
+        let actions = actions
+            .frames(before)
+            .filter_map(|frame| event(&frame, query));
+        (segments, actions.collect())
     }
 
     pub(super) fn last(&self) -> Option<Segment> {
@@ -136,10 +142,10 @@ impl Segments {
         list.first().map(|segment| (segment.path.clone(), next))
     }
 
-    /// Size of all segments and of the acts from removed segments, in bytes.
+    /// Size of all segments and of the operator action log, in bytes.
     pub fn bytes(&self) -> u64 {
         let segments: u64 = self.list.lock().iter().map(|segment| segment.bytes).sum();
-        segments + self.acts.lock().bytes()
+        segments + self.operator_actions.lock().bytes()
     }
 
     /// Records that the segment at `path` has grown to `bytes`, and that its new records are in
@@ -163,7 +169,7 @@ impl Segments {
     /// An unreadable segment, and records lost to damage, appear as an event in their place: the
     /// history has a gap there.
     pub fn events(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
-        let (segments, mut found) = self.read_acts(query);
+        let (segments, mut found) = self.read_operator_actions(query);
         for (index, segment) in segments.iter().enumerate() {
             let next = segments.get(index + 1).map(|next| next.first);
             if found.len() >= limit {
@@ -179,7 +185,7 @@ impl Segments {
 
     /// The last `limit` matching events, oldest first.
     pub fn newest(&self, query: &Query<'_>, limit: usize) -> Vec<Numbered> {
-        let (segments, mut acts) = self.read_acts(query);
+        let (segments, mut acts) = self.read_operator_actions(query);
         let mut found: Vec<Numbered> = Vec::new();
         for (index, segment) in segments.iter().enumerate().rev() {
             if found.len() >= limit {

@@ -34,44 +34,50 @@ pub(super) struct SnapshotUpdates {
 ///
 /// Reports the first fabric, and a fabric that differs in more than [`MAX_CHANGES`] items, as one
 /// change of state whose reason states the numbers; a watcher that keeps a copy then lists
-/// everything again. A switch's rank and a node's distance have no separate events, nor have the
-/// ports and links of a drained node, because the node's event covers them.
-pub(super) fn between(old: &Published, new: &Published, news: SnapshotUpdates) -> Vec<Change> {
+/// everything again. A change of a switch's rank or of a node's distance alone is no event. The
+/// ports and links of a drained node have no events, because the node's event covers them.
+pub(super) fn list_changes(
+    old: &Published,
+    new: &Published,
+    updates: SnapshotUpdates,
+) -> Vec<Change> {
     let delta = Delta::between(old.fabric(), new.fabric());
     let first = old.fabric().is_empty() && !new.fabric().is_empty();
-    let summed_up = first || extent(&delta, &news.findings) > MAX_CHANGES;
+    let is_summarised = first || change_count(&delta, &updates.findings) > MAX_CHANGES;
     let mut changes = Vec::new();
-    if summed_up || old.state != new.state || old.generation == 0 {
+    if is_summarised || old.state != new.state || old.generation == 0 {
         changes.push(Change::StateChanged(v1::StateChanged {
             state: new.state.into(),
-            reason: match (first, summed_up) {
-                (true, _) => found(new),
-                (_, true) => sum_up(&delta, &news.findings),
-                _ => reason(new, &news),
+            reason: match (first, is_summarised) {
+                (true, _) => first_fabric_sentence(new),
+                (_, true) => summary(&delta, &updates.findings),
+                _ => reason(new, &updates),
             },
         }));
     }
-    if !summed_up {
-        Differences { old, new }.tell(&delta, &mut changes);
+    if !is_summarised {
+        Differences { old, new }.add_all(&delta, &mut changes);
     }
     if let Some(routes) = routes_changed(old, new) {
         changes.push(Change::RoutesChanged(routes));
     }
-    if news.findings.raised.len() + news.findings.cleared.len() <= MAX_CHANGES {
+    if updates.findings.raised.len() + updates.findings.cleared.len() <= MAX_CHANGES {
         let owned = Arc::<v1::Finding>::unwrap_or_clone;
-        let (cleared, raised) = (news.findings.cleared, news.findings.raised);
+        let (cleared, raised) = (updates.findings.cleared, updates.findings.raised);
         changes.extend(cleared.into_iter().map(owned).map(Change::FindingCleared));
         changes.extend(raised.into_iter().map(owned).map(Change::FindingRaised));
     }
     changes.extend(
-        news.finished
+        updates
+            .finished
             .iter()
             .map(|logged| Change::ConvergenceFinished(logged.shown.clone())),
     );
     changes
 }
 
-fn extent(delta: &Delta, findings: &FindingNews) -> usize {
+/// The number of changes of nodes, links, ports and findings.
+fn change_count(delta: &Delta, findings: &FindingNews) -> usize {
     delta.nodes_appeared.len()
         + delta.nodes_vanished.len()
         + delta.nodes_changed.len()
@@ -83,7 +89,7 @@ fn extent(delta: &Delta, findings: &FindingNews) -> usize {
 }
 
 /// A sentence with the numbers of nodes and links that the first sweep found.
-fn found(new: &Published) -> String {
+fn first_fabric_sentence(new: &Published) -> String {
     let counts = &new.counts;
     format!(
         "found {} switches, {} channel adapters, {} routers and {} links",
@@ -91,7 +97,8 @@ fn found(new: &Published) -> String {
     )
 }
 
-fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
+/// A sentence with the numbers of changes.
+fn summary(delta: &Delta, findings: &FindingNews) -> String {
     format!(
         "too much changed at once to list it: {} nodes appeared, {} vanished, {} changed; {} links appeared, {} vanished; \
          {} ports changed; {} findings raised, {} cleared",
@@ -106,23 +113,23 @@ fn sum_up(delta: &Delta, findings: &FindingNews) -> String {
     )
 }
 
-/// Reason for the state, or otherwise the cause of the last convergence.
-fn reason(new: &Published, news: &SnapshotUpdates) -> String {
+/// Reason for the state; without one, the cause of the last convergence.
+fn reason(new: &Published, updates: &SnapshotUpdates) -> String {
     if !new.reason.is_empty() || new.state == SubnetState::Standby {
         return new.reason.clone();
     }
-    let last = news.finished.last();
+    let last = updates.finished.last();
     last.map_or_else(String::new, |logged| logged.shown.cause.clone())
 }
 
-/// Differences of nodes, ports and links, in the form that readers see.
+/// Differences of nodes, ports and links, in the form of the API.
 struct Differences<'a> {
     old: &'a Published,
     new: &'a Published,
 }
 
 impl Differences<'_> {
-    fn tell(&self, delta: &Delta, changes: &mut Vec<Change>) {
+    fn add_all(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let nodes_in = |fabric: &Fabric, guids: &[Guid]| -> Vec<_> {
             guids.iter().filter_map(|&guid| fabric.find(guid)).collect()
@@ -136,51 +143,52 @@ impl Differences<'_> {
         );
         changes.extend((vanished.into_iter()).map(|ix| Change::NodeVanished(old.node(ix))));
         changes.extend((appeared.into_iter()).map(|ix| Change::NodeAppeared(new.node(ix))));
-        self.tell_nodes_changed(delta, changes);
-        self.tell_ports(delta, changes);
+        self.add_changed_nodes(delta, changes);
+        self.add_ports(delta, changes);
         changes.extend(
             (delta.links_appeared.iter())
                 .filter_map(|&(a, _)| new.link(new.fabric.find_port(a)?))
                 .map(Change::LinkAppeared),
         );
-        self.tell_links_changed(delta, changes);
+        self.add_changed_links(delta, changes);
     }
 
-    /// Adds the changed nodes. A node shows the number of its Active ports, so that changed ports
-    /// count as well.
-    fn tell_nodes_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
+    /// Adds the changed nodes. A node in the API has the number of its Active ports, so that a
+    /// change of a port can change its node.
+    fn add_changed_nodes(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
-        let mut touched: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
-        touched.extend(delta.ports_changed.iter().map(|key| key.node));
+        let mut candidates: BTreeSet<Guid> = delta.nodes_changed.iter().copied().collect();
+        candidates.extend(delta.ports_changed.iter().map(|key| key.node));
         let marks = self.old.marks.differing(&self.new.marks).into_iter();
-        touched.extend(marks.filter_map(|part| match part {
+        candidates.extend(marks.filter_map(|part| match part {
             NodeOrCable::Node(guid) => Some(guid),
             NodeOrCable::Port(_) => None,
         }));
-        for guid in touched {
+        for guid in candidates {
             let (Some(before), Some(now)) = (old.fabric.find(guid), new.fabric.find(guid)) else {
                 continue;
             };
             let node = new.node(now);
-            let same = v1::Node {
+            let is_unchanged = v1::Node {
                 rank: node.rank,
                 distance: node.distance,
                 ..old.node(before)
             } == node;
-            if !same {
+            if !is_unchanged {
                 changes.push(Change::NodeChanged(node));
             }
         }
     }
 
-    /// Adds the changed ports. A port shows its peer, so that changed links count as well.
-    fn tell_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
+    /// Adds the changed ports. A port in the API has its peer, so that a change of a link changes
+    /// its ports.
+    fn add_ports(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
-        let mut touched: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
+        let mut candidates: BTreeSet<PortKey> = delta.ports_changed.iter().copied().collect();
         for &(a, b) in delta.links_appeared.iter().chain(&delta.links_vanished) {
-            touched.extend([a, b]);
+            candidates.extend([a, b]);
         }
-        for key in touched {
+        for key in candidates {
             let known = |fabric: &Fabric| fabric.find(key.node).is_some();
             if !known(old.fabric) || !known(new.fabric) {
                 continue;
@@ -199,7 +207,7 @@ impl Differences<'_> {
     }
 
     /// Adds the changed links that have the same ends as before.
-    fn tell_links_changed(&self, delta: &Delta, changes: &mut Vec<Change>) {
+    fn add_changed_links(&self, delta: &Delta, changes: &mut Vec<Change>) {
         let (old, new) = (self.old.api_view(), self.new.api_view());
         let damped = self.old.damped.symmetric_difference(&self.new.damped);
         let marks = self.old.marks.differing(&self.new.marks).into_iter();
@@ -214,13 +222,13 @@ impl Differences<'_> {
             .snapshot
             .slow_links
             .differing(&self.new.snapshot.slow_links);
-        let touched = delta
+        let candidates = delta
             .ports_changed
             .iter()
             .chain(damped)
             .chain(&marks)
             .chain(&slow);
-        let lower_ends: BTreeSet<PortKey> = touched
+        let lower_ends: BTreeSet<PortKey> = candidates
             .filter_map(|&key| {
                 let at = new.fabric.find_port(key)?;
                 Some(new.fabric.key(at.min(new.fabric.peer(at)?)))
@@ -243,7 +251,7 @@ fn ends(link: &v1::Link) -> [Option<&v1::PortKey>; 2] {
     [&link.a, &link.b].map(|end| end.as_ref()?.port.as_ref())
 }
 
-/// Differences between the former and the present tables in force; `None` if there are none.
+/// Differences between the previous and the present tables in force; `None` if there are none.
 fn routes_changed(old: &Published, new: &Published) -> Option<RoutesChanged> {
     let plan = new.plan()?;
     let before = old.plan();

@@ -145,7 +145,7 @@ impl View {
         let old = self.published();
         let generation = old.generation + 1;
         let at = self.clock.unix_ms(snapshot.at);
-        let news = SnapshotUpdates {
+        let updates = SnapshotUpdates {
             findings: memory.findings.update(
                 &snapshot.findings,
                 &|subject| findings::subject_name(&snapshot, subject),
@@ -164,7 +164,7 @@ impl View {
             memory.convergences.entries(),
             &|at| self.clock.unix_ms(at),
         ));
-        let changes = events::between(&old, &new, news);
+        let changes = events::list_changes(&old, &new, updates);
         *self.current.write() = new.clone();
         lines::log(&changes);
         let events: Vec<_> = changes
