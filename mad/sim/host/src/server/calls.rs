@@ -22,21 +22,21 @@ impl EventLoop {
         key: NodePort,
         file: FileId,
         packet: &[u8],
-        carried: Option<BorrowedFd<'_>>,
+        descriptor: Option<BorrowedFd<'_>>,
     ) -> bool {
         let now = self.now();
         let Some((call, inline)) = split::<Call>(packet) else {
             return false;
         };
         if matches!(call.what, REGISTER_AGENT | REGISTER_AGENT2) {
-            self.bury(key);
+            self.close_ended_connections(key);
         }
         let Some(port) = self.ports.get_mut(&key) else {
             return false;
         };
         if call.what != WRITE {
             // The answer goes to the caller's own socket; the caller may be gone.
-            let Some(back) = carried else {
+            let Some(back) = descriptor else {
                 return false;
             };
             let (errno, body) = match control(&mut port.layer, file, call.what, inline) {
@@ -51,9 +51,9 @@ impl EventLoop {
         let message = if len <= MAX_INLINE {
             inline
         } else {
-            let Some(Ok(bytes)) = carried
+            let Some(Ok(bytes)) = descriptor
                 .filter(|_| len <= MAX_MESSAGE + HEADER_LEN)
-                .map(|carried| packet::read_file(carried, len))
+                .map(|descriptor| packet::read_file(descriptor, len))
             else {
                 return false;
             };
@@ -63,7 +63,7 @@ impl EventLoop {
         if let Err(error) = port.layer.write(file, message, now) {
             port.layer.refuse_write(file, message, error);
         }
-        self.touched.insert(key);
+        self.ports_with_outputs.insert(key);
         true
     }
 }

@@ -30,7 +30,7 @@ const MAX_CONNECTIONS: usize = 4096;
 /// next one.
 const PACKETS_AT_ONCE: usize = 64;
 
-/// The maximum number of events that the loop handles in one turn.
+/// The maximum number of events that the loop takes from one wait.
 const EVENTS_AT_ONCE: usize = 64;
 
 /// The maximum number of datagrams from the simulation that the loop handles before it handles the
@@ -57,18 +57,18 @@ pub(super) struct EventLoop {
     pub(super) registered: BTreeMap<NodePort, u32>,
     pub(super) trees: BTreeMap<String, Tree>,
     pub(super) arrivals: Arrivals,
-    /// The ports whose outputs have to be handled.
-    pub(super) touched: BTreeSet<NodePort>,
+    /// The ports whose layers may have outputs that are not executed yet.
+    pub(super) ports_with_outputs: BTreeSet<NodePort>,
     started: Instant,
     buffer: Vec<u8>,
-    /// The loop is closing connections that are over.
-    burying: bool,
+    /// Whether [`EventLoop::close_ended_connections`] is under way.
+    is_closing_ended: bool,
 }
 
-/// The reason why the loop ends without a request.
+/// The reason why the loop ends before the server is stopped.
 #[derive(Debug, thiserror::Error)]
-enum Broken {
-    #[error("the operating system refused")]
+enum LoopError {
+    #[error("a system call failed")]
     System(#[from] io::Error),
     #[error(transparent)]
     Fabric(#[from] LiveError),
@@ -104,10 +104,10 @@ impl EventLoop {
             registered: BTreeMap::new(),
             trees: BTreeMap::new(),
             arrivals: Arrivals::new(),
-            touched: BTreeSet::new(),
+            ports_with_outputs: BTreeSet::new(),
             started: Instant::now(),
             buffer: Vec::new(),
-            burying: false,
+            is_closing_ended: false,
         })
     }
 
@@ -118,7 +118,7 @@ impl EventLoop {
     /// Serves until the server or the fabric stops.
     pub(super) fn run(mut self) {
         while !self.wake.is_stopping() {
-            if let Err(error) = self.turn() {
+            if let Err(error) = self.handle_events() {
                 tracing::error!(
                     error = &error as &dyn std::error::Error,
                     "the simulated fabric is no longer served"
@@ -128,22 +128,25 @@ impl EventLoop {
         }
         let lost = self.arrivals.lost();
         if lost > 0 {
-            tracing::warn!(lost, "datagrams were lost for want of room");
+            tracing::warn!(
+                lost,
+                "datagrams from the fabric were dropped because the server's queue was full"
+            );
         }
     }
 
-    /// Waits for events and handles them.
-    fn turn(&mut self) -> Result<(), Broken> {
+    /// Waits for events or the next deadline, and handles them.
+    fn handle_events(&mut self) -> Result<(), LoopError> {
         let deadlines = self
             .ports
             .values()
             .filter_map(|port| port.layer.next_deadline());
-        let patience = deadlines.min().map(|due| timespec(due.since(self.now())));
+        let timeout = deadlines.min().map(|due| timespec(due.since(self.now())));
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         match epoll::wait(
             &self.waiter,
             rustix::buffer::spare_capacity(&mut events),
-            patience.as_ref(),
+            timeout.as_ref(),
         ) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(io::Error::from(error).into()),
@@ -154,7 +157,7 @@ impl EventLoop {
             match token {
                 LISTENER => self.accept()?,
                 WAKE => self.wake.look(),
-                connection => self.attend(connection, flags)?,
+                connection => self.handle_connection(connection, flags)?,
             }
         }
         self.take_arrivals();
@@ -162,10 +165,10 @@ impl EventLoop {
         for (key, port) in &mut self.ports {
             if port.layer.next_deadline().is_some_and(|due| due <= now) {
                 port.layer.tick(now);
-                self.touched.insert(*key);
+                self.ports_with_outputs.insert(*key);
             }
         }
-        self.settle()
+        self.execute_outputs()
     }
 
     fn accept(&mut self) -> io::Result<()> {
@@ -175,7 +178,7 @@ impl EventLoop {
                 Ok(socket) => socket,
                 Err(Errno::AGAIN) => return Ok(()),
                 // The client has closed the connection, or no file descriptors are left; the next
-                // turn of the loop tries again.
+                // pass of the loop tries again.
                 Err(error) => {
                     tracing::debug!(%error, "a connection was not accepted");
                     return Ok(());
@@ -193,8 +196,8 @@ impl EventLoop {
         }
     }
 
-    /// Handles an event of a connection.
-    fn attend(&mut self, id: u64, flags: epoll::EventFlags) -> Result<(), Broken> {
+    /// Handles an event of a connection: sends what waits for room, and reads packets.
+    fn handle_connection(&mut self, id: u64, flags: epoll::EventFlags) -> Result<(), LoopError> {
         if flags.contains(epoll::EventFlags::OUT)
             && let Some(connection) = self.connections.get_mut(&id)
             && connection.flush().is_err()
@@ -214,7 +217,7 @@ impl EventLoop {
 
     /// Handles the packets of a connection.
     fn read_from(&mut self, id: u64) {
-        // `bury` may call this function again, which needs another buffer.
+        // `close_ended_connections` may call this function again, which needs another buffer.
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(MAX_PACKET, 0);
         for _ in 0..PACKETS_AT_ONCE {
@@ -223,9 +226,9 @@ impl EventLoop {
             };
             match packet::receive(connection.as_fd(), &mut buffer) {
                 Ok(None) => break,
-                Ok(Some((packet, carried))) if !packet.is_empty() => {
-                    let carried = carried.as_ref().map(AsFd::as_fd);
-                    if !self.packet(id, packet, carried) {
+                Ok(Some((packet, descriptor))) if !packet.is_empty() => {
+                    let descriptor = descriptor.as_ref().map(AsFd::as_fd);
+                    if !self.handle_packet(id, packet, descriptor) {
                         self.close(id);
                     }
                 }
@@ -236,37 +239,43 @@ impl EventLoop {
         self.buffer = buffer;
     }
 
-    /// Handles a packet. Returns whether the connection stays open.
-    fn packet(&mut self, id: u64, packet: &[u8], carried: Option<BorrowedFd<'_>>) -> bool {
+    /// Handles a packet and the file `descriptor` that came with it. Returns whether the connection
+    /// stays open.
+    fn handle_packet(
+        &mut self,
+        id: u64,
+        packet: &[u8],
+        descriptor: Option<BorrowedFd<'_>>,
+    ) -> bool {
         let Some(connection) = self.connections.get(&id) else {
             return false;
         };
         match connection.purpose {
             Purpose::Unknown => self.hello(id, packet),
-            Purpose::Umad(port, file) => self.call(port, file, packet, carried),
+            Purpose::Umad(port, file) => self.call(port, file, packet, descriptor),
             // A packet on such a connection is invalid: close the connection.
             Purpose::IsSm(_) | Purpose::WaitsForIsSm(_) => false,
         }
     }
 
-    /// Closes the devices that programs have closed at a port. A program takes a device as closed
-    /// when `close` returns, so the server must close it before it handles the next request of the
-    /// program, which comes on another connection.
-    pub(super) fn bury(&mut self, key: NodePort) {
+    /// Handles the connections of a port whose far end has been closed. The program's `close` has
+    /// already returned, and its next request may come on another connection: the device must be
+    /// closed before that request is handled.
+    pub(super) fn close_ended_connections(&mut self, key: NodePort) {
         // Reading from a closed connection may call this function again.
-        if std::mem::replace(&mut self.burying, true) {
+        if std::mem::replace(&mut self.is_closing_ended, true) {
             return;
         }
         let port = self.ports.get(&key);
-        let open = |port: &ServedPort| port.files.values().chain(&port.is_sm).copied().collect();
-        let open: Vec<u64> = port.map(open).unwrap_or_default();
-        for id in open {
+        let ids = |port: &ServedPort| port.files.values().chain(&port.is_sm).copied().collect();
+        let ids: Vec<u64> = port.map(ids).unwrap_or_default();
+        for id in ids {
             while self.connections.get(&id).is_some_and(Connection::is_over) {
                 // The packets that were sent before the end of the connection can still be read.
                 self.read_from(id);
             }
         }
-        self.burying = false;
+        self.is_closing_ended = false;
     }
 
     fn take_arrivals(&mut self) {
@@ -277,7 +286,7 @@ impl EventLoop {
             };
             if let Some(port) = self.ports.get_mut(&key) {
                 port.layer.receive(&datagram, now);
-                self.touched.insert(key);
+                self.ports_with_outputs.insert(key);
             }
         }
         // More packets may be waiting.
@@ -285,8 +294,8 @@ impl EventLoop {
     }
 
     /// Executes the outputs of the layers.
-    fn settle(&mut self) -> Result<(), Broken> {
-        while let Some(key) = self.touched.pop_first() {
+    fn execute_outputs(&mut self) -> Result<(), LoopError> {
+        while let Some(key) = self.ports_with_outputs.pop_first() {
             let mut gone = Vec::new();
             let mut full = Vec::new();
             let Some(port) = self.ports.get_mut(&key) else {
@@ -343,7 +352,7 @@ impl EventLoop {
         if connection.lost > 0 {
             tracing::warn!(
                 lost = connection.lost,
-                "a program did not read what it was sent"
+                "messages to a program were dropped because it did not read its device"
             );
         }
         let key = match connection.purpose {
@@ -377,7 +386,7 @@ impl EventLoop {
         };
         // The remaining datagrams of the layer are sent first.
         let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
-        if idle && let Err(error) = self.settle() {
+        if idle && let Err(error) = self.execute_outputs() {
             tracing::debug!(%error, "nothing more can be sent");
         }
         if idle && let Some(port) = self.ports.remove(&key) {

@@ -43,7 +43,7 @@ impl EventLoop {
         device_view: &DeviceView,
     ) -> Result<Option<Vec<u8>>, Refusal> {
         for &port in &device_view.ports {
-            self.bury((device_view.node, port));
+            self.close_ended_connections((device_view.node, port));
         }
         match hello.what {
             ASK_TREE => self.tree(device_view).map(Some),

@@ -52,25 +52,25 @@ pub(super) fn receive<'a>(
         Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    let mut carried = None;
+    let mut descriptor = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            carried = carried.or(descriptors.last());
+            descriptor = descriptor.or(descriptors.last());
         }
     }
-    Ok(Some((&buffer[..len], carried)))
+    Ok(Some((&buffer[..len], descriptor)))
 }
 
 /// Sends one packet, with a descriptor if there is one. Returns false if there is no room now.
 pub(super) fn send(
     to: BorrowedFd<'_>,
     parts: &[&[u8]],
-    carried: Option<BorrowedFd<'_>>,
+    descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<bool> {
     let parts: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let descriptors = carried.map(|descriptor| [descriptor]);
+    let descriptors = descriptor.map(|descriptor| [descriptor]);
     if let Some(descriptors) = &descriptors {
         // The space is for one.
         control.push(SendAncillaryMessage::ScmRights(descriptors));
