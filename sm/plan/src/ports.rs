@@ -133,7 +133,7 @@ fn put_vls(
     }
     if let Some(qos) = qos {
         let set = qos.set(PortClass::of(ours, false, peer_kind));
-        // A single VL has no priorities.
+        // With a single VL, there are no priorities.
         let limit = if info.vl_cap().code() <= 1 {
             0
         } else {
@@ -153,8 +153,8 @@ fn put_enforcement(settings: &mut PortSettings, node: &Node, enforced: Enforced)
     }
 }
 
-/// Puts HOQLife and VLStallCount of a switch's or router's port: `leaf_hoq_life` and
-/// `leaf_vl_stall_count` if the port leads to a host.
+/// Puts HOQLife and VLStallCount of an external switch or router port: `hoq_life` and
+/// `vl_stall_count` towards a switch, the `leaf_` values towards any other node or with no link.
 fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &PortPolicy) {
     let links = &policy.links;
     let (hoq, stall) = match peer {

@@ -25,7 +25,7 @@ pub(super) use self::follow::follow;
 pub(super) use self::foreseen::foreseen;
 pub use self::loss::{all_losses, loss_between};
 use self::members::{EndPorts, Wanted};
-use self::table::{Arrangement, First, arrange};
+use self::table::{Arrangement, Index0, arrange};
 use super::policy::Policy;
 
 /// Number of findings of one kind that are listed; one more finding counts the rest. One line of a
@@ -220,11 +220,11 @@ impl<'a> Assignment<'a> {
         }
         let capacity = usize::from(fabric.p_key_capacity(at));
         let held = fabric.port(at).p_keys.as_deref();
-        let first = match wanted.claimed {
-            true => First::Claimed(wanted.first),
-            false => First::Usual(wanted.first),
+        let index_0 = match wanted.claimed {
+            true => Index0::Claimed(wanted.first),
+            false => Index0::Default(wanted.first),
         };
-        let Arrangement { keys, left_out } = arrange(held, &wanted.keys, first, capacity);
+        let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
         let needs_none = capacity == 0 && wanted.is_default();
         if !left_out.is_empty() && !needs_none {
             let text = format!(
@@ -276,7 +276,7 @@ impl<'a> Assignment<'a> {
             .filter(|&key| key.is_valid() && !redundant(key))
             .collect();
         let held = fabric.port(peer).p_keys.as_deref();
-        let Arrangement { keys, left_out } = arrange(held, &keys, First::Any, capacity);
+        let Arrangement { keys, left_out } = arrange(held, &keys, Index0::Any, capacity);
         if left_out.is_empty() {
             let key = fabric.key(peer);
             self.plan.tables.insert(key, self.shared.table(keys));

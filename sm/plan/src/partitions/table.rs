@@ -12,99 +12,110 @@ pub(super) struct Arrangement {
     pub(super) left_out: Vec<PKey>,
 }
 
-/// The key that must be at index 0.
+/// The rule for index 0 of a P_KeyTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum First {
+pub(super) enum Index0 {
     /// The operator claims index 0 for this key, which moves there.
     Claimed(PKey),
-    /// This key goes to index 0, unless the port holds it at another index and index 0 has another
-    /// key that stays. If the key at index 0 is removed, this key takes its place, as with OpenSM.
-    Usual(PKey),
+    /// The default key. It goes to index 0, except where the port holds it at another index and the
+    /// key at index 0 stays. If the key at index 0 is removed, the default key takes its place, as
+    /// with OpenSM.
+    Default(PKey),
     /// Any key may be at index 0.
     Any,
 }
 
-impl First {
-    /// The key to put at index 0 of a port that holds the keys `held`; `None` to keep the key
-    /// there.
+impl Index0 {
+    /// The key to put at index 0 of a port that holds the keys `held`; `None` to keep the key that
+    /// is there.
     fn put(self, held: &[PKey]) -> Option<PKey> {
         match self {
-            First::Claimed(key) => Some(key),
-            First::Usual(key) => {
-                let is_it = |held: &PKey| held.is_valid() && held.base() == key.base();
-                let stays = held.iter().position(is_it).is_some_and(|index| index > 0);
-                (!stays).then_some(key)
+            Index0::Claimed(key) => Some(key),
+            Index0::Default(key) => {
+                let is_key = |held: &PKey| held.is_valid() && held.base() == key.base();
+                let index = held.iter().position(is_key);
+                index.is_none_or(|index| index == 0).then_some(key)
             }
-            First::Any => None,
+            Index0::Any => None,
         }
     }
 }
 
-/// Arranges `wanted` in a table of `capacity` keys, with `first` at index 0. While there is room,
-/// no other new key goes to a reserved index 0. A reserved index 0 is never empty, because programs
-/// that know only one partition use the key there. There is one exception: OpenSM leaves it empty
-/// beside the limited membership of the usual key, and such a table keeps its content.
+/// Assigns `wanted` to the indices of a table of `capacity` keys. `held` is the present table;
+/// `None` if it is not known.
+///
+/// `index_0` decides about index 0. Unless it is [`Index0::Any`], a new key goes there only when no
+/// other index is free, and the index is never empty, because programs that know only one partition
+/// use the key at index 0. Exception: a table in which OpenSM left index 0 empty, with a limited
+/// default key at another index, is kept.
 ///
 /// Queue pairs refer to keys by index: a key keeps its index in `held`, even if its membership
 /// changes. New keys get the lowest indices, empty indices before vacated ones.
 pub(super) fn arrange(
     held: Option<&PKeyImage>,
     wanted: &[PKey],
-    first: First,
+    index_0: Index0,
     capacity: usize,
 ) -> Arrangement {
-    let arrangement = place(held, wanted, first, capacity);
+    let arrangement = assign(held, wanted, index_0, capacity);
     let at_0 = arrangement.keys.first().copied();
     let held_at_0 = held.and_then(|held| held.keys().first().copied());
     let stays =
         |key: PKey| key.is_valid() && held_at_0.is_some_and(|held| held.base() == key.base());
-    let is_as_by_opensm = |usual: PKey| {
+    let is_left_by_opensm = |default: PKey| {
         let is_empty = held_at_0.is_some_and(|held| !held.is_valid());
-        !usual.is_full() && is_empty && held.is_some_and(|held| held.keys().contains(&usual))
+        !default.is_full() && is_empty && held.is_some_and(|held| held.keys().contains(&default))
     };
-    match (first, at_0) {
-        (First::Usual(usual), Some(key))
-            if key != usual && !stays(key) && !is_as_by_opensm(usual) =>
+    match (index_0, at_0) {
+        (Index0::Default(default), Some(key))
+            if key != default && !stays(key) && !is_left_by_opensm(default) =>
         {
-            place(held, wanted, First::Claimed(usual), capacity)
+            assign(held, wanted, Index0::Claimed(default), capacity)
         }
         _ => arrangement,
     }
 }
 
-fn place(held: Option<&PKeyImage>, wanted: &[PKey], first: First, capacity: usize) -> Arrangement {
+/// Assigns `wanted` to indices by one pass over the rules; may leave index 0 empty.
+fn assign(
+    held: Option<&PKeyImage>,
+    wanted: &[PKey],
+    index_0: Index0,
+    capacity: usize,
+) -> Arrangement {
     let held = held.map_or(&[][..], PKeyImage::keys);
     let held = &held[..held.len().min(capacity)];
     let mut slots = Slots { keys: Vec::new() };
-    let mut left = wanted.to_vec();
+    let mut remaining = wanted.to_vec();
     let mut lowest = 0;
-    if let Some(first) = first.put(held).filter(|_| capacity > 0) {
+    if let Some(first) = index_0.put(held).filter(|_| capacity > 0) {
         slots.put(0, first);
-        left.retain(|&key| key != first);
+        remaining.retain(|&key| key != first);
         lowest = 1;
     }
-    let same: [fn(PKey, PKey) -> bool; 2] = [|a, b| a == b, |a, b| a.base() == b.base()];
-    for same in same {
+    // Exact matches first, so that both memberships of one partition keep their indices.
+    let matches: [fn(PKey, PKey) -> bool; 2] = [|a, b| a == b, |a, b| a.base() == b.base()];
+    for matches in matches {
         for (index, &key) in held.iter().enumerate().skip(lowest) {
             if !key.is_valid() || slots.has(index) {
                 continue;
             }
-            if let Some(at) = left.iter().position(|&wanted| same(wanted, key)) {
-                slots.put(index, left.remove(at));
+            if let Some(at) = remaining.iter().position(|&wanted| matches(wanted, key)) {
+                slots.put(index, remaining.remove(at));
             }
         }
     }
     let is_held = |index: usize| held.get(index).is_some_and(|key| key.is_valid());
-    let mut left = left.into_iter().peekable();
-    let reserved = usize::from(first != First::Any);
-    for (vacated, lowest) in [(false, reserved), (true, reserved), (false, 0), (true, 0)] {
+    let mut new = remaining.into_iter().peekable();
+    let after_0 = usize::from(index_0 != Index0::Any);
+    for (vacated, lowest) in [(false, after_0), (true, after_0), (false, 0), (true, 0)] {
         for index in lowest..capacity {
-            if left.peek().is_none() {
+            if new.peek().is_none() {
                 break;
             }
             if !slots.has(index)
                 && is_held(index) == vacated
-                && let Some(key) = left.next()
+                && let Some(key) = new.next()
             {
                 slots.put(index, key);
             }
@@ -112,7 +123,7 @@ fn place(held: Option<&PKeyImage>, wanted: &[PKey], first: First, capacity: usiz
     }
     Arrangement {
         keys: slots.keys,
-        left_out: left.collect(),
+        left_out: new.collect(),
     }
 }
 
@@ -154,7 +165,7 @@ mod tests {
 
     fn arranged(held: &[u16], wanted: &[u16], first: Option<u16>, capacity: usize) -> Vec<u16> {
         let held = image(held);
-        let first = first.map_or(First::Any, |first| First::Claimed(PKey(first)));
+        let first = first.map_or(Index0::Any, |first| Index0::Claimed(PKey(first)));
         let arrangement = arrange(Some(&held), &keys(wanted), first, capacity);
         assert_eq!(arrangement.left_out, []);
         arrangement.keys.iter().map(|key| key.0).collect()
@@ -196,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn first_key_moves_to_index_0() {
+    fn claimed_key_moves_to_index_0() {
         let held = [0xffff, 0x8001, 0x8002];
         assert_eq!(
             arranged(&held, &[0x8001, 0x8002, 0xffff], Some(0x8002), 8),
@@ -209,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn usual_first_key_stays_at_the_index_where_it_is_held() {
+    fn default_key_stays_at_the_index_where_it_is_held() {
         let arranged = |held: &[u16], wanted: &[u16], capacity| {
-            let first = First::Usual(PKey(0x7fff));
+            let first = Index0::Default(PKey(0x7fff));
             let arrangement = arrange(Some(&image(held)), &keys(wanted), first, capacity);
             let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
             (raw(arrangement.keys), raw(arrangement.left_out))
@@ -235,9 +246,9 @@ mod tests {
     }
 
     #[test]
-    fn limited_first_key_stays_where_opensm_left_index_0_empty() {
+    fn limited_default_key_stays_where_opensm_left_index_0_empty() {
         let arranged = |held: &[u16]| {
-            let first = First::Usual(PKey(0x7fff));
+            let first = Index0::Default(PKey(0x7fff));
             let wanted = keys(&[0x7fff, 0x0020]);
             let arrangement = arrange(Some(&image(held)), &wanted, first, 8);
             arrangement.keys.iter().map(|key| key.0).collect::<Vec<_>>()
@@ -249,9 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn usual_first_key_moves_to_an_index_0_that_is_empty_or_whose_key_goes() {
+    fn default_key_moves_to_index_0_if_it_is_empty_or_its_key_is_removed() {
         let arranged = |held: &[u16], wanted: &[u16], capacity| {
-            let first = First::Usual(PKey(0xffff));
+            let first = Index0::Default(PKey(0xffff));
             let arrangement = arrange(Some(&image(held)), &keys(wanted), first, capacity);
             let raw = |keys: Vec<PKey>| keys.iter().map(|key| key.0).collect::<Vec<_>>();
             (raw(arrangement.keys), raw(arrangement.left_out))
@@ -277,10 +288,10 @@ mod tests {
     fn keys_beyond_the_capacity_are_left_out() {
         let held = image(&[0xffff, 0x8005]);
         let wanted = keys(&[0x8001, 0x8005, 0x8006, 0xffff]);
-        let arrangement = arrange(Some(&held), &wanted, First::Claimed(PKey(0xffff)), 2);
+        let arrangement = arrange(Some(&held), &wanted, Index0::Claimed(PKey(0xffff)), 2);
         assert_eq!(arrangement.keys, keys(&[0xffff, 0x8005]));
         assert_eq!(arrangement.left_out, keys(&[0x8001, 0x8006]));
-        let none = arrange(None, &wanted, First::Claimed(PKey(0xffff)), 0);
+        let none = arrange(None, &wanted, Index0::Claimed(PKey(0xffff)), 0);
         assert_eq!((none.keys.len(), none.left_out.len()), (0, 4));
     }
 
@@ -290,9 +301,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever partitions are added and removed, and whatever the table held before: a port
-        /// with keys has one at index 0, the claimed one, or that of the default partition if the
-        /// partition there was removed; and no other key moves.
+        /// After any additions and removals of partitions, and with any table before: a port with
+        /// keys has a key at index 0. The key is the claimed one; else the key that was there, or
+        /// the default key if that partition was removed.
         #[test]
         fn index_0_is_never_empty_over_changes_of_partitions(
             mut held in proptest::collection::vec(0u16..8, 0..10),
@@ -302,21 +313,21 @@ mod tests {
             for step in steps {
                 let default = PKey(0xffff);
                 let mut wanted = vec![default];
-                let mut first = First::Usual(default);
+                let mut first = Index0::Default(default);
                 for (base, partition) in (1u16..).zip(step) {
                     let Some((is_full, claims)) = partition else { continue };
                     let key = PKey(base | if is_full { 0x8000 } else { 0 });
                     wanted.push(key);
                     if claims {
-                        first = First::Claimed(key);
+                        first = Index0::Claimed(key);
                     }
                 }
                 let got = arrange(Some(&image(&held)), &wanted, first, capacity);
                 prop_assert!(got.keys[0].is_valid(), "{held:x?}: {got:?}");
                 prop_assert_eq!(got.left_out.is_empty(), wanted.len() <= capacity);
                 match first {
-                    First::Claimed(key) => prop_assert_eq!(got.keys[0], key),
-                    First::Usual(_) | First::Any => {
+                    Index0::Claimed(key) => prop_assert_eq!(got.keys[0], key),
+                    Index0::Default(_) | Index0::Any => {
                         let stays = held.first().is_some_and(|&key| PKey(key).base() == got.keys[0].base());
                         prop_assert!(stays || got.keys[0] == default, "{held:x?}: {got:?}");
                     }
@@ -334,7 +345,7 @@ mod tests {
             let wanted: Vec<u16> = wanted.into_iter().collect();
             let first = wanted[wanted.len() / 2];
             let Arrangement { keys: got, left_out } =
-                arrange(Some(&image(&held)), &keys(&wanted), First::Claimed(PKey(first)), capacity);
+                arrange(Some(&image(&held)), &keys(&wanted), Index0::Claimed(PKey(first)), capacity);
             prop_assert!(got.len() <= capacity);
             prop_assert_eq!(got[0], PKey(first));
             let mut all: Vec<u16> = got.iter().filter(|key| key.is_valid()).chain(&left_out).map(|key| key.0).collect();

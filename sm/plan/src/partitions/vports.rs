@@ -14,7 +14,7 @@ use rsm_model::findings::FindingKind;
 use rsm_model::vports::{VPort, VPortKey};
 
 use super::members::EndPorts;
-use super::table::{Arrangement, First, arrange};
+use super::table::{Arrangement, Index0, arrange};
 use super::{Assignment, listed};
 
 impl Assignment<'_> {
@@ -38,12 +38,12 @@ impl Assignment<'_> {
         let wanted = members.members(&self.policy.partitions);
         for ((at, key, vport), wanted) in all.into_iter().zip(&wanted) {
             let capacity = usize::from(vport.node.partition_cap);
-            let first = match wanted.claimed {
-                true => First::Claimed(wanted.first),
-                false => First::Usual(wanted.first),
+            let index_0 = match wanted.claimed {
+                true => Index0::Claimed(wanted.first),
+                false => Index0::Default(wanted.first),
             };
             let held = vport.p_keys.as_deref();
-            let Arrangement { keys, left_out } = arrange(held, &wanted.keys, first, capacity);
+            let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
             let is_needless = capacity == 0 && wanted.is_default();
             if !left_out.is_empty() && !is_needless {
                 let text = format!(
