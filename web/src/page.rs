@@ -79,8 +79,8 @@ pub(crate) fn routes() -> Router<Arc<Shared>> {
     routes
 }
 
-/// Draws the fabric while the browser reads the scripts of the page: the browser requests it next,
-/// and a large fabric takes some tenths of a second.
+/// Draws the fabric while the browser reads the scripts of the page. The browser requests the
+/// drawing next, and a large fabric takes some tenths of a second to draw.
 fn draw_ahead(shared: Arc<Shared>) {
     if shared.graphs.is_idle() {
         // If there is an error, the request that follows gets it.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn every_import_of_a_script_is_a_file_that_is_served() {
+    fn every_imported_script_is_served() {
         for script in FILES.iter().filter(|file| file.media == SCRIPT) {
             for line in text(script).lines().filter(|line| line.contains("from \"")) {
                 let from = line.split("from \"").nth(1).unwrap();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_names_each_script_so_that_none_waits_for_another_to_name_it() {
+    fn index_html_references_every_script_so_that_the_browser_loads_them_in_parallel() {
         let html = FILES.iter().find(|file| file.media == HTML).map(text);
         let html = html.expect("there is a page");
         for script in FILES.iter().filter(|file| file.media == SCRIPT) {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_holds_no_markup_of_data_and_nothing_inline() {
+    fn page_has_no_inline_code_and_no_markup_from_data() {
         for file in FILES {
             let text = text(file);
             for forbidden in [

@@ -154,15 +154,16 @@ mod tests {
     fn far_port_is_no_share_of_the_load() {
         // Two GPUs at each of two ports, and one port on the other side of the processor.
         let tier = |gpu: usize, port: usize| match port {
-            2 => 4 * crate::host::TIER,
-            _ => (gpu / 2).abs_diff(port) as u64 * crate::host::TIER,
+            2 => 4 * crate::host::TIER_WEIGHT,
+            _ => (gpu / 2).abs_diff(port) as u64 * crate::host::TIER_WEIGHT,
         };
         assert_eq!(assign(4, 3, tier), [vec![0, 2], vec![0], vec![1], vec![1]]);
     }
 
     #[test]
     fn every_gpu_has_a_port_where_one_has_all_others_beside_it() {
-        let tier = |gpu: usize, port: usize| ((gpu == 0) != (port < 4)) as u64 * crate::host::TIER;
+        let tier =
+            |gpu: usize, port: usize| ((gpu == 0) != (port < 4)) as u64 * crate::host::TIER_WEIGHT;
         let out = assign(3, 5, tier);
         assert_eq!(out, [vec![0, 1, 2, 3], vec![4], vec![4]]);
     }

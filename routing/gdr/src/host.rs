@@ -26,17 +26,22 @@ pub struct Host {
     /// The compute ports by slot, working or not: the k-th one is the host's port on rail k. `None`
     /// if the host lacks a port that its peers have.
     pub slots: Vec<Option<usize>>,
-    /// The compute ports at PCIe places that no other host uses: their leaves decide their slots.
+    /// The compute ports at PCIe places that no other host uses; their slots follow from their
+    /// leaves.
     pub(super) unplaced: Vec<usize>,
 }
 
-/// Costs of a pairing of a GPU and a port, in descending order of importance.
-pub(super) const TIER: u64 = 1 << 32;
-const RAIL: u64 = 1 << 16;
-const ORDER: u64 = 1;
+/// Weight of the PCIe tier in the cost of pairing a GPU with a port; above all lower parts
+/// together.
+pub(super) const TIER_WEIGHT: u64 = 1 << 32;
+/// Weight of a rail misfit (0 or 1).
+const RAIL_WEIGHT: u64 = 1 << 16;
+/// Weight of the distance between the two positions; the distance is capped below [`RAIL_WEIGHT`].
+const ORDER_WEIGHT: u64 = 1;
 
 impl Host {
-    /// Numbers the compute ports by the GPUs that they serve, without other hosts.
+    /// Assigns slots to the compute ports in the order of the GPUs that they serve. Does not look
+    /// at the slots of other hosts.
     pub(super) fn number_slots(&mut self) {
         let compute = self.compute_ports();
         let order = self.device_order(&compute);
@@ -72,7 +77,8 @@ impl Host {
         (0..self.roles.len()).filter(is_compute).collect()
     }
 
-    /// Whether traffic can pass a port, as far as known.
+    /// Whether traffic can pass a port, as far as known. With a fabric, the port must be matched;
+    /// without one, its inventory must not say that it is down.
     pub fn works(&self, port: usize, has_fabric: bool) -> bool {
         match has_fabric {
             true => self
@@ -83,8 +89,8 @@ impl Host {
         }
     }
 
-    /// The ports of each GPU among `ports`, best first; `misfit` is an additional cost (0 or 1) of
-    /// a pairing of a GPU and a port.
+    /// The ports of each GPU among `ports`, best first. `misfit` returns 1 for a GPU and a port
+    /// that do not fit the rails, and 0 otherwise.
     pub(super) fn assign_among(
         &self,
         ports: &[usize],
@@ -97,18 +103,18 @@ impl Host {
                 .tier(gpu, port)
                 .map_or(5, |tier: Tier| tier as u64)
         };
-        // Pair ports and GPUs in their orders, unless a nearer tier decides: the square makes two
-        // small shifts cheaper than a large one, so that no lines cross.
+        // Within one tier, GPUs and ports are paired in their orders. The square makes two small
+        // shifts cheaper than one large shift, so that no two pairings cross.
         let shift = |gpu: usize, place: usize| {
-            let wanted = (2 * gpu + 1) * ports.len();
-            let got = (2 * order[place] + 1) * gpus;
-            let apart = wanted.abs_diff(got) as u64;
-            apart * apart / (4 * gpus as u64).max(1)
+            let gpu_position = (2 * gpu + 1) * ports.len();
+            let port_position = (2 * order[place] + 1) * gpus;
+            let distance = gpu_position.abs_diff(port_position) as u64;
+            distance * distance / (4 * gpus as u64).max(1)
         };
         let cost = |gpu: usize, place: usize| {
             let port = ports[place];
-            let whole = tier(gpu, port) * TIER + misfit(gpu, port).min(1) * RAIL;
-            (whole + shift(gpu, place).min(RAIL - 1) * ORDER).min(IMPOSSIBLE)
+            let major = tier(gpu, port) * TIER_WEIGHT + misfit(gpu, port).min(1) * RAIL_WEIGHT;
+            (major + shift(gpu, place).min(RAIL_WEIGHT - 1) * ORDER_WEIGHT).min(IMPOSSIBLE)
         };
         let assigned = assign(gpus, ports.len(), cost);
         assigned
@@ -132,8 +138,8 @@ impl Host {
             });
         }
         let mut rank = vec![0; ports.len()];
-        for (place, &port) in order.iter().enumerate() {
-            rank[port] = place;
+        for (device_rank, &place) in order.iter().enumerate() {
+            rank[place] = device_rank;
         }
         rank
     }

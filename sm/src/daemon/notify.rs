@@ -127,7 +127,10 @@ fn settings(config: &Config) -> Settings {
         otlp: notify.otlp_endpoint.as_ref().map(|url| {
             let access = match url.path.as_str() {
                 "/" => access(&notify.otlp_header_file, &notify.otlp_ca_file),
-                _ => Err("otlp_endpoint has a path, which gRPC has not".to_owned()),
+                _ => Err(
+                    "otlp_endpoint has a path, and gRPC takes only scheme, host and port: remove the path"
+                        .to_owned(),
+                ),
             };
             let target = Target::Otlp(http_target(url, access));
             receiver(target, notify.otlp_min_severity, &notify.otlp_kinds)

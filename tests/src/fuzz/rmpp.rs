@@ -25,8 +25,8 @@ const MAX_TRANSACTIONS: usize = 5;
 const MAX_PER_CLIENT: usize = 3;
 const MAX_RECEIVED: usize = 2000;
 
-/// A bound far above the number of deadlines that remain after the last packet: attempts of every
-/// transfer and their ends.
+/// Bound of the deadlines after the last packet, far above their number: the attempts of every
+/// transfer, and its end.
 const MOST_DEADLINES: usize = 1000;
 
 const PACKET: u8 = 0;
@@ -124,7 +124,8 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     mad.header = SaHeader::request::<PathRecord>(method, tid);
     mad.header
         .rmpp_mut()
-        // The version is wrong only in few steps.
+        // Byte 3 is 0 in the seeds, which gives version 1; any other value gives an invalid
+        // version.
         .set_version(step[3].wrapping_add(1))
         .set_rmpp_type(RmppType::from_code(step[4]))
         .set_flags(RmppFlags(step[5]))

@@ -15,11 +15,11 @@ pub enum Refused {
     /// A message of this transaction is still being sent.
     #[error("a message of this transaction is being sent")]
     UnderWay,
-    /// The headers are not complete.
-    #[error("a message has {SA_HEADER_LEN} bytes of headers")]
+    /// The message is shorter than its headers.
+    #[error("the message is shorter than its {SA_HEADER_LEN} bytes of headers")]
     TooShort,
-    /// RMPP does not carry the message, and the message is longer than a datagram.
-    #[error("a message that RMPP does not carry has at most {SA_DATA_LEN} bytes of data")]
+    /// The message is not sent by RMPP, and has more data than one datagram.
+    #[error("the message has more than {SA_DATA_LEN} bytes of data, and is not sent by RMPP")]
     TooLong,
     /// Too many datagrams wait for [`Rmpp::poll_transmit`](super::Rmpp::poll_transmit).
     #[error("too many datagrams wait to be sent")]

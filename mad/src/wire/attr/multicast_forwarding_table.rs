@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// One block of a MulticastForwardingTable (IBA 14.2.5.12): for 32 consecutive multicast LIDs, the
-/// ports among 16 consecutive ones that forward packets.
+/// One block of a MulticastForwardingTable (IBA 14.2.5.12): one 16-bit port mask for each of 32
+/// consecutive multicast LIDs. `position` selects which 16 ports the masks cover.
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  PortMask of LID 0xC000 + 32 × block + i; bit p is port 16 × position + p
@@ -27,9 +27,9 @@ impl MulticastForwardingTable {
     pub const ENTRIES: usize = 32;
     /// The number of ports that a mask covers.
     pub const PORTS_PER_POSITION: u8 = 16;
-    /// The number of positions, which cover 256 ports.
+    /// The number of positions. Together, they cover 256 ports.
     pub const POSITIONS: u8 = 16;
-    /// The number of blocks in nine bits.
+    /// The number of blocks: the block number has 9 bits in the attribute modifier.
     pub const BLOCKS: u16 = 512;
 
     const POSITION_SHIFT: u32 = 28;

@@ -44,7 +44,7 @@ impl Reader {
         let job = move || rsm_probe::read(&settings);
         let reading = match self.readings.within(limit, job) {
             Ok(Ok(reading)) => reading,
-            Ok(Err(error @ ProbeError::Nothing { .. })) => {
+            Ok(Err(error @ ProbeError::NoDevices { .. })) => {
                 return Outcome::Nothing(error.to_string());
             }
             Ok(Err(error)) => return Outcome::Failed(error.to_string()),

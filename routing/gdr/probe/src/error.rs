@@ -9,13 +9,13 @@ use rsm_gdr::inventory::InventoryError;
 /// The reason why a host has no inventory.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A directory has more entries than any machine's.
-    #[error("{} has more than {most} entries", .path.display())]
+    /// A directory has more entries than on any machine.
+    #[error("{} has more than {limit} entries", .path.display())]
     TooManyEntries {
         /// The path of the directory.
         path: PathBuf,
         /// The maximum number of entries that are read.
-        most: usize,
+        limit: usize,
     },
     /// A directory exists but cannot be read; the inventory would be incomplete.
     #[error("{} cannot be read ({error}): run the agent as root, or where /sys is mounted whole", .path.display())]
@@ -27,19 +27,19 @@ pub enum ProbeError {
     },
     /// The host has neither GPUs nor adapters.
     #[error("{} has neither GPUs nor InfiniBand adapters", .sys.display())]
-    Nothing {
+    NoDevices {
         /// The mount point of /sys.
         sys: PathBuf,
     },
     /// The lines of `/sys` form no inventory.
     #[error("{}: {error}", .sys.display())]
-    Sys {
+    InvalidSys {
         /// The mount point of /sys.
         sys: PathBuf,
         /// The line and the error.
         error: Box<ImportError>,
     },
-    /// All sources together form no inventory.
-    #[error("together the sources are no inventory: {0}")]
-    Together(#[from] InventoryError),
+    /// The sources, taken together, form no valid inventory.
+    #[error("the host's inventory is invalid: {0}")]
+    InvalidInventory(#[from] InventoryError),
 }

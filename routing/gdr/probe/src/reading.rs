@@ -55,12 +55,12 @@ pub struct Reading {
 pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
     let snapshot = Snapshot::take(&settings.sys)?;
     if snapshot.lines.is_empty() {
-        return Err(ProbeError::Nothing {
+        return Err(ProbeError::NoDevices {
             sys: settings.sys.clone(),
         });
     }
     let sys = import(InventoryFormat::Sysfs, snapshot.text().as_bytes());
-    let sys = sys.map_err(|error| ProbeError::Sys {
+    let sys = sys.map_err(|error| ProbeError::InvalidSys {
         sys: settings.sys.clone(),
         error: Box::new(error),
     })?;

@@ -28,9 +28,9 @@ const READINGS: usize = 4;
 /// The number of bytes of a configuration space that every process may read.
 const CONFIG_FOR_ALL: usize = 64;
 
-/// The note for a configuration space of which the kernel shows only these bytes.
-const NO_CONFIG: &str =
-    "the PCIe configuration is for CAP_SYS_ADMIN alone: ACS redirect and relaxed ordering unknown";
+/// The note if the kernel shows only the first [`CONFIG_FOR_ALL`] bytes of a configuration space.
+const NO_CONFIG: &str = "reading the PCIe configuration needs CAP_SYS_ADMIN: ACS redirect and \
+                         relaxed ordering are unknown";
 
 /// The attributes to read of every PCI function. For GPUs, whose link slows down while idle, the
 /// maximum speed of both ends is read as well.
@@ -43,14 +43,14 @@ const AMD: &str = "0x1002";
 const DATA_DIRECT: (&str, &str) = ("0x15b3", "0x2100");
 
 /// The vital product data keyword whose value a Data Direct function shares with its adapter.
-const COMMON: &[u8; 2] = b"V3";
+const ADAPTER_KEYWORD: &[u8; 2] = b"V3";
 
 /// A reading of `/sys`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Snapshot {
     /// The paths below `/sys`, each with the content of the file or the target of the link.
     pub lines: Vec<(String, String)>,
-    /// Notes for the operator about everything that /sys did not show.
+    /// Notes for the operator about everything that `/sys` did not show.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ impl Snapshot {
     /// Reads the tree mounted at `sys` until two successive readings are equal, at most four times.
     ///
     /// # Errors
-    /// A directory has more entries than any machine's.
+    /// A directory exists but cannot be read, or has more than 65,536 entries.
     pub fn take(sys: &Path) -> Result<Snapshot, ProbeError> {
         let mut last = Reader::read(sys)?;
         for _ in 1..READINGS {
@@ -108,7 +108,7 @@ impl Reader {
         }
         for address in &functions {
             reader.function(address, &["current_link_speed"]);
-            reader.register(
+            reader.config_bit(
                 address,
                 "relaxed_ordering",
                 config_space::has_relaxed_ordering,
@@ -120,15 +120,15 @@ impl Reader {
             reader.function(address, &[]);
         }
         let devices: Vec<&String> = functions.iter().chain(gpus).collect();
-        let above = devices.iter().filter_map(|one| reader.above(one));
-        let bridges: BTreeSet<String> = above.collect();
-        for bridge in &bridges {
-            reader.most(bridge);
+        let parents = devices.iter().filter_map(|one| reader.parent_bridge(one));
+        let parents: BTreeSet<String> = parents.collect();
+        for bridge in &parents {
+            reader.max_link(bridge);
         }
-        let ways = devices.iter().flat_map(|one| reader.way(one));
-        let ways: BTreeSet<String> = ways.collect();
-        for bridge in &ways {
-            reader.register(bridge, "acs_redirect", config_space::redirects_peers);
+        let bridges = devices.iter().flat_map(|one| reader.bridges_above(one));
+        let bridges: BTreeSet<String> = bridges.collect();
+        for bridge in &bridges {
+            reader.config_bit(bridge, "acs_redirect", config_space::redirects_peers);
         }
         if !reader.snapshot.lines.is_empty() {
             reader.file("class/dmi/id/product_name");
@@ -162,12 +162,12 @@ impl Reader {
         }
         self.file(&format!("{path}/iommu_group/type"));
         self.link(&format!("{path}/physfn"));
-        self.most(address);
+        self.max_link(address);
     }
 
     /// Records a bit of a function's configuration space as `name` with `1` or `0`, or a note if
     /// the kernel shows only the first registers.
-    fn register(&mut self, address: &str, name: &str, bit: fn(&[u8]) -> Option<bool>) {
+    fn config_bit(&mut self, address: &str, name: &str, bit: fn(&[u8]) -> Option<bool>) {
         let path = format!("bus/pci/devices/{address}");
         let config = fs::read(self.sys.join(&path).join("config"));
         let Ok(config) = config.map(|mut config| {
@@ -189,7 +189,7 @@ impl Reader {
     }
 
     /// The bridges between the processor and a function, by PCI address.
-    fn way(&self, address: &str) -> Vec<String> {
+    fn bridges_above(&self, address: &str) -> Vec<String> {
         let target = self.target(&format!("bus/pci/devices/{address}"));
         let target = target.unwrap_or_default();
         let parts = target.split('/').filter(|part| *part != address);
@@ -198,20 +198,20 @@ impl Reader {
     }
 
     /// Records the maximum width and speed of a function's end of its PCIe link.
-    fn most(&mut self, address: &str) {
+    fn max_link(&mut self, address: &str) {
         for attribute in ["max_link_width", "max_link_speed"] {
             self.file(&format!("bus/pci/devices/{address}/{attribute}"));
         }
     }
 
     /// The bridge at the other end of a function's PCIe link; `None` if there is none.
-    fn above(&self, address: &str) -> Option<String> {
+    fn parent_bridge(&self, address: &str) -> Option<String> {
         let target = self.target(&format!("bus/pci/devices/{address}"))?;
-        let above = target.rsplit('/').nth(1)?;
-        above
+        let parent = target.rsplit('/').nth(1)?;
+        parent
             .parse::<PciAddress>()
             .is_ok()
-            .then(|| above.to_owned())
+            .then(|| parent.to_owned())
     }
 
     /// Records an adapter and its ports. Returns the address of its function.
@@ -236,11 +236,11 @@ impl Reader {
 
     /// Finds the Data Direct function of an adapter by the vital product data of both.
     fn data_direct(&mut self, adapter: &str, function: &str, direct: &[&String]) {
-        let Some(own) = self.common(function) else {
+        let Some(own) = self.adapter_id(function) else {
             return;
         };
         for other in direct {
-            if self.common(other).as_ref() != Some(&own) {
+            if self.adapter_id(other).as_ref() != Some(&own) {
                 continue;
             }
             if let Some(target) = self.target(&format!("bus/pci/devices/{other}")) {
@@ -250,11 +250,14 @@ impl Reader {
         }
     }
 
-    /// The value that the functions of one adapter share; adds a note if only root may read it.
-    fn common(&mut self, address: &str) -> Option<Vec<u8>> {
+    /// The value that the functions of one adapter share; `None` if it cannot be read. Adds a note
+    /// if only root may read it.
+    fn adapter_id(&mut self, address: &str) -> Option<Vec<u8>> {
         let path = self.sys.join("bus/pci/devices").join(address).join("vpd");
         match fs::read(&path) {
-            Ok(vpd) if vpd.len() <= VPD_MAX => vpd::keyword(&vpd, COMMON).map(<[u8]>::to_vec),
+            Ok(vpd) if vpd.len() <= VPD_MAX => {
+                vpd::keyword(&vpd, ADAPTER_KEYWORD).map(<[u8]>::to_vec)
+            }
             Ok(_) => None,
             Err(error) => {
                 let note = format!("{}: {error}: Data Direct unknown", path.display());
@@ -315,7 +318,7 @@ fn entries(path: &Path) -> Result<Vec<String>, ProbeError> {
         if names.len() == ENTRIES_MAX {
             return Err(ProbeError::TooManyEntries {
                 path: path.to_owned(),
-                most: ENTRIES_MAX,
+                limit: ENTRIES_MAX,
             });
         }
         // A name that is not UTF-8 belongs to no device.

@@ -49,8 +49,8 @@ done
 /// PCI address, or an index if no address is known. Other text, such as a UUID, does not change.
 ///
 /// If the driver states no device files, the numbers that Slurm gives (the host's) show whether the
-/// process counts from 0 within its job. If both interpretations fit and differ, the function takes
-/// neither.
+/// process counts from 0 within its job. If both interpretations fit and differ, `gpu` becomes a
+/// text that matches no GPU.
 const GPU_OF: &str = "\
 gpu_of() {
   gpu=$1
@@ -58,7 +58,7 @@ gpu_of() {
   ''|*[!0-9]*|0?*) ;;
   *) if [ -n \"$here\" ] && { [ -n \"$minors\" ] || [ -z \"$allotted\" ]; }; then
       gpu=$(printf '%s\\n' $open | sed -n \"$((gpu + 1))p\")
-      gpu=${gpu:-\"$1, beyond those that are visible\"}
+      gpu=${gpu:-\"$1 (the process sees fewer GPUs)\"}
     elif [ -n \"$allotted\" ]; then
       by_slurm
     fi ;;
@@ -79,10 +79,10 @@ by_slurm() {
   done
   nth=$(printf '%s,\\n' \"$allotted\" | cut -d, -f$((gpu + 1)))
   case \"$job,$host\" in
-  yes,yes) [ \"$listed\" = \"$allotted\" ] || [ \"$nth\" = \"$gpu\" ] || gpu=\"$gpu of Slurm's $allotted (the host's number or the job's)\" ;;
+  yes,yes) [ \"$listed\" = \"$allotted\" ] || [ \"$nth\" = \"$gpu\" ] || gpu=\"$gpu (ambiguous: the host's number, or a position among the GPUs that Slurm allotted: $allotted)\" ;;
   yes,) gpu=$nth ;;
   ,yes) ;;
-  *) gpu=\"$gpu, which Slurm's $allotted do not tell\" ;;
+  *) gpu=\"$gpu (cannot be matched with the GPUs that Slurm allotted: $allotted)\" ;;
   esac
 }
 ";
@@ -118,7 +118,7 @@ done
 case \"$found\" in ' '*' '*) ;; ' '*) gpu=${found# } ;; esac
 ";
 
-/// The end of such a script: a GPU that the inventory lacks gets no setting, and an error message.
+/// The last case of a script: a GPU that the inventory lacks gets an error message and no setting.
 const OTHER_GPU: &str = "\
 *) echo \"this host has no adapter for GPU $gpu\" >&2 ;;
 esac
@@ -183,8 +183,8 @@ fn differ_in_tag_matching(analysis: &Analysis) -> bool {
 
 /// Builds UCX's environment for each process of a host, as a shell script to be sourced.
 ///
-/// The script states path bits if the port at the other end of a path can have them: UCX is the
-/// only library that uses the LIDs of an LMC.
+/// Sets UCX_IB_LID_PATH_BITS if the GPU's port has more than one LID (LMC > 0). Of the supported
+/// libraries, only UCX uses the further LIDs.
 ///
 /// # Errors
 /// A GPU has no port, or an adapter has no name.

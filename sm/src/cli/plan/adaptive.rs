@@ -20,6 +20,7 @@ use rsm_routing::verify::{Held, Recovery, SetReport, recovery, verify_sets};
 use serde::Serialize;
 
 use super::Bench;
+use super::report::loop_finding;
 use super::stopwatch::{Stopwatch, milliseconds};
 
 /// Results of `--adaptive`.
@@ -318,15 +319,11 @@ impl AdaptivePart {
             "         any choice of ports: {} pairs reachable, {} not although cabled; {} hops at most",
             sets.reachable_pairs, sets.unreachable_pairs, sets.max_hops
         )?;
-        let found = |good: bool, name: &str| match good {
-            true => format!("no {name}"),
-            false => format!("{name}S FOUND"),
-        };
         writeln!(
             out,
             "         {}, {}, {} entries with an absent group",
-            found(sets.loop_free, "forwarding loop"),
-            found(sets.credit_loop_free, "credit loop"),
+            loop_finding(sets.loop_free, "forwarding loop"),
+            loop_finding(sets.credit_loop_free, "credit loop"),
             sets.absent_groups
         )?;
         if !(sets.loop_free && sets.credit_loop_free && sets.unreachable_pairs == 0) {

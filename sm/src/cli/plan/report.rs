@@ -12,6 +12,14 @@ use super::stopwatch::{memory_peak, milliseconds};
 use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
 
+/// The verdict on one kind of loop (`kind`, singular), in words that stand out if there are loops.
+pub(super) fn loop_finding(is_free: bool, kind: &str) -> String {
+    match is_free {
+        true => format!("no {kind}"),
+        false => format!("{}S FOUND", kind.to_uppercase()),
+    }
+}
+
 #[derive(Serialize)]
 pub(super) struct Planned {
     fabric: FabricPart,
@@ -191,18 +199,11 @@ pub(super) fn write_text(
         "switches {} pairs of switches reachable, {} not although cabled (they carry no data)",
         verdict.switch_pairs_reachable, verdict.switch_pairs_unreachable
     )?;
-    let yes = |good: bool, what: &str| {
-        if good {
-            format!("no {what}")
-        } else {
-            format!("{what}S FOUND")
-        }
-    };
     writeln!(
         out,
         "proof    {}, {}",
-        yes(verdict.loop_free, "forwarding loop"),
-        yes(verdict.credit_loop_free, "credit loop")
+        loop_finding(verdict.loop_free, "forwarding loop"),
+        loop_finding(verdict.credit_loop_free, "credit loop")
     )?;
     for witness in &measured.report.witnesses {
         writeln!(out, "         {}", witness::unicast(witness))?;
@@ -229,5 +230,16 @@ pub(super) fn write_text(
     match &gpu {
         Some(gpu) => gpu.write(out),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::loop_finding;
+
+    #[test]
+    fn loops_are_reported_in_capitals() {
+        assert_eq!(loop_finding(true, "credit loop"), "no credit loop");
+        assert_eq!(loop_finding(false, "credit loop"), "CREDIT LOOPS FOUND");
     }
 }

@@ -28,7 +28,7 @@ mod gate;
 mod inbox;
 mod outgoing;
 mod state_reader;
-mod table_shares;
+mod table_budget;
 mod worker;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -55,7 +55,7 @@ use self::gate::{Call, Gate, ROOM};
 use self::inbox::{Calls, Inbox, inbox};
 pub use self::outgoing::outgoing;
 use self::state_reader::{MAX_STATE_REQUESTS, SaStateReader};
-use self::table_shares::TableShares;
+use self::table_budget::TableBudget;
 use self::worker::Worker;
 use crate::daemon::compute;
 
@@ -172,7 +172,7 @@ impl SaSetup {
             sa,
             messenger: Messenger::new(port, RmppConfig::default()),
             searches: Searches::default(),
-            table_shares: TableShares::default(),
+            table_budget: TableBudget::default(),
             calls: self.calls,
             sa_snapshot: Arc::clone(&sa_snapshot),
             closing: Arc::clone(&closing),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use rsm_mad::transport::{Filled, Message, Outgoing, Source, Streamed};
 use rsm_sa::SaAnswer;
 
-use super::table_shares::Meter;
+use super::table_budget::Meter;
 
 /// Form of an answer for the transport: a datagram, or a table that is produced during sending and
 /// whose bytes `meter` counts. The answer must not be [open](SaAnswer::is_open) any more.

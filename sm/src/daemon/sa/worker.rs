@@ -24,7 +24,7 @@ use super::gate::{Arrival, Call, refusal};
 use super::inbox::Calls;
 use super::outgoing::outgoing;
 use super::state_reader::StateRequest;
-use super::table_shares::TableShares;
+use super::table_budget::TableBudget;
 use super::{AckJournal, CoreSink, FindingsSink, HELD_AT_MOST, Restoration, SaveSink, TimeSource};
 use crate::daemon::compute;
 
@@ -50,7 +50,7 @@ pub(super) struct Worker {
     pub(super) sa: Sa,
     pub(super) messenger: Messenger,
     pub(super) searches: Searches,
-    pub(super) table_shares: TableShares,
+    pub(super) table_budget: TableBudget,
     pub(super) calls: Calls,
     /// New snapshot for answers; `None` without a new one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
@@ -385,7 +385,7 @@ impl Worker {
         let messenger = &mut self.messenger;
         let sent = match answer.datagram() {
             Some(mad) => messenger.send_datagram(mad, &remote, Duration::ZERO, now),
-            None => match self.table_shares.of(remote.lid, now) {
+            None => match self.table_budget.admit(remote.lid, now) {
                 Some(meter) => messenger.send(outgoing(answer, meter), Duration::ZERO, now),
                 None => Err(NotSent::Refused(Refused::ClientFull)),
             },

@@ -14,14 +14,14 @@ fn host_without_gpus_and_adapters_has_no_inventory() {
     let host = FakeHost::empty();
     let refused = read(&host.settings());
     assert!(
-        matches!(refused, Err(ProbeError::Nothing { .. })),
+        matches!(refused, Err(ProbeError::NoDevices { .. })),
         "{refused:?}"
     );
     let mut settings = host.settings();
     settings.sys = host.sys().join("nowhere");
     let refused = read(&settings);
     assert!(
-        matches!(refused, Err(ProbeError::Nothing { .. })),
+        matches!(refused, Err(ProbeError::NoDevices { .. })),
         "{refused:?}"
     );
 }
@@ -206,7 +206,8 @@ fn config(device_control: u8, acs_control: u8) -> Vec<u8> {
 #[test]
 fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
     let host = FakeHost::new();
-    // Below one port of the processor, a switch with the GPU at one port and the adapter at another.
+    // Below one port of the processor, a switch with the GPU at one port and the adapter at
+    // another.
     let way = "devices/pci0000:40/0000:40:01.0/0000:41:00.0";
     for (port, address, class, vendor) in [
         ("0000:42:00.0", "0000:43:00.0", "0x030200", "0x10de"),

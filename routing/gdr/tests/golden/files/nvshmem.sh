@@ -20,7 +20,7 @@ gpu_of() {
   ''|*[!0-9]*|0?*) ;;
   *) if [ -n "$here" ] && { [ -n "$minors" ] || [ -z "$allotted" ]; }; then
       gpu=$(printf '%s\n' $open | sed -n "$((gpu + 1))p")
-      gpu=${gpu:-"$1, beyond those that are visible"}
+      gpu=${gpu:-"$1 (the process sees fewer GPUs)"}
     elif [ -n "$allotted" ]; then
       by_slurm
     fi ;;
@@ -41,10 +41,10 @@ by_slurm() {
   done
   nth=$(printf '%s,\n' "$allotted" | cut -d, -f$((gpu + 1)))
   case "$job,$host" in
-  yes,yes) [ "$listed" = "$allotted" ] || [ "$nth" = "$gpu" ] || gpu="$gpu of Slurm's $allotted (the host's number or the job's)" ;;
+  yes,yes) [ "$listed" = "$allotted" ] || [ "$nth" = "$gpu" ] || gpu="$gpu (ambiguous: the host's number, or a position among the GPUs that Slurm allotted: $allotted)" ;;
   yes,) gpu=$nth ;;
   ,yes) ;;
-  *) gpu="$gpu, which Slurm's $allotted do not tell" ;;
+  *) gpu="$gpu (cannot be matched with the GPUs that Slurm allotted: $allotted)" ;;
   esac
 }
 gpu=$rank

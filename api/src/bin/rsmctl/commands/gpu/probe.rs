@@ -24,7 +24,7 @@ pub(super) fn run(arguments: &ProbeArguments, format: Format) -> Result<(), Fail
     let refused = |error: ProbeError| Failure::Refused(error.to_string());
     let snapshot = Snapshot::take(&arguments.sys).map_err(refused)?;
     if snapshot.lines.is_empty() {
-        return Err(refused(ProbeError::Nothing {
+        return Err(refused(ProbeError::NoDevices {
             sys: arguments.sys.clone(),
         }));
     }
