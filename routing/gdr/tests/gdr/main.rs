@@ -11,6 +11,7 @@ mod join;
 mod merge;
 mod meshes;
 mod names;
+mod nvlink;
 mod processes;
 mod render;
 mod roles_unclear;
