@@ -20,8 +20,8 @@ use rsm_routing::verify::{Held, Recovery, SetReport, recovery, verify_sets};
 use serde::Serialize;
 
 use super::Bench;
-use super::report::loop_finding;
 use super::stopwatch::{Stopwatch, milliseconds};
+use super::verdict::loop_finding;
 
 /// Results of `--adaptive`.
 pub(super) struct Adaptive {

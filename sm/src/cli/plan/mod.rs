@@ -8,6 +8,7 @@ mod quality;
 mod report;
 mod stopwatch;
 mod tables;
+mod verdict;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -9,16 +9,9 @@ use serde::Serialize;
 use super::adaptive::{Adaptive, AdaptivePart};
 use super::quality::QualityPart;
 use super::stopwatch::{memory_peak, milliseconds};
+use super::verdict::loop_finding;
 use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
-
-/// The verdict on one kind of loop (`kind`, singular), in words that stand out if there are loops.
-pub(super) fn loop_finding(is_free: bool, kind: &str) -> String {
-    match is_free {
-        true => format!("no {kind}"),
-        false => format!("{}S FOUND", kind.to_uppercase()),
-    }
-}
 
 #[derive(Serialize)]
 pub(super) struct Planned {
@@ -230,16 +223,5 @@ pub(super) fn write_text(
     match &gpu {
         Some(gpu) => gpu.write(out),
         None => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::loop_finding;
-
-    #[test]
-    fn loops_are_reported_in_capitals() {
-        assert_eq!(loop_finding(true, "credit loop"), "no credit loop");
-        assert_eq!(loop_finding(false, "credit loop"), "CREDIT LOOPS FOUND");
     }
 }
