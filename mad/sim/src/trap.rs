@@ -17,10 +17,8 @@ use crate::sim::Sim;
 const MAX_OUTSTANDING: usize = 16;
 
 impl Sim {
-    /// Begins a trap: sends it now, and repeats it until it is repressed, at most
-    /// [`SimConfig::trap_repeats`](crate::SimConfig::trap_repeats) times. If the same trap is
-    /// already under way, another one follows it. A port without a LID or without a manager's LID
-    /// sends nothing.
+    /// Begins a trap: sends it now, and again until it is repressed. A port without a LID or
+    /// without a manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {
@@ -32,11 +30,11 @@ impl Sim {
         if !node.powered {
             return;
         }
-        let under_way = node
+        let same = node
             .traps
             .iter_mut()
             .find(|trap| trap.port == port && trap.notice == notice);
-        if let Some(trap) = under_way {
+        if let Some(trap) = same {
             trap.again = true;
             return;
         }
@@ -56,15 +54,14 @@ impl Sim {
         self.send_trap(node_index, serial);
     }
 
-    /// Repeats a trap, because an interval has passed without TrapRepress. A trap without repeats
-    /// left ends; if its event has happened again, another trap follows.
+    /// The interval passed without TrapRepress.
     pub(crate) fn trap_due(&mut self, node_index: u32, serial: u32) {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let Some(index) = traps.iter().position(|trap| trap.serial == serial) else {
             return;
         };
         if traps[index].repeats_left == 0 {
-            self.end_trap(node_index, index);
+            traps.remove(index);
             return;
         }
         traps[index].repeats_left -= 1;
@@ -85,8 +82,8 @@ impl Sim {
             m_key: 0,
             data: *trap.notice.as_data(),
         });
-        let is_to_itself = self.fabric.port(trap.port).holds(info.master_sm_lid());
-        let from_zero = is_to_itself
+        let own = self.fabric.port(trap.port).holds(info.master_sm_lid());
+        let from_zero = own
             && self
                 .fabric
                 .node(node_index)
@@ -113,8 +110,8 @@ impl Sim {
         }
     }
 
-    /// Handles TrapRepress. Returns whether it belongs to a trap of the node; otherwise, the packet
-    /// is for a client of the port.
+    /// Handles that a manager has repressed a trap. Returns whether the node knows the trap; if it
+    /// does not, the packet is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let notice = Notice::from_data(smp.data());
@@ -124,15 +121,10 @@ impl Sim {
         else {
             return false;
         };
-        self.end_trap(node_index, index);
-        true
-    }
-
-    /// Removes a trap. If its event has happened again, begins another trap.
-    fn end_trap(&mut self, node_index: u32, index: usize) {
-        let trap = self.fabric.node_mut(node_index).traps.remove(index);
+        let trap = traps.remove(index);
         if trap.again {
             self.raise(trap.port, trap.notice);
         }
+        true
     }
 }

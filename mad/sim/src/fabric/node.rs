@@ -100,7 +100,7 @@ pub(crate) struct Outstanding {
     pub(crate) notice: Notice,
     pub(crate) repeats_left: u16,
     /// Whether the same event happened again since the trap was sent, so that another trap follows
-    /// once this one is repressed or has no repeats left.
+    /// once this one is repressed.
     pub(crate) again: bool,
 }
 
@@ -120,8 +120,7 @@ impl Node {
         self.switch.is_some()
     }
 
-    /// Whether it is a switch whose port 0 is a channel adapter's in all but the link (IBA
-    /// 18.2.4.1).
+    /// Whether it is a switch whose port 0 is a channel adapter's in all but the link (IBA 18.2.4.1).
     pub(crate) fn has_enhanced_port0(&self) -> bool {
         let switch = self.switch.as_ref();
         switch.is_some_and(|switch| switch.info.enhanced_port0())

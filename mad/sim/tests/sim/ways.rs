@@ -210,22 +210,6 @@ fn repetition_is_bounded() {
 }
 
 #[test]
-fn event_that_recurs_is_sent_after_the_repeats_of_its_first_trap_run_out() {
-    let mut hand = hand();
-    hand.program();
-    hand.other.clear();
-    hand.sim.set_description(H2, b"renamed").unwrap();
-    hand.wait(Duration::from_secs(5));
-    hand.sim.set_description(H2, b"renamed twice").unwrap();
-    hand.wait(Duration::from_secs(100));
-    let seen = traps(&mut hand, Trap::LOCAL_CHANGE);
-    let tid = |trap: &Datagram| MadHeader::of(&trap.mad).tid();
-    let of_first = seen.iter().filter(|trap| tid(trap) == tid(&seen[0]));
-    assert_eq!((of_first.count(), seen.len()), (21, 42));
-    assert_eq!(hand.sim.next_event(), None);
-}
-
-#[test]
 fn a_wrong_key_and_a_threshold_send_traps() {
     let mut hand = hand();
     hand.program();
