@@ -25,11 +25,11 @@ pub enum LookupError {
         /// The node's description, or its GUID if it had none.
         name: String,
         /// The name of the port to which the node was cabled.
-        place: String,
+        place: Box<str>,
         /// The time in UTC when the node was last known to be present.
-        until: String,
+        until: Box<str>,
         /// The order that keeps the port at its place disabled, in words; empty if there is none.
-        disabled: String,
+        disabled: Box<str>,
     },
     /// A host had this name, of which all adapters have disappeared.
     #[error("{}", gone(selector, &format!("its {} adapters were at {place} until {until}", nodes.len()), disabled))]
@@ -39,12 +39,12 @@ pub enum LookupError {
         /// The adapters, at least two.
         nodes: Vec<Guid>,
         /// The ports to which the adapters were cabled, in words.
-        place: String,
+        place: Box<str>,
         /// The time in UTC when an adapter was last known to be present.
-        until: String,
+        until: Box<str>,
         /// The order that keeps the port at the first place disabled, in words; empty unless rsm
         /// keeps all of them disabled.
-        disabled: String,
+        disabled: Box<str>,
     },
     /// Several nodes or ports have this name.
     #[error("`{selector}` names {total} things; use one of: {}", listed(candidates, *total))]

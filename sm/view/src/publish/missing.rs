@@ -61,11 +61,11 @@ impl Gone {
         LookupError::HostGone {
             selector: selector.to_string(),
             nodes: gone.iter().map(|gone| gone.guid).collect(),
-            place: format!("{} and {} more", first.place, gone.len() - 1),
-            until: first.until.clone(),
+            place: format!("{} and {} more", first.place, gone.len() - 1).into(),
+            until: first.until.as_str().into(),
             disabled: match gone.iter().all(|gone| !gone.disabled.is_empty()) {
-                true => first.disabled.clone(),
-                false => String::new(),
+                true => first.disabled.as_str().into(),
+                false => Box::default(),
             },
         }
     }
@@ -80,9 +80,9 @@ impl Gone {
                 "" => self.guid.to_string(),
                 description => description.to_owned(),
             },
-            place: self.place.clone(),
-            until: self.until.clone(),
-            disabled: self.disabled.clone(),
+            place: self.place.as_str().into(),
+            until: self.until.as_str().into(),
+            disabled: self.disabled.as_str().into(),
         }
     }
 }

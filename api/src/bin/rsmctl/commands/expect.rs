@@ -78,7 +78,7 @@ async fn missing(each: bool, session: &Session) -> Result<Vec<v1::Missing>, Fail
     let pages = all_pages(request, async |request| {
         session.fabric().list_missing(request).await
     });
-    Ok(pages.await?)
+    pages.await
 }
 
 async fn counts(session: &Session) -> Result<v1::MissingParts, Failure> {

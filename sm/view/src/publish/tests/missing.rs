@@ -43,7 +43,7 @@ fn lookups_of_a_missing_host_give_its_place_and_time() {
             let LookupError::Gone { place, until, .. } = &error else {
                 panic!("{error}");
             };
-            assert_eq!(place, "leaf-1 port 2");
+            assert_eq!(&**place, "leaf-1 port 2");
             // Virtual time begins at 1,000 s.
             assert!(until.starts_with("1970-01-01T00:16:4"), "{until}");
         }
