@@ -193,7 +193,7 @@ fn loop_that_hangs_sends_no_ping_while_the_process_lives() {
     let mut service = Service::start(config, "rsm.toml");
     service.wait_for("READY=1");
     service.wait_for("WATCHDOG=1");
-    // The loop opens a pipe in place of the file, and waits until somebody writes to it.
+    // A pipe takes the place of the file: opening it blocks until a writer opens it as well.
     let file = service.path("rsm.toml");
     fs::remove_file(&file).unwrap();
     let made = Command::new("mkfifo").arg(&file).status().unwrap();

@@ -550,11 +550,12 @@ impl Sweep {
     /// suspects afterwards, all at once: each search of paths crosses the whole fabric.
     fn suspect(&mut self, inventory: &mut Inventory, guid: Guid) {
         self.suspicion.unexamined.insert(guid);
+        let witnesses = witnesses(inventory, guid);
         if inventory.suspects.insert(guid) {
             self.suspicion.is_new = true;
-            self.suspicion.passes_suspects |= witnesses(inventory, guid)
-                .iter()
-                .any(|&end| is_reached_from(inventory, guid, end));
+            let mut ends = witnesses.iter();
+            self.suspicion.passes_suspects |=
+                ends.any(|&end| is_reached_from(inventory, guid, end));
         }
         if self.suspicion.suspected.insert(guid) {
             self.suspicion.withdrawals.push_back(if self.is_full() {
@@ -567,7 +568,7 @@ impl Sweep {
             if let Some(&port) = lost.and_then(|ports| ports.first()) {
                 self.reading.again(Query::Port(PortKey::new(guid, port)));
             }
-            for witness in witnesses(inventory, guid) {
+            for witness in witnesses {
                 self.reading.again(Query::Port(witness));
             }
         }

@@ -226,26 +226,26 @@ impl RoutingQueries for RouteAnalyst {
 
     fn foresee(
         &self,
-        losses: Vec<LossSelector>,
+        selectors: Vec<LossSelector>,
     ) -> BoxFuture<'_, Result<v1::ForeseeLossResponse, RoutingError>> {
         Box::pin(async move {
             let turn = self.turn().await?;
             let published = self.view.published();
             let plan = plan_of(&published)?;
             let names = &published.names;
-            let mut found = Vec::new();
-            for loss in &losses {
-                match loss {
+            let mut losses = Vec::new();
+            for selector in &selectors {
+                match selector {
                     LossSelector::Cable(port) => {
                         let key = core_key(resolve_port(names, port)?);
-                        found.push(whatif::Loss::Cable(with_cable(&published, key, port)?));
+                        losses.push(whatif::Loss::Cable(with_cable(&published, key, port)?));
                     }
                     LossSelector::Node(node) => {
-                        found.push(whatif::Loss::Node(resolve_node(names, node)?));
+                        losses.push(whatif::Loss::Node(resolve_node(names, node)?));
                     }
                     LossSelector::Part(name) => {
                         for (part, ..) in drained::parts(&published, name)? {
-                            found.push(match part {
+                            losses.push(match part {
                                 NodeOrCable::Node(guid) => whatif::Loss::Node(guid),
                                 NodeOrCable::Port(key) => {
                                     whatif::Loss::Cable(with_cable(&published, key, name)?)
@@ -255,7 +255,6 @@ impl RoutingQueries for RouteAnalyst {
                     }
                 }
             }
-            let losses = found;
             let parts: Vec<NodeOrCable> = losses
                 .iter()
                 .map(|&loss| match loss {

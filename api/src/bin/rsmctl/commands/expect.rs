@@ -110,7 +110,7 @@ async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(),
 /// Lists the parts that would be accepted, and asks the operator.
 ///
 /// # Errors
-/// There is nothing to accept, nobody to ask, or the operator declines.
+/// The list is empty, no terminal is there to ask at, or the operator declines.
 async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
     let counts = counts(session).await?;
     let (parts, effect) = match is_exchanged {
