@@ -36,6 +36,13 @@ const SERVED_PEERS: &[&str] = &["opensm", "iblinkinfo", "smpquery"];
 /// The time without a sweep after which OpenSM counts as settled.
 const SETTLED: Duration = Duration::from_millis(1500);
 
+/// The case in which OpenSM sends one table for all ports.
+const ONE_REQUEST: &str = "one request for all inputs";
+
+/// The row of port 0 that the file of [`ONE_REQUEST`] asks for.
+const PORT_0_OF_ONE_REQUEST: &str =
+    "ports: in  0, out  0: | 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0| 0|";
+
 /// The cases, each with its keys in opensm.conf.
 const CASES: &[(&str, &str)] = &[
     ("defaults", "qos TRUE\n"),
@@ -71,7 +78,7 @@ const CASES: &[(&str, &str)] = &[
          qos_vlarb_low 0:1,1:2,2:3,3:4\n",
     ),
     (
-        "one request for all inputs",
+        ONE_REQUEST,
         "qos TRUE\n\
          use_optimized_slvl TRUE\n\
          qos_high_limit 7\n\
@@ -200,7 +207,18 @@ fn a_file_of_opensm_gives_every_simulated_port_the_tables_that_opensm_gives_it()
     let file = directory.path().join("opensm.conf");
     for (case, text) in CASES {
         std::fs::write(&file, text).unwrap();
-        assert_same(case, &served_by_rsm(&file), &served_by_opensm(&file));
+        let mut theirs = served_by_opensm(&file);
+        if *case == ONE_REQUEST {
+            // A sweep that finds a link back up sends the table for all ports again, and not the
+            // one of port 0, which that overwrites. How often OpenSM sweeps depends on how long
+            // its links take.
+            let ports0 = theirs.iter_mut().filter(|((_, port), _)| *port == 0);
+            for rows in ports0.map(|(_, rows)| rows) {
+                let overwritten = rows.iter_mut().find(|row| input(row) == Some(0));
+                *overwritten.unwrap() = PORT_0_OF_ONE_REQUEST.to_owned();
+            }
+        }
+        assert_same(case, &served_by_rsm(&file), &theirs);
     }
 }
 
