@@ -70,7 +70,12 @@ pub fn run_to_pass(osmtest: Invocation, directory: &Path, flow: &str, title: &st
     let finished = osmtest.arg("-l").arg(&log).run(LIMIT).unwrap();
     assert!(
         finished.stdout.contains(&format!("TEST \"{title}\" PASS")),
-        "flow {flow}: {}{}\n{}",
+        "flow {flow}, {}: {}{}\n{}",
+        if finished.timed_out {
+            "killed at the limit"
+        } else {
+            "ended"
+        },
         finished.stdout,
         finished.stderr,
         std::fs::read_to_string(&log).unwrap_or_default()

@@ -79,12 +79,14 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
     let first = site.rsm(0, "one", &keys);
     first.wait_state("up");
     first.wait_stored();
+    // A Set of a key that is sent again, because its answer is late, still states the former key.
+    let of_first = violations(&site);
     let second = site.rsm(last, "two", &keys);
     second.wait_state("standby");
     wait_ready(&second);
     assert_eq!(
         violations(&site),
-        0,
+        of_first,
         "it reads the subnet with the right keys"
     );
     first.command(&["rotate-m-keys"]);
@@ -98,7 +100,8 @@ fn a_rotation_that_sigkill_interrupts_is_ended_by_the_standby() {
         generations(&site)
     );
     // The standby queries the master ten times a second with the key that its port held last.
-    assert!(violations(&site) <= 5, "{}", violations(&site));
+    let of_rotation = violations(&site) - of_first;
+    assert!(of_rotation <= 5, "{of_rotation}");
 
     // The next rotation is interrupted as soon as a port has its new key.
     let killer = first.process.killer().unwrap();
