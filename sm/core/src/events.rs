@@ -33,6 +33,7 @@ use super::settings::{CoreConfig, Mode};
 use super::stage::Stage;
 use super::traps::{TrapContext, TrapWork};
 use super::trials::Answers;
+use super::work::FullSweep;
 use super::{Core, m_keys};
 
 impl Core {
@@ -49,7 +50,8 @@ impl Core {
         match event {
             PortEvent::Up => {
                 self.local_port.came_up();
-                self.work.sweep_everything(true, "the local port came up");
+                let sweep = FullSweep::before_writing(true);
+                self.work.sweep_everything(sweep, "the local port came up");
             }
             PortEvent::Down | PortEvent::Gone => {
                 self.local_port.went_down();
@@ -265,11 +267,8 @@ impl Core {
     pub(super) fn on_command(&mut self, command: Command, now: Time) {
         match command {
             Command::Resweep { full, ticket } => {
-                if full {
-                    self.work.sweep_everything(true, "requested");
-                } else {
-                    self.work.sweep_everything(false, "requested");
-                }
+                self.work
+                    .sweep_everything(FullSweep::in_use(full), "requested");
                 self.work.promise(ticket);
             }
             Command::Rewrite { ticket } => {
@@ -379,7 +378,8 @@ impl Core {
         self.inventory.hardware.habits = DeviceHabits::default();
         self.inventory.hardware.capabilities = Arc::default();
         self.inventory.port_state_proofs = PortStateProofs::default();
-        self.work.sweep_everything(false, "configuration reloaded");
+        self.work
+            .sweep_everything(FullSweep::in_use(false), "configuration reloaded");
     }
 
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {

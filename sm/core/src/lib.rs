@@ -95,7 +95,7 @@ use self::silent_nodes::{Silence, Situation};
 use self::stage::Stage;
 use self::traps::TrapHandler;
 use self::trials::Trials;
-use self::work::Work;
+use self::work::{FullSweep, Work};
 use self::writing::Writing;
 
 /// The part of the plan that a pass through the stages may change.
@@ -121,7 +121,8 @@ enum Pass {
 ///            answer          silence         trap, command      plan          urgent work
 /// Idle       –               –               work waits         dropped       begins a pass
 /// Sweeping   into inventory  suspects, other joins the sweep,   dropped       ends the wait for
-///                            ways            or work waits                    silent nodes
+///                            ways            or work waits; a full            silent nodes
+///                                            sweep gives way
 /// Planning   –               –               work waits         ends it: push drops a rebalancing
 /// Pushing    into inventory  Set repeated    work waits         dropped       stops a push whose rest
 ///                                                                             takes longer than a plan
@@ -184,7 +185,7 @@ impl Core {
     /// A subnet manager that will sweep at once.
     pub fn new(mut config: CoreConfig, remembered: SavedCoreState) -> Core {
         let mut work = Work::default();
-        work.sweep_everything(false, "start");
+        work.sweep_everything(FullSweep::before_writing(false), "start");
         let mut inventory = Inventory::default();
         inventory.hardware.habits = remembered.habits;
         let links = Links::new(&config, &remembered.health);

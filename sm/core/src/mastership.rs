@@ -26,6 +26,7 @@ use super::requests::Context;
 use super::saved_state::SavedCoreState;
 use super::stage::Stage;
 use super::trials::Answers;
+use super::work::FullSweep;
 use super::{Core, Pass};
 
 impl Core {
@@ -93,7 +94,10 @@ impl Core {
 
     fn queue(&mut self, request: PassRequest, now: Time) {
         match request {
-            PassRequest::Everything { audit, cause } => self.work.sweep_everything(audit, cause),
+            PassRequest::Everything { audit, cause } => {
+                self.work
+                    .sweep_everything(FullSweep::before_writing(audit), cause);
+            }
             PassRequest::Plan(cause) => self.work.plan_again(cause),
             PassRequest::Switch(switch, cause) => self.work.look_at(switch, cause),
             PassRequest::Master => self.work.poll_master(),
@@ -142,7 +146,7 @@ impl Core {
     }
 
     /// Drops the stage under way, and its requests.
-    fn drop_stage(&mut self) {
+    pub(super) fn drop_stage(&mut self) {
         self.halt_push();
         if matches!(self.stage, Stage::Pushing(_)) {
             self.writing.leave_open();
@@ -555,8 +559,9 @@ impl Core {
         let is_known = |port: PortKey| stored.port(port).or(expected.port(port)).is_some();
         let finds_more = self.config.policy.ports.guards_gets() && silent.any(is_known);
         if finds_more {
+            let cause = "the shared store shows which ports are behind cables";
             self.work
-                .sweep_everything(true, "the shared store shows which ports are behind cables");
+                .sweep_everything(FullSweep::before_writing(true), cause);
             self.work.go_on();
         }
         finds_more

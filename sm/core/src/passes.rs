@@ -16,7 +16,7 @@ use super::convergence::TimedStage;
 use super::requests::Context;
 use super::silent_nodes::leave_silent_nodes_out;
 use super::stage::Stage;
-use super::work::{Next, Reporter};
+use super::work::{FullSweep, Next, Reporter};
 use super::{Core, Mode, Pass, dry_run};
 
 /// One in this many successive repairs waits for silent nodes to the end. The others continue
@@ -66,6 +66,9 @@ impl Core {
     }
 
     fn advance_sweep(&mut self, now: Time) -> bool {
+        if self.full_sweep_gives_way() {
+            return true;
+        }
         let Stage::Sweeping(sweep) = &mut self.stage else {
             return false;
         };
@@ -96,6 +99,25 @@ impl Core {
         joined
             || leave_silent_nodes_out(sweep, urgent, client, inventory)
             || self.bring_up_what_is_known(now)
+    }
+
+    /// Gives up a full sweep of a subnet in use for a change that a switch reports, and queues it
+    /// again for afterwards: at 10,000 hosts it takes seconds, in which packets would be lost.
+    /// Returns whether it does.
+    fn full_sweep_gives_way(&mut self) -> bool {
+        let is_in_use = self.mastership.is_master() && self.plans.in_force().is_some();
+        if !is_in_use || self.first_sweep.is_under_way() || !self.work.full_sweep_gives_way() {
+            return false;
+        }
+        let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
+            return false;
+        };
+        self.work.sweep_everything_after_reports();
+        for switch in sweep.give_way(&mut self.inventory) {
+            self.work.look_at(switch, format!("{switch} changed"));
+        }
+        self.drop_stage();
+        true
     }
 
     fn advance_push(&mut self, now: Time) -> bool {
@@ -342,8 +364,9 @@ impl Core {
                 .to_owned(),
         )]);
         self.recorder.discard();
+        let sweep = FullSweep::before_writing(false);
         self.work
-            .sweep_everything(false, "the local port did not answer");
+            .sweep_everything(sweep, "the local port did not answer");
         self.work.postpone(now);
         self.publish(now);
     }
@@ -357,8 +380,8 @@ impl Core {
             // A standby's sweep of everything counts as a reading of a plan only if it reads known
             // tables again.
             let audit = self.mastership.following().is_some();
-            self.work
-                .sweep_everything(audit, "cables were moved while they were read");
+            let cause = "cables were moved while they were read";
+            self.work.sweep_everything(FullSweep::in_use(audit), cause);
         }
     }
 

@@ -352,7 +352,7 @@ impl Core {
 
     /// Completes the commands that wait, unless urgent work follows at once.
     pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
-        if self.work.is_urgent() || self.first_sweep.goes_on() {
+        if self.work.is_urgent() || self.work.owes_full_sweep() || self.first_sweep.goes_on() {
             return;
         }
         for ticket in self.work.take_tickets() {

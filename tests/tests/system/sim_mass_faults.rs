@@ -11,6 +11,7 @@ use std::time::Duration;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::Time;
 use rsm_routing::netlist::NodeKind;
+use rsm_state::Command;
 use rsm_tests::virtual_time::{Dice, Memory, Pairs, Settings, Walker, World, expect, seeds};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -530,6 +531,51 @@ fn row_that_goes_dark_during_the_first_sweep_is_left_out_of_it() {
             }
             world.settle(LIMIT);
             world.sim.set_loss(loss).unwrap();
+        }
+    }
+}
+
+/// A full sweep of a subnet in use is under way when random switches lose power.
+#[test]
+fn switches_that_die_during_a_full_sweep_are_routed_around_before_its_end() {
+    const TICKET: u64 = 7;
+    for share in [10, 40, 70] {
+        for seed in 0..3 {
+            let mut world = World::generated(THREE_LEVELS, Settings::default());
+            world.settle(LIMIT);
+            world.resweep(LIMIT);
+            let sweep = world.manager().convergences().last().unwrap().discover;
+            let dark = random_switches(&world, 20, seed);
+            world.command(Command::Resweep {
+                full: true,
+                ticket: TICKET,
+            });
+            world.run_for(sweep * share / 100);
+            let passes = world.manager().convergences().len();
+            let served = strike(&mut world, &dark);
+            assert!(
+                served <= SERVED,
+                "{share} % of {sweep:?}, seed {seed}: {served:?}"
+            );
+            let of_sweep = |world: &World| -> usize {
+                world
+                    .manager()
+                    .done()
+                    .iter()
+                    .filter(|&&done| done == TICKET)
+                    .count()
+            };
+            assert_eq!(of_sweep(&world), 0, "the operator still waits");
+            assert_true_at_rest(&mut world);
+            assert_eq!(of_sweep(&world), 1);
+            let since: Vec<_> = world.manager().convergences().iter().skip(passes).collect();
+            assert!(
+                since
+                    .iter()
+                    .skip(1)
+                    .any(|pass| pass.cause.contains("full sweep")),
+                "{since:?}"
+            );
         }
     }
 }

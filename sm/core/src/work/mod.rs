@@ -16,6 +16,10 @@ const REPAIR_FIRST: Duration = Duration::from_millis(250);
 /// Longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
+/// Number of times that a full sweep gives way to reports of changes. Links that flap would
+/// otherwise keep it from its end.
+const GIVES_WAY: u8 = 4;
+
 /// `first`, doubled `times` times, and at most `last`.
 pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(last)
@@ -24,7 +28,12 @@ pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
 /// Work that waits until the core is idle, or joins what is under way.
 #[derive(Default, Debug)]
 pub struct Work {
-    everything: Option<bool>,
+    /// A full sweep that comes before all other work.
+    everything: Option<FullSweep>,
+    /// A full sweep that gave way to reports of changes, and comes after them.
+    everything_after_reports: Option<FullSweep>,
+    /// The full sweep under way; `None` in other passes.
+    under_way: Option<FullSweep>,
     succession: bool,
     reads_ahead: bool,
     following: bool,
@@ -57,6 +66,41 @@ pub struct Work {
     /// Set if the last full sweep did not reach all known nodes; the value says whether it was an
     /// audit.
     uncovered: Option<bool>,
+}
+
+/// A sweep of everything that is to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FullSweep {
+    /// Whether to read known tables back as well.
+    audit: bool,
+    /// Number of times that it still gives way to reports of changes in a subnet in use.
+    gives_way: u8,
+}
+
+impl FullSweep {
+    /// A sweep whose result nothing that is written depends on: changes that are reported meanwhile
+    /// come first.
+    pub(crate) fn in_use(audit: bool) -> FullSweep {
+        let gives_way = GIVES_WAY;
+        FullSweep { audit, gives_way }
+    }
+
+    /// A sweep that must end before anything is written.
+    pub(crate) fn before_writing(audit: bool) -> FullSweep {
+        FullSweep {
+            audit,
+            gives_way: 0,
+        }
+    }
+
+    /// One sweep in place of both.
+    fn and(self, other: Option<FullSweep>) -> FullSweep {
+        let Some(other) = other else { return self };
+        FullSweep {
+            audit: self.audit | other.audit,
+            gives_way: self.gives_way.min(other.gives_way),
+        }
+    }
 }
 
 /// Repairs of the failures that a pass left, after pauses that double.
@@ -120,9 +164,29 @@ pub enum Next {
 
 impl Work {
     /// Queues a sweep of everything.
-    pub(crate) fn sweep_everything(&mut self, audit: bool, cause: impl Into<String>) {
-        self.everything = Some(self.everything.unwrap_or(false) | audit);
+    pub(crate) fn sweep_everything(&mut self, sweep: FullSweep, cause: impl Into<String>) {
+        self.everything = Some(sweep.and(self.everything));
         self.because(cause);
+    }
+
+    /// Whether the sweep under way is a full one, and a switch has reported a change to which it
+    /// gives way.
+    pub(crate) fn full_sweep_gives_way(&self) -> bool {
+        let gives_way = |sweep: FullSweep| sweep.gives_way > 0;
+        self.under_way.is_some_and(gives_way) && !self.switches.is_empty()
+    }
+
+    /// Queues the full sweep under way again, after the switches that have reported changes.
+    pub(crate) fn sweep_everything_after_reports(&mut self) {
+        if let Some(sweep) = self.under_way.take() {
+            let gives_way = sweep.gives_way.saturating_sub(1);
+            self.everything_after_reports = Some(FullSweep { gives_way, ..sweep });
+        }
+    }
+
+    /// Whether a full sweep waits for the end of work to which it gave way.
+    pub(crate) fn owes_full_sweep(&self) -> bool {
+        self.everything_after_reports.is_some()
     }
 
     /// Queues the reading of [`Next::Succession`].
@@ -340,6 +404,7 @@ impl Work {
             || self.route_adaptively
             || !self.ports.is_empty()
             || !self.unread.is_empty()
+            || self.owes_full_sweep()
             || self.is_urgent()
     }
 
@@ -369,15 +434,9 @@ impl Work {
             return None;
         }
         self.is_offered = false;
-        if let Some(audit) = self.everything.take() {
-            self.switches.clear();
-            self.ports.clear();
-            self.unread.clear();
-            self.later.clear();
-            (self.lightly, self.master, self.rebalance) = (false, false, false);
-            self.repairs.is_due = false;
-            (self.succession, self.reads_ahead, self.following) = (false, false, false);
-            return Some(Next::Everything { audit });
+        self.under_way = None;
+        if let Some(sweep) = self.everything.take() {
+            return Some(self.begin_everything(sweep));
         }
         if std::mem::take(&mut self.succession) {
             (self.master, self.rebalance) = (false, false);
@@ -403,6 +462,10 @@ impl Work {
                 repair: std::mem::take(&mut self.repairs.is_due),
             });
         }
+        if let Some(sweep) = self.everything_after_reports.take() {
+            self.because("the full sweep that gave way to reported changes");
+            return Some(self.begin_everything(sweep));
+        }
         if self.wants_plan() {
             self.planned();
             return Some(Next::Plan);
@@ -420,6 +483,20 @@ impl Work {
             return Some(Next::Rebalance);
         }
         std::mem::take(&mut self.master).then_some(Next::Master)
+    }
+
+    /// Begins `sweep`, which includes what other sweeps would read.
+    fn begin_everything(&mut self, sweep: FullSweep) -> Next {
+        let sweep = sweep.and(self.everything_after_reports.take());
+        self.under_way = Some(sweep);
+        self.switches.clear();
+        self.ports.clear();
+        self.unread.clear();
+        self.later.clear();
+        (self.lightly, self.master, self.rebalance) = (false, false, false);
+        self.repairs.is_due = false;
+        (self.succession, self.reads_ahead, self.following) = (false, false, false);
+        Next::Everything { audit: sweep.audit }
     }
 
     /// Offers what reported a change to the sweep under way; what it does not accept waits for its
@@ -463,7 +540,8 @@ impl Work {
     /// Makes all tables be written again after the next full sweep.
     pub(crate) fn rewrite(&mut self) {
         self.rewrites = true;
-        self.sweep_everything(true, "every forwarding table is to be written");
+        let cause = "every forwarding table is to be written";
+        self.sweep_everything(FullSweep::in_use(true), cause);
     }
 
     /// Whether the full sweep about to begin distrusts all tables; true only once.
@@ -485,7 +563,8 @@ impl Work {
     /// Handles new answers of nodes that hid a part of the subnet from a full sweep.
     pub(crate) fn cover(&mut self) {
         if let Some(audit) = self.uncovered.take() {
-            self.sweep_everything(audit, "nodes answer that a full sweep could not pass");
+            let cause = "nodes answer that a full sweep could not pass";
+            self.sweep_everything(FullSweep::in_use(audit), cause);
         }
     }
 

@@ -25,11 +25,45 @@ fn sweep_of_everything_covers_other_sweeps() {
     work.look_at_port(PORT);
     work.read_again([PORT]);
     work.sweep_lightly();
-    work.sweep_everything(false, "requested");
-    work.sweep_everything(true, "requested");
+    work.sweep_everything(FullSweep::in_use(false), "requested");
+    work.sweep_everything(FullSweep::in_use(true), "requested");
     assert_eq!(work.take(), Some(Next::Everything { audit: true }));
     assert_eq!(work.take(), None);
     assert!(work.is_empty());
+}
+
+#[test]
+fn full_sweep_gives_way_to_reports_four_times() {
+    let mut work = Work::default();
+    work.sweep_everything(FullSweep::in_use(true), "requested");
+    for _ in 0..GIVES_WAY {
+        assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+        assert!(!work.full_sweep_gives_way(), "nothing is reported");
+        work.look_at(SWITCH, "trap");
+        assert!(work.full_sweep_gives_way());
+        work.sweep_everything_after_reports();
+        assert!(work.owes_full_sweep());
+        assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    }
+    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+    work.look_at(SWITCH, "trap");
+    assert!(!work.full_sweep_gives_way());
+    assert!(!work.owes_full_sweep());
+}
+
+#[test]
+fn sweep_before_writing_gives_way_to_nothing_and_replaces_one_that_gave_way() {
+    let mut work = Work::default();
+    work.sweep_everything(FullSweep::in_use(true), "requested");
+    work.take();
+    work.look_at(SWITCH, "trap");
+    work.sweep_everything_after_reports();
+    work.sweep_everything(FullSweep::before_writing(false), "the local port came up");
+    assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+    work.look_at(SWITCH, "trap");
+    assert!(!work.full_sweep_gives_way());
+    assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
+    assert_eq!(work.take(), None);
 }
 
 /// A sweep that finds no change makes no plan, and does not see why the plan was wanted.
@@ -37,7 +71,7 @@ fn sweep_of_everything_covers_other_sweeps() {
 fn sweep_leaves_a_wanted_plan_waiting() {
     let mut work = Work::default();
     work.plan_again("a flapping link is quiet");
-    work.sweep_everything(false, "requested");
+    work.sweep_everything(FullSweep::in_use(false), "requested");
     assert_eq!(work.take(), Some(Next::Everything { audit: false }));
     work.look_at(SWITCH, "trap");
     assert_eq!(work.take(), targets(&[SWITCH], &[], &[], false));
@@ -111,7 +145,7 @@ fn second_failure_does_not_delay_a_repair() {
 #[test]
 fn postponed_work_waits_despite_new_work() {
     let mut work = Work::default();
-    work.sweep_everything(false, "start");
+    work.sweep_everything(FullSweep::in_use(false), "start");
     work.postpone(at(0));
     work.look_at(SWITCH, "trap");
     assert_eq!(work.take(), None);
@@ -153,7 +187,7 @@ fn the_first_pass_after_the_master_goes_before_reports_and_a_full_sweep_covers_i
     assert_eq!(work.take(), Some(Next::Succession));
     assert!(matches!(work.take(), Some(Next::Targets { .. })));
     work.succeed("the master is gone");
-    work.sweep_everything(false, "the local port came up");
+    work.sweep_everything(FullSweep::in_use(false), "the local port came up");
     assert_eq!(work.take(), Some(Next::Everything { audit: false }));
     assert_eq!(work.take(), None);
 }

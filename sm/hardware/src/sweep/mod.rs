@@ -65,7 +65,7 @@ use rsm_mad::client::MKeys;
 use rsm_mad::ids::DirectedPath;
 use rsm_mad::wire::attr::{Attribute, NodeInfo, PortInfo, PortState};
 use rsm_model::managed::BlockKey;
-use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED};
+use rsm_model::{InventoryNode, InventoryPort, MISSES_TOLERATED, MKeySign};
 
 pub use self::ask::{AgentAnswer, Ask};
 use self::duplicates::Contests;
@@ -83,6 +83,14 @@ use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 
+/// What was known at the beginning of a sweep. A full sweep forgets it, to find it anew.
+#[derive(Debug)]
+struct Before {
+    faults: Faults,
+    /// End ports that held a foreign M_Key.
+    locked: Vec<(PortKey, MKeySign)>,
+}
+
 /// A sweep under way.
 #[derive(Debug)]
 pub struct Sweep {
@@ -96,8 +104,7 @@ pub struct Sweep {
     contests: Contests,
     /// Nodes that a full sweep has found.
     entered: HashSet<Guid>,
-    /// The faults at the beginning of the sweep.
-    faults_before: Faults,
+    before: Before,
     /// Nodes with a missing answer, even if they answered other queries.
     silent: BTreeSet<Guid>,
     /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
@@ -147,7 +154,10 @@ impl Sweep {
             joined_ports: BTreeSet::new(),
             contests: Contests::default(),
             entered: HashSet::new(),
-            faults_before: inventory.faults.clone(),
+            before: Before {
+                faults: inventory.faults.clone(),
+                locked: inventory.hardware.all_locked().collect(),
+            },
             silent: BTreeSet::new(),
             without_extended_speeds: HashMap::new(),
             port_states: PortStateTables::default(),
@@ -250,7 +260,7 @@ impl Sweep {
 
     /// Whether a node answered that had not answered before.
     pub fn found_healed(&self, inventory: &Inventory) -> bool {
-        inventory.faults.has_healed(&self.faults_before)
+        inventory.faults.has_healed(&self.before.faults)
     }
 
     /// Whether this full sweep failed to reach a known node that may still exist.
@@ -444,8 +454,22 @@ impl Sweep {
                 || inventory.is_vain(&self.reading.policy, query)
         });
         inventory.faults = faults;
-        self.reading.changed |= inventory.faults != self.faults_before;
+        self.reading.changed |= inventory.faults != self.before.faults;
         gone
+    }
+
+    /// Gives this full sweep up. What it has not asked again counts as it did before. Returns the
+    /// switches that reported a change to it.
+    pub fn give_way(self, inventory: &mut Inventory) -> Vec<Guid> {
+        let epoch = inventory.hardware.epoch;
+        for (port, sign) in self.before.locked {
+            let node = inventory.hardware.node(port.node);
+            if node.is_some_and(|node| node.epoch != epoch) {
+                inventory.hardware.lock(port, sign);
+            }
+        }
+        inventory.faults = self.before.faults;
+        self.targets.into_keys().collect()
     }
 
     /// Cables that this sweep probed and did not confirm, each given by the port of a switch or the

@@ -125,7 +125,7 @@ impl Sweep {
             inventory.hardware.is_switch(guid)
         };
         let is_new = |port| {
-            let before = self.faults_before.port(port);
+            let before = self.before.faults.port(port);
             !matches!(before, Some(Fault::DuplicateGuid { .. }))
         };
         let has_switch_twice = || {

@@ -114,7 +114,7 @@ impl Sweep {
     /// Whether a query of this sweep is unanswered that was not unanswered before.
     pub fn owes_more(&self, inventory: &Inventory) -> bool {
         let mut owed = inventory.faults.owed();
-        owed.any(|query| !self.faults_before.is_owed(query))
+        owed.any(|query| !self.before.faults.is_owed(query))
     }
 }
 
