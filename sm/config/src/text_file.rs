@@ -43,6 +43,16 @@ pub enum ConfigError {
         /// The recognised kind.
         kind: FileKind,
     },
+    /// A key asks for what this program was built without.
+    #[error(
+        "{key} is set, and this rsm was built without the feature `{feature}`: expected it unset"
+    )]
+    NotBuilt {
+        /// The key, with its section.
+        key: &'static str,
+        /// The cargo feature.
+        feature: &'static str,
+    },
     /// The file has errors. `Display` prints a line for each.
     #[error("{}", lines(findings))]
     Invalid {

@@ -26,12 +26,18 @@ use rsm_store::etcd::{EtcdOptions, TlsFiles};
 /// that `config` names, and logs oddities in them.
 ///
 /// # Errors
-/// One of the files cannot be used.
+/// One of the files cannot be used, or a key asks for what this program was built without.
 pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
     in_force: Option<&Partitions>,
 ) -> Result<CoreConfig, ConfigError> {
+    if config.sweep.error_correction && cfg!(not(feature = "error-correction")) {
+        return Err(ConfigError::NotBuilt {
+            key: "sweep.error_correction",
+            feature: "error-correction",
+        });
+    }
     let mut checksums = checksums(config);
     let config = &Config {
         partitions: partition_config(&config.partitions, in_force),

@@ -4,7 +4,7 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, CapabilityMask, ExtendedPortInfo,
     GeneralInfo, LinearForwardingTable, MulticastForwardingTable, NodeDescription, PKeyTable,
-    PortInfo, PortInfoExtended, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
+    PortInfo, PortState, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::Status;
 use rsm_model::habits::{DeviceHabit, DeviceKind};
@@ -12,13 +12,15 @@ use rsm_model::lft_image::LFT_BLOCK;
 use rsm_model::mft_image::{self, MftBlock};
 use rsm_model::{InventoryNode, InventoryPort, InventorySwitch, MISSES_TOLERATED};
 
+#[cfg(feature = "error-correction")]
+use super::error_correction;
 use super::fault::Fault;
 use super::inventory::Inventory;
 use super::read_back::multicast_top;
 use super::reading::Reading;
 use super::{
-    Query, Sweep, SweepScope, adaptive, capabilities, error_correction, extended_port, managed,
-    partition, rate_limits, reset, sl2vl, succession, vports,
+    Query, Sweep, SweepScope, adaptive, capabilities, extended_port, managed, partition,
+    rate_limits, reset, sl2vl, succession, vports,
 };
 
 impl Sweep {
@@ -135,6 +137,7 @@ impl Sweep {
             Query::ExtendedPort(key) => {
                 extended_port::on_extended_port(&mut self.reading, inventory, key, None)
             }
+            #[cfg(feature = "error-correction")]
             Query::ErrorCorrection(key) => {
                 error_correction::on_error_correction(&mut self.reading, inventory, key, None)
             }
@@ -387,6 +390,7 @@ impl Sweep {
         self.port_states
             .check(inventory, key, before, info.port_state());
         extended_port::see_extended_port(&mut self.reading, inventory, key, before);
+        #[cfg(feature = "error-correction")]
         error_correction::see_error_correction(&mut self.reading, inventory, key, before);
         vports::see_vports(&mut self.reading, inventory, key, before);
         let Some(record) = inventory.hardware.port(key) else {
@@ -546,9 +550,9 @@ fn on_table_or_feature(
             let info = *ExtendedPortInfo::from_data(data);
             extended_port::on_extended_port(reading, inventory, key, Some(info));
         }
+        #[cfg(feature = "error-correction")]
         Query::ErrorCorrection(key) => {
-            let mode = PortInfoExtended::from_data(data).fec_mode();
-            error_correction::on_error_correction(reading, inventory, key, mode);
+            error_correction::on_error_correction(reading, inventory, key, Some(data));
         }
         Query::VPorts(key, query) => vports::on_vports(reading, inventory, key, query, data),
         _ => {}

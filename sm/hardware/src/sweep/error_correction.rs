@@ -2,11 +2,22 @@
 //! (`sweep.error_correction`). The value is only shown, and decides nothing.
 
 use rsm_ids::{PortKey, PortNum};
-use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, FecMode, PortInfo, PortState};
+use rsm_mad::wire::attr::{
+    Attribute, CapabilityMask, CapabilityMask2, PortInfo, PortInfoExtended, PortState,
+};
+use rsm_mad::wire::header::AttrId;
 
 use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
+
+/// The attribute that states the error correction.
+pub(super) const ATTRIBUTE: AttrId = PortInfoExtended::ID;
+
+/// The AttributeModifier for the port `key`.
+pub(super) fn modifier(key: PortKey) -> u32 {
+    PortInfoExtended::modifier(key.port)
+}
 
 /// Asks for the error correction of a port whose link came up; `before` is the former state.
 /// Drops the answer if the link is down.
@@ -33,14 +44,15 @@ pub(super) fn see_error_correction(
     }
 }
 
-/// Records the error correction of a port; `None` if the port does not state it, which is no
-/// fault. The sweep does not ask the port again while its link stays up.
+/// Records the error correction that `data` of a port states. `None` for a port that gives no
+/// answer is no fault. The sweep does not ask the port again while its link stays up.
 pub(super) fn on_error_correction(
     reading: &mut Reading,
     inventory: &mut Inventory,
     key: PortKey,
-    mode: Option<FecMode>,
+    data: Option<&[u8; 64]>,
 ) {
+    let mode = data.and_then(|data| PortInfoExtended::from_data(data).fec_mode());
     if inventory
         .hardware
         .port(key)

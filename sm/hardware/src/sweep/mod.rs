@@ -27,6 +27,7 @@ mod ask;
 mod attributes;
 mod capabilities;
 pub mod duplicates;
+#[cfg(feature = "error-correction")]
 mod error_correction;
 mod extended_port;
 pub mod fault;
@@ -619,11 +620,12 @@ impl Sweep {
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => {
                 Some(ask(key.node.0, self.ways_to(inventory, key)?))
             }
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(key) => Some(ask(key.node.0, self.ways_to(inventory, key)?)),
             Query::Description(guid)
             | Query::Switch(guid)
             | Query::Table(guid, _)

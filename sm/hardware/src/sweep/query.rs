@@ -4,12 +4,14 @@ use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
     ArGroupTable, ArInfo, ArLinearForwardingTable, Attribute, ExtendedPortInfo, GeneralInfo,
     LinearForwardingTable, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable,
-    PortInfo, PortInfoExtended, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
+    PortInfo, SlToVlMapping, SmInfo, SwitchInfo, SwitchPortStateTable,
 };
 use rsm_mad::wire::header::AttrId;
 use rsm_model::managed::BlockKey;
 use rsm_model::mft_image::MftBlock;
 
+#[cfg(feature = "error-correction")]
+use super::error_correction;
 use super::inventory::Inventory;
 use super::partition;
 use super::vports::VPortQuery;
@@ -50,6 +52,7 @@ pub enum Query {
     /// ExtendedPortInfo.
     ExtendedPort(PortKey),
     /// PortInfoExtended: the error correction of a link.
+    #[cfg(feature = "error-correction")]
     ErrorCorrection(PortKey),
     /// An attribute of virtual ports.
     VPorts(PortKey, VPortQuery),
@@ -72,11 +75,12 @@ impl Query {
             | Query::SlToVl(guid, ..) => Some(guid),
             Query::Port(key)
             | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => Some(key.node),
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(key) => Some(key.node),
         }
     }
 
@@ -93,11 +97,12 @@ impl Query {
         match self {
             Query::Port(key)
             | Query::ExtendedPort(key)
-            | Query::ErrorCorrection(key)
             | Query::VPorts(key, _)
             | Query::Sm(key)
             | Query::PKeys(key, _)
             | Query::Managed(BlockKey { port: key, .. }) => key.port,
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(key) => key.port,
             _ => PortNum::ZERO,
         }
     }
@@ -106,18 +111,20 @@ impl Query {
     /// it is a vendor's or optional; or a subnet manager answers it, which may hang while its host
     /// does not.
     pub fn is_optional(self) -> bool {
-        matches!(
-            self,
+        match self {
             Query::AdaptiveRouting(_)
-                | Query::ArGroups(..)
-                | Query::ArEntries(..)
-                | Query::Capabilities(_)
-                | Query::PortStates(..)
-                | Query::ExtendedPort(_)
-                | Query::ErrorCorrection(_)
-                | Query::VPorts(..)
-                | Query::Sm(_)
-        ) || matches!(self, Query::Managed(key) if key.is_rate_limit())
+            | Query::ArGroups(..)
+            | Query::ArEntries(..)
+            | Query::Capabilities(_)
+            | Query::PortStates(..)
+            | Query::ExtendedPort(_)
+            | Query::VPorts(..)
+            | Query::Sm(_) => true,
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(_) => true,
+            Query::Managed(key) => key.is_rate_limit(),
+            _ => false,
+        }
     }
 
     /// The AttributeID.
@@ -139,7 +146,8 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::ID,
             Query::PortStates(..) => SwitchPortStateTable::ID,
             Query::ExtendedPort(_) => ExtendedPortInfo::ID,
-            Query::ErrorCorrection(_) => PortInfoExtended::ID,
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(_) => error_correction::ATTRIBUTE,
             Query::VPorts(_, query) => query.attribute(),
         }
     }
@@ -161,7 +169,8 @@ impl Query {
             Query::Capabilities(_) => GeneralInfo::CAPABILITIES,
             Query::PortStates(_, block) => SwitchPortStateTable::modifier(block),
             Query::ExtendedPort(key) => ExtendedPortInfo::modifier(key.port),
-            Query::ErrorCorrection(key) => PortInfoExtended::modifier(key.port),
+            #[cfg(feature = "error-correction")]
+            Query::ErrorCorrection(key) => error_correction::modifier(key),
             Query::VPorts(_, query) => query.modifier(),
             Query::Node(_) | Query::Description(_) | Query::Switch(_) | Query::Sm(_) => 0,
         }

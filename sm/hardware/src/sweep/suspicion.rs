@@ -713,8 +713,9 @@ impl Sweep {
                     }
                     // The query was never sent, so that the silence says nothing about its kind of
                     // device.
-                    Query::Capabilities(_) | Query::ExtendedPort(_) | Query::ErrorCorrection(_) => {
-                    }
+                    Query::Capabilities(_) | Query::ExtendedPort(_) => {}
+                    #[cfg(feature = "error-correction")]
+                    Query::ErrorCorrection(_) => {}
                     Query::VPorts(..) => inventory.faults.owe(query, None),
                     _ => self.on_missing(inventory, query, None),
                 }
