@@ -92,9 +92,21 @@ pub enum Inconclusive {
     Tally,
 }
 
-/// The maximum number of differing entries: even ten times as many take no longer than the whole
-/// proof of the largest fabric.
+/// The maximum number of differing entries, for the memory of the largest fabrics.
 const MAX_POINTS: usize = 1 << 20;
+
+/// A differing entry costs as much time as the whole proof of about this many entries.
+const ENTRIES_PER_POINT: usize = 32;
+
+/// The number of differing entries up to which either proof takes less than a millisecond.
+const FEW_POINTS: usize = 1 << 12;
+
+/// The number of differing entries above which the whole proof of `side` costs less.
+fn max_points(side: &Side<'_>) -> usize {
+    let lids = side.topology.top_lid().index() + 1;
+    let entries = side.topology.indices().len().saturating_mul(lids);
+    (entries / ENTRIES_PER_POINT).clamp(FEW_POINTS, MAX_POINTS)
+}
 
 /// The maximum number of entries that the proof may examine at switches with other neighbours above
 /// them: a few milliseconds of work.
@@ -146,9 +158,10 @@ fn points(
     after: &Side<'_>,
     matched: &Matched,
 ) -> Result<Vec<Point>, Inconclusive> {
+    let max = max_points(after);
     let count = AtomicUsize::new(0);
     let of_switch = |switch: SwitchIdx| {
-        if count.load(Ordering::Relaxed) > MAX_POINTS {
+        if count.load(Ordering::Relaxed) > max {
             return Vec::new();
         }
         let found = matched.points_of(switch, before, after);
@@ -156,7 +169,7 @@ fn points(
         found
     };
     let found: Vec<Vec<Point>> = after.topology.par_indices().map(of_switch).collect();
-    if count.into_inner() > MAX_POINTS {
+    if count.into_inner() > max {
         return Err(Inconclusive::TooMuch);
     }
     let mut points: Vec<Point> = found.into_iter().flatten().collect();
