@@ -30,7 +30,8 @@ impl Takeover {
     }
 }
 
-/// How the SA treats requests that a port makes in the name of another one, from the mildest.
+/// Treatment by the SA of requests that a port makes in the name of another port; the mildest
+/// treatment is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum TrustMode {
     /// The SA obeys such requests.
@@ -62,7 +63,7 @@ pub enum HostileHosts {
     /// A finding.
     #[default]
     Report,
-    /// A finding, and the port of the switch is disabled.
+    /// A finding, and the switch port at the other end of the cable is disabled.
     Isolate,
 }
 
@@ -79,10 +80,10 @@ impl HostileHosts {
     }
 }
 
-/// Whether all ports have one M_Key.
+/// Whether all ports share one M_Key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MKeyMode {
-    /// All ports have one M_Key.
+    /// All ports share one M_Key.
     #[default]
     One,
     /// Each port has its own M_Key.

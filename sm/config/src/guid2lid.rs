@@ -23,8 +23,8 @@ pub struct Guid2Lid {
 }
 
 /// Parses `text`, the content of `file`. If several entries claim one LID or name one port, the
-/// first one counts; invalid claims are dropped. Both are warnings, because one bad entry must not
-/// cost other ports their LIDs.
+/// first one counts. All other entries and invalid ones are dropped with a warning, not an error,
+/// because one bad entry must not cost other ports their LIDs.
 pub fn parse_guid2lid(file: &Path, text: &str) -> Guid2Lid {
     let mut file = LineFile::new(file, text, Comments::Absent);
     let mut claims: BTreeMap<Guid, LidClaim> = BTreeMap::new();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_two_claimants_stays() {
+    fn first_of_two_entries_for_one_port_or_lid_is_kept() {
         let read = read(
             "0x1 0x8 0xb\n0x2 0xa 0xa\n0x3 0x8 0x8\n0x4 0xc 0xc\n0x5 0x8 0xf\n0x1 0x20 0x20\n0x6 0x7 0x7\n",
         );

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::finding::{ConfigFinding, ConfigSeverity, Findings};
 
-/// Number of characters that a finding quotes of a text: a line may have any length.
+/// Maximum number of characters that a finding quotes of a text: a line may have any length.
 const QUOTED_MAX: usize = 60;
 
 /// Form of the comments in a file.
@@ -30,7 +30,7 @@ pub(super) struct Word<'a> {
 }
 
 impl<'a> Word<'a> {
-    /// Words between blanks; at least one.
+    /// Splits the text at blanks. At least one word is returned, because content is never empty.
     pub(super) fn words(self) -> Vec<Word<'a>> {
         let word = |word: &'a str| Word {
             text: word,
@@ -40,7 +40,7 @@ impl<'a> Word<'a> {
         self.text.split_whitespace().map(word).collect()
     }
 
-    /// An error about the word, whose beginning the finding quotes.
+    /// An error about the word. The finding quotes the beginning of the word.
     pub(super) fn error(self, expected: &'static str) -> Mistake<'a> {
         self.mistake(ConfigSeverity::Error, expected)
     }
@@ -65,7 +65,7 @@ impl<'a> Word<'a> {
     }
 }
 
-/// A finding about a word, before it has its place in the file.
+/// A finding about a word, before the offset of the word is converted to a line and a column.
 pub(super) struct Mistake<'a> {
     word: Word<'a>,
     severity: ConfigSeverity,
@@ -75,7 +75,7 @@ pub(super) struct Mistake<'a> {
 }
 
 impl Mistake<'_> {
-    /// Describes the text found in other words than its own: a finding must show no key.
+    /// Replaces the quotation by a description, because a finding must not show a secret key.
     pub(super) fn found(self, found: impl Into<Cow<'static, str>>) -> Self {
         Mistake {
             found: Some(found.into()),
@@ -100,8 +100,8 @@ impl<'a> LineFile<'a> {
         }
     }
 
-    /// Passes the content of each line to `take`, without blanks at its ends, comments and lines
-    /// without content. An error of `take` becomes a finding.
+    /// Passes the content of each line to `take`, without comments and without blanks at the ends.
+    /// Lines without content are skipped. An error of `take` becomes a finding.
     pub(super) fn each(&mut self, mut take: impl FnMut(Word<'a>) -> Result<(), Mistake<'a>>) {
         let text = self.text;
         for (number, line) in (1..).zip(text.lines()) {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_have_content_and_words_their_places() {
+    fn blank_lines_are_skipped_and_words_have_line_and_column() {
         let text = "# a\n\n  one two # b\r\n#c\n\tdrei\u{fc} x";
         let read = |comments| {
             let mut read = Vec::new();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_hidden_text_is_quoted_in_part_and_escaped() {
+    fn quoted_text_is_cut_at_60_characters_and_escaped() {
         let text = format!("\u{1b}{}", "n".repeat(100));
         let mut file = LineFile::new(Path::new("f"), &text, Comments::Absent);
         file.each(|line| Err(line.warning("expected less").found("a long line")));

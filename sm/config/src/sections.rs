@@ -1,6 +1,6 @@
 //! The macro with which [`schema`](super::schema) declares its sections and keys.
 
-/// Kind of a key: stated with the key, or that of its type.
+/// Kind of a key: the stated kind, or else the kind of the key's type.
 macro_rules! kind {
     ($type:ty) => {
         <$type as Takes>::KIND
@@ -10,7 +10,7 @@ macro_rules! kind {
     };
 }
 
-/// OpenSM's name of a key, if it has one.
+/// OpenSM's name of a key and the conversion of its values; `None` without a counterpart.
 macro_rules! opensm {
     () => {
         None
@@ -30,11 +30,11 @@ macro_rules! applies {
     };
 }
 
-/// Declares the sections and their keys. Each key has a text, for operators and for readers of the
-/// code, a name, a type and a default. If necessary, it also has a range of numbers, an example if
-/// it is not set by default, OpenSM's name with the conversion of its values, and `at start` if a
-/// change takes effect only at the next start. Fields under `without a key` belong to the section,
-/// but no key in files sets them.
+/// Declares the sections and their keys. Each key has a text for operators and for readers of the
+/// code, a name, a type and a default. Four parts are optional: `takes` with a range of numbers,
+/// `example` for a key that is not set by default, `opensm` with OpenSM's name and the conversion
+/// of its values, and `at start` if a change takes effect only at the next start. Fields under
+/// `without a key` belong to the section, but no key in files sets them.
 macro_rules! sections {
     ($(
         #[doc = $about:literal]

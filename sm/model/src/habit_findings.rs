@@ -7,7 +7,7 @@ use crate::habits::{DeviceHabits, DeviceKind, HABITS, PortRole};
 use crate::{Hardware, InventoryNode};
 
 impl DeviceHabits {
-    /// Findings about the habits of devices in the subnet, for the operator.
+    /// One finding for each habit of each kind of device in the subnet, for the operator.
     pub fn findings(&self, hardware: &Hardware) -> Vec<Finding> {
         let mut findings = Vec::new();
         for (kind, bits) in self.bits() {
@@ -43,8 +43,8 @@ impl DevicesOfKind {
         })
     }
 
-    /// The finding about a deviation of these devices: `does` follows the word "they", and
-    /// `instead` says how rsm manages them.
+    /// The finding about a deviation of these devices. `does` is a predicate whose subject is the
+    /// devices, and `instead` says how rsm manages them.
     pub fn finding(&self, does: &str, instead: &str) -> Finding {
         let DeviceKind {
             vendor,
@@ -81,7 +81,7 @@ mod tests {
     use crate::habits::DeviceHabit;
 
     #[test]
-    fn habits_of_absent_devices_are_no_finding() {
+    fn habits_of_absent_devices_cause_no_finding() {
         let kind = DeviceKind {
             vendor: 0x1175,
             device: 0x7322,

@@ -1,9 +1,9 @@
-//! The model of the subnet: the content of the hardware, as its answers show it.
+//! The model of the subnet: the state of the devices, as their answers show it.
 //!
 //! Input: answers that sweeps record, and Sets that pushes record. Output: two views of the subnet.
 //! [`Hardware`] is the only mutable one: nodes, ports, images of their tables, and the known
 //! properties of each kind of device ([`habits`], [`capabilities`]). [`fabric::Fabric`] is built
-//! from it with its cables resolved, and never changes: planning, queries and dumps read only the
+//! from it with all cables resolved, and never changes: planning, queries and dumps read only the
 //! fabric.
 //!
 //! The crate also has the types that all layers share: [`findings`], the missing parts of the

@@ -9,8 +9,8 @@ pub struct LidClaim {
     pub lid: Lid,
     /// LID mask control: the port answers to 2^`lmc` LIDs from `lid` on.
     pub lmc: Lmc,
-    /// Number of the last plan that contained this port, by which claims of absent ports age. The
-    /// store is not written for each plan that contains the port.
+    /// Number of the last plan that contained this port. Claims of absent ports age by this number.
+    /// The number in the store may be lower, because not every plan writes it.
     pub last_seen: u64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Input: a [`PlanJob`] with the fabric, claims of LIDs, policies and the tables that switches
 //! hold. Output: an [`Outcome`]: LIDs, routes, multicast trees, partitions and quality of service,
-//! with the proof that no credit loop is closed before, while or after the tables are written; or
-//! the reason for a refusal.
+//! with the proof that no credit loop closes before, while or after the tables are written; or the
+//! reason for a refusal.
 //!
 //! Planning is pure: [`plan()`] runs on any thread, without side effects, and gives the same
 //! outcome for the same job. [`avoid`] decides which parts routes avoid, [`whatif`] plans for a
@@ -13,7 +13,7 @@
 //! The crate must never ask a device, or know which Sets a push has written.
 //!
 //! Invariants: no plan is returned without its proof; a LID in use is never given to another port;
-//! each plan keeps the decisions of the plan before, as far as the fabric permits.
+//! each plan keeps the decisions of the previous plan, as far as the fabric permits.
 
 pub mod adaptive;
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The last of the LIDs.
+    /// The highest LID of the port. A `u32`, because an invalid claim may end above 0xffff.
     pub fn last_lid(self) -> u32 {
         u32::from(self.base.0) + u32::from(self.lmc.lids()) - 1
     }
@@ -45,7 +45,8 @@ impl LidPlan {
         self.lids.get(&PortKey::new(guid, PortNum::ZERO)).copied()
     }
 
-    /// Ports whose LIDs differ, or that have LIDs in only one of the two plans.
+    /// Ports whose LIDs differ, or that have LIDs in only one of the two plans. LIDs of virtual
+    /// ports count for their port.
     pub fn differing(&self, other: &LidPlan) -> BTreeSet<PortKey> {
         let mut differing = BTreeSet::new();
         if std::ptr::eq(self, other) {
@@ -71,8 +72,8 @@ impl LidPlan {
         differing
     }
 
-    /// The LID of a virtual port in `vports`, its own or a shared one; `None` if the virtual port
-    /// is not served.
+    /// The LID by which packets reach a virtual port in `vports`: its own one, or the LID of the
+    /// virtual or physical port that shares it. `None` if the virtual port is not served.
     pub fn of_vport(&self, vports: &PortVPorts, key: VPortKey) -> Option<Lid> {
         let own = *self.vports.get(&key)?;
         if own.is_unicast() {

@@ -11,10 +11,10 @@ use super::partitions::Enforced;
 use super::policy::{Policy, PortPolicy};
 use crate::qos::{PortClass, vl_codes};
 
-/// The planned settings of the port `at`, given its LIDs (`claim`), the LID of the subnet manager
-/// and, for a switch port, the enforced directions.
+/// The planned settings of the port `at`. Without a `claim`, LIDs and keys are not planned.
+/// `enforced` has the directions in which a switch port enforces partitions.
 ///
-/// `None` if the port never answered.
+/// `None` if the port never returned PortInfo.
 pub fn desired(
     fabric: &Fabric,
     at: PortRef,
@@ -49,7 +49,7 @@ pub fn desired(
             FieldIndex::LinkDownDefault,
             u64::from(LinkDownDefault::Polling.code()),
         );
-        put_errors(&mut settings, &policy.ports);
+        put_error_thresholds(&mut settings, &policy.ports);
         force_link(&mut settings, &policy.ports);
         put_vls(&mut settings, fabric, at, info, policy);
         if is_switch {
@@ -84,15 +84,15 @@ fn put_end_port(
     );
 }
 
-/// Puts NeighborMTU of an enhanced port 0: MTUCap, which is also the MTU in the answers of the SA.
-/// A base port 0 sends no data.
+/// Puts MTUCap as NeighborMTU of an enhanced port 0: answers of the SA have this MTU, too. A base
+/// port 0 sends no data.
 fn put_port0_mtu(settings: &mut PortSettings, switch: &SwitchInfo, info: &PortInfo) {
     if switch.enhanced_port0() && info.mtu_cap().bytes().is_some() {
         settings.put(FieldIndex::Port0Mtu, u64::from(info.mtu_cap().code()));
     }
 }
 
-fn put_errors(settings: &mut PortSettings, policy: &PortPolicy) {
+fn put_error_thresholds(settings: &mut PortSettings, policy: &PortPolicy) {
     settings.put(
         FieldIndex::LocalPhyErrors,
         u64::from(policy.links.phy_error_threshold),
@@ -178,8 +178,9 @@ fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
     }
 }
 
-/// The planned SwitchInfo: LinearFDBTop and LifeTimeValue. PortStateChange is written back as read,
-/// which confirms the report of changed ports (IBA 14.2.5.4).
+/// The planned SwitchInfo: `current` with `top` as LinearFDBTop, and with LifeTimeValue of the
+/// policy. PortStateChange is written back as read, which confirms the report of changed ports
+/// (IBA 14.2.5.4).
 pub fn desired_switch_info(current: &SwitchInfo, top: Lid, policy: &PortPolicy) -> SwitchInfo {
     let mut info = *current;
     info.set_linear_fdb_top(top);

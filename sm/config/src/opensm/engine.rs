@@ -46,6 +46,7 @@ pub(in super::super) const LONE_MINHOP: &str = "rsm takes shortest paths only wh
      loop, which those of most trees with several roots do not stand; on a subnet without routes `auto` then takes \
      their place (finding engine-replaced): delete the key, or name another engine, such as `updn`, after it";
 
+/// Engines of other managers that have no namesake in rsm, with the engine that takes their place.
 const OTHERS: &[(&str, Choice)] = &[
     ("torus-2QoS", Choice::Like(EngineKind::Torus)),
     ("ftree", Choice::Like(EngineKind::FabricTree)),
@@ -63,9 +64,9 @@ const OTHERS: &[(&str, Choice)] = &[
     ("chain", Choice::Chain),
 ];
 
-/// The first engine of a list for which rsm has one, with its name in the list. A later engine
-/// precedes `minhop`: rsm refuses the routes of `minhop` if they can deadlock, and routes of all
-/// other engines cannot.
+/// The first engine of a comma-separated list with a counterpart in rsm, and its name in the list;
+/// `None` if no engine has one. `minhop` is chosen only if there is no other: its routes may
+/// deadlock, and rsm then refuses them; routes of all other engines cannot deadlock.
 pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
     let known = known(list);
     let is_proved = |(_, choice): &(&str, Choice)| choice.engine() != EngineKind::MinHop;
@@ -75,7 +76,7 @@ pub(super) fn first(list: &str) -> Option<(&str, Choice)> {
         .or_else(|| known.clone().next())
 }
 
-/// The engines of a list for which rsm has one, each with its name in the list.
+/// The engines of a comma-separated list with a counterpart in rsm, each with its name in the list.
 fn known(list: &str) -> impl Iterator<Item = (&str, Choice)> + Clone {
     list.split(',').map(str::trim).filter_map(|name| {
         let same = EngineKind::ALL.into_iter().find(|e| e.name() == name);
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engines_after_the_chosen_one_are_its_fallbacks_each_once() {
+    fn fallbacks_are_the_engines_after_the_chosen_one_without_duplicates() {
         for (list, chosen, engines) in [
             ("ftree,updn", "ftree", &[EngineKind::UpDn][..]),
             (
@@ -121,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_engine_of_a_list_that_rsm_has_is_taken() {
+    fn first_engine_with_a_counterpart_is_chosen_and_minhop_only_without_another() {
         for (list, engine) in [
             ("updn,minhop", Some(EngineKind::UpDn)),
             ("minhop,updn", Some(EngineKind::UpDn)),

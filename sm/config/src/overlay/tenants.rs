@@ -1,7 +1,8 @@
-//! Shares of tenants: what a caller may take of the tables that all partitions have in common.
+//! Limits of tenants: how many memberships and entries of P_Key tables one tenant may use.
 //!
-//! A tenant is a caller that may not change all partitions. Any GUID can be a member of its
-//! partitions, a stranger's as well, so that tables of ports are shared between tenants.
+//! A tenant is a caller that may not change all partitions. Any GUID can be a member of a tenant's
+//! partitions, including the GUID of another tenant's port, so tenants share the P_Key tables of
+//! ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +13,8 @@ use super::{Action, Change, ChangeError, Overlay, OverlayPartition};
 /// Number of keys in the P_Key table of most ports, assumed for ports that are not present.
 const USUAL_KEYS: usize = 128;
 
-/// Part of a port's P_Key table for one tenant: a quarter.
-const SHARE: usize = 4;
+/// Divisor of the size of a port's P_Key table: each tenant may use a quarter of the table.
+const SHARE_DIVISOR: usize = 4;
 
 /// Maximum number of memberships in all partitions of a tenant: every port of 45,056 hosts in one
 /// partition, and a sixteenth of [`MAX_MEMBERSHIPS`](super::MAX_MEMBERSHIPS).
@@ -26,7 +27,7 @@ impl Change {
         !ranges.any(|range| range.contains(&0) && range.contains(&0x7fff))
     }
 
-    fn concerns(&self, p_key: u16) -> bool {
+    fn permits(&self, p_key: u16) -> bool {
         let mut ranges = self.may_change.iter();
         ranges.any(|range| range.contains(&p_key))
     }
@@ -39,12 +40,13 @@ impl Overlay {
         change: &'a Change,
     ) -> impl Iterator<Item = &'a OverlayPartition> {
         let all = self.partitions();
-        all.filter(|&(p_key, _)| change.concerns(p_key))
+        all.filter(|&(p_key, _)| change.permits(p_key))
             .map(|(_, one)| &**one)
     }
 
-    /// Checks that the partitions of a tenant have at most [`MAX_TENANT_MEMBERSHIPS`] in this
-    /// overlay, which `change` leads to from `before`.
+    /// Checks that the partitions of a tenant have at most [`MAX_TENANT_MEMBERSHIPS`] memberships
+    /// in this overlay, into which `change` turns `before`. A change that adds no memberships is
+    /// permitted.
     ///
     /// # Errors
     /// [`ChangeError::TooManyOfTenant`].
@@ -61,12 +63,13 @@ impl Overlay {
         }
     }
 
-    /// Checks that no port has more keys of a tenant in this overlay, which `change` leads to from
-    /// `before`, than the tenant's share of the port's table. `keys` has the number of keys that the
-    /// table of a port holds; `None` for a port that is not present.
+    /// Checks that no port has more keys of a tenant in this overlay, into which `change` turns
+    /// `before`, than the tenant's share of the port's table. A port whose keys do not increase is
+    /// permitted. `keys` returns the capacity of a port's table; `None` for a port that is not
+    /// present.
     ///
     /// # Errors
-    /// [`ChangeError::TenantShare`] with the first port.
+    /// [`ChangeError::TenantShare`] with the lowest GUID that has too many keys.
     pub fn check_shares(
         &self,
         change: &Change,
@@ -87,7 +90,7 @@ impl Overlay {
             self.count_keys(change, &guids),
         );
         for (guid, wanted) in wants {
-            let share = (keys(guid).unwrap_or(USUAL_KEYS) / SHARE).max(1);
+            let share = (keys(guid).unwrap_or(USUAL_KEYS) / SHARE_DIVISOR).max(1);
             if wanted > share && wanted > had.get(&guid).copied().unwrap_or(0) {
                 return Err(ChangeError::TenantShare {
                     guid,
@@ -99,7 +102,8 @@ impl Overlay {
         Ok(())
     }
 
-    /// Number of the caller's partitions that each of the GUIDs is a member of.
+    /// Number of the caller's partitions with each of the GUIDs as a member, by GUID. A GUID in no
+    /// such partition has no entry.
     fn count_keys(&self, change: &Change, guids: &BTreeSet<Guid>) -> BTreeMap<Guid, usize> {
         let mut counts = BTreeMap::new();
         for one in self.of_caller(change) {

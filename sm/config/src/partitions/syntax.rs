@@ -1,4 +1,4 @@
-//! Splits the text of a partition file into definitions of words.
+//! Splits the text of a partition file into definitions, and the definitions into words.
 
 use super::protection::OwnedKind;
 use super::report::{Report, quoted};
@@ -102,13 +102,14 @@ fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<
         owned: Vec::new(),
     };
     for line in part.from(colon + 1).split('\n') {
-        properties(line, &mut definition, report);
+        parse_members(line, &mut definition, report);
     }
     Some(definition)
 }
 
-/// Parses a line of members. The last member may be a group.
-fn properties<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut Report<'_>) {
+/// Parses a line of a definition after the colon: members, owned names, and at most one multicast
+/// group (`mgid=`), whose flags are the rest of the line.
+fn parse_members<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &mut Report<'_>) {
     let mut words = line.split(',');
     while let Some(word) = words.next() {
         let item = item(word);
@@ -160,7 +161,7 @@ fn item(word: Word<'_>) -> Item<'_> {
 }
 
 impl Item<'_> {
-    /// Whether there is no text between two commas.
+    /// Whether the item is empty, as between two successive commas.
     pub(super) fn is_empty(&self) -> bool {
         self.name.text.is_empty() && self.value.is_none()
     }

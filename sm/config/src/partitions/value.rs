@@ -21,7 +21,7 @@ pub(crate) fn mtu(text: &str) -> Option<Mtu> {
     })
 }
 
-/// Parses a rate: its code (2 to 24), or its Gb/s followed by `G`.
+/// Parses a rate: its code (2 to 24), or its speed in Gb/s followed by `G`. Returns the code.
 pub(crate) fn rate(text: &str) -> Option<u8> {
     if let Some(gbps) = text.strip_suffix(['G', 'g']) {
         let (whole, tenths) = gbps.split_once('.').unwrap_or((gbps, "0"));

@@ -24,7 +24,7 @@ fn policy(text: &str) -> QosPolicy {
     policy
 }
 
-/// The findings of a text that is refused.
+/// Asserts that a text has an error; returns its findings.
 fn refused(text: &str) -> Vec<String> {
     let (_, findings) = read(text);
     assert!(
@@ -97,7 +97,7 @@ fn full_policy_of_opensms_documentation_is_read() {
 }
 
 #[test]
-fn rules_for_services_come_in_their_order_after_all_others() {
+fn rules_of_qos_ulps_keep_their_order_and_follow_match_rules() {
     let simple = policy(SIMPLE);
     let rules: Vec<(String, u8)> = simple
         .rules
@@ -162,7 +162,7 @@ fn names_are_quoted_or_not_and_comments_end_lines() {
 }
 
 #[test]
-fn errors_are_named_with_their_place() {
+fn errors_state_line_column_and_expected_form() {
     let level = |entries: &str| {
         format!("qos-levels\nqos-level\n{entries}\nend-qos-level\nend-qos-levels\n")
     };
@@ -304,7 +304,7 @@ fn errors_are_named_with_their_place() {
 }
 
 #[test]
-fn tables_of_the_policy_are_checked_though_they_have_no_effect() {
+fn tables_of_qos_setup_are_checked_although_they_have_no_effect() {
     let setup = |entry: &str| {
         format!(
             "qos-ulps\ndefault: 0\nend-qos-ulps\nqos-setup\nsl2vl-tables\nsl2vl-scope\ngroup: a\n\
@@ -322,7 +322,7 @@ fn tables_of_the_policy_are_checked_though_they_have_no_effect() {
 }
 
 #[test]
-fn rules_behind_one_that_matches_everything_are_reported() {
+fn rules_after_a_rule_without_criteria_are_reported() {
     let rule = "qos-match-rule\nqos-level-name: DEFAULT\nend-qos-match-rule\n";
     let text = format!(
         "qos-ulps\nsdp : 1\nend-qos-ulps\nqos-levels\nqos-level\nname: DEFAULT\nsl: 0\nend-qos-level\n\
@@ -451,7 +451,7 @@ proptest! {
     }
 
     #[test]
-    fn lines_of_a_policy_in_another_order_never_panic(
+    fn shuffled_lines_of_a_policy_never_panic(
         lines in proptest::sample::subsequence(FULL.lines().collect::<Vec<_>>(), 0..80)
             .prop_shuffle(),
     ) {

@@ -15,7 +15,7 @@ const ISER_PORT: u64 = 0x0cbc;
 /// P_Key of the default partition, without the membership bit.
 const DEFAULT_P_KEY: u64 = 0x7fff;
 
-/// Expected forms of a service, and the criterion that a list after it adds.
+/// Text for errors: the services, each with the qualifiers that a list may follow.
 const FORMS: &str = "expected `default`, `sdp`, `rds`, `iser` or `ipoib`; \
                      `sdp`, `rds` or `iser` with `port-num`; `ipoib` with `pkey`; `srp` with \
                      `target-port-guid`; or `any` with `service-id`, `pkey`, `target-port-guid`, \
@@ -63,10 +63,11 @@ pub(super) fn rule(builder: &mut Builder<'_, '_>, entry: &Entry<'_>) {
             .error(entry.key.offset, quoted(entry.key.text), FORMS);
         return;
     };
-    push(builder, entry, criterion, sl);
+    push_rules(builder, entry, criterion, sl);
 }
 
-/// The criterion of a rule; `None` if the rule has no valid form.
+/// The criterion of a rule; `None` if the rule has no valid form. `list` is the text after
+/// `qualifier`, and `None` if only the service is given.
 fn criterion(
     builder: &mut Builder<'_, '_>,
     service: &str,
@@ -104,7 +105,8 @@ fn criterion(
     })
 }
 
-fn push(builder: &mut Builder<'_, '_>, entry: &Entry<'_>, criterion: Criterion, sl: u8) {
+/// Adds the rules for a criterion: two for [`Criterion::Either`], otherwise one.
+fn push_rules(builder: &mut Builder<'_, '_>, entry: &Entry<'_>, criterion: Criterion, sl: u8) {
     let level = builder.simple_level(sl);
     let line = builder.line(entry.key.offset);
     let rule = MatchRule {

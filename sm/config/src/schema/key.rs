@@ -11,7 +11,7 @@ use crate::value::{Given, HeldValue, InvalidValue, Kind, Value};
 pub(crate) struct ConfigKey {
     pub(crate) section: &'static str,
     pub(crate) key: &'static str,
-    /// Effect of the key, one text for each line, without regard to blanks at the ends.
+    /// Effect of the key, one text for each line. Blanks at the ends of a text do not matter.
     pub(crate) doc: &'static [&'static str],
     pub(crate) kind: Kind,
     /// Example shown, commented out, for a key that is not set by default.
@@ -48,7 +48,7 @@ impl Place {
 }
 
 impl ConfigKey {
-    /// Sets the field. A refused value leaves the configuration unchanged.
+    /// Sets the key in `config`. A refused value leaves `config` unchanged.
     pub(crate) fn set(&self, config: &mut Config, given: Given<'_>) -> Result<(), InvalidValue> {
         self.place.of(config).set(self.kind.read(given)?)
     }
@@ -76,12 +76,12 @@ impl ConfigKey {
         }
     }
 
-    /// The value; `None` if it is not set.
+    /// The value of the key in `config`; `None` if the key is not set.
     pub(crate) fn held(&self, config: &mut Config) -> Option<HeldValue> {
         self.place.of(config).held()
     }
 
-    /// The value as TOML; `None` if it is not set.
+    /// The value of the key in `config`, as TOML; `None` if the key is not set.
     pub(crate) fn value(&self, config: &mut Config) -> Option<String> {
         Some(match (self.held(config)?, self.kind) {
             (HeldValue::Number(number), Kind::Hexadecimal { max, .. }) if max > i64::MAX as u64 => {

@@ -55,7 +55,7 @@ pub struct Port {
     pub peer: Option<PortKey>,
     /// Whether the link is physically up.
     pub up: bool,
-    /// The P_KeyTable, as far as it is known; `None` if it is not.
+    /// The P_KeyTable as far as it is known; `None` if nothing of it is known.
     pub p_keys: Option<Arc<PKeyImage>>,
     /// Whether the link is FDR10, which PortInfo shows as QDR.
     pub is_fdr10: bool,
@@ -78,7 +78,7 @@ impl Port {
         self.info.as_ref().map_or(Lmc::ZERO, PortInfo::lmc)
     }
 
-    /// Speed of the trained link; `None` if the code has no name.
+    /// Speed of the trained link; `None` if the port never answered, or the code has no name.
     pub fn speed(&self) -> Option<LinkSpeed> {
         let speed = self.info.as_ref()?.effective_speed()?;
         Some(match speed {
@@ -87,7 +87,8 @@ impl Port {
         })
     }
 
-    /// Rate of the link; `None` if the code of its width or speed has no name.
+    /// Rate of the link; `None` if the port never answered, or the code of the width or speed has
+    /// no name.
     pub fn link_rate(&self) -> Option<ActiveRate> {
         let rate = self.info.as_ref()?.link_rate()?;
         Some(ActiveRate {
@@ -96,6 +97,7 @@ impl Port {
         })
     }
 
+    /// Whether the port differs from `before` only in values that a subnet manager sets.
     fn differs_only_in_settings(&self, before: &Port) -> bool {
         let rate = |port: &Port| port.info.as_ref().map(|_| port.link_rate());
         self.guid == before.guid
@@ -211,7 +213,8 @@ impl Node {
                 .all(|(now, before)| now.differs_only_in_settings(before))
     }
 
-    /// The ports that can hold a LID: port 0 of a switch, or the cabled ports of another node.
+    /// The ports that can hold a LID: port 0 of a switch, or the cabled ports of another node. On
+    /// the subnet manager's own node, ports without a cable count if they answered.
     pub fn end_ports(&self) -> impl Iterator<Item = (PortNum, &Port)> {
         let range = if self.kind() == NodeType::Switch {
             0..1
@@ -248,7 +251,7 @@ impl Fabric {
     }
 
     /// Builds the model of `hardware` from `self`, the model before the nodes in `touched` were
-    /// written.
+    /// written. All other nodes are shared with `self`.
     pub fn follow(&self, hardware: &Hardware, touched: &BTreeSet<Guid>) -> Fabric {
         let mut changes = BTreeMap::new();
         for &guid in touched {
@@ -272,8 +275,8 @@ impl Fabric {
         let others = hardware
             .managers()
             .filter(|&port| hardware.local != Some(port));
-        let said = others.filter_map(|port| Some((port, hardware.manager(port)?)));
-        Fabric::with(nodes, hardware.local, said.collect())
+        let managers = others.filter_map(|port| Some((port, hardware.manager(port)?)));
+        Fabric::with(nodes, hardware.local, managers.collect())
     }
 
     fn with(nodes: Nodes, local: Option<PortKey>, managers: Vec<(PortKey, SmInfo)>) -> Fabric {
@@ -329,8 +332,8 @@ impl Fabric {
         pairs.flat_map(|(here, there)| [here, there]).flatten()
     }
 
-    /// Number of nodes whose GUID is before the partition point of `is_before`, as
-    /// `slice::partition_point` counts.
+    /// Number of nodes whose GUID satisfies `is_before`. As for `slice::partition_point`, these
+    /// nodes must precede all others.
     pub fn partition_point(&self, is_before: impl Fn(Guid) -> bool) -> usize {
         self.nodes.partition_point(is_before)
     }
@@ -345,12 +348,13 @@ impl Fabric {
         &self.node(at.node).ports[at.port.index()]
     }
 
-    /// The node with this GUID.
+    /// The index of the node with this GUID; `None` if the fabric lacks the node.
     pub fn find(&self, guid: Guid) -> Option<NodeIx> {
         self.nodes.find(guid)
     }
 
-    /// The other end of the cable at a port.
+    /// The other end of the cable at a port; `None` without a cable, or if the fabric lacks the
+    /// other end.
     pub fn peer(&self, at: PortRef) -> Option<PortRef> {
         self.find_port(self.port(at).peer?)
     }
@@ -365,7 +369,7 @@ impl Fabric {
         is_inside.then_some(switch.guid)
     }
 
-    /// The node with this GUID.
+    /// The node with this GUID; `None` if the fabric lacks the node.
     pub fn node_of(&self, guid: Guid) -> Option<&Node> {
         Some(self.node(self.find(guid)?))
     }
@@ -406,15 +410,16 @@ impl Fabric {
         })
     }
 
-    /// Every cable once, from its lower (node, port) end. A cable from a port to itself has one
-    /// end.
+    /// Every cable once, as a pair of ports with the lower one first. Both are equal for a cable
+    /// from a port to itself.
     pub fn links(&self) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
         self.iter()
             .flat_map(|(ix, node)| self.links_of(ix, node))
             .filter(|(here, there)| here <= there)
     }
 
-    /// Every cable at a node, from its port there.
+    /// Every cable at a node, as the port there and the other end. A cable is left out if the
+    /// fabric lacks the other end.
     pub fn links_of<'a>(
         &'a self,
         ix: NodeIx,

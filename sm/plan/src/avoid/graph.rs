@@ -6,10 +6,10 @@ use petgraph::unionfind::UnionFind;
 use rsm_ids::{Guid, PortKey};
 use rsm_model::fabric::{Fabric, Node};
 
-/// A cable between two switches that may carry packets.
+/// A cable between two switches, with both ports up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cable {
-    /// Numbers of the switches at its ends.
+    /// Indices in [`Graph::switches`] of the switches at both ends, in the order of `ports`.
     pub(super) ends: [usize; 2],
     /// Ports of the cable, the lower one first.
     pub(super) ports: [PortKey; 2],
@@ -20,7 +20,7 @@ pub(super) struct Graph<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) switches: Vec<&'a Node>,
     pub(super) cables: Vec<Cable>,
-    /// Numbers of the cables at each switch.
+    /// Indices in `cables` of the cables at each switch, by the index of the switch.
     at: Vec<Vec<usize>>,
 }
 
@@ -60,19 +60,19 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// The number of a switch; `None` if it is not in the graph.
+    /// The index of a switch; `None` if it is not in the graph.
     pub(super) fn find(&self, guid: Guid) -> Option<usize> {
         self.switches
             .binary_search_by_key(&guid, |node| node.guid)
             .ok()
     }
 
-    /// The numbers of the cables at a switch.
+    /// The indices of the cables at a switch.
     pub(super) fn cables_at(&self, switch: usize) -> &[usize] {
         &self.at[switch]
     }
 
-    /// The number of the cable at a port; `None` unless it joins two switches.
+    /// The index of the cable at a port; `None` if the graph has no cable there.
     pub(super) fn cable(&self, port: PortKey) -> Option<usize> {
         let cables = self.cables_at(self.find(port.node)?).iter().copied();
         cables
@@ -103,8 +103,8 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// The components of the switches in `graph`, joined by the cables for which `carries` returns
-    /// true.
+    /// The components of the switches in `graph`, joined by the cables whose index satisfies
+    /// `carries`.
     pub(super) fn by(graph: &Graph<'_>, carries: impl Fn(usize) -> bool) -> Joined {
         let count = graph.switches.len();
         let mut joined = Joined {

@@ -22,7 +22,7 @@ use crate::qos::Qos;
 
 /// The planned part of a managed attribute: blocks and content.
 struct Planned {
-    /// The planned blocks of a port.
+    /// The numbers of the planned blocks of a port.
     blocks: fn(&Source<'_>, PortKey, &InventoryPort) -> BTreeSet<u16>,
     /// The planned content of a block of a port; `None` if none is planned.
     content: fn(&Source<'_>, PortKey, &InventoryPort, u16) -> Option<Content>,
@@ -97,8 +97,9 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The planned blocks of a port with this origin, including blocks read or written before that
-    /// stay planned.
+    /// The planned blocks of a port, of attributes with this origin. Wanted blocks that the device
+    /// is known to refuse are left out. For [`Origin::Hosts`], blocks that were read or written
+    /// before stay planned.
     pub fn blocks(&self, key: PortKey, origin: Origin) -> BTreeSet<BlockKey> {
         let Some(port) = self.hardware.port(key) else {
             return BTreeSet::new();

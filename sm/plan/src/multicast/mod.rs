@@ -1,12 +1,12 @@
 //! The multicast part of a plan: one tree for each multicast LID, on the unicast routes of the same
 //! plan.
 //!
-//! Planning follows the changes since the plan before in fabric, orientation, members and held
-//! tables. A tree that these do not concern stays, without another proof.
+//! Planning follows what changed since the previous plan: fabric, orientation, members and held
+//! tables. A tree that no change concerns is kept, without another proof.
 //!
 //! Until the SA has reported the members, a plan has no multicast part, and multicast tables keep
-//! their content. The SA reports the service levels of groups with their members: if routes follow
-//! no order of the switches, each service level has its own master tree (`rsm_routing::mcast`).
+//! their content. The SA reports the service levels of groups together with the members: if routes
+//! follow no up*/down* order, each service level has its own master tree (`rsm_routing::mcast`).
 
 mod agreed;
 mod base;
@@ -45,7 +45,7 @@ pub struct Multicast {
     /// The plan's topology.
     pub topology: Arc<Topology>,
     base: Arc<Base>,
-    /// Switches that held the tables of the plan before.
+    /// Switches that held their planned tables.
     agreed: Agreed,
     top: Option<Lid>,
     /// See [`Multicast::concerned`].
@@ -58,7 +58,7 @@ impl Multicast {
         self.tables.get(switch.index())
     }
 
-    /// The highest multicast LID that any switch forwards.
+    /// The highest multicast LID that any switch forwards; `None` if no switch forwards any.
     pub fn top(&self) -> Option<Lid> {
         self.top
     }
@@ -68,18 +68,18 @@ impl Multicast {
         self.base.basis.orientation()
     }
 
-    /// The multicast LIDs whose tree may differ from the plan before, or whose planned masks some
+    /// The multicast LIDs whose tree may differ from the previous plan, or whose planned masks some
     /// switch may not hold. For all other LIDs, switches hold the present trees, which follow the
     /// orientation. `None` if all trees were planned anew.
     pub(super) fn concerned(&self) -> Option<&BTreeSet<Lid>> {
         self.concerned.as_ref()
     }
 
-    /// Findings for the operator.
+    /// A finding about members that no tree serves; empty if all members are served.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let trees = self.trees.by_mlid.values();
-        let partitioned = trees.filter(|tree| tree.unserved() > 0);
-        let mlids: Vec<String> = partitioned
+        let incomplete = trees.filter(|tree| tree.unserved() > 0);
+        let mlids: Vec<String> = incomplete
             .map(|tree| format!("{:#06x}", tree.group.mlid.0))
             .collect();
         if mlids.is_empty() {
@@ -96,7 +96,7 @@ impl Multicast {
     }
 }
 
-/// Number of multicast LIDs that a finding names.
+/// Maximum number of multicast LIDs that a finding names.
 const SHOWN: usize = 8;
 
 fn shorten(names: &[String]) -> String {
@@ -107,7 +107,7 @@ fn shorten(names: &[String]) -> String {
     }
 }
 
-/// The up*/down* order of a routing.
+/// The up*/down* order of a routing; a guessed order if the routing has no usable ranking.
 pub(super) fn orientation(topology: &Topology, routing: &Routing) -> Orientation {
     let ranked = routing
         .ranking
@@ -124,10 +124,11 @@ pub(super) struct MulticastJob<'a> {
     /// The up*/down* order of the routing.
     pub(super) orientation: &'a Orientation,
     pub(super) policy: &'a Policy,
+    /// Whether every unicast route follows `orientation`.
     pub(super) unicast_follows: bool,
     pub(super) groups: &'a Arc<GroupSet>,
     pub(super) held: &'a HeldMasks,
-    /// The multicast part of the plan before; the reason if it cannot be followed.
+    /// The multicast part of the previous plan; the reason if it cannot be followed.
     pub(super) previous: Result<&'a Multicast, &'static str>,
 }
 
@@ -135,7 +136,7 @@ pub(super) struct MulticastJob<'a> {
 pub(super) struct MulticastOutcome {
     /// The trees of all groups, proved; the proof's report if it failed.
     pub(super) multicast: Result<Multicast, Box<MulticastReport>>,
-    /// Reason for which all trees were planned; `None` if not all were planned.
+    /// Why all trees were planned anew; `None` if the previous plan was followed.
     pub(super) whole: Option<&'static str>,
 }
 
@@ -149,8 +150,8 @@ struct Planned {
     report: MulticastReport,
 }
 
-/// Plans trees by the changes since the plan before; plans all trees if the changes are not
-/// conclusive.
+/// Plans the trees that changes since the previous plan concern; plans all trees if the previous
+/// plan cannot be followed.
 pub(super) fn plan(job: &MulticastJob<'_>) -> MulticastOutcome {
     let held = held_by_switch(job.topology, job.held);
     let followed = job
@@ -216,8 +217,8 @@ fn plan_whole(job: &MulticastJob<'_>, held: &[Arc<Mft>]) -> Planned {
     }
 }
 
-/// Plans by the changes since `previous`, with the result of [`plan_whole`]; fails with the reason
-/// why it cannot.
+/// Plans only what changed since `previous`, with the same result as [`plan_whole`]. The error is
+/// the reason why `previous` cannot be followed.
 fn follow(
     job: &MulticastJob<'_>,
     previous: &Multicast,
@@ -319,19 +320,15 @@ fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync +
     |switch, mlid| held[switch.index()].mask(mlid)
 }
 
-/// Proves all trees, or only those of `looked_at`, if given.
-fn prove(
-    job: &MulticastJob<'_>,
-    trees: &Trees,
-    looked_at: Option<&BTreeSet<Lid>>,
-) -> MulticastReport {
+/// Proves the trees of the multicast LIDs in `only`, or all trees if `only` is `None`.
+fn prove(job: &MulticastJob<'_>, trees: &Trees, only: Option<&BTreeSet<Lid>>) -> MulticastReport {
     let order = job.unicast_follows.then_some(job.orientation);
     let routes = (&job.routing.tables, &job.routing.lanes);
-    verify_multicast(job.topology, routes, order, trees, looked_at)
+    verify_multicast(job.topology, routes, order, trees, only)
 }
 
-/// The masks that switches hold, by multicast LID, sorted by switch; only for the LIDs of `only`,
-/// if given.
+/// The masks that switches hold, by multicast LID, and sorted by switch for each LID. If `only` is
+/// given, other LIDs are left out.
 pub(super) fn masks_by_mlid(
     topology: &Topology,
     held: &HeldMasks,

@@ -12,11 +12,12 @@ use super::foreseen::named;
 /// P_Keys of a port without a table (IBA 10.9.2).
 const DEFAULT_P_KEYS: [PKey; 1] = [PKey::DEFAULT_FULL];
 
-/// The finding about ports of hosts that can communicate with no other host's port, because none of
-/// their partitions has another member, or all are limited members. `None` below three quarters of
-/// all ports of hosts: a fabric of tenants has some that wait for a partition. An error, because the
-/// subnet carries hardly any traffic of hosts. The port of the
-/// subnet manager counts as no host. Returns at once if all ports are full members of one partition.
+/// The finding about ports of hosts that can communicate with no other host's port: none of their
+/// partitions has another member, or all members are limited. The port of the subnet manager counts
+/// as no host. The finding is an error, because the subnet carries hardly any traffic of hosts.
+///
+/// `None` if fewer than three quarters of all ports of hosts are apart: in a fabric of tenants,
+/// some ports wait for a partition. Returns at once if all ports are full members of one partition.
 pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if plan.partitioned_ports == 0 {
         return None;
@@ -31,7 +32,7 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     if hosts.len() < 2 {
         return None;
     }
-    // Limited and full members of each partition.
+    // Numbers of limited and full members of each partition, by the base of the P_Key.
     let mut members: BTreeMap<u16, [usize; 2]> = BTreeMap::new();
     for &at in &hosts {
         for (base, is_full) in memberships(fabric, plan, at) {
@@ -68,8 +69,8 @@ pub(crate) fn apart(fabric: &Fabric, plan: &PartitionPlan) -> Option<Finding> {
     Some(Finding::new(kind, Subject::Subnet, Severity::Error, text))
 }
 
-/// The partitions of a port, each with whether the port is a full member; a port with both keys is
-/// one.
+/// The partitions of a port, by the base of the P_Key, each with whether the port is a full member.
+/// A port with both keys of a partition is a full member.
 fn memberships(fabric: &Fabric, plan: &PartitionPlan, at: PortRef) -> BTreeMap<u16, bool> {
     let keys = match fabric.p_key_capacity(at) {
         0 => &DEFAULT_P_KEYS[..],

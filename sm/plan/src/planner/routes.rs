@@ -23,11 +23,12 @@ pub(super) enum Routed {
         /// all entries.
         relieved: Option<usize>,
     },
-    /// No entry was moved: the plan in force stays.
+    /// No entry was moved, for the stated reason: the plan in force stays.
     AsBefore(Arc<Plan>, Unmoved),
 }
 
-/// Computes the routes of `engine`, and checks that the operator's VLs let their packets pass.
+/// Computes routes by `engine`, and checks that the operator's VL tables stop no packet on them.
+/// Appends to `whole` the reason if the engine computed all entries anew.
 ///
 /// # Errors
 /// Fails if the engine finds no routes, for lack of VLs or otherwise, or if the operator's tables
@@ -39,7 +40,7 @@ pub(super) fn of_engine(
     whole: &mut Vec<Whole>,
 ) -> Result<Routed, PlanError> {
     let (fabric, policy, topology) = (&*job.fabric, &*job.policy, &*input.topology);
-    let mut routed = computed(job, engine, input).map_err(|source| {
+    let mut routed = compute(job, engine, input).map_err(|source| {
         match levels::fewest_lanes(fabric, policy, topology, &source) {
             Some(limit) => PlanError::FewLanes { limit, source },
             None => PlanError::Engine(source),
@@ -55,22 +56,18 @@ pub(super) fn of_engine(
     Ok(routed)
 }
 
-/// The routes of an engine, or the routes in force with entries moved off the links with maximum
-/// load. Entries of virtual ports are missing.
-fn computed(
-    job: &PlanJob,
-    engine: EngineKind,
-    input: &RoutingInput,
-) -> Result<Routed, EngineError> {
+/// Computes routes by `engine`. A job that rebalances starts from the routes in force, and moves
+/// entries off the links with maximum load. Entries of virtual ports are added later.
+fn compute(job: &PlanJob, engine: EngineKind, input: &RoutingInput) -> Result<Routed, EngineError> {
     let policy = &job.policy;
     // Rankings and tables computed under other rules do not follow the present rules.
-    let has_other_rules = |plan: &Plan| {
+    let had_other_rules = |plan: &Plan| {
         plan.policy.switch_rules != policy.switch_rules
             || plan.policy.order.listed != policy.order.listed
             || plan.policy.layout != policy.layout
     };
-    let is_anew = job.previous.as_deref().is_some_and(has_other_rules);
-    let previous = job.previous.as_deref().filter(|_| !is_anew);
+    let rules_changed = job.previous.as_deref().is_some_and(had_other_rules);
+    let previous = job.previous.as_deref().filter(|_| !rules_changed);
     let options = Options {
         root_guids: policy.root_guids.clone(),
         absent_roots: AbsentRoots::LeaveOut,
@@ -99,7 +96,7 @@ fn computed(
         });
     }
     let used = job.hardware.iter().any(|held| held.entries.lids() > 0);
-    let held = (used && !is_anew).then_some(&input.held);
+    let held = (used && !rules_changed).then_some(&input.held);
     let routing = engine::route(engine, &input.topology, &options, held)?;
     let routing = match (&job.previous, held) {
         // A restart changes no entry that rebalancing moved.
@@ -122,8 +119,8 @@ fn route_vports(job: &PlanJob, topology: &Topology, routing: &mut Routing) {
     }
 }
 
-/// The engine that computed the routes of a plan, and the finding that it replaces another engine,
-/// if it does. A plan that only relieves links keeps both from the routes that it starts from.
+/// The engine that computed the routes of a plan, and the finding that it replaced another engine;
+/// `None` if it did not. A plan that only moves entries takes both from the previous plan.
 pub(super) fn engine_behind(
     job: &PlanJob,
     engine: EngineKind,
@@ -139,7 +136,7 @@ pub(super) fn engine_behind(
     }
 }
 
-/// The finding that `engine` replaces the first engine, which found no routes because of `error`.
+/// The finding that `engine` replaces the engine of the policy, which failed with `error`.
 fn replaced(job: &PlanJob, engine: EngineKind, error: &PlanError) -> Finding {
     let text = format!(
         "routes are of {engine}, and not of {}, which stands before it: {}; mend the \

@@ -36,8 +36,8 @@ pub(super) struct Missing {
 
 /// The keys of a missing function.
 struct Keys {
-    /// The keys that request the function, each with the values that do not; a path is compared by
-    /// its end.
+    /// The keys that request the function, each with the values that do not request it (see
+    /// [`is_idle`]).
     asking: &'static [(&'static str, &'static [&'static str])],
     /// Keys that have an effect only if a key of `asking` turns the function on.
     tuning: &'static [&'static str],
@@ -98,8 +98,9 @@ impl Topic {
     }
 }
 
-/// Whether `value` is one of the values that request nothing. The default path of a file counts
-/// only while the file does not exist: OpenSM writes that path into every configuration.
+/// Whether `value` requests nothing: it is empty, unset or one of `idle`. A path in `idle` stands
+/// for all paths with this end, as long as the file does not exist: OpenSM writes the default path
+/// into every configuration.
 pub(super) fn is_idle(value: &str, idle: &[&str]) -> bool {
     let same = |idle: &&str| match (number(value), number(idle)) {
         (Some(value), Some(idle)) => value == idle,
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_idle_as_numbers_words_and_unwritten_files() {
+    fn numbers_words_and_paths_of_missing_files_are_idle_values() {
         for (value, idle) in [
             ("0x00", "0"),
             ("(null)", "x"),
