@@ -28,11 +28,12 @@ impl Config {
         Ok(loaded)
     }
 
-    /// Loads a configuration from a text as [`load`](Config::load) does; `file` names it in findings.
+    /// Parses the text of a configuration file as [`load`](Config::load) does, without looking for
+    /// the SA's key. Findings name `file`.
     ///
     /// # Errors
     ///
-    /// Fails as [`load`](Config::load) does.
+    /// Fails if the text has any error, or is not a configuration but another kind of file.
     pub fn parse(file: &Path, text: &str) -> Result<Loaded, ConfigError> {
         let (config, findings) = match FileKind::recognise(file, text) {
             FileKind::Toml => toml_file::parse(file, text),

@@ -11,7 +11,7 @@ use super::policy_files::PolicyFiles;
 use super::text_file::{findings_of_file, read_text, unread};
 use super::{Config, StoreBackend, load_headers, load_tables};
 
-/// Adds the findings about every file that the configuration names.
+/// Returns `findings` with the findings about every file that the configuration names.
 pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<ConfigFinding> {
     findings.extend(PolicyFiles::read(config).1);
     if let Some(tables) = &config.routing.tables_file {
@@ -23,8 +23,8 @@ pub fn with_files(config: &Config, mut findings: Vec<ConfigFinding>) -> Vec<Conf
 }
 
 /// Findings about files of access and of the shared store, which rsm reads at other times than the
-/// files of the policy. A missing file of access is a warning: access is restricted, and the fabric
-/// is managed. If a file of the store is missing, rsm does not start.
+/// files of the policy. A missing file of access is a warning: access is restricted, but the fabric
+/// is still managed. A missing file of the store is an error: rsm does not start.
 fn of_access(config: &Config) -> Vec<ConfigFinding> {
     const NO_TLS: &str = "every TLS connection is refused";
     const NO_START: &str = "rsm does not start without it";
@@ -78,8 +78,8 @@ fn of_access(config: &Config) -> Vec<ConfigFinding> {
     unusable.chain(of_headers(config)).collect()
 }
 
-/// Findings about files of headers. If such a file is missing, events wait, and the fabric is
-/// managed.
+/// Warnings about files of HTTP headers for receivers of events. If such a file is missing, events
+/// wait, but the fabric is still managed.
 fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     let notify = &config.notify;
     let files = [
@@ -126,7 +126,8 @@ mod tests {
         ("state", "dir"),
     ];
 
-    /// The highest severity about `file` after `section.key` names it.
+    /// The highest severity of findings about `file` if `section.key` names it; `None` without
+    /// findings.
     fn severity(section: &str, key: &str, file: &Path) -> Option<ConfigSeverity> {
         let (mut config, _) = (Config::default(), ());
         config.qos.enabled = true;
@@ -141,6 +142,7 @@ mod tests {
         about.map(|finding| finding.severity).max()
     }
 
+    /// Section and name of each key that names a file which must exist.
     fn named() -> Vec<(&'static str, &'static str)> {
         let paths = fields()
             .iter()
@@ -150,22 +152,22 @@ mod tests {
     }
 
     #[test]
-    fn every_file_that_a_key_names_is_missed_where_it_is_missing_or_empty() {
+    fn every_named_file_is_reported_if_it_is_missing_unreadable_or_empty() {
         let dir = tempfile::tempdir().unwrap();
         let (missing, empty) = (dir.path().join("missing"), dir.path().join("empty"));
         let folder = dir.path().join("folder");
         fs::write(&empty, "").unwrap();
         fs::create_dir(&folder).unwrap();
         assert!(named().len() >= 25, "{:?}", named());
-        // Names only serve operators, and a map may be empty.
+        // Node names only serve operators, and their file may be empty.
         let map = ("names", "file");
         let of_access = ["roles_file", "jwks_file", "ufm_tokens_file"];
         for (section, key) in named() {
-            let is_soft = (section, key) == map
+            let is_warning = (section, key) == map
                 || of_access.contains(&key)
                 || key.starts_with("tls_")
                 || section == "notify";
-            let expected = match is_soft {
+            let expected = match is_warning {
                 true => ConfigSeverity::Warning,
                 false => ConfigSeverity::Error,
             };
@@ -174,9 +176,9 @@ mod tests {
                 assert_eq!(found, Some(expected), "{section}.{key} {unreadable:?}");
             }
             let found = severity(section, key, &empty);
-            let is_said = found >= Some(ConfigSeverity::Warning);
+            let is_reported = found >= Some(ConfigSeverity::Warning);
             assert!(
-                is_said || (section, key) == map,
+                is_reported || (section, key) == map,
                 "{section}.{key}: {found:?}"
             );
         }
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_opensm_conf_with_the_name_of_toml_is_one_error_that_says_so() {
+    fn opensm_conf_named_rsm_toml_is_one_error_that_suggests_migrate() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("rsm.toml");
         fs::write(&file, "# site\nrouting_engine updn\nlmc 1\n").unwrap();
@@ -214,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn toml_keys_without_effect_are_warned_of() {
+    fn toml_keys_without_effect_cause_a_warning() {
         for (text, warned) in [
             (
                 "[qos]\nhigh_limit = 3\nca_high_limit = 4\n",

@@ -67,7 +67,7 @@ pub struct AdaptiveHardware {
     pub switches: BTreeMap<Guid, AdaptiveSwitch>,
     /// Capabilities of device types, which show the hosts that accept packets out of order.
     pub capabilities: Arc<DeviceCapabilities>,
-    /// Numbers of the groups of leaves, from the plan before.
+    /// Number of the group of each leaf in the previous plan.
     pub ids: GroupIds,
 }
 
@@ -88,7 +88,7 @@ pub struct Adaptive {
     pub leaves: usize,
     /// Number of groups.
     pub groups: usize,
-    /// GroupTop of all switches.
+    /// GroupTop of all switches: the highest number of a group.
     pub group_top: u16,
     /// Switches that shall hold groups and entries.
     pub switches: BTreeSet<Guid>,
@@ -101,7 +101,8 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// ARInfo for a switch that holds `held`: with groups in force, or only prepared.
+    /// ARInfo to set at a switch that holds `held`. With `in_force`, the switch forwards by groups;
+    /// otherwise, the groups are only prepared.
     pub fn ar_info(&self, held: &ArInfo, in_force: bool) -> ArInfo {
         let mut info = *held;
         let recovers = in_force && self.recovers && held.fast_recovery_sup();

@@ -6,7 +6,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::engine::Routing;
 use rsm_routing::topology::{SlowCable, SwitchIdx, Topology};
 
-/// Key of switches that should have equal cables: their level and device type.
+/// Key of switches that should have equal cables: level, VendorID and DeviceID.
 type Kind = (u8, Option<(u32, u16)>);
 
 /// The cables between switches that are slower than most of their siblings.
@@ -16,8 +16,8 @@ pub(super) fn cables(topology: &Topology, routing: &Routing, fabric: &Fabric) ->
     slow.into_iter().filter(|slow| slow.rate > 1).collect()
 }
 
-/// Key of a switch. Its level is that of the routes; for engines without levels, switches with
-/// hosts differ from others.
+/// Key of a switch. The level is the rank of the switch in the routes; without ranks, it is 1 for
+/// switches with hosts and 0 for others.
 fn kind(topology: &Topology, routing: &Routing, fabric: &Fabric, switch: SwitchIdx) -> Kind {
     let rank = routing.ranks.as_ref();
     let rank = rank.and_then(|ranks| ranks.get(switch.index()).copied());

@@ -31,7 +31,8 @@ pub fn unicast(witness: &Witness) -> String {
     }
 }
 
-/// The faults that a proof of multicast trees found. A credit loop has no witness of its own.
+/// The faults that a proof of multicast trees found, separated by semicolons. A credit loop that
+/// trees and unicast routes close together has no witness; only a flag of the report shows it.
 pub(crate) fn multicast_faults(report: &MulticastReport) -> String {
     let mut faults: Vec<String> = report.witnesses.iter().map(multicast).collect();
     if !report.credit_loop_free {
@@ -104,19 +105,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_sentences_with_names_that_rsmctl_takes() {
+    fn faults_name_ports_in_the_form_that_rsmctl_accepts() {
         let (one, two) = ((Guid(1), PortNum(2)), (Guid(3), PortNum(4)));
         let names = "0x0000000000000001:2 -> 0x0000000000000003:4";
-        let circle = Witness::Loop {
+        let forwarding_loop = Witness::Loop {
             lid: Lid(7),
             hops: vec![one, two],
         };
         let expected = format!("packets to LID 7 go round in a loop: {names}");
-        assert_eq!(unicast(&circle), expected);
-        let waiting = Witness::CreditLoop {
+        assert_eq!(unicast(&forwarding_loop), expected);
+        let credit_loop = Witness::CreditLoop {
             channels: vec![one, two],
         };
-        assert!(unicast(&waiting).ends_with(names));
+        assert!(unicast(&credit_loop).ends_with(names));
         let dropped = Witness::Dropped {
             switch: Guid(1),
             lid: Lid(7),

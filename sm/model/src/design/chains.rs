@@ -36,7 +36,8 @@ pub(super) fn of(present: &Joined, wanted: &Joined) -> Vec<Chain> {
     chains
 }
 
-/// The chain that contains `first`, which is an end of a path or any port of a ring.
+/// The chain that contains `first`, which is an end of a path or any port of a ring. Adds the
+/// chain's ports to `seen`.
 fn walk(first: Spot, present: &Joined, wanted: &Joined, seen: &mut BTreeSet<Spot>) -> Chain {
     let begins_present = present.contains_key(&first);
     let mut spots = vec![first];
@@ -68,22 +69,22 @@ impl Chain {
         self.is_ring && self.spots.len() == 2
     }
 
-    /// Whether a present cable leads to a node that the design does not name, and the designed
-    /// cable at the same port leads to a name without a node: probably the node has another name.
-    /// `named` contains the nodes that the design names.
+    /// Whether a node probably has another name than in the design: the present cable at a port
+    /// leads to a node that the design does not name, and the designed cable leads to a name that
+    /// no node has. `named` contains the nodes that the design names.
     pub(super) fn has_other_name(&self, named: &BTreeSet<Guid>) -> bool {
-        let is_stranger = |place| matches!(place, Place::Node(guid) if !named.contains(&guid));
+        let is_unnamed = |place| matches!(place, Place::Node(guid) if !named.contains(&guid));
         let is_absent = |place| matches!(place, Place::Absent(_));
         match self.spots[..] {
             [a, _, b] => {
-                is_absent(a.place) && is_stranger(b.place)
-                    || is_absent(b.place) && is_stranger(a.place)
+                is_absent(a.place) && is_unnamed(b.place)
+                    || is_absent(b.place) && is_unnamed(a.place)
             }
             _ => false,
         }
     }
 
-    /// All cables, alternately present and designed.
+    /// All cables, alternately present and designed, each with its lower end first.
     fn cables(&self) -> impl Iterator<Item = Cable> {
         let closing = self
             .is_ring
@@ -153,9 +154,9 @@ impl Chain {
     }
 }
 
-/// The moves of a ring whose first two ports are joined by a present cable. Plugs are swapped
-/// between the pivot and every second port. Of the two directions around the ring, the one is
-/// chosen whose swapped ports belong to fewer nodes.
+/// The moves of a ring whose first two ports are joined by a present cable. Each move swaps the
+/// plug of the first port, the pivot, with the plug of every second port in turn. Of the two
+/// directions around the ring, the function chooses the one whose swapped ports are on fewer nodes.
 fn ring_moves(spots: &[Spot]) -> Vec<Move> {
     // The ring has an even number of ports, so that a present cable joins the first two ports in
     // the reverse order as well.

@@ -53,8 +53,8 @@ impl Fabric {
 }
 
 /// Removes the PortInfo of unplugged ports of channel adapters and routers, which no sweep reads.
-/// Every node of a netlist otherwise looks like the manager's own node, whose ports get LIDs
-/// without a cable.
+/// Otherwise these ports would get LIDs: every node of a netlist has distance 0, as the subnet
+/// manager's own node has, whose ports get LIDs even without a cable.
 fn forget_unplugged(netlist: &Netlist, hardware: &mut Hardware) {
     let adapters = netlist.nodes().iter();
     for node in adapters.filter(|node| node.kind != NodeKind::Switch) {

@@ -9,11 +9,12 @@ use rsm_model::fabric::{Fabric, Node, PortRef};
 use super::super::policy::Policy;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 
-/// Assigns LIDs to `fabric`, with the result of [`assign`](super::assign). `previous` are the LIDs
-/// of the fabric `before`. Reads only the ports at which the two fabrics differ.
+/// Assigns LIDs to `fabric` with the same result as [`assign`](super::assign), but reads only the
+/// ports at which the fabrics differ. `previous` has the LIDs of the fabric `before`.
 ///
-/// `None` if a full assignment is needed: a port is new and has no claim, holds other LIDs than it
-/// claims, or overlaps another port; or the previous assignment had findings.
+/// `None` if a full assignment is needed: a port that differs has no claim, holds or had other LIDs
+/// than it claims, or overlaps another port; the table of a switch may be too small; or the
+/// previous assignment had findings.
 pub(crate) fn follow(
     previous: &Arc<LidPlan>,
     before: &Fabric,
@@ -47,10 +48,10 @@ fn follow_ports(
     if !previous.findings.is_empty() || !previous.left_out.is_empty() {
         return None;
     }
-    let mut gone = BTreeSet::new();
-    let mut come = BTreeMap::new();
+    let mut vanished = BTreeSet::new();
+    let mut appeared = BTreeMap::new();
     for (old, new) in before.differing(fabric) {
-        if forwards_less(old, new, previous) {
+        if table_may_be_too_small(old, new, previous) {
             return None;
         }
         let mut lost: BTreeSet<PortKey> = old.into_iter().flat_map(ends).collect();
@@ -67,20 +68,20 @@ fn follow_ports(
                 }
                 Some(_) => return None,
                 None => {
-                    come.insert(key, claim);
+                    appeared.insert(key, claim);
                 }
             }
         }
-        gone.extend(lost);
+        vanished.extend(lost);
     }
-    if gone.is_empty() && come.is_empty() {
+    if vanished.is_empty() && appeared.is_empty() {
         return Some(previous.clone());
     }
     let mut plan = LidPlan::clone(previous);
-    plan.lids.retain(|key, _| !gone.contains(key));
-    if !come.is_empty() {
+    plan.lids.retain(|key, _| !vanished.contains(key));
+    if !appeared.is_empty() {
         let mut taken = vec![false; usize::from(Lid::UNICAST_LAST.0) + 1];
-        for &claim in plan.lids.values().chain(come.values()) {
+        for &claim in plan.lids.values().chain(appeared.values()) {
             let lids = taken.get_mut(claim.base.index()..)?;
             for lid in lids.get_mut(..usize::from(claim.lmc.lids()))? {
                 if std::mem::replace(lid, true) {
@@ -89,7 +90,7 @@ fn follow_ports(
             }
         }
     }
-    plan.lids.extend(come);
+    plan.lids.extend(appeared);
     Some(Arc::new(plan))
 }
 
@@ -99,8 +100,8 @@ fn ends(node: &Node) -> impl Iterator<Item = PortKey> {
         .map(|(port, _)| PortKey::new(node.guid, port))
 }
 
-/// Whether the table of a new or changed switch may be too small for LIDs in use.
-fn forwards_less(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
+/// Whether the forwarding table of a new or changed switch may be too small for LIDs in use.
+fn table_may_be_too_small(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
     let cap = |node: Option<&Node>| Some(node?.switch.as_ref()?.linear_fdb_cap());
     let last = |claim: &Claim| claim.base.0.saturating_add(claim.lmc.lids() - 1);
     match cap(new) {

@@ -6,10 +6,11 @@ use rsm_routing::generate::generate;
 
 use super::*;
 
-/// Capacity of an end port's table, and of a switch port's.
+/// Capacity of the P_KeyTable of an end port, and of an external switch port.
 const CAPACITY: (u16, u16) = (6, 4);
 
-/// Two hosts at each of three switches.
+/// A ring of three switches with two hosts each. The switches can enforce partitions in both
+/// directions.
 fn fabric() -> Fabric {
     let mut fabric = Fabric::of_netlist(&generate("ring:3,hosts=2").unwrap());
     for node in fabric.nodes_mut() {
@@ -38,7 +39,7 @@ fn policy(text: &str) -> Policy {
     }
 }
 
-/// The hosts' ports, the subnet manager's first.
+/// The ports of all hosts; the subnet manager's port is first.
 fn hosts(fabric: &Fabric) -> Vec<PortRef> {
     let mut hosts: Vec<_> = fabric
         .end_ports()
@@ -150,7 +151,7 @@ fn enforcement_is_limited_by_configuration_and_capability() {
 }
 
 #[test]
-fn last_claim_gets_index_0() {
+fn last_partition_that_claims_index_0_gets_it() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let [a, b, c] = [1, 2, 3].map(|host| guid(&fabric, hosts[host]));
@@ -182,7 +183,7 @@ fn too_small_table_is_a_finding_at_its_port() {
             .map(|key| format!("P=0x{key:x} : {a}=full ;"))
             .collect()
     };
-    // More than the switch port holds: it enforces nothing, so as not to cut the host off.
+    // The switch port's table is too small: the port enforces nothing, lest the host is cut off.
     let plan = assign(&fabric, &policy(&some(4)));
     assert_eq!(codes(&plan), ["partition-table-too-small"]);
     let facing = fabric.peer(hosts[1]).unwrap();
@@ -190,7 +191,7 @@ fn too_small_table_is_a_finding_at_its_port() {
     assert_eq!(plan.enforced(fabric.key(facing)), Enforced::default());
     assert!(plan.table(fabric.key(facing)).is_none());
     assert_eq!(plan.enforced.len(), hosts.len() - 1);
-    // More than the host holds.
+    // The host's table is too small, too.
     let plan = assign(&fabric, &policy(&some(20)));
     let own: Vec<_> = plan
         .findings
@@ -236,7 +237,7 @@ fn absent_table_is_no_finding_for_default_membership() {
 }
 
 #[test]
-fn held_keys_stay_in_place() {
+fn held_keys_keep_their_index() {
     let mut fabric = fabric();
     let at = hosts(&fabric)[1];
     let mut held = [PKey::INVALID; 32];
@@ -269,8 +270,8 @@ fn empty_index_0_that_an_earlier_version_left_gets_the_default_key() {
     assert_eq!(keys(&plan, fabric.key(at)), [0xffff, 0, 0x8005]);
 }
 
-/// Rules for named ports that change, around rules for all ports: of two rules for one port the
-/// later counts.
+/// The changed members are named by GUID, before and after a rule for all ports. The later of two
+/// rules for one port counts.
 #[test]
 fn changed_members_are_followed_and_other_changes_are_not() {
     let fabric = fabric();
@@ -314,7 +315,7 @@ fn loss(fabric: &Fabric, p_key: u16, before: &str, after: &str) -> PartitionLoss
 }
 
 #[test]
-fn limited_default_partition_isolates_all_hosts_but_the_managers() {
+fn limited_default_partition_isolates_all_hosts_but_the_manager() {
     let fabric = fabric();
     let lost = loss(
         &fabric,
@@ -322,7 +323,7 @@ fn limited_default_partition_isolates_all_hosts_but_the_managers() {
         "Default=0x7fff : ALL=full ;",
         "Default=0x7fff : ALL=limited, ALL_SWITCHES=full ;",
     );
-    // Six hosts, of which the manager's stays a full member.
+    // There are six hosts; the one of the subnet manager stays a full member.
     assert_eq!((lost.changed, lost.ports, lost.isolated), (5, 5, 5));
     assert_eq!((lost.pairs, lost.names.len()), (5 * 4 / 2, 5));
     assert!(!lost.names[0].is_empty() && lost.names[0].ends_with(" port 1"));
@@ -339,7 +340,7 @@ fn ports_that_share_another_partition_are_not_isolated() {
     let all = format!("Default=0x7fff : ALL=full ; T=1 : {a}=full, {b}=limited, {c}=limited ;");
     let without_b = format!("Default=0x7fff : ALL=full ; T=1 : {a}=full, {c}=limited ;");
     let lost = loss(&fabric, 1, &all, &without_b);
-    // Limited members do not talk with each other before either.
+    // Limited members could not communicate with each other before, either.
     assert_eq!(
         (lost.changed, lost.ports, lost.pairs, lost.isolated),
         (1, 2, 1, 0)
@@ -352,15 +353,20 @@ fn ports_that_share_another_partition_are_not_isolated() {
         &format!("{limited} T=1 : {a}=full ;"),
     );
     assert_eq!((lost.ports, lost.pairs, lost.isolated), (2, 1, 2));
-    // New members, and more rights, take nothing.
+    // New members and more rights cause no loss.
     let lost = loss(&fabric, 1, &without_b, &all);
     assert!(lost.is_none() && lost.changed == 1);
     let lost = loss(&fabric, 1, &all, &all.replace("limited", "both"));
     assert!(lost.is_none() && lost.changed == 2, "{lost:?}");
 }
 
-/// Two ports can talk in a partition if one of them holds its full key and the other one any.
-fn talking(fabric: &Fabric, plan: &PartitionPlan, base: u16) -> BTreeSet<(PortRef, PortRef)> {
+/// The pairs of hosts' ports that can communicate in the partition with this P_Key base: one port
+/// holds the full key, and the other one holds any key of the partition.
+fn communicating_pairs(
+    fabric: &Fabric,
+    plan: &PartitionPlan,
+    base: u16,
+) -> BTreeSet<(PortRef, PortRef)> {
     let hosts = hosts(fabric);
     let holds = |at: PortRef, full: bool| {
         let table = plan.table(fabric.key(at)).expect("it has a table");
@@ -377,9 +383,8 @@ fn talking(fabric: &Fabric, plan: &PartitionPlan, base: u16) -> BTreeSet<(PortRe
 }
 
 proptest::proptest! {
-    /// The counts by standing equal those of all pairs, by the tables of the plans.
     #[test]
-    fn lost_pairs_are_those_that_the_tables_no_longer_let_talk(
+    fn lost_pairs_equal_those_that_planned_tables_no_longer_connect(
         before in proptest::collection::vec(0usize..4, 5),
         after in proptest::collection::vec(0usize..4, 5),
     ) {
@@ -394,7 +399,7 @@ proptest::proptest! {
         };
         let (before, after) = (text(&before), text(&after));
         let lost = loss(&fabric, 1, &before, &after);
-        let pairs = |text: &str| talking(&fabric, &assign(&fabric, &policy(text)), 1);
+        let pairs = |text: &str| communicating_pairs(&fabric, &assign(&fabric, &policy(text)), 1);
         let gone: BTreeSet<_> = pairs(&before).difference(&pairs(&after)).copied().collect();
         let ports: BTreeSet<PortRef> = gone.iter().flat_map(|&(a, b)| [a, b]).collect();
         proptest::prop_assert_eq!((lost.pairs, lost.ports), (gone.len() as u64, ports.len()));
@@ -411,7 +416,7 @@ fn foreseen_by(fabric: &Fabric, text: &str) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn hosts_slower_than_their_broadcast_group_are_foreseen() {
+fn hosts_slower_than_their_broadcast_group_are_reported() {
     let fabric = fabric();
     let hosts = hosts(&fabric);
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts[host]));
@@ -432,13 +437,13 @@ fn hosts_slower_than_their_broadcast_group_are_foreseen() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    // No IP over InfiniBand runs there.
+    // Without `ipoib`, the partition has no broadcast group.
     let text = format!("{all} fast=0x10, rate=24 : {a}=full, {b}=full ;");
     assert_eq!(foreseen_by(&fabric, &text), []);
 }
 
 #[test]
-fn limited_members_alone_are_foreseen() {
+fn partition_with_only_limited_members_is_reported() {
     let fabric = fabric();
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
     let [(code, text)] = &foreseen_by(&fabric, &format!("blue=0x10 : {a}, {b} ;"))[..] else {
@@ -449,7 +454,7 @@ fn limited_members_alone_are_foreseen() {
         text.contains("`blue` (0x0010): all 2 members are limited members"),
         "{text}"
     );
-    // A full member that is away; one member alone; one full member.
+    // No finding: an absent port is a full member, there is only one member, or one is full.
     for members in [
         format!("{a}, {b}, 0x77=full"),
         a.clone(),
@@ -463,7 +468,7 @@ fn limited_members_alone_are_foreseen() {
 }
 
 #[test]
-fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
+fn hosts_that_can_reach_no_other_host_are_reported() {
     let fabric = fabric();
     let [a, b] = [1, 2].map(|host| guid(&fabric, hosts(&fabric)[host]));
     let found = |text: &str| apart(&fabric, &assign(&fabric, &policy(text)));
@@ -490,7 +495,7 @@ fn hosts_that_partitions_keep_from_all_others_are_a_finding() {
 }
 
 #[test]
-fn node_guid_in_the_place_of_a_port_guid_is_foreseen_with_the_guid_to_write() {
+fn node_guid_in_place_of_a_port_guid_is_reported_with_the_port_guid() {
     let mut fabric = fabric();
     let at = hosts(&fabric)[1];
     let (absent, system) = (Guid(0x7700), Guid(0x7701));
@@ -510,7 +515,7 @@ fn node_guid_in_the_place_of_a_port_guid_is_foreseen_with_the_guid_to_write() {
             assert!(text.contains(part), "{part}: {text}");
         }
     }
-    // The port GUID, and one that nothing has.
+    // No finding: the port GUID, and a GUID that no device has.
     assert_eq!(
         foreseen_by(&fabric, &format!("st=0x30 : {port}=full, {absent}=full ;")),
         []

@@ -28,9 +28,10 @@ pub(super) struct UnprovedRoutes<'a> {
 impl<'a> UnprovedRoutes<'a> {
     /// Proves the routes, and finds the transition to them from the tables in force.
     ///
-    /// Both run in parallel, on the assumption that the routes follow an order if the routes in
-    /// force do. For a first plan they run one after the other, because each of them then uses all
-    /// processors and much memory.
+    /// If there is a previous plan, both run in parallel: the transition assumes that the new
+    /// routes follow their order exactly if the previous routes did, and is computed again if the
+    /// proof shows otherwise. For a first plan, they run one after the other, because each of them
+    /// then uses all processors and much memory.
     ///
     /// # Errors
     /// Fails if the proof refutes the routes.
@@ -38,16 +39,16 @@ impl<'a> UnprovedRoutes<'a> {
         let assumed = self.job.previous.as_ref().map(|plan| plan.follows_ranking);
         let Some(assumed) = assumed else {
             let proof = self.prove()?;
-            let way = self.transition(proof.follows);
-            return Ok((proof, way));
+            let transition = self.transition(proof.follows);
+            return Ok((proof, transition));
         };
-        let (proof, way) = rayon::join(|| self.prove(), || self.transition(assumed));
+        let (proof, transition) = rayon::join(|| self.prove(), || self.transition(assumed));
         let proof = proof?;
         match proof.follows == assumed {
-            true => Ok((proof, way)),
+            true => Ok((proof, transition)),
             false => {
-                let way = self.transition(proof.follows);
-                Ok((proof, way))
+                let transition = self.transition(proof.follows);
+                Ok((proof, transition))
             }
         }
     }
