@@ -1,3 +1,5 @@
+//! The check of a file of any kind that an operator may have, and its report.
+
 use std::fmt::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -20,14 +22,14 @@ pub struct CheckReport {
     /// All findings: first those about the file, in its order, then those about the files that it
     /// names.
     pub findings: Vec<ConfigFinding>,
-    /// Number of usable entries: keys, claims or GUIDs.
+    /// Number of usable entries, such as keys, claims, GUIDs or cables.
     pub entries: usize,
     /// The outcome of each key of an `opensm.conf`, in the order of the file.
     pub outcomes: Vec<KeyOutcome>,
 }
 
 impl CheckReport {
-    /// Formats the report with a line for every key of an `opensm.conf` and every note.
+    /// Formats the report with all notes, including one for each obeyed key of an `opensm.conf`.
     pub fn verbose(&self) -> impl fmt::Display {
         let taken = self.outcomes.iter().filter_map(|key| key.taken.as_ref());
         let mut own: Vec<_> = taken.collect();
@@ -91,7 +93,7 @@ impl fmt::Display for CheckReport {
 pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
     let text = read_text(file)?;
     let kind = FileKind::recognise(file, &text);
-    let significant = |comment: char| {
+    let count_entries = |comment: char| {
         let lines = text.lines().map(str::trim);
         lines
             .filter(|l| !l.is_empty() && !l.starts_with([comment, '[']))
@@ -102,7 +104,7 @@ pub fn check(file: &Path) -> Result<CheckReport, ConfigError> {
         FileKind::Toml => {
             let (mut config, findings) = toml_file::parse(file, &text);
             config.find_sa_key(file);
-            (with_files(&config, findings), significant('#'))
+            (with_files(&config, findings), count_entries('#'))
         }
         FileKind::OpensmConf => {
             let mut read = opensm::read(file, &text, &Path::exists);

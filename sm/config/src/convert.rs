@@ -36,8 +36,8 @@ pub(super) enum Convert {
     PathIfThere(&'static str),
     /// A list of engines; the first engine that has a counterpart in rsm applies.
     Engines,
-    /// A number that only managers of the subnet know. 1, OpenSM's default, means that no number is
-    /// set.
+    /// The SA's key, a secret number of the subnet's managers. 1, OpenSM's default, means that no
+    /// key is set.
     SaKey,
     /// A word with the same meaning in rsm.
     Text,

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_file_has_only_what_differs_and_reads_back() {
+    fn short_file_has_only_differing_keys_and_parses_to_the_same_config() {
         let text = "[sm]\npriority = 14\nm_key = \"0xfedcba9876543210\"\n[lids]\nlmc = 1\n\
                     [routing]\nroot_guid_file = \"/etc/a \\\"quoted\\\" # name\"\n[log]\nappend = false\n";
         let config = Config::parse(Path::new("rsm.toml"), text).unwrap().config;

@@ -98,7 +98,8 @@ pub struct HeldMasks {
     pub by_switch: BTreeMap<Guid, Arc<Mft>>,
 }
 
-/// The blocks of a table with this many positions, from the first one to the block of `top`.
+/// The blocks of a table with this many positions, from the first one to the block of `top`. There
+/// are none if `top` is no multicast LID.
 pub fn blocks_up_to(top: Lid, positions: u8) -> impl Iterator<Item = MftBlock> {
     let last = MulticastForwardingTable::block_and_index_of(top).map(|(block, _)| block);
     let blocks = 0..last.map_or(0, |last| last + 1);
@@ -110,9 +111,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn block_is_known_from_store_until_a_lost_set() {
+    fn stored_block_is_held_until_it_is_marked_dirty() {
         let mut image = MftImage::default();
-        let (at, beside) = (
+        let (at, other) = (
             MftBlock {
                 block: 1,
                 position: 2,
@@ -127,7 +128,7 @@ mod tests {
         assert!(!image.holds(at, &[0; BLOCK_MLIDS]));
         image.store(at, &masks);
         assert!(image.holds(at, &masks));
-        assert!(!image.is_known(beside));
+        assert!(!image.is_known(other));
         let mask = image.content().mask(Lid(0xC023));
         let ports: Vec<u8> = mask.ports().map(|port| port.0).collect();
         assert_eq!(ports, [32, 47]);

@@ -40,7 +40,7 @@ impl PKeyImage {
         self.content()
     }
 
-    /// Whether the blocks that were read are as after power-on.
+    /// Whether the known keys are those after power-on; `false` if no key is known.
     pub fn is_initial(&self) -> bool {
         let mut keys = self.keys().iter();
         keys.next() == Some(&PKey::DEFAULT_FULL) && keys.all(|&key| key == PKey::INVALID)

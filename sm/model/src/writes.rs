@@ -14,9 +14,11 @@ pub struct Mark(u64);
 /// switches written since.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Writes {
+    /// Number of writes so far.
     count: u64,
     /// Switches by the number of their last write.
     order: BTreeMap<u64, Guid>,
+    /// Number of the last write of each switch.
     last: HashMap<Guid, u64>,
 }
 

@@ -67,7 +67,7 @@ fn byte_order_marks_carriage_returns_quotes_and_comments_are_read() {
 #[test]
 fn every_mistake_is_reported_with_its_line_and_what_was_expected() {
     const HEAD: &str = "StartDevice,StartPort,EndDevice,EndPort\n";
-    for (rows, said) in [
+    for (rows, expected) in [
         (
             "a,1,b\n",
             "design.csv:2:1: error: 3 fields: field 4: expected the number of a port",
@@ -119,17 +119,17 @@ fn every_mistake_is_reported_with_its_line_and_what_was_expected() {
     ] {
         let (_, findings) = read(&format!("{HEAD}{rows}"));
         assert!(
-            findings.iter().any(|one| one.starts_with(said)),
+            findings.iter().any(|one| one.starts_with(expected)),
             "{rows:?}: {findings:?}"
         );
     }
-    // A line in error does not change the places of other lines.
+    // An invalid line does not change the line numbers of the others.
     let (cables, findings) = read(&format!("{HEAD}a,x,b,2\nc,1,d,2\n"));
     assert_eq!((cables, findings.len()), (vec!["3 c:1 d:2".to_owned()], 1));
 }
 
 #[test]
-fn files_without_the_columns_are_refused_at_their_first_line() {
+fn files_without_required_columns_are_refused_at_their_first_line() {
     let (_, findings) = read("leaf-01,1,spine-01,2\n");
     assert_eq!(
         findings,
@@ -169,7 +169,7 @@ fn files_without_the_columns_are_refused_at_their_first_line() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "(StartDevice,StartPort,EndDevice,EndPort\n)?[a,\"\n\r;\t *1é#]{0,60}") {
+    fn any_text_gives_cables_or_findings(text in "(StartDevice,StartPort,EndDevice,EndPort\n)?[a,\"\n\r;\t *1é#]{0,60}") {
         let (design, findings) = parse_design(Path::new("design.csv"), &text);
         prop_assert!(!design.cables.is_empty() || !findings.is_empty());
         for finding in findings {
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn exported_names_are_read_as_they_were(names in prop::collection::vec("[a-z,;\" ()é]{1,12}", 2)) {
+    fn quoted_names_are_read_back_unchanged(names in prop::collection::vec("[a-z,;\" ()é]{1,12}", 2)) {
         let names: Vec<&str> = names.iter().map(|name| name.trim()).collect();
         prop_assume!(names.iter().all(|name| !name.is_empty()));
         let quoted: Vec<String> = names.iter().map(|name| format!("\"{}\"", name.replace('"', "\"\""))).collect();

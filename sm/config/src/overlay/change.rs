@@ -176,8 +176,9 @@ pub enum ChangeError {
         /// The port.
         guid: Guid,
     },
-    /// Another partition has index 0 of the port, and the caller may not change that partition: one
-    /// of the API, or the default partition, which has it unless another claims it.
+    /// Another partition has index 0 of the port, and the caller may not change that partition. The
+    /// other partition is one of the API, or the default partition, which has index 0 unless
+    /// another one claims it.
     #[error(
         "{guid}: index 0 of its P_Key table belongs to the partition {}, which you may not change: ask without index 0",
         PKey(*.p_key)
@@ -283,7 +284,7 @@ fn others(settings: &[&str]) -> String {
 }
 
 impl Overlay {
-    /// Returns the overlay after a change, given the partitions `file` of the partition file.
+    /// Returns the overlay after `change`. `file` has the partitions of the partition file.
     ///
     /// # Errors
     ///
@@ -312,12 +313,12 @@ impl Overlay {
                     None if p_key == DEFAULT => Default::default(),
                     None => return Err(ChangeError::NotFound { p_key }),
                 };
-                let gone = before.filter(|guid| !members.contains_key(guid));
-                let gone: BTreeSet<Guid> = gone.copied().collect();
+                let removed = before.filter(|guid| !members.contains_key(guid));
+                let removed: BTreeSet<Guid> = removed.copied().collect();
                 // Members are added first, so that a partition that keeps some members is never
                 // empty.
                 next.add(change, members, file)?;
-                next.remove(p_key, &gone, *when_empty)?;
+                next.remove(p_key, &removed, *when_empty)?;
             }
             Action::Remove(guids, when_empty) => next.remove(p_key, guids, *when_empty)?,
             Action::Configure(settings) => {
@@ -335,8 +336,8 @@ impl Overlay {
             }
             Action::Delete => {
                 not_default(p_key)?;
-                let gone = next.known(p_key)?.members.len();
-                next.memberships -= gone;
+                let removed = next.known(p_key)?.members.len();
+                next.memberships -= removed;
                 next.partitions.remove(&p_key);
             }
             Action::LimitDefault(_) => {}
@@ -349,7 +350,8 @@ impl Overlay {
         Ok(next)
     }
 
-    /// GUIDs of the members of a partition whose membership differs from `other`.
+    /// GUIDs of the ports whose membership in a partition differs between the two overlays. A port
+    /// that is a member in only one of them differs.
     pub fn differing(&self, other: &Overlay, p_key: u16) -> BTreeSet<Guid> {
         let none = BTreeMap::new();
         let of = |overlay: &Overlay| overlay.find(p_key).cloned();
@@ -472,7 +474,10 @@ impl Overlay {
         Ok(())
     }
 
-    /// Ends other partitions' claims to index 0 of those members that now claim it.
+    /// Ends the claims of other partitions to index 0 of the ports for which `members` claim it.
+    ///
+    /// # Errors
+    /// [`ChangeError::Index0`] if the caller may not change the partition that has index 0.
     fn take_index0(
         &mut self,
         change: &Change,
@@ -503,7 +508,7 @@ impl Overlay {
                 }
             }
         }
-        // A tenant could displace the default partition's key at any stranger's port.
+        // Otherwise, a tenant could displace the default partition's key at any port of others.
         match claims.difference(&own).next() {
             Some(&guid) if change.is_of_tenant() => Err(ChangeError::Index0 {
                 guid,
@@ -525,17 +530,17 @@ impl Overlay {
                 _ => Err(ChangeError::NotFound { p_key }),
             };
         };
-        let gone = guids.iter().filter(|guid| one.members.contains_key(guid));
-        let gone = gone.count();
-        if gone > 0 {
+        let removed = guids.iter().filter(|guid| one.members.contains_key(guid));
+        let removed = removed.count();
+        if removed > 0 {
             Arc::make_mut(one)
                 .members
                 .retain(|guid, _| !guids.contains(guid));
-            self.memberships -= gone;
+            self.memberships -= removed;
         }
-        let is_over = one.members.is_empty()
-            && (p_key == DEFAULT || gone > 0 && when_empty == WhenEmpty::Delete);
-        if is_over {
+        let is_unused = one.members.is_empty()
+            && (p_key == DEFAULT || removed > 0 && when_empty == WhenEmpty::Delete);
+        if is_unused {
             self.partitions.remove(&p_key);
         }
         Ok(())

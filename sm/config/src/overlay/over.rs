@@ -25,7 +25,7 @@ pub struct Laid {
 impl Overlay {
     /// Combines the overlay with the partitions of `file`. If the file defines a P_Key of the
     /// overlay, only the file's definition counts. If the file gives a name of the overlay to
-    /// another P_Key, the partition of the overlay loses the name.
+    /// another P_Key, the partition of the overlay loses the name, and its P_Key becomes its name.
     pub fn over(&self, file: &Arc<Partitions>) -> Laid {
         if self.is_empty() {
             return Laid {
@@ -99,8 +99,8 @@ impl Overlay {
     }
 }
 
-/// Makes limited members of all ports that a rule for all ports of a kind makes members of the
-/// default partition. Switches, and ports that a rule names, keep their membership.
+/// Limits the memberships in the default partition that rules for all ports of a kind give. Rules
+/// for switches, for the subnet manager's port and for GUIDs stay as they are.
 fn limit_default(rules: &mut Vec<Rule>) {
     let of_hosts = |members: PartitionMembers| match members {
         PartitionMembers::All

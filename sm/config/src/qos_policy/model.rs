@@ -10,7 +10,7 @@ use rsm_mad::wire::sa::Rate;
 
 use super::ranges::Ranges;
 
-/// A policy for queries of paths.
+/// A QoS policy: the level of each query for paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QosPolicy {
     /// File that defines the policy.

@@ -44,7 +44,7 @@ impl Base {
     /// that of [`Base::new`], and the difference.
     ///
     /// # Errors
-    /// The reason why the difference is not conclusive, as a phrase.
+    /// The reason why `self` cannot be updated, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,
@@ -86,9 +86,9 @@ impl Base {
         })
     }
 
-    /// Updates `known`, the members of `before` on the base `earlier`, to `members` on this base.
-    /// Returns the result of [`Base::members`], in the numbers of `topology`; `None` if it is
-    /// unchanged.
+    /// Updates `known`, the group of the members `before` on the base `earlier`, to `members` on
+    /// this base. Returns the result of [`Base::members`], with switches numbered as in `topology`;
+    /// `None` if it is unchanged.
     pub(super) fn follow_members(
         &self,
         topology: &Topology,

@@ -18,8 +18,8 @@ use super::table::{Arrangement, Index0, arrange};
 use super::{Assignment, listed};
 
 impl Assignment<'_> {
-    /// Assigns tables to the virtual ports of `ports`. Returns the number whose keys are not just
-    /// full membership in the default partition.
+    /// Assigns tables to the virtual ports of `ports`. Returns the number of virtual ports that
+    /// have other keys than full membership in the default partition.
     pub(super) fn give_vports(&mut self, ports: &EndPorts) -> usize {
         let fabric = self.fabric;
         let mut all: Vec<(PortRef, VPortKey, &VPort)> = Vec::new();
@@ -44,8 +44,8 @@ impl Assignment<'_> {
             };
             let held = vport.p_keys.as_deref();
             let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
-            let is_needless = capacity == 0 && wanted.is_default();
-            if !left_out.is_empty() && !is_needless {
+            let needs_no_table = capacity == 0 && wanted.is_default();
+            if !left_out.is_empty() && !needs_no_table {
                 let text = format!(
                     "the P_Key table of its vport {} holds {capacity} keys: it is left out of {}",
                     key.index,
@@ -63,7 +63,7 @@ impl Assignment<'_> {
     }
 
     /// The keys of a port and of its virtual ports without duplicates, that is, the keys of all
-    /// packets on its link.
+    /// packets on its link. `None` if the port has no table.
     pub(super) fn keys_on_link(&self, at: PortRef) -> Option<Vec<PKey>> {
         let key = self.fabric.key(at);
         let mut keys = self.plan.tables.get(&key)?.to_vec();
@@ -77,7 +77,7 @@ impl Assignment<'_> {
     }
 }
 
-/// Replaces the tables of all virtual ports of these ports by the tables `given`.
+/// Replaces the tables of all virtual ports of the ports `concerned` by the tables `given`.
 pub(super) fn replace(
     tables: &mut BTreeMap<VPortKey, Arc<[PKey]>>,
     concerned: impl IntoIterator<Item = PortKey>,
