@@ -92,8 +92,8 @@ impl<const MAX: u16> PerLevel<MAX> {
     }
 }
 
-/// The pairs of `held` in the form of a [`PerLevel`], in which OpenSM's line `SL NUMBER` replaces
-/// an earlier pair of its service level. `None` if the line has another form.
+/// Adds OpenSM's line `SL NUMBER` to `held`, which has pairs in the form of a [`PerLevel`]. An
+/// earlier pair of the same service level is dropped. `None` if the line has another form.
 pub(super) fn with_level(held: Option<HeldValue>, line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let (level, value) = (number(words.next()?)?, words.next()?);

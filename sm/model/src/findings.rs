@@ -89,7 +89,7 @@ pub enum FindingKind {
     LinkFlapping,
     /// Link errors of a port exceed a limit, according to its counters or its traps 129 to 131.
     LinkErrors,
-    /// Errors of a link grow, and will exceed what error correction can mend.
+    /// Errors of a link grow, and will exceed what error correction can correct.
     ErrorCorrection,
     /// A port sends traps without pause.
     BabblingPort,
@@ -108,7 +108,7 @@ pub enum FindingKind {
     /// A switch routes adaptively as another manager left it, by tables other than the forwarding
     /// tables.
     AdaptiveRouting,
-    /// Adaptive routing is configured, and switches forward by their forwarding tables alone.
+    /// Adaptive routing is configured, but switches forward by their forwarding tables alone.
     AdaptiveUnused,
     /// Devices of a kind refuse or ignore requests, so that rsm manages them in another way.
     DeviceHabit,
@@ -138,7 +138,7 @@ pub enum FindingKind {
     ManagerNotAllowed,
     /// A subnet manager appeared, and does not answer.
     ManagerSilent,
-    /// A configuration was refused; the one in force stays.
+    /// A configuration was refused; the previous one stays in force.
     ConfigRefused,
     /// A file of roles, certificates or token keys cannot be used, or a certificate expires.
     AccessFile,

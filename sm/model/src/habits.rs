@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeInfo, NodeType};
 
-/// Maximum number of kinds of devices with habits, far more than a subnet has. Devices of further
-/// kinds get both requests each time.
+/// Maximum number of kinds of devices with habits, far more than a subnet has. Habits of further
+/// kinds are not learned: their devices get the refused request and the other one each time.
 const KINDS_MAX: usize = 1024;
 
 /// Role of a port in its device; agents treat ports of the three roles differently.
@@ -203,7 +203,7 @@ impl DeviceHabit {
     }
 }
 
-/// An answer that may show a habit, or may have a passing cause such as a link that went down.
+/// An answer that may show a habit, or may have a temporary cause such as a link that went down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HabitSign {
     /// Port that answered.
@@ -213,7 +213,7 @@ pub struct HabitSign {
 }
 
 impl HabitSign {
-    /// Whether a single passing cause can hardly explain both signs: they concern ports of two
+    /// Whether a single temporary cause can hardly explain both signs: they concern ports of two
     /// nodes, or different ports in different pushes.
     fn confirms(self, other: HabitSign) -> bool {
         self.port.node != other.port.node || self.port != other.port && self.push != other.push
@@ -223,9 +223,11 @@ impl HabitSign {
 /// The habits learned, by kind of device.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceHabits {
+    /// Learned habits by kind, one bit for each (see [`DeviceHabit`]).
     kinds: BTreeMap<DeviceKind, u32>,
     /// The first sign of each habit that is not yet learned.
     signs: BTreeMap<(DeviceKind, DeviceHabit), HabitSign>,
+    /// Whether habits were learned since the last [`DeviceHabits::take_news`].
     news: bool,
 }
 
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn one_port_and_one_push_alone_are_no_habit() {
+    fn signs_of_one_port_or_one_push_teach_no_habit() {
         let habit = DeviceHabit::RefusesStateWithSettings;
         let sign = |node: u64, port: u8, push: u64| HabitSign {
             port: PortKey::new(Guid(node), PortNum(port)),

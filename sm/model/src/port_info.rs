@@ -26,7 +26,7 @@ macro_rules! fields {
         pub enum FieldIndex { $($index),* }
 
         /// Every field that the subnet manager owns; a [`FieldMask`] has one bit for each field.
-        /// The store keeps masks, so that a new field must be added at the end.
+        /// The store keeps masks, so a new field must be added at the end.
         pub static FIELDS: &[Field] = &[
             $(Field { name: $name, get: $get, set: $set, before_active: $before_active }),*
         ];
@@ -62,13 +62,13 @@ fields! {
     Port0Mtu: "NeighborMTU", |info| u64::from(info.neighbor_mtu().code()), |info, value| { info.set_neighbor_mtu(Mtu::from_code(value as u8)); }, false;
 }
 
-/// A set of [`FIELDS`], one bit for each.
+/// A set of [`FIELDS`]: bit n stands for the field at index n.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct FieldMask(pub u32);
 
 impl FieldMask {
-    /// Fields that a port needs. A port that does not keep one of them is faulty: its kind of
-    /// device learns no habit.
+    /// Fields without which a port does not work. A port that does not keep one of them is faulty,
+    /// and teaches no habit of its kind of device.
     pub const ESSENTIAL: FieldMask = FieldMask(
         1 << FieldIndex::MKey as u32
             | 1 << FieldIndex::BaseLid as u32
@@ -101,7 +101,7 @@ impl FieldMask {
         }
     }
 
-    /// The fields in which `a` and `b` differ.
+    /// The fields of the set in which `a` and `b` differ.
     pub fn differing(self, a: &PortInfo, b: &PortInfo) -> FieldMask {
         let fields = FIELDS.iter().enumerate();
         let differ = |field: &Field| (field.get)(a) != (field.get)(b);
@@ -132,7 +132,8 @@ pub struct LinkMismatch {
 
 /// The planned fields of a port with their values; all other fields keep their values.
 ///
-/// A bring-up plans settings for every port, 225,000 in a fabric of 45,056 hosts, at 64 bytes each.
+/// A bring-up plans settings for every port: in a fabric of 45,056 hosts, these are 225,000
+/// settings of 64 bytes each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct PortSettings {
     planned: FieldMask,
@@ -157,7 +158,8 @@ impl PortSettings {
         }
     }
 
-    fn held(&self, index: usize) -> u64 {
+    /// The stored value of a field; zero for a field that is not planned.
+    fn stored(&self, index: usize) -> u64 {
         match index.checked_sub(WIDE) {
             None => self.wide[index],
             Some(narrow) => u64::from(self.narrow[narrow]),
@@ -168,13 +170,13 @@ impl PortSettings {
     fn planned(&self) -> impl Iterator<Item = (u32, &'static Field, u64)> {
         let fields = FIELDS.iter().enumerate();
         let planned = fields.filter(|&(bit, _)| self.planned.0 & 1 << bit != 0);
-        planned.map(|(bit, field)| (bit as u32, field, self.held(bit)))
+        planned.map(|(bit, field)| (bit as u32, field, self.stored(bit)))
     }
 
     /// The planned value of a field; `None` if the field is not planned.
     pub fn value(&self, index: FieldIndex) -> Option<u64> {
         let is_planned = self.planned.0 & 1 << index as u32 != 0;
-        is_planned.then(|| self.held(index as usize))
+        is_planned.then(|| self.stored(index as usize))
     }
 
     /// The planned fields whose value in `info` differs, except fields in `ignored` and fields that

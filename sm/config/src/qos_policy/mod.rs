@@ -81,7 +81,8 @@ impl QosPolicy {
     }
 }
 
-/// Reads the file that `config` names; `None` if there is none, or quality of service is off.
+/// Reads the policy file that `config` names. `None` if `config` names no file, if quality of
+/// service is off, or if a file that may be missing does not exist.
 ///
 /// # Errors
 ///

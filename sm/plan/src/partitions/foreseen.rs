@@ -1,6 +1,6 @@
-//! Findings, ahead of any attempt, about partitions in which hosts cannot communicate: broadcast
+//! Findings about partitions in which hosts cannot communicate, before any host tries to: broadcast
 //! groups that are too fast for hosts, partitions with limited members only, and rules with GUIDs
-//! that no port has.
+//! of nodes in place of ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use rsm_model::text::count;
 
 use super::{FINDINGS_SHOWN, PartitionPlan};
 
-/// Number of ports that a finding names; the finding counts the others.
+/// Maximum number of ports that a finding names; the finding counts the others.
 const PORTS_SHOWN: usize = 8;
 
 /// Findings about partitions of the file and of the API on `fabric`. Returns at once if there are
@@ -26,14 +26,14 @@ pub(crate) fn foreseen(
     partitions: &Partitions,
     plan: &PartitionPlan,
 ) -> Vec<Finding> {
-    let made = partitions.list.iter();
-    let made = made.filter(|one| one.origin != PartitionOrigin::BuiltIn);
-    let made: Vec<&Partition> = made.collect();
-    if made.is_empty() {
+    let defined = partitions.list.iter();
+    let defined = defined.filter(|one| one.origin != PartitionOrigin::BuiltIn);
+    let defined: Vec<&Partition> = defined.collect();
+    if defined.is_empty() {
         return Vec::new();
     }
     let hosts = hosts(fabric);
-    let mut findings: Vec<Finding> = made
+    let mut findings: Vec<Finding> = defined
         .iter()
         .filter_map(|partition| too_fast(fabric, &hosts, partition, plan))
         .collect();
@@ -53,6 +53,7 @@ fn warning(kind: FindingKind, text: String) -> Finding {
     Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }
 
+/// Whether the planned table of a port has a key of the partition with this P_Key base.
 fn holds(fabric: &Fabric, plan: &PartitionPlan, at: PortRef, base: u16) -> bool {
     let table = plan.table(fabric.key(at));
     table.is_some_and(|table| table.iter().any(|key| key.is_valid() && key.base() == base))
@@ -124,8 +125,8 @@ fn shortcoming(fabric: &Fabric, at: PortRef, group: &PartitionGroup) -> Option<S
     (mtu.code() < group.mtu.code()).then(|| format!("{bytes} bytes"))
 }
 
-/// Findings about partitions with at least two members, all of them limited. A full member that a
-/// rule names may be absent.
+/// Findings about partitions with at least two members, all of them limited. If a rule gives full
+/// membership, even to an absent port, there is no finding.
 fn limited_only(
     fabric: &Fabric,
     hosts: &[PortRef],
@@ -156,7 +157,7 @@ fn limited_only(
     findings.collect()
 }
 
-/// Findings about rules that name a node or a system in place of a port.
+/// Findings about rules that name a node GUID or system image GUID in place of a port GUID.
 fn node_guids(fabric: &Fabric, partitions: &Partitions) -> Vec<Finding> {
     let mut ports: Vec<Guid> = fabric
         .end_ports()
