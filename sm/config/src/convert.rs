@@ -12,8 +12,9 @@ pub(super) enum Convert {
     /// The first time-out in milliseconds, unless it is this number, OpenSM's default. If
     /// necessary, the shortest or longest time-out changes as well, to include it.
     TimeoutUnless(u64),
-    /// A maximum number of requests in flight. In place of this number, OpenSM's default, and of 0,
-    /// which means no limit, rsm keeps its own limit.
+    /// A maximum number of requests in flight. For this number, OpenSM's default, rsm keeps its own
+    /// default. Other numbers are limited to the range of rsm's key, and 0, which means no limit,
+    /// becomes the maximum of that range.
     WindowUnless(u64),
     /// Seconds, converted to milliseconds.
     Seconds,

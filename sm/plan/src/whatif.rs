@@ -40,7 +40,8 @@ pub struct Consequence {
     /// Number of ordered pairs of the remaining ports that cables would still connect, and the new
     /// tables would not.
     pub unreachable_pairs: u64,
-    /// Reason for which no new plan would come into force; the counts below are then 0.
+    /// The reason why no new plan would come into force; the counts below are then 0. `None` if a
+    /// plan would come into force.
     pub refused: Option<String>,
     /// The engine that would compute the routes, and the reason; `None` if no plan would come into
     /// force.
@@ -195,6 +196,8 @@ fn tables_for(plan: &Plan, topology: &Topology) -> Tables {
     }
 }
 
+/// Records in `consequence` how the routes of `next` differ from those of `plan`, and the Sets that
+/// a push would need.
 fn compare(consequence: &mut Consequence, plan: &Plan, next: &Plan) {
     consequence.unreachable_pairs = next.report.unreachable_pairs;
     consequence.credit_loop_free = next.report.credit_loop_free;
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_cut_off_by_the_loss_of_its_cable_alone() {
+    fn host_is_cut_off_by_the_loss_of_its_cable_and_not_by_its_own_loss() {
         let plan = planned("pgft:2;4,4;1,2;1,1");
         let port = port_to(&plan, NodeType::Ca);
         let by_cable = what_if(&plan, Loss::Cable(port)).unwrap();
@@ -352,21 +355,21 @@ mod tests {
 
     #[test]
     fn losing_a_leaf_cuts_its_hosts_off_and_losing_a_spine_no_port() {
-        loses_each_switch(&planned("pgft:2;4,4;1,2;1,1"));
+        check_loss_of_each_switch(&planned("pgft:2;4,4;1,2;1,1"));
     }
 
     #[test]
-    fn a_switch_takes_its_aggregation_node_with_it() {
+    fn aggregation_node_of_a_lost_switch_is_not_cut_off() {
         let netlist = generate("pgft:2;4,4;1,2;1,1").unwrap();
         let netlist = crate::aggregated::with_aggregation_nodes(netlist);
         let plan = planned_for(&netlist);
         assert_eq!(plan.lids.lids.len(), 16 + 2 * 6, "each switch has one");
-        loses_each_switch(&plan);
+        check_loss_of_each_switch(&plan);
     }
 
     /// Checks which ports the loss of each of four leaves, with four hosts each, and of each of two
     /// spines cuts off.
-    fn loses_each_switch(plan: &Arc<Plan>) {
+    fn check_loss_of_each_switch(plan: &Arc<Plan>) {
         let (mut leaves, mut spines) = (0, 0);
         for (_, node) in plan.fabric.switches() {
             let Ok(found) = what_if(plan, Loss::Node(node.guid)) else {
@@ -399,12 +402,12 @@ mod tests {
     #[test]
     fn losses_of_unknown_or_own_ports_are_refused() {
         let plan = planned("ring:4");
-        let nobody = Guid(0xdead);
+        let absent = Guid(0xdead);
         assert!(matches!(
-            what_if(&plan, Loss::Node(nobody)),
+            what_if(&plan, Loss::Node(absent)),
             Err(WhatIfError::NoNode { .. })
         ));
-        let port = PortKey::new(nobody, PortNum(1));
+        let port = PortKey::new(absent, PortNum(1));
         assert!(matches!(
             what_if(&plan, Loss::Cable(port)),
             Err(WhatIfError::NoCable { .. })

@@ -96,7 +96,7 @@ pub(super) fn take(
 ///
 /// # Errors
 ///
-/// The expected form, or `None` if that is the form of rsm's key.
+/// The expected form; `None` if rsm's key expects the same form.
 fn given<'a>(
     convert: Convert,
     value: &'a str,
@@ -169,7 +169,8 @@ fn flag(value: &str) -> Result<bool, Option<&'static str>> {
     }
 }
 
-/// Sets the bound of requests in flight, within the limits of rsm's key.
+/// Sets the maximum number of requests in flight, limited to the range of rsm's key. 0 means no
+/// limit, and becomes the maximum of the range.
 fn window(config: &mut Config, field: &ConfigKey, given: Given<'_>) -> Taken {
     let (Given::Number(asked), Kind::Number { min, max }) = (given, field.kind) else {
         return Taken::Default;
@@ -219,6 +220,7 @@ fn sl_to_vl(config: &mut Config, field: &ConfigKey, value: &str) -> Taken {
     }
 }
 
+/// Sets the routing engine and its fallbacks from OpenSM's list of engines.
 fn engines(config: &mut Config, value: &str) -> Taken {
     let Some((name, choice)) = engine::first(value) else {
         return Taken::Lost(engine::UNKNOWN);

@@ -18,18 +18,18 @@ const FABRICS: [&str; 3] = [
     "dragonfly+:groups=4,leaves=2,spines=2,hosts=2,links=1",
 ];
 
-/// A change of the cabling, at ports by their place in lists.
+/// A change of the cabling. Each index selects a cabled or a free port.
 #[derive(Clone, Debug)]
 enum Miswiring {
     /// Two plugs are exchanged.
     Swap(Index, Index),
-    /// Three plugs go round.
+    /// Three plugs change places in a cycle.
     Rotate(Index, Index, Index),
-    /// A cable is out.
+    /// A cable is removed.
     Pull(Index),
-    /// A plug is in a free port.
+    /// A plug is moved to a free port.
     WrongPort(Index, Index),
-    /// There is a cable more, between free ports.
+    /// A cable is added between two free ports.
     Extra(Index, Index),
 }
 
@@ -56,7 +56,7 @@ fn join(cabling: &mut Cabling, a: PortKey, b: PortKey) {
     cabling.insert(b, a);
 }
 
-/// Takes the cable at a port out; returns its other end.
+/// Removes the cable at a port; returns the other end of the cable.
 fn pull(cabling: &mut Cabling, port: PortKey) -> Option<PortKey> {
     let other = cabling.remove(&port)?;
     cabling.remove(&other);
@@ -73,7 +73,7 @@ fn swap(cabling: &mut Cabling, a: PortKey, b: PortKey) {
     }
 }
 
-/// Makes the change; returns how many moves take it back.
+/// Makes the change, if it is possible; returns the number of moves that undo it.
 fn apply(cabling: &mut Cabling, miswiring: &Miswiring, free: &[PortKey]) -> usize {
     let cabled: Vec<PortKey> = cabling.keys().copied().collect();
     let free: Vec<PortKey> = free
@@ -121,7 +121,7 @@ fn apply(cabling: &mut Cabling, miswiring: &Miswiring, free: &[PortKey]) -> usiz
     }
 }
 
-/// The fabric with other cables. All nodes stay, as if each had another way to the manager.
+/// The fabric with the cables of `cabling`. All nodes stay present, even those without a cable.
 fn recabled(fabric: &Fabric, cabling: &Cabling) -> Fabric {
     let mut fabric = fabric.clone();
     for node in fabric.nodes_mut() {
@@ -164,7 +164,7 @@ fn cables(cabling: &Cabling) -> BTreeSet<[PortKey; 2]> {
     ends.collect()
 }
 
-/// Makes a move, which must be possible.
+/// Carries out a move; panics if it is not possible.
 fn carry_out(cabling: &mut Cabling, one: &Move) {
     let (first, second) = (key(one.first), key(one.second));
     let [has_first, has_second] = [first, second].map(|port| cabling.contains_key(&port));
@@ -191,7 +191,8 @@ fn carry_out(cabling: &mut Cabling, one: &Move) {
     }
 }
 
-/// Checks all that a comparison says of a miswired fabric that `made` moves would mend.
+/// Checks the comparison of the design of `right` with the cabling `present`, which `made` moves
+/// would correct.
 fn check(right: &Fabric, present: &Cabling, made: usize) {
     let fabric = recabled(right, present);
     let design = design_of(right);
@@ -210,7 +211,7 @@ fn check(right: &Fabric, present: &Cabling, made: usize) {
             && comparison.unclear.is_empty()
     );
 
-    // Each wrong cable and each missing one is in one fault, with both ends; no right one is.
+    // Each wrong or missing cable is in one fault, with both ends; no right cable is in any.
     let named = |part: fn(&Fault) -> &Vec<Cable>| {
         let all = comparison.faults.iter().flat_map(part);
         let all: Vec<[PortKey; 2]> = all.map(|cable| cable.map(key)).collect();
@@ -244,7 +245,7 @@ fn check(right: &Fabric, present: &Cabling, made: usize) {
     assert_eq!(cables(&mended), designed);
     assert_eq!(comparison.is_right(), made == 0 || there == designed);
 
-    // Findings name both ends of each, as far as they list the cables of a fault.
+    // Findings name both ends of each cable that they list; they list at most four of a kind.
     let mut expected = Expected::default();
     expected.heed(&design, &fabric);
     let findings = expected.findings(&fabric);
@@ -270,7 +271,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_miswiring_is_named_and_mended_by_no_more_moves_than_it_took(
+    fn each_miswiring_is_reported_and_corrected_with_at_most_as_many_moves(
         miswirings in prop::collection::vec(miswiring(), 0..7),
     ) {
         for spec in FABRICS {
@@ -287,7 +288,7 @@ proptest! {
     }
 }
 
-/// The ways to join some of `ports` in pairs.
+/// All ways to join some of `ports` in pairs.
 fn all_joined(ports: &[Spot]) -> Vec<Joined> {
     let Some((&first, rest)) = ports.split_first() else {
         return vec![Joined::new()];
@@ -304,7 +305,7 @@ fn all_joined(ports: &[Spot]) -> Vec<Joined> {
     all
 }
 
-/// The cablings that one move makes of another.
+/// The cablings that one move makes of `joined`.
 fn neighbours(joined: &Joined, ports: &[Spot]) -> Vec<Joined> {
     let mut all = Vec::new();
     for (at, &a) in ports.iter().enumerate() {
@@ -336,13 +337,13 @@ fn neighbours(joined: &Joined, ports: &[Spot]) -> Vec<Joined> {
     all
 }
 
-/// The least number of moves from each cabling to `goal`.
+/// The smallest number of moves from each cabling to `goal`.
 fn distances(goal: &Joined, ports: &[Spot]) -> BTreeMap<Joined, usize> {
     let mut known = BTreeMap::from([(goal.clone(), 0)]);
     let mut waiting = VecDeque::from([goal.clone()]);
     while let Some(joined) = waiting.pop_front() {
         let distance = known[&joined];
-        // Every move can be taken back by one.
+        // Each move can be undone by one move.
         for next in neighbours(&joined, ports) {
             if !known.contains_key(&next) {
                 known.insert(next.clone(), distance + 1);
@@ -354,8 +355,8 @@ fn distances(goal: &Joined, ports: &[Spot]) -> BTreeMap<Joined, usize> {
 }
 
 #[test]
-fn no_sequence_of_moves_is_shorter_for_any_cabling_and_design_of_seven_ports() {
-    // Ports at the same node change the order of the moves, and never their number.
+fn moves_are_as_few_as_possible_for_all_cablings_of_seven_ports() {
+    // Ports at one node may change the order of the moves, but never their number.
     let ports: Vec<Spot> = (0..7)
         .map(|port| PortKey::new(Guid(1 + port / 2), PortNum(1 + port as u8)).into())
         .collect();
@@ -405,7 +406,7 @@ fn rows(rows: &[[(&str, Option<u8>); 2]]) -> Design {
 }
 
 #[test]
-fn plugs_are_exchanged_at_one_node_where_they_can_be() {
+fn exchanged_plugs_are_swapped_back_at_one_node() {
     let right = small();
     let [a, b] = [1, 2].map(|port| named(&right, "spine-01", port));
     let mut present = cabling(&right);
@@ -426,16 +427,16 @@ fn plugs_are_exchanged_at_one_node_where_they_can_be() {
 }
 
 #[test]
-fn cables_of_nodes_that_the_design_does_not_have_are_no_ones_business() {
+fn cables_of_nodes_outside_the_design_are_ignored_unless_they_use_a_designed_port() {
     let right = small();
     let mut design = design_of(&right);
-    // A design of the cables between switches only.
+    // The design has only the cables between switches.
     let is_of_host = |cable: &DesignedCable| cable.ends.iter().any(|end| end.node.contains("host"));
     design.cables.retain(|cable| !is_of_host(cable));
     let comparison = compare(&design, &right);
     assert_eq!((comparison.designed, comparison.right), (4, 4));
     assert!(comparison.is_right(), "{comparison:?}");
-    // A host in a port of the design is in the way.
+    // A host at a port that the design cables otherwise is a fault.
     let mut present = cabling(&right);
     let uplink = named(&right, "leaf-01", 3);
     let spine = pull(&mut present, uplink).expect("it is cabled");
@@ -454,7 +455,7 @@ fn cables_of_nodes_that_the_design_does_not_have_are_no_ones_business() {
 }
 
 #[test]
-fn cables_of_absent_and_silent_nodes_are_not_seen_and_not_faults() {
+fn cables_of_absent_and_silent_nodes_are_unseen_and_no_faults() {
     let right = small();
     let design = design_of(&right);
     // host-001 is off, and host-002 has a link and does not answer.
@@ -519,7 +520,7 @@ fn a_node_with_another_name_than_designed_is_one_finding_and_no_move() {
     for part in ["hots-001", "port 1 leads to host-001"] {
         assert!(finding.text.contains(part), "{part}: {finding:?}");
     }
-    // A node of the design is in the wrong place there.
+    // A wrong node of the design at that port is a fault.
     let [other, port] = [named(&right, "host-003", 1), named(&right, "leaf-01", 1)];
     let mut present = cabling(&right);
     pull(&mut present, port);
@@ -533,7 +534,7 @@ fn a_node_with_another_name_than_designed_is_one_finding_and_no_move() {
 }
 
 #[test]
-fn a_design_ends_what_was_expected_against_it() {
+fn comparison_with_a_design_replaces_expectations_that_contradict_it() {
     let right = small();
     let design = design_of(&right);
     let [a, b] = [1, 2].map(|port| named(&right, "spine-01", port));
@@ -544,7 +545,7 @@ fn a_design_ends_what_was_expected_against_it() {
     let update = |expected: &mut Expected, before: &Fabric, now: &Fabric| {
         expected.update(&crate::fabric::Delta::between(before, now), before, now, at);
     };
-    // The manager began on exchanged cables, and the operator mends them.
+    // The manager started with exchanged cables, and the operator corrects them.
     let mut expected = Expected::default();
     expected.heed(&design, &wrong);
     update(&mut expected, &wrong, &right);
@@ -557,7 +558,7 @@ fn a_design_ends_what_was_expected_against_it() {
     assert_eq!(expected.findings(&right), []);
     assert_eq!(expected.counts(&right).exchanged_cables, 0);
 
-    // A cable that was there and is designed has one finding, with its history.
+    // A designed cable that was present and vanished causes one finding, with its history.
     let mut present = cabling(&right);
     pull(&mut present, a);
     let pulled = recabled(&right, &present);
@@ -566,7 +567,7 @@ fn a_design_ends_what_was_expected_against_it() {
     let findings = expected.findings(&pulled);
     assert_eq!(findings.len(), 1, "{findings:?}");
     assert!(findings[0].text.contains("is gone"), "{findings:?}");
-    // Accepted as gone, it is missing by the design.
+    // Once the operator accepts that the cable is gone, it is missing according to the design.
     expected.accept(crate::expected::Accept::Missing, &pulled);
     let findings = expected.findings(&pulled);
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -578,7 +579,7 @@ fn a_design_ends_what_was_expected_against_it() {
 }
 
 #[test]
-fn wildcards_and_short_names_stand_for_nodes_and_ports() {
+fn wildcards_and_short_names_match_nodes_and_ports() {
     let right = small();
     let design = rows(&[
         [("leaf-01", Some(3)), ("spine-01", Some(1))],
@@ -593,7 +594,7 @@ fn wildcards_and_short_names_stand_for_nodes_and_ports() {
         (5, 0),
         "{comparison:?}"
     );
-    // Two hosts of the same leaf may be exchanged; two of different leaves are so by one move.
+    // Exchanged hosts of one leaf still match. Exchanged hosts of two leaves need one move.
     let hosts = [1, 2, 3].map(|number| named(&right, &format!("host-00{number}"), 1));
     let mut present = cabling(&right);
     swap(&mut present, hosts[0], hosts[1]);
@@ -608,7 +609,7 @@ fn wildcards_and_short_names_stand_for_nodes_and_ports() {
     let comparison = compare(&exact, &recabled(&right, &present));
     assert_eq!(comparison.moves().count(), 1, "{comparison:?}");
     assert_eq!(comparison.faults[0].kind, FaultKind::Exchanged);
-    // A host at no port of its leaf moves to a free one.
+    // A host that is at no port of its leaf is wrong, and its line is still comparable.
     let mut present = cabling(&right);
     let port = pull(&mut present, hosts[0]).expect("it is cabled");
     swap(&mut present, hosts[2], port);
@@ -619,7 +620,7 @@ fn wildcards_and_short_names_stand_for_nodes_and_ports() {
 }
 
 #[test]
-fn lines_that_cannot_be_compared_say_why() {
+fn lines_that_cannot_be_compared_have_a_reason() {
     let right = small();
     let leaf = right
         .nodes()
@@ -654,12 +655,12 @@ fn lines_that_cannot_be_compared_say_why() {
         ),
         ("leaf-99", 6)
     );
-    // The spine's port 2 has a cable; its design leads to a node that is not there.
+    // Port 2 of the spine has a cable, but its designed cable leads to an absent node.
     assert_eq!(comparison.right, 1, "{comparison:?}");
 }
 
 #[test]
-fn each_cable_of_an_absent_node_has_a_port_of_its_own_there() {
+fn each_cable_of_an_absent_node_gets_its_own_port_there() {
     let right = small();
     // The lines with a port come after those without one.
     let design = rows(&[
@@ -692,7 +693,7 @@ fn each_cable_of_an_absent_node_has_a_port_of_its_own_there() {
     assert_eq!(comparison.unclear.len(), 300 - 254);
 }
 
-/// The fabric whose hosts have names that no pattern of hosts matches.
+/// The fabric with renamed hosts, so that the pattern `host-*` matches none.
 fn without_hosts(fabric: &Fabric) -> Fabric {
     let mut fabric = fabric.clone();
     for node in fabric.nodes_mut() {

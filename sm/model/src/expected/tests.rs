@@ -38,6 +38,7 @@ fn cables(fabric: &Fabric) -> Vec<(PortKey, PortKey)> {
     fabric.nodes().flat_map(Node::cables).collect()
 }
 
+/// The fabric after `events`.
 fn after(fabric: &Fabric, events: &[Event]) -> Fabric {
     let mut fabric = fabric.clone();
     for event in events {
@@ -68,7 +69,7 @@ fn after(fabric: &Fabric, events: &[Event]) -> Fabric {
             }
             Event::Mute(cable) => {
                 let &(a, _) = cable.get(&cables);
-                // An inventory that lacks the node takes it out.
+                // The node vanishes, because the inventory lacks it.
                 fabric = fabric.follow(&Hardware::default(), &BTreeSet::from([a.node]));
             }
         }
@@ -80,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn missing_from_a_fabric_equals_an_update_of_everything_by_it(
+    fn missing_from_equals_a_full_update_with_the_same_fabric(
         earlier in prop::collection::vec(event(), 0..6),
         later in prop::collection::vec(event(), 0..6),
         is_stored in any::<bool>(),
@@ -92,7 +93,7 @@ proptest! {
         missing.update(&Delta::between(&whole, &kept), &whole, &kept, at);
         let mut cabling = Cabling { fabric: Arc::new(kept.clone()), missing: Arc::new(missing) };
         if is_stored {
-            // A store has one row of each part, whether it was there or missing.
+            // A store has one row for each part, whether the part is present or missing.
             let all = Arc::new(cabling.recalled());
             cabling = Cabling { fabric: Arc::default(), missing: all };
         }
@@ -104,8 +105,7 @@ proptest! {
     }
 }
 
-/// Brings a fabric to the state after `events`, one sweep for each; returns the fabric with its
-/// missing parts.
+/// Applies `events` to a fabric, with a sweep after each; returns the fabric and its missing parts.
 fn swept(whole: &Fabric, events: &[Event]) -> (Fabric, Expected) {
     let (mut fabric, mut missing) = (whole.clone(), Expected::default());
     for (event, at) in events.iter().zip(1..) {
@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn each_missing_part_by_itself_is_as_many_as_are_counted(
+    fn parts_listed_in_pages_are_sorted_and_equal_the_counts(
         events in prop::collection::vec(event(), 0..8),
         page in 1..5usize,
     ) {
@@ -152,7 +152,8 @@ proptest! {
     }
 }
 
-/// The tree of two leaves with two hosts each, and the cables of the hosts: host and leaf.
+/// A tree of two leaves with two hosts each, and the cables of the hosts, each as the port of the
+/// host and the port of the leaf.
 fn hosts() -> (Fabric, Vec<(PortKey, PortKey)>) {
     let whole = Fabric::of_netlist(&generate("pgft:2;2,2;1,2;1,1").expect("a fabric"));
     let is_host = |node: &&Node| node.kind() != NodeType::Switch;
@@ -161,7 +162,7 @@ fn hosts() -> (Fabric, Vec<(PortKey, PortKey)>) {
     (whole, cables)
 }
 
-/// Takes the cables of hosts out of `fabric`, and cables them as listed.
+/// Removes the cables at the ports in `out` from `fabric`, and adds the cables in `new`.
 fn cabled(fabric: &Fabric, out: &[PortKey], new: &[(PortKey, PortKey)]) -> Fabric {
     let mut fabric = fabric.clone();
     for &host in out {
@@ -177,7 +178,7 @@ fn cabled(fabric: &Fabric, out: &[PortKey], new: &[(PortKey, PortKey)]) -> Fabri
     fabric
 }
 
-/// Follows sweeps that find these fabrics one after the other.
+/// The missing parts after sweeps that find these fabrics one after the other.
 fn followed(fabrics: &[&Fabric]) -> Expected {
     let mut missing = Expected::default();
     for (pair, at) in fabrics.windows(2).zip(1..) {
@@ -188,7 +189,7 @@ fn followed(fabrics: &[&Fabric]) -> Expected {
 }
 
 #[test]
-fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
+fn hosts_that_changed_places_at_once_or_one_by_one_are_exchanged() {
     let (whole, cables) = hosts();
     let [(a, one), (b, other)] = [cables[0], cables[3]];
     let none = cabled(&whole, &[a, b], &[]);
@@ -196,8 +197,8 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
     let both = cabled(&half, &[], &[(b, one)]);
     let at_once = [&whole, &both];
     let one_by_one = [&whole, &none, &half, &both];
-    for way in [&at_once[..], &one_by_one] {
-        let missing = followed(way);
+    for sweeps in [&at_once[..], &one_by_one] {
+        let missing = followed(sweeps);
         let found = missing.missing(&both);
         let [entry] = &found[..] else {
             panic!("one entry: {found:?}");
@@ -216,15 +217,15 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
         ] {
             assert!(text.contains(&part), "{part}: {text}");
         }
-        // A restart finds the same, and so does a manager that follows from the store.
+        // A manager that starts from the store finds the exchange, too.
         let kept = Cabling {
             fabric: Arc::new(both.clone()),
             missing: Arc::new(missing.clone()),
         };
         assert_eq!(kept.missing_from(&both).missing(&both).len(), 1);
         let back = cabled(&both, &[a, b], &[(a, one), (b, other)]);
-        let back_again: Vec<&Fabric> = way.iter().copied().chain([&back]).collect();
-        assert!(followed(&back_again).is_empty());
+        let and_back: Vec<&Fabric> = sweeps.iter().copied().chain([&back]).collect();
+        assert!(followed(&and_back).is_empty());
         let mut accepted = missing;
         let mut of_missing = accepted.clone();
         assert!(!of_missing.accept(Accept::Missing, &both));
@@ -239,7 +240,7 @@ fn hosts_at_each_others_places_are_exchanged_however_they_came_there() {
 }
 
 #[test]
-fn hosts_count_once_and_adapters_of_a_host_that_is_left_by_themselves() {
+fn missing_host_counts_once_and_missing_adapters_of_a_present_host_singly() {
     let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
     let of = |host: &str| {
         let nodes = whole.nodes();
@@ -258,15 +259,15 @@ fn hosts_count_once_and_adapters_of_a_host_that_is_left_by_themselves() {
 }
 
 #[test]
-fn a_host_at_the_place_of_one_that_is_off_is_no_exchange() {
+fn host_at_the_port_of_an_absent_host_is_no_exchange() {
     let (whole, cables) = hosts();
     let [(a, one), (b, other)] = [cables[0], cables[3]];
-    // The first host comes back at the place of the second, which is off: no exchange yet.
+    // The first host comes back at the port of the second one, which is off: no exchange yet.
     let half = cabled(&whole, &[a, b], &[(a, other)]);
     let missing = followed(&[&whole, &half]);
     let counts = missing.counts(&half);
     assert_eq!((counts.exchanged_cables, counts.host_cables), (0, 1));
-    // Both go home: nothing is left of it.
+    // Both hosts return to their own ports: nothing is missing.
     let home = cabled(&half, &[a], &[(a, one), (b, other)]);
     assert!(followed(&[&whole, &half, &home]).is_empty());
 }
@@ -280,7 +281,7 @@ fn between_switches(fabric: &Fabric) -> Vec<(PortKey, PortKey)> {
 }
 
 #[test]
-fn an_accept_names_each_gone_cable_of_a_switch_and_none_that_an_operator_disabled() {
+fn accept_command_names_each_gone_cable_of_a_switch_but_no_disabled_one() {
     let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
     let cables = between_switches(&whole);
     let switch = cables[0].0.node;
@@ -330,7 +331,7 @@ fn an_accept_names_each_gone_cable_of_a_switch_and_none_that_an_operator_disable
 }
 
 #[test]
-fn a_cable_in_the_place_of_one_to_a_dead_switch_is_named_and_not_told_as_gone() {
+fn cable_moved_to_the_port_of_a_dead_switch_is_reported_as_moved_and_not_gone() {
     let whole = Fabric::of_netlist(&generate("superpod:su=1").expect("a fabric"));
     let ends_of_cables = cables(&whole);
     let cables = between_switches(&whole);
@@ -348,15 +349,15 @@ fn a_cable_in_the_place_of_one_to_a_dead_switch_is_named_and_not_told_as_gone() 
         .collect();
     let cut = cabled(&whole, &of_dead, &[]);
     let off = cut.follow(&Hardware::default(), &BTreeSet::from([dead.node]));
-    // The plugs of both cables are exchanged, and the one of the dead switch has no link.
+    // The plugs of both cables are exchanged, and the cable to the dead switch has no link.
     let swapped = cabled(&off, &[first], &[(second, to)]);
     let missing = followed(&[&whole, &off, &swapped]);
     let texts = missing.findings(&swapped);
     let name = |port| missing.port_name(&swapped, port);
-    let told = format!("{} leads to {} now", name(second), name(to));
+    let expected = format!("{} leads to {} now", name(second), name(to));
     let texts: Vec<&str> = texts.iter().map(|one| one.text.as_str()).collect();
-    let text = texts.iter().find(|text| text.contains(&told));
-    let text = text.unwrap_or_else(|| panic!("{told}: {texts:?}"));
+    let text = texts.iter().find(|text| text.contains(&expected));
+    let text = text.unwrap_or_else(|| panic!("{expected}: {texts:?}"));
     assert!(
         text.contains("is not where it was") && !text.contains("gone"),
         "{text}"
