@@ -9,9 +9,9 @@
 //! 0x0002c90000000025 = 5:slow, 7:slow
 //! ```
 //!
-//! Rates are in Mb/s. 0, and a service level that a rule omits, means no limit. Rule `default`
-//! applies to GUIDs without a rule. Rules about groups of ports are errors: they refer to a file of
-//! another format, which rsm does not read.
+//! Rates are in Mb/s. The rate 0 means no limit, and a service level that a rule omits has no
+//! limit. Rule `default` applies to GUIDs without a rule. Rules about groups of ports are errors:
+//! they refer to a file of another format, which rsm does not read.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +30,7 @@ pub type LevelLimits = [u32; QosConfigSl::LEVELS];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RateLimits {
     rules: BTreeMap<Guid, LevelLimits>,
+    /// Limits of GUIDs without a rule.
     default: LevelLimits,
 }
 
@@ -60,7 +61,9 @@ enum BandwidthSection {
 /// State of the parser.
 #[derive(Default)]
 struct Reading<'a> {
+    /// Section of the present line; `None` before the first section.
     section: Option<BandwidthSection>,
+    /// Rates in Mb/s by name.
     names: BTreeMap<&'a str, u32>,
     limits: RateLimits,
     has_default: bool,
@@ -174,7 +177,7 @@ mod tests {
 
     /// The examples are taken from UFM's manual.
     #[test]
-    fn rules_give_service_levels_of_guids_rates() {
+    fn rules_set_rates_of_service_levels_by_guid() {
         let text = "# of the manual\nBW_NAMES\nMy_bandwidth = 50\nfast=1048575\n\nBW_RULES\n\
                     0x2c90000000025 = 5:My_bandwidth, 7:My_bandwidth\ndefault = 0 : fast # others\n";
         let (limits, errors) = parsed(text);
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_say_nothing_clear_are_errors() {
+    fn ambiguous_and_malformed_lines_are_errors() {
         for line in [
             "Port_grp1 = 3:a",
             "0x1 = 16:a",

@@ -3,8 +3,8 @@
 //! A port's virtual ports are one value, which the inventory and the models of the subnet share: a
 //! port without virtual ports costs a pointer. Index 0 is the physical function.
 //!
-//! Claims to LIDs belong to GUIDs, at whichever virtual port the GUID is. Virtual ports that share
-//! a LID take no entries of forwarding tables.
+//! A claim to a LID belongs to a GUID, whichever virtual port has that GUID. Virtual ports that
+//! share a LID take no entries of forwarding tables.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use rsm_mad::wire::attr::{GuidInfo, PortState, VNodeInfo, VPortInfo, Virtualizat
 
 use super::p_keys::PKeyImage;
 
-/// Largest number of indices of a port that rsm manages: the largest adapters have this many. A
+/// Maximum number of indices of a port that rsm manages: the largest adapters have this many. A
 /// finding names ports with more indices.
 pub const INDICES_MAX: u16 = 1024;
 

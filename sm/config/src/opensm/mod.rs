@@ -1,7 +1,6 @@
 //! Parser of an operator's existing `opensm.conf`: each line has a key and a value; `#` begins a
 //! comment, `(null)` means not set. Keys with a counterpart in rsm are converted. For every other
-//! key, a report states the reason for which rsm does not need the key, or the function that is
-//! lost without it.
+//! key, a report states why rsm does not need the key, or which function is lost without it.
 
 mod engine;
 mod keys;
@@ -91,7 +90,7 @@ pub fn read(file: &Path, text: &str, is_there: &dyn Fn(&Path) -> bool) -> Opensm
     reader.finish()
 }
 
-/// The key on a line of an `opensm.conf`; `None` unless it is a key of OpenSM with a value.
+/// The key on a line of an `opensm.conf`; `None` if the line has no known key or no value.
 pub(super) fn key_of(line: &str) -> Option<&str> {
     let Entry { key, value, .. } = Entry::of(line, 0)?;
     let is_ours = || {
@@ -131,10 +130,10 @@ impl<'a> Entry<'a> {
     }
 
     /// The value; `None` if the value is not set, or secret.
-    fn told(&self) -> Option<String> {
+    fn public_value(&self) -> Option<String> {
         let value = unquoted(self.value);
-        let is_told = value != UNSET && !value.is_empty() && !is_secret(self.key);
-        is_told.then(|| value.to_owned())
+        let is_public = value != UNSET && !value.is_empty() && !is_secret(self.key);
+        is_public.then(|| value.to_owned())
     }
 
     /// The entry as findings quote it, without secret keys, because findings are logged.
@@ -288,8 +287,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes the files that OpenSM reads by default. A file of another name must exist; a file of
-    /// the default name may be missing, because OpenSM writes the default name into every
+    /// Adds the files that OpenSM reads by default. A file that has another name must exist; a file
+    /// that has the default name may be missing, because OpenSM writes that name into every
     /// configuration.
     fn default_files(&mut self) {
         let (partitions, qos) = (&mut self.config.partitions, &mut self.config.qos);
@@ -309,7 +308,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Warns about keys that have no effect without `qos TRUE`, whichever manager reads them.
+    /// Warns about keys that have no effect without `qos TRUE`, with OpenSM as with rsm.
     fn without_qos(&mut self) {
         for (outcome, at, shown) in std::mem::take(&mut self.of_qos) {
             let group = KeyGroup::NotNeeded;
@@ -359,7 +358,7 @@ impl Reader<'_> {
         self.outcomes.push(KeyOutcome {
             key: entry.key.to_owned(),
             line: self.line,
-            value: entry.told(),
+            value: entry.public_value(),
             group,
             taken: None,
         });
@@ -376,7 +375,8 @@ impl Reader<'_> {
         }
         self.default_files();
         if let (Some(found), Some(at)) = (self.config.sm.known_sa_key(), self.sa_key_at) {
-            // The key of the managers may follow on a later line.
+            // The check comes last, because `sm_key`, which must differ, may follow on a later
+            // line.
             self.config.sm.sa_key = None;
             let expected = OPENS_NOTHING.to_owned();
             self.say(at, ConfigSeverity::Warning, found.to_owned(), expected);

@@ -77,8 +77,8 @@ fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
     text
 }
 
-/// The keys of OpenSM, and the keys that only NVIDIA's manager has. A key with a counterpart is
-/// OpenSM's, unless the list below has it.
+/// The keys of OpenSM, and the keys that only NVIDIA's manager has. A key with a counterpart in rsm
+/// is one of OpenSM, unless the list below has it.
 fn tables() -> [BTreeMap<&'static str, Row>; 2] {
     /// Keys of NVIDIA's manager that rsm obeys.
     const NVIDIA: [&str; 11] = [
@@ -106,7 +106,7 @@ fn tables() -> [BTreeMap<&'static str, Row>; 2] {
 }
 
 #[test]
-fn the_page_has_every_key_with_its_group() {
+fn page_of_opensm_keys_equals_the_tables() {
     let [opensm, nvidia] = tables();
     assert!(opensm.len() >= 162, "{} keys", opensm.len());
     assert!(nvidia.len() >= 219, "{} keys", nvidia.len());
@@ -135,7 +135,7 @@ fn words(key: &str) -> BTreeSet<&str> {
 }
 
 #[test]
-fn a_key_whose_function_is_a_key_of_rsm_names_that_key() {
+fn key_with_the_words_of_a_key_of_rsm_names_it() {
     for (key, (_, text)) in tables().into_iter().flatten() {
         if obeyed().contains_key(key) {
             continue;
@@ -153,7 +153,7 @@ fn a_key_whose_function_is_a_key_of_rsm_names_that_key() {
 }
 
 #[test]
-fn keys_of_rsm_that_the_tables_name_are_there() {
+fn keys_of_rsm_named_in_the_tables_exist() {
     let sections: BTreeSet<&str> = fields().iter().map(|field| field.section).collect();
     for (key, (_, text)) in tables().into_iter().flatten() {
         let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "._".contains(c)));
@@ -173,7 +173,7 @@ fn keys_of_rsm_that_the_tables_name_are_there() {
 }
 
 #[test]
-fn the_pages_for_operators_give_keys_the_groups_of_the_tables() {
+fn migration_page_gives_keys_the_groups_of_the_tables() {
     let groups: BTreeMap<&str, String> = tables()
         .into_iter()
         .flatten()

@@ -24,15 +24,21 @@ pub(super) static SL_TO_VL: Planned = Planned {
     },
 };
 
+/// The planned blocks of a port; `None` if its tables are not the operator's.
 fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
     PortTables::of(source.qos?, source.hardware, key)?;
     let node = source.hardware.node(key.node)?;
     let Some(switch) = &node.switch else {
-        return maps(node.port(key.port)?.info.as_ref()?).then(|| BTreeSet::from([END_PORT]));
+        return supports_mapping(node.port(key.port)?.info.as_ref()?)
+            .then(|| BTreeSet::from([END_PORT]));
     };
     let is_base = key.port == PortNum::ZERO && !switch.info.enhanced_port0();
-    let maps = node.port(PortNum::ZERO)?.info.as_ref().is_some_and(maps);
-    if is_base || !maps || source.engine_has_lanes {
+    let supports_mapping = node
+        .port(PortNum::ZERO)?
+        .info
+        .as_ref()
+        .is_some_and(supports_mapping);
+    if is_base || !supports_mapping || source.engine_has_lanes {
         return None;
     }
     if takes_all_inputs(source, key, switch) {
@@ -41,8 +47,8 @@ fn blocks(source: &Source<'_>, key: PortKey) -> Option<BTreeSet<u16>> {
     Some(inputs(node, key.port).collect())
 }
 
-/// The blocks from the input `key` to the switch's outputs. They are planned only once that port
-/// has answered.
+/// The blocks for packets from the input `key` of a switch to its other ports, each as (output,
+/// block). Such blocks are planned only once `key` has answered.
 pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16)> {
     let node = source.hardware.node(key.node);
     let Some(node) = node.filter(|node| node.is_switch() && key.port != PortNum::ZERO) else {
@@ -51,22 +57,23 @@ pub(super) fn from_input(source: &Source<'_>, key: PortKey) -> Vec<(PortKey, u16
     let block = u16::from(key.port.0);
     let ports = (0..=u8::MAX).take(node.ports.len());
     let outputs = ports.map(|port| PortKey::new(key.node, PortNum(port)));
-    let has_own = |output: &PortKey| {
+    let is_planned = |output: &PortKey| {
         *output != key && blocks(source, *output).is_some_and(|blocks| blocks.contains(&block))
     };
     outputs
-        .filter(has_own)
+        .filter(is_planned)
         .map(|output| (output, block))
         .collect()
 }
 
 /// Whether the device supports SL to VL mapping (IsSLMappingSupported). Port 0 shows it for a
 /// switch.
-fn maps(info: &PortInfo) -> bool {
+fn supports_mapping(info: &PortInfo) -> bool {
     let capabilities = info.capability_mask();
     capabilities.contains(CapabilityMask::IS_SL_MAPPING_SUPPORTED)
 }
 
+/// Whether one block sets the VLs of all inputs of an output.
 fn takes_all_inputs(source: &Source<'_>, key: PortKey, switch: &InventorySwitch) -> bool {
     source.qos.is_some_and(|qos| qos.optimized)
         && switch.info.optimized_sl_to_vl_mapping_programming() != 0

@@ -117,7 +117,7 @@ fn left_out(policy: &AdaptivePolicy, hardware: &AdaptiveHardware) -> Vec<Finding
 /// Plans and proves groups for the routes of `plan`; [`Adaptive::kept`] is empty.
 ///
 /// # Errors
-/// The reason for which there are no groups, as a sentence.
+/// The reason why there are no groups, as a sentence.
 fn try_plan(
     job: &PlanJob,
     plan: &Plan,
@@ -167,7 +167,10 @@ fn try_plan(
     })
 }
 
-/// The ranking of the plan's routes; fails if they are not the shortest routes that follow it.
+/// The ranking of the plan's routes.
+///
+/// # Errors
+/// The reason, if the routes follow no order or are not the shortest ones that follow their order.
 fn shortest_ranking(plan: &Plan) -> Result<&Ranking, String> {
     let engine = plan.routing.engine;
     let ranking = plan.routing.ranking.as_ref();
@@ -243,9 +246,9 @@ fn in_order(job: &PlanJob, plan: &Plan, capabilities: &DeviceCapabilities) -> BT
         .collect()
 }
 
-/// Switches that keep their groups in force while other switches get new forwarding tables: all
-/// switches whose tables and groups stay, if no mixture of tables during the push has a loop or a
-/// credit loop; otherwise none.
+/// Switches that keep their groups in force while other switches get new forwarding tables. These
+/// are all switches whose tables and groups stay, or none if some mixture of tables during the push
+/// has a loop or a credit loop.
 fn kept(
     job: &PlanJob,
     plan: &Plan,
@@ -261,9 +264,9 @@ fn kept(
         ranking.map(|ranking| ranking.follows.clone())
     };
     let previous = job.previous.as_deref();
-    let turned = previous.is_none_or(|previous| order(previous) != order(plan));
+    let order_differs = previous.is_none_or(|previous| order(previous) != order(plan));
     let is_unknown = job.hardware.iter().any(|held| !held.complete);
-    if turned || is_unknown || !plan.transition.mute.is_empty() {
+    if order_differs || is_unknown || !plan.transition.mute.is_empty() {
         return BTreeSet::new();
     }
     let stages: Vec<&Tables> = plan.transition.interim.iter().collect();

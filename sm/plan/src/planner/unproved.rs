@@ -11,7 +11,7 @@ use super::input::RoutingInput;
 use super::proof::{self, Proof};
 use crate::job::PlanJob;
 use crate::lint::Refusal;
-use crate::transition::{CheckedTransition, Orders, TransitionJob, Ways};
+use crate::transition::{CheckedTransition, LaneRelation, Orders, TransitionJob};
 
 /// Routes without a proof, with their subnet.
 #[derive(Clone, Copy)]
@@ -80,7 +80,7 @@ impl<'a> UnprovedRoutes<'a> {
                 true => self.interim_orders(),
                 false => Orders::default(),
             },
-            lanes: Ways::of(&self.routing.lanes, topology, in_force),
+            lanes: LaneRelation::of(&self.routing.lanes, topology, in_force),
             link_ports: &self.input.link_ports,
         };
         job.plan()

@@ -60,7 +60,7 @@ pub(super) fn tables(topology: &Topology, held: &[HeldTable]) -> Tables {
 }
 
 /// Relation of the VLs of the planned tables to those of the tables in force.
-pub(super) enum Ways<'a> {
+pub(super) enum LaneRelation<'a> {
     /// The planned tables need only one VL.
     OneLane,
     /// Both tables need the same service levels and VLs.
@@ -69,20 +69,20 @@ pub(super) enum Ways<'a> {
     OtherLanes,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> LaneRelation<'a> {
     /// Compares `lanes` on `topology` with those in force on an earlier switch graph.
     pub(super) fn of(
         lanes: &'a Lanes,
         topology: &Topology,
         in_force: Option<(&Lanes, &Topology)>,
-    ) -> Ways<'a> {
+    ) -> LaneRelation<'a> {
         let agrees = |(before, earlier)| lanes.agree_with(topology, before, earlier);
         if lanes.is_single() {
-            Ways::OneLane
+            LaneRelation::OneLane
         } else if in_force.is_some_and(agrees) {
-            Ways::SameLanes(lanes)
+            LaneRelation::SameLanes(lanes)
         } else {
-            Ways::OtherLanes
+            LaneRelation::OtherLanes
         }
     }
 }
@@ -124,6 +124,7 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// A transition in which every changing entry discards packets before it has its planned value.
     pub(super) fn discarding(old: &Tables, planned: &Tables) -> Transition {
         Transition {
             interim: Arc::new([discarding(old, planned)]),
@@ -145,7 +146,7 @@ impl Transition {
         }
     }
 
-    /// Makes all but the last of `tables` stages that may discard packets.
+    /// A transition with all but the last of `tables` as interim tables, which may discard packets.
     fn through(mut tables: Vec<Tables>) -> Transition {
         tables.pop();
         Transition {
@@ -160,8 +161,7 @@ impl Transition {
 pub(super) struct CheckedTransition {
     pub(super) transition: Transition,
     pub(super) follows: bool,
-    /// The reason for which all entries were examined; `None` if only changing entries were
-    /// examined.
+    /// The reason why all entries were examined; `None` if only changing entries were examined.
     pub(super) whole: Option<&'static str>,
 }
 
@@ -218,7 +218,7 @@ pub(super) struct TransitionJob<'a> {
     pub(super) planned: &'a Tables,
     /// The orders that interim tables may follow.
     pub(super) orders: Orders<'a>,
-    pub(super) lanes: Ways<'a>,
+    pub(super) lanes: LaneRelation<'a>,
     pub(super) link_ports: &'a LinkPorts,
 }
 
@@ -239,7 +239,7 @@ impl TransitionJob<'_> {
             return CheckedTransition::by(self.discarding());
         }
         let idle = self.link_ports.idle(self.topology);
-        if !matches!(self.lanes, Ways::OneLane) {
+        if !matches!(self.lanes, LaneRelation::OneLane) {
             return CheckedTransition::whole(self.over_lanes(&idle), LANES);
         }
         let (along, follows) = self.along_an_order(&difference, &idle);
@@ -269,19 +269,20 @@ impl TransitionJob<'_> {
     fn over_lanes(&self, idle: &IdleLinks) -> Transition {
         // The proof of the mixture does not include entries of unanswered Sets.
         match self.lanes {
-            Ways::SameLanes(lanes)
+            LaneRelation::SameLanes(lanes)
                 if self.held.iter().all(|held| held.sent.is_empty())
                     && mixture_is_sound(self.topology, self.old, self.planned, lanes) =>
             {
                 self.opening(idle)
-                    .after(without_gone(self.topology, self.old))
+                    .after(without_absent(self.topology, self.old))
             }
             _ => self.discarding(),
         }
     }
 
     /// Finds stages along the planned tables' own order, or along the order in force if only the
-    /// former removes entries in force. Returns also whether the stages follow the own order.
+    /// own order removes entries in force. The second value says whether the stages follow the own
+    /// order.
     fn along_an_order(
         &self,
         difference: &Difference<'_>,
@@ -293,8 +294,8 @@ impl TransitionJob<'_> {
             .own
             .filter(|_| !orders.is_own_foreign || mute::is_any(self.topology, self.held))
             .and_then(along);
-        let loses = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
-        let before = orders.before.as_ref().filter(|_| loses).and_then(along);
+        let own_cuts = own.as_ref().is_none_or(|(stages, _)| stages.has_cut);
+        let before = orders.before.as_ref().filter(|_| own_cuts).and_then(along);
         match before.filter(|(stages, _)| !stages.has_cut) {
             Some(before) => (Some(before), false),
             None => (own, true),
@@ -344,7 +345,7 @@ impl TransitionJob<'_> {
         let around = around.unwrap_or_default();
         let instead = around.has_cut.then(|| Arc::new(around.reached));
         let (awaited, dark) = if stages.links_first {
-            self.named(idle)
+            self.awaited_and_dark(idle)
         } else {
             Default::default()
         };
@@ -398,7 +399,7 @@ impl TransitionJob<'_> {
     /// The transition by one stage: the planned tables without entries to idle links. Every mixture
     /// of old and planned tables is free of loops.
     fn opening(&self, idle: &IdleLinks) -> Transition {
-        let (awaited, dark) = self.named(idle);
+        let (awaited, dark) = self.awaited_and_dark(idle);
         let interim = idle.before_opening(self.old, self.planned);
         Transition {
             interim: interim.into_iter().collect(),
@@ -410,7 +411,7 @@ impl TransitionJob<'_> {
     }
 
     /// The ports at idle links that routes may use, and the dark switches.
-    fn named(&self, idle: &IdleLinks) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
+    fn awaited_and_dark(&self, idle: &IdleLinks) -> (Arc<BTreeSet<PortKey>>, Arc<BTreeSet<Guid>>) {
         let guid = |switch: SwitchIdx| self.topology.switch(switch).guid;
         let ports = idle
             .ports()
@@ -423,20 +424,20 @@ impl TransitionJob<'_> {
     }
 }
 
-/// The tables in force without the entries to LIDs that are gone: packets to these have no service
-/// level that a proof over VLs could follow. `None` if there is no such entry.
-fn without_gone(topology: &Topology, old: &Tables) -> Option<Tables> {
+/// The tables in force without the entries to LIDs of absent ports: packets to these LIDs have no
+/// service level that a proof over VLs could follow. `None` if there is no such entry.
+fn without_absent(topology: &Topology, old: &Tables) -> Option<Tables> {
     let lids = topology.destinations().iter().flat_map(Destination::lids);
     let present: BTreeSet<Lid> = lids.collect();
     let mut cut = old.clone();
     let mut has_cut = false;
     for lft in &mut cut.lfts {
         let held = (1..=lft.top().map_or(0, |top| top.0)).map(Lid);
-        let gone: Vec<Lid> = held
+        let absent: Vec<Lid> = held
             .filter(|lid| lft.entry(*lid) != NO_PATH && !present.contains(lid))
             .collect();
-        has_cut |= !gone.is_empty();
-        for lid in gone {
+        has_cut |= !absent.is_empty();
+        for lid in absent {
             lft.set_entry(lid, NO_PATH);
         }
     }
