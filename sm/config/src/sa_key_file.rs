@@ -59,8 +59,8 @@ fn parse(file: &Path, text: &str) -> (Option<u64>, Vec<ConfigFinding>) {
 }
 
 impl Config {
-    /// Sets the file of the SA's key to the file in the folder of the configuration `file`, if that
-    /// exists and the configuration names no key.
+    /// Sets the file of the SA's key to [`SA_KEY_FILE`] in the folder of the configuration `file`,
+    /// if the former exists and the configuration names no key of the SA.
     pub(super) fn find_sa_key(&mut self, file: &Path) {
         let beside: PathBuf = file.with_file_name(SA_KEY_FILE);
         if !self.sm.names_sa_key() && self.sm.sa_key.is_none() && beside.exists() {
@@ -94,6 +94,7 @@ impl SmConfig {
         self.why_known(self.sa_key?)
     }
 
+    /// The reason why `key` is publicly known; `None` if it may be secret.
     fn why_known(&self, key: u64) -> Option<&'static str> {
         match key {
             KNOWN_KEY => Some("sa_key is 1, OpenSM's default, which everybody knows"),
@@ -188,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_others_know_open_nothing_and_are_warned_of() {
+    fn publicly_known_keys_are_not_used_and_are_recognised() {
         for (sa_key, sm_key, own, is_known) in [
             (None, 1, None, false),
             (None, 0x77, None, false),
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_file_with_the_sm_key_opens_nothing_and_is_warned_of() {
+    fn key_file_with_the_sm_key_is_not_used_and_causes_a_warning() {
         let (_directory, mut sm) = named("0123456789abcdef\n", 0o600);
         sm.sm_key = KEY;
         assert_eq!(sm.own_sa_key().unwrap(), None);
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_key_beside_a_configuration_is_found_unless_it_names_one() {
+    fn key_file_beside_a_configuration_is_used_unless_the_configuration_names_a_key() {
         let (directory, named) = named("0123456789abcdef\n", 0o600);
         let file = directory.path().join("rsm.toml");
         let mut config = Config::default();

@@ -200,7 +200,8 @@ impl Takes for Vec<IpAddr> {
 impl Value for Vec<IpAddr> {
     fn set(&mut self, given: Given<'_>) -> Result<(), InvalidValue> {
         let addresses: Vec<IpAddr> = list(given, str::parse)?;
-        // An empty list is refused: a key without a value shows the page to all.
+        // An empty list is refused, because it does not mean "none": a key without a value shows
+        // the page to all.
         if addresses.is_empty() {
             return Err(InvalidValue);
         }
@@ -362,7 +363,7 @@ pub(super) fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     }
 }
 
-/// Items of a list separated by commas; blanks around them and empty ones do not count.
+/// Parses the items of a list separated by commas. Blanks around items and empty items are ignored.
 pub(super) fn list<T, E>(
     given: Given<'_>,
     item: impl Fn(&str) -> Result<T, E>,
@@ -374,7 +375,7 @@ pub(super) fn list<T, E>(
         .collect()
 }
 
-/// A list separated by commas; `None` if it is empty.
+/// Writes a list with commas between the items; `None` if the list is empty.
 fn held_list<T>(items: &[T], word: impl Fn(&T) -> String) -> Option<HeldValue> {
     let words: Vec<String> = items.iter().map(word).collect();
     (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
@@ -388,8 +389,8 @@ fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
 }
 
 impl Kind {
-    /// Parses the digits of a number. Fails for a number out of range; a key that accepts only
-    /// numbers also fails for any other value.
+    /// Checks the value of a key that accepts numbers: the number must be in the range, and
+    /// hexadecimal digits are converted. Values of other keys are returned unchanged.
     pub(super) fn read(self, given: Given<'_>) -> Result<Given<'_>, InvalidValue> {
         let (min, max, number) = match (self, given) {
             (Kind::Number { min, max }, Given::Number(number)) => (min, max, number),

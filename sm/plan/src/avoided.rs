@@ -19,7 +19,7 @@ pub struct Avoided {
     pub damped: Arc<BTreeSet<PortKey>>,
     /// Parts that routes use nevertheless, because ports would be cut off otherwise.
     pub in_use: BTreeSet<NodeOrCable>,
-    /// Reason for which routes use all parts of the set; `None` if they avoid the parts.
+    /// The reason why routes use all parts of the set; `None` if they avoid the parts.
     pub(crate) suspended: Option<String>,
 }
 

@@ -25,7 +25,8 @@ pub struct AfterDrain {
 pub struct Narrowed {
     /// GUID of the switch.
     pub switch: Guid,
-    /// Number of hosts at the switch that are not drained, at least 1. Adapters of one host are one.
+    /// Number of hosts at the switch that are not drained, at least 1. Several adapters of one host
+    /// count as one.
     pub hosts: usize,
     /// The ports of the links that routes would use.
     pub links: Vec<PortNum>,
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_a_drained_leaf_share_one_link_and_those_of_other_leaves_keep_theirs() {
+    fn drained_leaf_keeps_one_link_for_its_hosts_and_other_leaves_keep_all_links() {
         let fabric = Arc::new(Fabric::of_netlist(&generate("pgft:2;4,4;1,4;1,1").unwrap()));
         let job = PlanJob::first(fabric, Arc::new(Policy::default()));
         let plan = crate::plan(&job).plan().unwrap_or_else(|refused| {

@@ -81,7 +81,7 @@ pub(super) fn build(
             builder.own(kind, word, p_key, report);
         }
     }
-    limited_alone(&builder.rules, &spots, report);
+    warn_of_limited_partitions(&builder.rules, &spots, report);
     builder.finish(Some(file))
 }
 
@@ -89,7 +89,11 @@ pub(super) fn build(
 /// with full members, and there are none. Partitions with a rule for all ports do not count,
 /// because full members may be added to them. Errors of the file take precedence, because a file
 /// with an error defines nothing.
-fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut Report<'_>) {
+fn warn_of_limited_partitions(
+    rules: &[Rule],
+    spots: &BTreeMap<u16, Word<'_>>,
+    report: &mut Report<'_>,
+) {
     if report.has_errors() {
         return;
     }
@@ -114,7 +118,8 @@ fn limited_alone(rules: &[Rule], spots: &BTreeMap<u16, Word<'_>>, report: &mut R
     }
 }
 
-/// Parses name and P_Key of a definition.
+/// Parses the name and the P_Key of a definition; the P_Key is `None` if the definition has none.
+/// Returns `None` after an error.
 fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<PKey>)> {
     let Item { name, value } = item;
     let (name, p_key) = match value {
@@ -142,7 +147,7 @@ fn head<'a>(item: Item<'a>, report: &mut Report<'_>) -> Option<(&'a str, Option<
     }
 }
 
-/// The rule of an entry in a list of members; `None` if the entry makes none.
+/// The rule of an entry in a list of members; `None` for the member `NONE`, and after an error.
 fn rule(
     item: Item<'_>,
     p_key: PKey,
@@ -175,8 +180,8 @@ const MEMBERS: [&str; 8] = [
     "mgid",
 ];
 
-/// Whether a member is the name of a host, or a range or pattern of names, rather than a misspelt
-/// word.
+/// Whether a member is probably the name of a host, or a range or pattern of names, and not a
+/// misspelt word.
 fn is_host_name(text: &str) -> bool {
     let is_of_names = |c: char| c.is_lowercase() || "-.[]*?".contains(c);
     let looks_like_one = !text.contains(' ') && text.contains(is_of_names);
@@ -327,6 +332,7 @@ impl Builder {
         Some(p_key)
     }
 
+    /// Adds the broadcast groups of a partition in which IP over InfiniBand runs.
     fn broadcast_groups(&mut self, p_key: PKey, flags: &Flags) {
         if let Some(partition) = self.list.get_mut(&p_key.base()) {
             partition.ipoib = true;
@@ -388,7 +394,7 @@ impl Builder {
         }
     }
 
-    /// Gives names to a partition.
+    /// Parses the prefix of MGIDs or GUIDs in `word`, and gives it to a partition.
     fn own(&mut self, kind: OwnedKind, word: Word<'_>, p_key: PKey, report: &mut Report<'_>) {
         let (name, parsed) = match kind {
             OwnedKind::Mgids => ("mgids", Owned::mgids(word.text)),

@@ -9,7 +9,7 @@ use super::report::{Report, quoted};
 use super::syntax::{Item, Word};
 use super::value;
 
-/// Maximum length, in characters, of a word for which a suggestion is made.
+/// Maximum length, in bytes, of a word for which a suggestion is made.
 const SUGGEST_MAX: usize = 32;
 
 /// Flags of a definition, which concern its partition and its groups.
@@ -17,7 +17,9 @@ const SUGGEST_MAX: usize = 32;
 pub(super) struct Flags {
     pub(super) ipoib: bool,
     pub(super) index0: bool,
+    /// Membership of members without a stated one.
     pub(super) membership: Membership,
+    /// Treatment of requests against the members; `None` if the definition does not state it.
     pub(super) trust: Option<TrustMode>,
     pub(super) group: GroupFlags,
 }
@@ -26,9 +28,10 @@ pub(super) struct Flags {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GroupFlags {
     pub(super) mtu: Mtu,
+    /// Code of the rate, 2 to 24.
     pub(super) rate: u8,
     pub(super) sl: u8,
-    /// Scopes as a bit mask.
+    /// Bit n stands for scope n.
     pub(super) scopes: u16,
     pub(super) q_key: u32,
     pub(super) t_class: u8,
@@ -56,6 +59,7 @@ impl Default for Flags {
     }
 }
 
+/// Parses the flags of a definition. Faulty flags are reported and skipped.
 pub(super) fn definition_flags(
     items: &[Item<'_>],
     allow_both: bool,
@@ -149,6 +153,8 @@ pub(super) fn known(
     }
 }
 
+/// Parses the value of a group's flag `name` into `flags`. Reports an error if the value is
+/// invalid.
 pub(super) fn group_flag(
     name: &str,
     item: &Item<'_>,
@@ -218,12 +224,14 @@ pub(super) fn group_flag(
     );
 }
 
-/// The treatment of requests that `word` means. `None`, and an error, if there is none.
+/// The treatment of requests that `word` names. `None`, after an error was reported, if there is
+/// none.
 fn trust(word: Word<'_>, report: &mut Report<'_>) -> Option<TrustMode> {
     let name = known(word, "trust", &TrustMode::ALL.map(TrustMode::name), report)?;
     TrustMode::ALL.into_iter().find(|mode| mode.name() == name)
 }
 
+/// The membership that `word` names. `None`, after an error was reported, if there is none.
 pub(super) fn membership(
     word: Word<'_>,
     allow_both: bool,

@@ -12,7 +12,8 @@ const QUOTED_MAX: usize = 60;
 pub(crate) struct Report<'a> {
     text: &'a str,
     findings: Findings,
-    said: usize,
+    /// Number of findings so far, up to the bound.
+    reported: usize,
     has_errors: bool,
     /// Number of errors beyond the bound, and the place of the first of them.
     beyond: Option<(usize, usize)>,
@@ -23,7 +24,7 @@ impl<'a> Report<'a> {
         Report {
             text,
             findings: Findings::new(file, text),
-            said: 0,
+            reported: 0,
             has_errors: false,
             beyond: None,
         }
@@ -66,8 +67,8 @@ impl<'a> Report<'a> {
 
     fn say(&mut self, offset: usize, severity: ConfigSeverity, found: String, expected: String) {
         self.has_errors |= severity == ConfigSeverity::Error;
-        if self.said < FINDINGS_MAX {
-            self.said += 1;
+        if self.reported < FINDINGS_MAX {
+            self.reported += 1;
             self.findings
                 .at(self.text, offset, severity, found, expected);
         } else if severity == ConfigSeverity::Error {

@@ -32,8 +32,8 @@ impl Avoid {
         }
         let graph = Graph::of(fabric, damped);
         let mut resolving = Resolving::new(self, &graph);
-        resolving.hang_on();
-        resolving.use_again(self.by_urgency());
+        resolving.keep_one_neighbour_each();
+        resolving.readmit(self.by_urgency());
         let carries = &resolving.carries;
         let out = graph
             .cables
@@ -64,8 +64,11 @@ struct Resolving<'a> {
     cable_out: Vec<bool>,
     /// Whether each switch is avoided.
     switch_out: Vec<bool>,
+    /// Whether each cable carries packets.
     carries: Vec<bool>,
+    /// The switches that cables in use join.
     joined: Joined,
+    /// Avoided parts that routes use nevertheless.
     in_use: BTreeSet<NodeOrCable>,
 }
 
@@ -103,10 +106,10 @@ impl<'a> Resolving<'a> {
 
     /// Keeps the cables of each avoided switch to one neighbour, so that no transit packets pass
     /// through the switch.
-    fn hang_on(&mut self) {
+    fn keep_one_neighbour_each(&mut self) {
         let mut placed: Vec<bool> = self.switch_out.iter().map(|out| !out).collect();
         loop {
-            let mut goes_on = false;
+            let mut has_progress = false;
             for switch in 0..placed.len() {
                 if placed[switch] {
                     continue;
@@ -114,18 +117,18 @@ impl<'a> Resolving<'a> {
                 if let Some(neighbour) = self.neighbour_to_keep(switch, &placed) {
                     self.keep_cables(switch, neighbour);
                     placed[switch] = true;
-                    goes_on = true;
+                    has_progress = true;
                 }
             }
-            if !goes_on {
+            if !has_progress {
                 return;
             }
         }
     }
 
-    /// The neighbour to which an avoided switch stays joined. Leaves take precedence over other
-    /// switches, and lower GUIDs over higher ones, so that several avoided switches mostly share
-    /// one neighbour.
+    /// The neighbour in `placed` to which an avoided switch stays joined. Leaves take precedence
+    /// over other switches, and lower GUIDs over higher ones, so that several avoided switches
+    /// mostly share one neighbour.
     fn neighbour_to_keep(&self, switch: usize, placed: &[bool]) -> Option<usize> {
         let cables = self.graph.cables_at(switch).iter().copied();
         let cables = cables.filter(|&cable| !self.cable_out[cable]);
@@ -150,7 +153,7 @@ impl<'a> Resolving<'a> {
 
     /// Readmits parts, in the order of `parts`, until the cables in use join all switches that any
     /// cables can join.
-    fn use_again(&mut self, mut parts: Vec<NodeOrCable>) {
+    fn readmit(&mut self, mut parts: Vec<NodeOrCable>) {
         let wanted = Joined::by(self.graph, |_| true).sets();
         while self.joined.sets() > wanted {
             let before = self.joined.sets();
@@ -158,7 +161,7 @@ impl<'a> Resolving<'a> {
                 let cables = self.cables_of(part);
                 let joins = cables.iter().any(|&cable| self.joins(cable));
                 if joins && self.joined.sets() > wanted {
-                    self.take_back(part, &cables);
+                    self.readmit_part(part, &cables);
                 }
             }
             parts.retain(|part| !self.in_use.contains(part));
@@ -170,7 +173,7 @@ impl<'a> Resolving<'a> {
                 }
                 let part = parts.remove(0);
                 let cables = self.cables_of(part);
-                self.take_back(part, &cables);
+                self.readmit_part(part, &cables);
             }
         }
     }
@@ -210,7 +213,8 @@ impl<'a> Resolving<'a> {
         !cables.any(|&cable| self.carries[cable])
     }
 
-    fn take_back(&mut self, part: NodeOrCable, cables: &[usize]) {
+    /// Lets routes use `part`, and packets pass over `cables`.
+    fn readmit_part(&mut self, part: NodeOrCable, cables: &[usize]) {
         self.in_use.insert(part);
         match part {
             NodeOrCable::Node(guid) => {

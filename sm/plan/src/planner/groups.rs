@@ -28,7 +28,7 @@ const OFF_ORDER: &str = "multicast packets and unicast ones could wait for each 
 const NO_TREES: &str = "no multicast trees are in force";
 
 /// The sequence of unicast tables from the held ones to the planned ones.
-pub(super) struct UnicastWay<'a> {
+pub(super) struct UnicastSequence<'a> {
     /// The tables in force, in the order of the topology's switches.
     pub(super) held: &'a Tables,
     /// The switch graph with all links that may carry packets.
@@ -41,14 +41,19 @@ pub(super) struct UnicastWay<'a> {
 
 /// Adds multicast to a plan with routes, if the members are known, and replaces the transition if
 /// multicast packets require it.
-pub(super) fn add(plan: &mut Plan, job: &PlanJob, orientation: &Orientation, way: UnicastWay<'_>) {
+pub(super) fn add(
+    plan: &mut Plan,
+    job: &PlanJob,
+    orientation: &Orientation,
+    unicast: UnicastSequence<'_>,
+) {
     let Some(groups) = &job.groups else {
         return;
     };
     let previous = job.previous.as_deref().ok_or(NO_PLAN);
     let previous = previous.and_then(|plan| plan.multicast.as_deref().ok_or(NO_TREES));
     add_trees(plan, job, groups, orientation, previous);
-    if let Some(other) = beside_multicast(plan, &job.masks, way) {
+    if let Some(other) = beside_multicast(plan, &job.masks, unicast) {
         plan.whole.push(Whole::new(Step::Interim, OFF_ORDER));
         plan.transition = other;
     }
@@ -129,8 +134,12 @@ fn add_trees(
 ///
 /// No further proof is needed if unicast packets during the whole transition, and multicast
 /// packets, take only legal turns. `masks` are the multicast tables in force.
-fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Option<Transition> {
-    let topology = way.links;
+fn beside_multicast(
+    plan: &Plan,
+    masks: &HeldMasks,
+    unicast: UnicastSequence<'_>,
+) -> Option<Transition> {
+    let topology = unicast.links;
     let planned = &plan.routing.tables;
     let multicast = plan.multicast.as_ref()?;
     let trees = &multicast.trees.by_mlid;
@@ -138,7 +147,7 @@ fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Opti
     let follows = |masks: &[_]| masks_follow(topology, orientation, masks);
     let concerned = multicast.concerned();
     let is_concerned = |mlid| concerned.is_none_or(|concerned| concerned.contains(mlid));
-    if way.follows
+    if unicast.follows
         && masks_by_mlid(topology, masks, concerned)
             .values()
             .all(|masks| follows(masks))
@@ -153,7 +162,7 @@ fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Opti
     if held.is_empty() && trees.is_empty() {
         return None;
     }
-    let old = way.held;
+    let old = unicast.held;
     if old == planned {
         return None;
     }
@@ -165,7 +174,7 @@ fn beside_multicast(plan: &Plan, masks: &HeldMasks, way: UnicastWay<'_>) -> Opti
         let is_safe = plan.transition.discards || on_lanes(plan, topology, old, &held);
         return (!is_safe).then(|| Transition::discarding(old, planned));
     }
-    let needs = way
+    let needs = unicast
         .needs
         .unwrap_or_else(|| Dependencies::of(topology, planned));
     let mut held_masks = Some(&held);

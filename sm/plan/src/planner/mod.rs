@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rsm_model::whole::{Step, Whole};
 use rsm_routing::engine::{EngineKind, Routing};
 
-use self::groups::UnicastWay;
+use self::groups::UnicastSequence;
 use self::input::RoutingInput;
 use self::routes::Routed;
 use self::unproved::UnprovedRoutes;
@@ -141,9 +141,9 @@ fn try_engine(
         routing: &routing,
         orientation: &orientation,
     };
-    let (proof, way) = unproved.proof_and_transition()?;
+    let (proof, checked) = unproved.proof_and_transition()?;
     whole.extend(proof.why_whole().map(|why| Whole::new(Step::Proof, why)));
-    whole.extend(way.whole.map(|why| Whole::new(Step::Interim, why)));
+    whole.extend(checked.whole.map(|why| Whole::new(Step::Interim, why)));
     let partitions = input::partitions_of(job, &input.policy_change, &mut whole);
     let (engine, replacement) = routes::engine_behind(job, engine, refused);
     // The dependencies that the proof found concern only links that routes may use.
@@ -166,7 +166,7 @@ fn try_engine(
         follows_ranking: proof.follows,
         adaptive: None,
         multicast: None,
-        transition: way.transition,
+        transition: checked.transition,
         link_ports: input.link_ports.clone(),
         partitions,
         engine,
@@ -177,13 +177,13 @@ fn try_engine(
     };
     plan.findings = findings::of(&plan, replacement);
     adaptive::add(&mut plan, job, links, &input.held, &orientation);
-    let way = UnicastWay {
+    let unicast = UnicastSequence {
         held: &input.held,
         links,
-        follows: way.follows,
+        follows: checked.follows,
         needs,
     };
-    groups::add(&mut plan, job, &orientation, way);
+    groups::add(&mut plan, job, &orientation, unicast);
     if job.refuses_interruption {
         Interrupted::check(&plan, &input.held)?;
     }
