@@ -1,3 +1,5 @@
+//! Findings about files, each with its place in the file.
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -33,7 +35,7 @@ pub struct ConfigFinding {
     pub column: usize,
     /// Severity of the message.
     pub severity: ConfigSeverity,
-    /// The text at that place.
+    /// The text at that place, or a description of it.
     pub found: String,
     /// The expected text, or the effect of the text that was found.
     pub expected: String,
@@ -88,7 +90,7 @@ impl Findings {
         }
     }
 
-    /// Adds a finding about the text at the byte `offset`.
+    /// Adds a finding about the byte `offset` of `text`, the content of the file.
     pub fn at(
         &mut self,
         text: &str,

@@ -13,8 +13,8 @@ use super::text_file::{read_text, unread};
 /// Maximum length of a name in bytes: four times a NodeDescription (IBA 14.2.5.2).
 const NAME_MAX: usize = 256;
 
-/// Parses the file. Returns the names and the findings. A line in error is a warning: its node
-/// keeps its NodeDescription.
+/// Parses the file. Returns the names and the findings. A faulty line causes a warning, and its
+/// node keeps its NodeDescription.
 pub fn parse_node_names(file: &Path, text: &str) -> (NodeNames, Vec<ConfigFinding>) {
     let mut lines = LineFile::new(file, text, Comments::WholeLines);
     let mut names = NodeNames::default();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_in_error_are_warnings_and_cost_only_their_node_its_name() {
+    fn faulty_lines_cause_warnings_and_other_lines_name_their_nodes() {
         let long = "n".repeat(NAME_MAX + 1);
         let text = format!(
             "0x1 name\n0x2 \"open\nleaf \"x\"\n0x0 \"zero\"\n0x3 \"\"\n0x4 \"a\tb\"\n0x5 \"{long}\"\n\

@@ -62,7 +62,7 @@ fn insert<'a, K: Ord, V: PartialEq + Copy>(
     }
 }
 
-/// Parses the number of hops that the hop out of each port counts as. Values above
+/// Parses hop weights: a hop out of the port counts as this number of hops. Numbers above
 /// [`SwitchRules::MOST_HOPS`] are reduced to it, with a warning.
 pub fn parse_hop_weights(file: &Path, text: &str) -> Parsed<BTreeMap<(Guid, PortNum), u8>> {
     const EXPECTED: &str = "expected a number of hops after the port, 1 to 255";
@@ -135,6 +135,7 @@ pub fn parse_port_order(file: &Path, text: &str) -> Parsed<Numbers> {
     finish(lines, order, "a port GUID on each line")
 }
 
+/// Reads a file of the configuration; the default value if the configuration names none.
 fn load_named<T: Default>(
     file: Option<&Path>,
     parse: fn(&Path, &str) -> Parsed<T>,
@@ -172,13 +173,13 @@ mod tests {
     use super::super::ConfigFinding;
     use super::*;
 
-    fn said(findings: &[ConfigFinding]) -> Vec<(usize, usize, ConfigSeverity)> {
+    fn places(findings: &[ConfigFinding]) -> Vec<(usize, usize, ConfigSeverity)> {
         let place = |f: &ConfigFinding| (f.line, f.column, f.severity);
         findings.iter().map(place).collect()
     }
 
     #[test]
-    fn each_file_is_read_with_comments_names_and_both_ends_of_lines() {
+    fn files_may_have_comments_trailing_names_and_both_line_endings() {
         let file = Path::new("f");
         let (hops, findings) =
             parse_hop_weights(file, "# w\r\n0x10 1 2 slow\r\n\n0x11\t0x2 03 # x");
@@ -222,20 +223,20 @@ mod tests {
             (12, 1, error),
             (13, 8, warning),
         ];
-        assert_eq!(said(&findings), expected);
+        assert_eq!(places(&findings), expected);
         assert_eq!(hops[&(Guid(0x10), PortNum(2))], SwitchRules::MOST_HOPS);
         let (_, findings) = parse_uncounted_ports(file, "0x10 1\n0x10 1\n0x10\n0x10 x\n");
         assert_eq!(
-            said(&findings),
+            places(&findings),
             [(2, 1, warning), (3, 1, error), (4, 6, error)]
         );
         let (_, findings) = parse_switch_ids(file, "0x10 1\n0x10 2\n0x11\n0x12 0xg\n");
         assert_eq!(
-            said(&findings),
+            places(&findings),
             [(2, 1, error), (3, 1, error), (4, 6, error)]
         );
         let (order, findings) = parse_port_order(file, "0x10\n0x10\nhost\n0x11\n");
-        assert_eq!(said(&findings), [(2, 1, warning), (3, 1, error)]);
+        assert_eq!(places(&findings), [(2, 1, warning), (3, 1, error)]);
         assert_eq!(order, Numbers::from([(Guid(0x10), 0), (Guid(0x11), 1)]));
         for findings in [
             parse_hop_weights(file, "# none\n").1,
@@ -243,12 +244,12 @@ mod tests {
             parse_switch_ids(file, "\n").1,
             parse_port_order(file, "").1,
         ] {
-            assert_eq!(said(&findings), [(1, 1, warning)]);
+            assert_eq!(places(&findings), [(1, 1, warning)]);
         }
     }
 
     #[test]
-    fn a_file_that_is_missing_or_no_text_is_refused_by_name_and_line() {
+    fn missing_binary_or_faulty_file_is_refused_with_name_and_place() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("weights");
         let config = RoutingConfig {

@@ -18,13 +18,13 @@ const MELLANOX: u32 = 0x00_02_C9;
 /// VendorID of Bull, which sells Mellanox devices under its own VendorID.
 const BULL: u32 = 0x00_11_9F;
 
-/// Whether the device that answered `info` is of NVIDIA, and has its class of general services.
+/// Whether the device that answered `info` is by NVIDIA, and has NVIDIA's class of general
+/// services.
 pub fn is_nvidia(info: &NodeInfo) -> bool {
     matches!(info.vendor_id(), MELLANOX | BULL)
 }
 
-/// The name of a type of device of NVIDIA by VendorID and DeviceID; `None` for one that is not
-/// known here.
+/// The product name of a device of NVIDIA; `None` if [`NAMES`] lacks it.
 pub fn device_name(vendor: u32, device: u16) -> Option<&'static str> {
     let mut names = NAMES.iter().filter(|_| vendor == MELLANOX);
     names.find(|name| name.0 == device).map(|name| name.1)
@@ -56,7 +56,8 @@ const NAMES: &[(u16, &str)] = &[
     (0xA2DC, "BlueField-3"),
 ];
 
-/// Bound of the device types remembered, far more than a subnet has. Types beyond it are not asked.
+/// Maximum number of remembered device types, far more than a subnet has. Further types are not
+/// asked.
 const TYPES_MAX: usize = 1024;
 
 /// Number of devices of a type that may leave GeneralInfo unanswered before the type counts as a
@@ -74,6 +75,7 @@ struct Gate {
     extended_port_info: bool,
 }
 
+/// Row of a type that answers or refuses GeneralInfo, and knows ExtendedPortInfo.
 const fn both(device: u16) -> Gate {
     Gate {
         vendor: MELLANOX,
@@ -93,6 +95,8 @@ const fn ports_only(vendor: u32, device: u16) -> Gate {
     }
 }
 
+/// Row of a type that answers or refuses GeneralInfo, which shows whether it knows
+/// ExtendedPortInfo.
 const fn general_only(device: u16) -> Gate {
     Gate {
         vendor: MELLANOX,
@@ -179,6 +183,7 @@ enum Known {
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct DeviceCapabilities {
     types: BTreeMap<DeviceType, Known>,
+    /// Whether capabilities were learned since the last [`DeviceCapabilities::take_news`].
     news: bool,
 }
 

@@ -48,7 +48,7 @@ impl JobKind {
 pub struct PlanJob {
     /// Parts of the plan in force that may change.
     pub kind: JobKind,
-    /// Number of the plan.
+    /// Number of the plan; each plan has a higher one than the plan before it.
     pub generation: u64,
     /// The subnet as last seen.
     pub fabric: Arc<Fabric>,
@@ -88,7 +88,7 @@ pub struct PlanJob {
 }
 
 impl PlanJob {
-    /// The first plan for a subnet, without any earlier state.
+    /// The job of the first plan for a subnet, without any earlier state.
     pub fn first(fabric: Arc<Fabric>, policy: Arc<Policy>) -> PlanJob {
         PlanJob {
             kind: JobKind::Full,
@@ -112,8 +112,8 @@ impl PlanJob {
         }
     }
 
-    /// The job after `plan` for a later fabric, if all switches hold the tables of `plan` and
-    /// multicast groups have no members.
+    /// The job that follows `plan` for a later fabric, on the assumption that all switches hold the
+    /// tables of `plan` and that multicast groups have no members.
     pub fn after(plan: &Arc<Plan>, fabric: Arc<Fabric>) -> PlanJob {
         let lids = plan.lids.lids.iter();
         let guid = |port| {

@@ -1,11 +1,11 @@
 //! Fields of comma-separated values (RFC 4180), with their places in the file.
 
-/// Separators of fields. The one that is most frequent in the first line with at least [`LEAST`]
-/// counts.
+/// Possible separators of fields. A file uses the one that is most frequent in the first line with
+/// at least [`SEPARATORS_MIN`] equal ones.
 const SEPARATORS: [char; 3] = [',', ';', '\t'];
 
 /// Number of separators in a line of four columns.
-const LEAST: usize = 3;
+const SEPARATORS_MIN: usize = 3;
 
 /// Byte order mark that spreadsheet programs put before UTF-8 text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -70,10 +70,10 @@ impl<'a> Records<'a> {
         let mut lines = text[at..].lines();
         let is_table = |line: &&str| {
             let mut counts = SEPARATORS.iter().map(|&sign| line.matches(sign).count());
-            counts.any(|count| count >= LEAST)
+            counts.any(|count| count >= SEPARATORS_MIN)
         };
-        let named = lines.find(is_table);
-        let count = |sign: char| named.map_or(0, |line| line.matches(sign).count());
+        let first = lines.find(is_table);
+        let count = |sign: char| first.map_or(0, |line| line.matches(sign).count());
         // `max_by_key` returns the last of several equal maxima.
         let separators = SEPARATORS.into_iter().rev();
         Records {

@@ -1,5 +1,5 @@
-//! The fate of missing cables, and the remedies: a port that rsm keeps
-//! disabled is enabled, a moved plug is put back, and what is gone for good is given up.
+//! The fate of missing cables, and the remedies: the operator enables a port that rsm keeps
+//! disabled, puts a moved plug back, and gives up a part that is gone for good.
 
 use rsm_ids::{PortKey, PortNum};
 
@@ -10,16 +10,17 @@ use crate::fabric::Fabric;
 /// The fate of missing cables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// They are gone, or it is not known where they are.
+    /// The cables are gone, or their present place is not known.
     Gone,
-    /// rsm keeps an end of each disabled.
+    /// rsm keeps an end of each cable disabled.
     Disabled,
-    /// An end has another cable now.
+    /// An end of a cable has another cable now.
     Moved,
 }
 
 impl Expected {
-    /// The fate of cables that are one group, with what is seen of them, and the remedy.
+    /// The fate of a group of cables, the present state of one of their ends, and the remedy. Both
+    /// texts are empty if all that is known is that the cables are gone.
     pub(super) fn fate(
         &self,
         fabric: &Fabric,
@@ -43,7 +44,7 @@ impl Expected {
         (Fate::Gone, now, mend)
     }
 
-    /// The end of a missing cable that has another cable now.
+    /// The end of a missing cable that has another cable now; `None` if neither end has.
     fn moved_end(&self, [here, there]: [PortKey; 2]) -> Option<PortKey> {
         let has_other = |end: PortKey, peer: PortKey| {
             let before = self.recabled.get(&end);
@@ -56,8 +57,7 @@ impl Expected {
         }
     }
 
-    /// Describes the first disabled end of these cables that no operator disabled by rsm, and the
-    /// remedy.
+    /// Describes the first end of these cables that is disabled, though not by rsm, and the remedy.
     fn disabled_elsewhere(
         &self,
         fabric: &Fabric,
@@ -78,7 +78,7 @@ impl Expected {
 }
 
 impl Missing {
-    /// The steps that end the finding. Cables that rsm keeps disabled are not to be given up.
+    /// The steps that end the finding. Cables that rsm keeps disabled should not be given up.
     pub(super) fn remedy(&self) -> String {
         let accept = format!("rsmctl expect --accept {}", self.to_accept());
         let (now, mend) = (&self.now, &self.mend);
@@ -97,8 +97,8 @@ impl Missing {
         }
     }
 
-    /// The name of what is gone, for the operator who accepts that: the node, or of cables the port
-    /// of each.
+    /// The argument of `rsmctl expect --accept`: the node or port that is gone, or one port of each
+    /// cable that is gone.
     fn to_accept(&self) -> String {
         let is_node = matches!(self.kind, MissingKind::Switch | MissingKind::Host);
         if is_node || self.key.port != PortNum::ZERO {

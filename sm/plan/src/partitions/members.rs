@@ -37,9 +37,11 @@ enum MemberKind {
 /// The end ports or virtual ports of a fabric, indexed for partition rules.
 pub(super) struct EndPorts {
     list: Vec<PortRef>,
+    /// Kind of each port, by its index in `list`.
     kinds: Vec<MemberKind>,
     /// GUIDs with indices in `list`, sorted.
     guids: Vec<(Guid, usize)>,
+    /// Index in `list` of the subnet manager's port.
     own: Option<usize>,
 }
 
@@ -82,7 +84,7 @@ impl EndPorts {
         &self.list
     }
 
-    /// The keys of each port in the list.
+    /// The keys of each port, in the order of [`EndPorts::list`].
     pub(super) fn members(&self, partitions: &Partitions) -> Vec<Wanted> {
         let mut wanted: Vec<Wanted> = self.first_keys(partitions);
         let mut memberships: Vec<Option<Membership>> = vec![None; self.list.len()];
@@ -116,7 +118,7 @@ impl EndPorts {
         wanted
     }
 
-    /// Ports without keys; only the partition of the key at index 0 is set.
+    /// Entries of all ports without keys: only the partition of index 0 and claims to it are set.
     fn first_keys(&self, partitions: &Partitions) -> Vec<Wanted> {
         let blank = Wanted {
             keys: Vec::new(),
@@ -149,6 +151,7 @@ impl EndPorts {
         wanted
     }
 
+    /// Calls `visit` with the index of each port that `members` denotes.
     fn for_each(&self, members: PartitionMembers, mut visit: impl FnMut(usize)) {
         let mut of_kind = |kind: MemberKind| {
             let indices = self.kinds.iter().enumerate();
@@ -183,6 +186,7 @@ fn is_own(fabric: &Fabric, at: PortRef) -> bool {
 }
 
 impl Wanted {
+    /// Adds the keys of a membership in a partition; none if `membership` is `None`.
     fn join(&mut self, p_key: PKey, membership: Option<Membership>, allow_both: bool) {
         let full = PKey(p_key.0 | 0x8000);
         match membership {

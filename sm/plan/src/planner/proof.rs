@@ -30,7 +30,7 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Reason for which all entries were examined; `None` if the changed entries sufficed.
+    /// The reason why all entries were examined; `None` if the changed entries sufficed.
     pub(super) fn why_whole(&self) -> Option<String> {
         match &self.proved {
             Proved::Whole { why } => Some(why.clone()),
@@ -39,8 +39,9 @@ impl Proof<'_> {
     }
 }
 
-/// Proves the tables of `routing` on the VLs that they need: by the difference from the plan before
-/// if that is conclusive, otherwise as a whole. `orientation` is the up*/down* order of the routes.
+/// Proves the tables of `routing` on the VLs that they need: by the differences from the previous
+/// plan if these are conclusive, otherwise as a whole. `orientation` is the up*/down* order of the
+/// routes.
 pub(super) fn prove<'a>(
     topology: &'a Topology,
     routing: &Routing,
@@ -54,8 +55,11 @@ pub(super) fn prove<'a>(
     }
 }
 
-/// Proves by the difference. Fails if that is not conclusive; the proof of the whole names the
-/// fault of faulty tables.
+/// Proves the tables by the differences from the previous plan.
+///
+/// # Errors
+/// The reason why the differences are not conclusive. Faulty tables are a reason, too:
+/// [`prove_whole`] then names their fault.
 fn prove_changes<'a>(
     topology: &Topology,
     routing: &Routing,
@@ -95,6 +99,7 @@ fn prove_changes<'a>(
     })
 }
 
+/// Proves all entries; `why` is the reason why the changed entries did not suffice.
 fn prove_whole<'a>(
     topology: &'a Topology,
     routing: &Routing,
