@@ -19,7 +19,7 @@ pub struct AliasGuids {
 }
 
 impl AliasGuids {
-    /// The planned GUIDs of a block of a port's GUIDInfo.
+    /// The planned GUIDs of a block of a port's GUIDInfo; zero for an index without a GUID.
     pub fn block(&self, port: Guid, block: u8) -> [Guid; GuidInfo::ENTRIES] {
         let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
         if block == 0 {
@@ -60,8 +60,8 @@ mod tests {
         let set = |aliases: &[(u64, u8, u64)]| {
             let mut set = AliasGuids::default();
             for &(port, index, alias) in aliases {
-                let names = set.by_port.entry(Guid(port)).or_default();
-                names.insert(index, Guid(alias));
+                let of_port = set.by_port.entry(Guid(port)).or_default();
+                of_port.insert(index, Guid(alias));
             }
             set
         };

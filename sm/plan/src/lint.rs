@@ -9,7 +9,7 @@ pub enum Refusal {
         /// The engine that computed the routes.
         engine: &'static str,
     },
-    /// Links could wait for each other for ever.
+    /// Links could wait for each other without end.
     #[error(
         "the routes of {engine} close a credit loop, so that the fabric could deadlock; use updn, or accept_credit_loops"
     )]
@@ -32,11 +32,11 @@ pub enum Refusal {
 pub enum Proved {
     /// All entries.
     Whole {
-        /// Reason for which the proof of the changed entries did not suffice, as a phrase.
+        /// The reason why the proof of the changed entries did not suffice, as a phrase.
         why: String,
     },
-    /// The entries that differ from the proved tables of the plan before. The result equals that of
-    /// a whole proof.
+    /// The entries that differ from the proved tables of the previous plan. The result equals that
+    /// of a whole proof.
     Changes {
         /// Number of (switch, LID) pairs that the proof followed.
         ways: u64,

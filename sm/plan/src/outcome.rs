@@ -16,7 +16,7 @@ pub enum Outcome {
     Unchanged {
         /// The plan in force, which stays.
         plan: Arc<Plan>,
-        /// Reason for which no entry moves.
+        /// The reason why no entry moves.
         why: Unmoved,
     },
     /// No plan was made; the plan in force stays.

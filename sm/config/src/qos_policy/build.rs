@@ -28,7 +28,7 @@ pub(super) struct Builder<'a, 'b> {
     pub(super) report: &'a mut Report<'b>,
     text: &'a str,
     pub(super) policy: QosPolicy,
-    /// SL of the level for queries that match no rule, if a rule for services sets it.
+    /// SL of the level for queries that match no rule; `None` if no rule for services sets it.
     pub(super) simple_default: Option<u8>,
     /// Rules for services, which follow all other rules.
     pub(super) services: Vec<MatchRule>,
@@ -144,6 +144,7 @@ impl Builder<'_, '_> {
             + 1
     }
 
+    /// Byte offset of the start of a line, counted from 1.
     fn line_start(&self, line: usize) -> usize {
         let mut starts = self.text.match_indices('\n').map(|(at, _)| at + 1);
         line.checked_sub(2)
@@ -349,14 +350,16 @@ impl Builder<'_, '_> {
 
     fn setup_entry(&mut self, entry: &Entry<'_>) {
         let value = entry.value;
-        let below = |text: &str, most: u64| number(text).is_some_and(|number| number <= most);
+        let is_up_to = |text: &str, most: u64| number(text).is_some_and(|number| number <= most);
         let items = value.items();
         let is_valid = match entry.key.text {
-            "sl2vl-table" => items.len() == 16 && items.iter().all(|vl| below(vl.text, 15)),
-            "vl-high-limit" => below(value.text, 255),
+            "sl2vl-table" => items.len() == 16 && items.iter().all(|vl| is_up_to(vl.text, 15)),
+            "vl-high-limit" => is_up_to(value.text, 255),
             "vlarb-high" | "vlarb-low" => items.iter().all(|item| {
                 let pair = item.text.split_once(':');
-                pair.is_some_and(|(vl, weight)| below(vl.trim(), 15) && below(weight.trim(), 255))
+                pair.is_some_and(|(vl, weight)| {
+                    is_up_to(vl.trim(), 15) && is_up_to(weight.trim(), 255)
+                })
             }),
             "from" | "to" if value.text != "*" => {
                 self.ranges(
@@ -379,6 +382,7 @@ impl Builder<'_, '_> {
         }
     }
 
+    /// The value of an entry without quotes. Reports an error if it is empty.
     fn text_of(&mut self, entry: &Entry<'_>) -> String {
         let text = entry.value.plain();
         if text.is_empty() {
@@ -406,6 +410,7 @@ impl Builder<'_, '_> {
         )
     }
 
+    /// Parses P_Keys and ranges of P_Keys; the membership bit is ignored.
     pub(super) fn p_keys(&mut self, part: Part<'_>) -> Ranges {
         let expected = "expected P_Keys or ranges of them, such as 0x0f00-0x0fff";
         let keys = self.pairs(part, 0xffff, expected);
@@ -447,7 +452,7 @@ pub(super) const SERVICE_IDS: &str =
 const MTUS: &str = "expected the code of an MTU, 1 to 5, or its bytes, 256 to 4096";
 const RATES: &str = "expected the code of a rate, 2 to 24, or Gb/s such as 100G";
 
-/// Keys that a block may have only once, as far as they were read.
+/// The keys read so far of those that a block may have only once.
 #[derive(Default)]
 struct Once<'a> {
     /// Each key seen, with its byte offset.

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranges_that_touch_are_one() {
+    fn adjacent_and_overlapping_ranges_are_merged() {
         let ranges = Ranges::of(vec![
             (5, 6),
             (0, 1),
@@ -88,7 +88,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_of_ranges_contains_what_its_ranges_contain(
+        fn set_contains_exactly_the_numbers_of_its_ranges(
             ranges in proptest::collection::vec((0_u64..40, 0_u64..6), 0..12),
         ) {
             let ranges: Vec<_> = ranges.into_iter().map(|(first, len)| (first, first + len)).collect();

@@ -10,7 +10,7 @@ use rsm_model::text::count;
 use super::graph::{Graph, Joined};
 use super::{Avoid, NodeOrCable};
 
-/// Number of names that the text lists.
+/// Maximum number of names that the text lists.
 const SHOWN: usize = 8;
 
 /// Ports that the subnet manager could not reach if some parts were unplugged.
@@ -94,7 +94,8 @@ impl Avoid {
 struct Reached<'a> {
     avoid: &'a Avoid,
     graph: &'a Graph<'a>,
-    /// The switches connected to the subnet manager's port; `None` if that port is on no switch.
+    /// Indices in the graph of the switches connected to the subnet manager's port; `None` if that
+    /// port is connected to no switch.
     home: Option<BTreeSet<usize>>,
 }
 
@@ -125,7 +126,8 @@ impl<'a> Reached<'a> {
         reached
     }
 
-    /// The switch at an end port, if the subnet manager reaches the port through it.
+    /// The index of the switch at an end port, or of the switch itself for port 0; `None` if the
+    /// unplugged parts separate the port from the switch.
     fn switch_of(&self, at: PortRef) -> Option<usize> {
         let fabric = self.graph.fabric;
         let is_out = |part: NodeOrCable| self.avoid.parts.contains_key(&part);
@@ -144,6 +146,7 @@ impl<'a> Reached<'a> {
         self.graph.find(there.node).filter(|_| !is_out)
     }
 
+    /// Whether the subnet manager reaches an end port.
     fn includes(&self, fabric: &Fabric, at: PortRef) -> bool {
         debug_assert!(std::ptr::eq(fabric, self.graph.fabric));
         let home = self.home.as_ref();

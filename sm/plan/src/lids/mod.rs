@@ -63,6 +63,7 @@ struct Space {
     owner: Vec<u32>,
     /// Whether an absent port has a persisted claim to each LID.
     reserved: Vec<bool>,
+    /// The highest LID that may be assigned.
     last: u16,
 }
 
@@ -220,7 +221,7 @@ fn assign_by(
     plan
 }
 
-/// Number of ports that a finding names; the finding counts the others.
+/// Maximum number of ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// The layout without the ports of some switches.
@@ -242,8 +243,8 @@ fn wanted_lmc(fabric: &Fabric, at: PortRef, policy: &Policy) -> Lmc {
     }
 }
 
-/// This manager's port, with its index in `ports` and its claim, if the port holds another LID and
-/// no other port has a right to the claimed LID.
+/// This manager's port, with its index in `ports` and its claim, if the manager has a floating LID,
+/// its port holds another LID, and no other port has a right to the claimed LID.
 fn floating(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -265,8 +266,11 @@ fn floating(
 /// Strength of a port's right to the LID that it holds, in descending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Right {
+    /// The port has a claim to the LID.
     Claimed,
+    /// The port holds the LID without a claim to it.
     Held,
+    /// The port has a claim to the LID, which it got while the fabric was partitioned.
     GivenWhilePartitioned,
 }
 
@@ -280,6 +284,8 @@ impl Right {
     }
 }
 
+/// Lets ports keep the LIDs that they hold. Of several holders of one LID, the one with the
+/// strongest right keeps it; the others are reported.
 fn keep_held(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -395,6 +401,7 @@ fn lmc_not_applied(fabric: &Fabric, at: PortRef, full: Claim) -> Finding {
     Finding::new(kind, Subject::Port(key), Severity::Info, text)
 }
 
+/// Gives ports without a LID the LIDs that they claim, if these are free.
 fn restore_claimed(
     fabric: &Fabric,
     ports: &[PortRef],
@@ -421,6 +428,7 @@ fn restore_claimed(
     }
 }
 
+/// Reserves the LIDs that absent ports claim.
 fn reserve_for_absent(fabric: &Fabric, claims: &Claims, space: &mut Space) {
     let present: std::collections::BTreeSet<Guid> =
         fabric.end_ports().map(|(_, port)| port.guid).collect();
@@ -438,6 +446,8 @@ fn reserve_for_absent(fabric: &Fabric, claims: &Claims, space: &mut Space) {
     }
 }
 
+/// Assigns new LIDs to all ports without one. If no LID is left for a port, it is recorded in
+/// `left_out`.
 fn give_new(
     fabric: &Fabric,
     layout: &Layout,

@@ -41,7 +41,7 @@ impl Places {
     /// [`Places::of`], and the ports that differ.
     ///
     /// # Errors
-    /// The reason why the difference is not conclusive, as a phrase.
+    /// The reason why `self` cannot be updated, as a phrase.
     pub(super) fn follow(
         &self,
         before: &Topology,
@@ -99,6 +99,7 @@ impl Places {
         Ok((places, differing))
     }
 
+    /// The place of a port; `None` if the topology lacks the port.
     pub(super) fn find(&self, port: Guid) -> Option<Place> {
         match self.moved.get(&port) {
             Some(moved) => *moved,
@@ -107,6 +108,7 @@ impl Places {
     }
 }
 
+/// The ports at a switch, by GUID, with their places.
 fn places(topology: &Topology, switch: SwitchIdx) -> impl Iterator<Item = (Guid, Place)> + '_ {
     let guid = topology.switch(switch).guid;
     let ends = topology.destinations_of(switch).iter();

@@ -33,7 +33,7 @@ use crate::refused::{self, RefusedPlan};
 /// Reason why there is no plan to follow.
 const NO_PLAN: &str = "no plan is in force";
 
-/// Plans a job.
+/// Plans a job. Every failure becomes a refusal in the outcome.
 pub fn plan(job: &PlanJob) -> Outcome {
     match plan_around(job) {
         Ok(outcome) => outcome,
@@ -92,7 +92,7 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
             return Ok(outcome);
         }
     }
-    match stands_behind(job) {
+    match may_try_auto(job) {
         true => try_engine(job, avoided, EngineKind::Auto, Some(&error)).map_err(|_| error),
         false => Err(error),
     }
@@ -101,19 +101,19 @@ fn try_plan(job: &PlanJob, avoided: &Arc<Avoided>) -> Result<Outcome, PlanError>
 /// Whether `auto` is tried after all engines of the policy have failed: ports that no packet
 /// reaches are worse than the routes of another engine. If the routes in force serve all ports,
 /// they stay instead; an engine on trial is refused.
-fn stands_behind(job: &PlanJob) -> bool {
+fn may_try_auto(job: &PlanJob) -> bool {
     let policy = &job.policy;
     if policy.is_on_trial() || policy.engines.contains(&EngineKind::Auto) {
         return false;
     }
     match &job.previous {
-        Some(plan) => is_of_stand_in(plan),
+        Some(plan) => is_by_auto_instead(plan),
         None => refused::follow(job).is_none_or(|held| held.unreachable_pairs > 0),
     }
 }
 
 /// Whether `auto` has replaced all engines of the plan's policy.
-fn is_of_stand_in(plan: &Plan) -> bool {
+fn is_by_auto_instead(plan: &Plan) -> bool {
     plan.engine == EngineKind::Auto && !plan.policy.engines.contains(&EngineKind::Auto)
 }
 
