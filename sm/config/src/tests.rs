@@ -25,7 +25,7 @@ fn errors(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn nothing_and_the_sample_are_the_default() {
+fn empty_text_and_the_sample_give_the_default_configuration() {
     assert_eq!(parse("").unwrap().config, Config::default());
     let loaded = parse(&Config::sample()).unwrap();
     assert_eq!(loaded.findings, []);
@@ -47,8 +47,7 @@ fn examples_of_unset_keys_can_be_set() {
     assert_eq!(config.dump.dir, Some("/var/log/rsm".into()));
 }
 
-/// The configuration that packages install; if `all` is true, with the keys in its comments as
-/// keys.
+/// The configuration that packages install; with `all`, the keys in its comments are set as well.
 fn packaged(all: bool) -> Config {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/rsm.toml");
     let text = fs::read_to_string(file).unwrap();
@@ -71,7 +70,7 @@ fn packaged_configuration_reads_counters_and_serves_the_page_to_its_own_machine_
 }
 
 #[test]
-fn packaged_configuration_has_keys_of_ports_to_turn_on() {
+fn commented_keys_of_the_packaged_configuration_give_each_port_an_m_key() {
     let config = packaged(true);
     assert_eq!(config.sm.m_keys, MKeyMode::PerPort);
     let secret = Path::new("/etc/rsm/m-key-secret");
@@ -79,7 +78,7 @@ fn packaged_configuration_has_keys_of_ports_to_turn_on() {
 }
 
 #[test]
-fn every_key_belongs_to_a_section_and_is_there_once() {
+fn every_key_is_in_a_section_once_and_has_a_default_or_an_example() {
     for (at, field) in fields().iter().enumerate() {
         assert!(SECTIONS.iter().any(|(name, _)| *name == field.section));
         let again = fields()[at + 1..]
@@ -96,7 +95,7 @@ fn every_key_belongs_to_a_section_and_is_there_once() {
 }
 
 #[test]
-fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
+fn ends_of_every_range_are_accepted_and_values_past_them_refused() {
     for field in fields() {
         let (Kind::Number { min, max } | Kind::Hexadecimal { min, max }) = field.kind else {
             continue;
@@ -133,7 +132,7 @@ fn both_ends_of_every_range_are_taken_and_values_past_them_refused() {
 }
 
 #[test]
-fn all_errors_are_reported_each_in_its_place() {
+fn all_errors_of_a_file_are_reported_with_line_and_column() {
     let text = "\
 [sm]
 priority = 16
@@ -164,7 +163,7 @@ timeout_floor_ms = 5000
 }
 
 #[test]
-fn errors_of_syntax_do_not_hide_the_others() {
+fn syntax_errors_do_not_hide_other_errors() {
     let errors = errors("[lids]\nlmc = 9\n[sm]\npriority = = 3\nsm_sl = 99\n");
     let lines: Vec<_> = errors
         .iter()
@@ -177,7 +176,7 @@ fn errors_of_syntax_do_not_hide_the_others() {
 }
 
 #[test]
-fn keys_of_64_bits_are_read_in_both_forms() {
+fn values_of_64_bits_may_be_integers_or_hexadecimal_strings() {
     let key = |text: &str| parse(&format!("[sm]\nm_key = {text}")).map(|l| l.config.sm.m_key);
     assert_eq!(key("\"0xffffffffffffffff\"").unwrap(), u64::MAX);
     assert_eq!(key("0xfe80000000000000").unwrap(), 0xfe80_0000_0000_0000);
@@ -196,7 +195,7 @@ fn keys_of_64_bits_are_read_in_both_forms() {
 }
 
 #[test]
-fn odd_but_usable_values_are_warnings() {
+fn questionable_values_cause_warnings() {
     let loaded = parse(
         "[sm]\nm_key_protection_level = 1\n[api]\ninsecure_admin = true\nlisten = \"0.0.0.0:1\"\n",
     )
@@ -216,7 +215,7 @@ fn odd_but_usable_values_are_warnings() {
 }
 
 #[test]
-fn page_at_an_address_that_others_can_reach_is_a_warning() {
+fn page_on_an_address_that_others_can_reach_causes_a_warning() {
     for address in ["0.0.0.0:80", "[::]:80", "192.0.2.1:80"] {
         let loaded = parse(&format!("[http]\nlisten = \"{address}\"\n")).unwrap();
         let said = loaded.findings.iter().map(|f| (f.line, f.severity));
@@ -257,7 +256,7 @@ fn each_kind_of_file_is_recognised() {
 }
 
 #[test]
-fn checking_follows_the_root_guid_file() {
+fn check_includes_the_root_guid_file() {
     let dir = tempfile::tempdir().unwrap();
     let roots = dir.path().join("roots");
     let file = dir.path().join("rsm.toml");
@@ -309,7 +308,7 @@ fn checking_an_opensm_conf_shows_every_key_only_on_request() {
 }
 
 #[test]
-fn a_file_that_is_no_text_is_refused() {
+fn files_that_are_missing_too_large_or_not_utf_8_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("rsm.toml");
     fs::write(&file, b"[sm]\n\xff\xfe\n").unwrap();
@@ -317,7 +316,7 @@ fn a_file_that_is_no_text_is_refused() {
         Config::load(&file),
         Err(ConfigError::NotText { .. })
     ));
-    // "Zürich" in Latin-1, behind a character of two bytes.
+    // "Zürich" in Latin-1, after a character of two bytes.
     fs::write(&file, b"[sm]\n# \xc3\xa4 Z\xfcrich\n").unwrap();
     for error in [Config::load(&file).unwrap_err(), check(&file).unwrap_err()] {
         let text = error.to_string();
@@ -350,7 +349,7 @@ fn a_file_that_is_no_text_is_refused() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text: String, name in "(x|guid2lid|x.toml)") {
+    fn any_text_in_any_format_never_panics(text: String, name in "(x|guid2lid|x.toml)") {
         let file = Path::new(&name);
         let _ = Config::parse(file, &text);
         let _ = toml_file::parse(file, &text);
@@ -361,7 +360,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_samples_are_read_or_refused(at in 0usize..6000, with in "\\PC{0,3}") {
+    fn samples_with_inserted_text_never_panic(at in 0usize..6000, with in "\\PC{0,3}") {
         let mut text = Config::sample();
         let at = (0..=at.min(text.len())).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0);
         text.insert_str(at, &with);
@@ -400,7 +399,7 @@ fn every_key_is_in_the_page_of_guards() {
 }
 
 #[test]
-fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
+fn lids_reassign_causes_a_warning_at_its_line() {
     let loaded = parse("[lids]\nreassign = true\n").unwrap();
     let [finding] = &loaded.findings[..] else {
         panic!("{:?}", loaded.findings);
@@ -415,7 +414,7 @@ fn giving_all_lids_anew_is_warned_of_where_the_file_is_checked() {
 }
 
 #[test]
-fn hosts_are_isolated_only_where_each_port_has_an_m_key_of_its_own() {
+fn isolating_hostile_hosts_requires_an_m_key_per_port() {
     let isolate = "[health]\nhostile_hosts = \"isolate\"\n";
     let [error] = &errors(isolate)[..] else {
         panic!("{:?}", errors(isolate));
@@ -429,7 +428,7 @@ fn hosts_are_isolated_only_where_each_port_has_an_m_key_of_its_own() {
 }
 
 #[test]
-fn proxies_are_addresses_and_want_roles() {
+fn proxies_must_be_addresses_and_without_roles_file_cause_a_warning() {
     let loaded = parse("[http]\nproxies = \"10.0.0.5, ::ffff:10.0.0.6\"\n").unwrap();
     let wanted: [IpAddr; 2] = ["10.0.0.5", "10.0.0.6"].map(|address| address.parse().unwrap());
     assert_eq!(loaded.config.http.proxies, wanted);

@@ -69,7 +69,7 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// The node with this GUID.
+    /// The node with this GUID; `None` if it is not known.
     pub fn node(&self, guid: Guid) -> Option<&InventoryNode> {
         self.nodes.get(&guid)
     }
@@ -104,7 +104,8 @@ impl Hardware {
         format!("{} port {}", self.name(port.node), port.port)
     }
 
-    /// The name of the port at the other end of the cable at `port`, for operators.
+    /// The place of the cable at `port`, for operators: `at leaf-03 port 7`, the other end of the
+    /// cable, or `at its port 1` if the other end is not known.
     pub fn cable_of(&self, port: PortKey) -> String {
         let peer = self.port(port).and_then(|port| port.peer);
         match peer {
@@ -139,7 +140,7 @@ impl Hardware {
         self.node_mut(key.node)?.ports.get_mut(key.port.index())
     }
 
-    /// The end port with this GUID: port 0 if a switch has it.
+    /// The end port with this GUID: port 0 if a switch has it. `None` if no port has it.
     pub fn port_with_guid(&self, guid: Guid) -> Option<PortKey> {
         self.port_guids.get(&guid).copied()
     }
@@ -399,7 +400,7 @@ impl Hardware {
             Some(local) if key.port == PortNum::ZERO => local.node == key.node,
             local => local == Some(key),
         };
-        let over = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
+        let neighbour_at = |peer: PortKey| Some((self.node(peer.node)?, peer.port));
         let through = if node.is_switch() || is_local {
             None
         } else if key.port == PortNum::ZERO {
@@ -407,20 +408,21 @@ impl Hardware {
             let is_off_path = |&(neighbour, exit): &(&InventoryNode, PortNum)| {
                 neighbour.path.child(exit).ok() != Some(node.path)
             };
-            cables.filter_map(over).min_by_key(is_off_path)
+            cables.filter_map(neighbour_at).min_by_key(is_off_path)
         } else {
-            node.port(key.port)?.peer.and_then(over)
+            node.port(key.port)?.peer.and_then(neighbour_at)
         };
         match through {
             None => Some((node.path, node.alternate)),
             Some((neighbour, exit)) => {
-                let alternate = neighbour.alternate.and_then(|way| way.child(exit).ok());
+                let alternate = neighbour.alternate.and_then(|path| path.child(exit).ok());
                 Some((neighbour.path.child(exit).ok()?, alternate))
             }
         }
     }
 
-    /// The end port that holds `lid`: port 0 of a switch, or any port of another node.
+    /// The end port that holds `lid`: port 0 of a switch, or any port of another node. `None` if no
+    /// port holds it.
     pub fn by_lid(&self, lid: Lid) -> Option<PortKey> {
         self.nodes().find_map(|(guid, node)| {
             let numbers = if node.is_switch() {
@@ -440,7 +442,7 @@ impl Hardware {
         })
     }
 
-    /// Removes a node and the cables to it.
+    /// Removes a node and the cables to it. Returns the node; `None` if it is not known.
     pub fn remove(&mut self, guid: Guid) -> Option<InventoryNode> {
         let node = self.nodes.remove(&guid)?;
         self.touched.insert(guid);
@@ -464,7 +466,7 @@ impl Hardware {
     }
 
     /// Records that the cable at `key` is gone, at both ends if the other end was known. Returns
-    /// the other end.
+    /// the other end; `None` if there was no cable.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let port = self.port_mut(key)?;
         let peer = port.peer.take()?;
@@ -481,19 +483,19 @@ impl Hardware {
     /// ends of the former cables.
     pub fn join(&mut self, a: PortKey, b: PortKey) -> Vec<PortKey> {
         let epoch = self.epoch;
-        let mut gone = Vec::new();
+        let mut former_ends = Vec::new();
         for (here, there) in [(a, b), (b, a)] {
             if self.port(here).and_then(|port| port.peer) != Some(there)
                 && let Some(before) = self.part(here)
             {
-                gone.extend([here, before]);
+                former_ends.extend([here, before]);
             }
             if let Some(port) = self.port_mut(here) {
                 port.peer = Some(there);
                 port.peer_epoch = epoch;
             }
         }
-        gone
+        former_ends
     }
 
     /// The nodes written, found or dropped since the last call, for the next search for paths.

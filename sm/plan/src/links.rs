@@ -1,6 +1,6 @@
 //! State of the switches' links according to PortInfo: numbers of data VLs, and links that are not
-//! yet Active. Each plan updates the state of the plan before, because a reading of the ports of
-//! all switches touches tens of megabytes.
+//! yet Active. Each plan updates the state of the previous plan, because reading the ports of all
+//! switches touches tens of megabytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct LinkPorts {
     /// Number of ports at links between switches, by their number of data VLs.
     by_vls: BTreeMap<u8, u32>,
     /// Cabled ports that are not Active, by switch; a switch without such a port has no entry.
-    short: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
+    inactive: BTreeMap<Guid, Vec<(PortNum, LinkEnd)>>,
 }
 
 impl LinkPorts {
@@ -29,12 +29,12 @@ impl LinkPorts {
     pub(super) fn read(fabric: &Fabric, topology: &Topology) -> LinkPorts {
         let of_switch = |switch: SwitchIdx| {
             let node = fabric.node_of(topology.switch(switch).guid)?;
-            Some((node, vls(node, topology, switch), short(node)))
+            Some((node, vls(node, topology, switch), inactive(node)))
         };
         let found: Vec<Option<_>> = topology.par_indices().map(of_switch).collect();
         let mut ports = LinkPorts::default();
-        for (node, vls, short) in found.into_iter().flatten() {
-            ports.add(node.guid, vls, short);
+        for (node, vls, inactive) in found.into_iter().flatten() {
+            ports.add(node.guid, vls, inactive);
         }
         ports
     }
@@ -62,27 +62,33 @@ impl LinkPorts {
         for guid in changed {
             if let Some((node, switch)) = find(before, guid) {
                 for vls in vls(node, before.1, switch) {
-                    ports.take(vls);
+                    ports.remove_one(vls);
                 }
-                ports.short.remove(&guid);
+                ports.inactive.remove(&guid);
             }
             if let Some((node, switch)) = find((fabric, topology), guid) {
-                ports.add(guid, vls(node, topology, switch), short(node));
+                ports.add(guid, vls(node, topology, switch), inactive(node));
             }
         }
         Some(Arc::new(ports))
     }
 
-    fn add(&mut self, switch: Guid, vls: impl Iterator<Item = u8>, short: Vec<(PortNum, LinkEnd)>) {
+    fn add(
+        &mut self,
+        switch: Guid,
+        vls: impl Iterator<Item = u8>,
+        inactive: Vec<(PortNum, LinkEnd)>,
+    ) {
         for vls in vls {
             *self.by_vls.entry(vls).or_default() += 1;
         }
-        if !short.is_empty() {
-            self.short.insert(switch, short);
+        if !inactive.is_empty() {
+            self.inactive.insert(switch, inactive);
         }
     }
 
-    fn take(&mut self, vls: u8) {
+    /// Removes a port with this number of data VLs.
+    fn remove_one(&mut self, vls: u8) {
         if let Some(count) = self.by_vls.get_mut(&vls) {
             *count -= 1;
             if *count == 0 {
@@ -92,7 +98,7 @@ impl LinkPorts {
     }
 
     /// Smallest number of data VLs of any link between switches, limited by the policy; `None` if
-    /// there is no such link.
+    /// no such link is known.
     pub(super) fn data_vls(&self, policy: &Policy) -> Option<u8> {
         let allowed = VlCap::from_code(policy.ports.links.max_op_vls).data_vls();
         let least = *self.by_vls.keys().next()?;
@@ -111,7 +117,7 @@ impl LinkPorts {
     /// Links between switches of `topology` that are not Active at both ends. `topology` must
     /// belong to the fabric.
     pub(super) fn idle(&self, topology: &Topology) -> IdleLinks {
-        let ports = self.short.iter().filter_map(|(&guid, ports)| {
+        let ports = self.inactive.iter().filter_map(|(&guid, ports)| {
             let switch = topology.switch_by_guid(guid)?;
             Some(ports.iter().map(move |&(port, end)| (switch, port, end)))
         });
@@ -127,7 +133,7 @@ fn find<'a>(
     Some((fabric.node_of(guid)?, topology.switch_by_guid(guid)?))
 }
 
-/// Data VLs of each port that leads from a switch to a switch, if PortInfo shows them.
+/// The number of data VLs of each port that leads from a switch to a switch, if PortInfo shows it.
 fn vls<'a>(
     node: &'a Node,
     topology: &'a Topology,
@@ -139,7 +145,7 @@ fn vls<'a>(
 }
 
 /// The cabled ports of a switch that are not Active.
-fn short(node: &Node) -> Vec<(PortNum, LinkEnd)> {
+fn inactive(node: &Node) -> Vec<(PortNum, LinkEnd)> {
     let end = |port: &Port| match port.info.as_ref().map(PortInfo::port_state) {
         Some(PortState::Active) => LinkEnd::Active,
         // A port that never answered may be in any state.

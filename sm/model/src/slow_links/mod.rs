@@ -27,6 +27,7 @@ const NAMED: usize = 16;
 /// A link below the rate that both its ends support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowEnds {
+    /// The higher end of the link.
     peer: PortKey,
     /// Width and speed in use.
     rate: ActiveRate,
@@ -39,6 +40,7 @@ pub struct BelowEnds {
 /// A cable below the rate of most of its siblings: between switches, or of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BelowSiblings {
+    /// The higher end of the cable.
     peer: PortKey,
     /// Data rate of the cable in megabits per second.
     mbps: u32,
@@ -58,8 +60,11 @@ pub struct SlowLink {
 /// The slow links, each by its lower end. Clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct SlowLinks {
+    /// Links below the rate that both their ends support.
     ends: Arc<BTreeMap<PortKey, BelowEnds>>,
+    /// Cables between switches that are slower than most of their siblings.
     siblings: Arc<BTreeMap<PortKey, BelowSiblings>>,
+    /// Links of hosts that are slower than those of most adapters of the same type.
     hosts: SlowHosts,
 }
 
@@ -147,12 +152,12 @@ impl SlowLinks {
         let siblings = self.siblings.iter();
         let siblings = siblings.filter(|(low, link)| is_there(**low, link.peer));
         let siblings = siblings.map(|(&low, link)| (low, link as &dyn Below));
-        let is_told = |low: &PortKey, high| {
-            let told = self.siblings.get(low);
-            told.is_some_and(|link| link.peer == high)
+        let is_sibling = |low: &PortKey, high| {
+            let sibling = self.siblings.get(low);
+            sibling.is_some_and(|link| link.peer == high)
         };
         let others = self.ends.iter();
-        let others = others.filter(|(low, link)| !is_told(low, link.peer));
+        let others = others.filter(|(low, link)| !is_sibling(low, link.peer));
         let others = others.map(|(&low, link)| (low, link as &dyn Below));
         let hosts = self.hosts.slow.iter();
         let hosts = hosts.filter(|(low, _)| !self.ends.contains_key(low));

@@ -28,11 +28,11 @@ use self::members::{EndPorts, Wanted};
 use self::table::{Arrangement, Index0, arrange};
 use super::policy::Policy;
 
-/// Number of findings of one kind that are listed; one more finding counts the rest. One line of a
-/// file can concern every port.
+/// Maximum number of findings of one kind that are listed; one more finding counts the rest. One
+/// line of a file can concern every port.
 const FINDINGS_SHOWN: usize = 100;
 
-/// Number of keys that a finding names; the finding counts the others.
+/// Maximum number of keys that a finding names; the finding counts the others.
 const KEYS_SHOWN: usize = 8;
 
 /// The directions in which a switch port drops packets with P_Keys that its table lacks.
@@ -49,6 +49,7 @@ pub struct Enforced {
 pub struct PartitionPlan {
     /// Tables of end ports, and of the ports in `enforced`. Equal tables are shared.
     tables: BTreeMap<PortKey, Arc<[PKey]>>,
+    /// Switch ports that enforce partitions, with the directions.
     enforced: BTreeMap<PortKey, Enforced>,
     /// Tables of virtual ports, except physical functions. Equal tables are shared.
     vports: BTreeMap<VPortKey, Arc<[PKey]>>,
@@ -225,8 +226,8 @@ impl<'a> Assignment<'a> {
             false => Index0::Default(wanted.first),
         };
         let Arrangement { keys, left_out } = arrange(held, &wanted.keys, index_0, capacity);
-        let needs_none = capacity == 0 && wanted.is_default();
-        if !left_out.is_empty() && !needs_none {
+        let needs_no_table = capacity == 0 && wanted.is_default();
+        if !left_out.is_empty() && !needs_no_table {
             let text = format!(
                 "its P_Key table holds {capacity} keys: it is left out of {}",
                 listed(&left_out)
@@ -247,6 +248,8 @@ impl<'a> Assignment<'a> {
         }
     }
 
+    /// Makes the switch port at the end port `at` enforce partitions, if it can and its table is
+    /// large enough.
     fn enforce_port(&mut self, at: PortRef) {
         let fabric = self.fabric;
         let Some(peer) = fabric.peer(at) else {
