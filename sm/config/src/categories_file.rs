@@ -66,7 +66,7 @@ mod tests {
     fn every_mistake_is_reported_with_its_place() {
         let text = "0x10\nhost storage\n0x0 storage\n  0x11 disk\n0x12 compute\n0x12 storage\n0x13 compute\n0x13 compute\n";
         let (_, findings) = parse_categories(Path::new("categories"), text);
-        let said: Vec<_> = findings
+        let places: Vec<_> = findings
             .iter()
             .map(|f| (f.line, f.column, f.severity))
             .collect();
@@ -78,7 +78,7 @@ mod tests {
             (6, 1, ConfigSeverity::Error),
             (8, 1, ConfigSeverity::Warning),
         ];
-        assert_eq!(said, expected);
+        assert_eq!(places, expected);
         let (categories, findings) = parse_categories(Path::new("categories"), "");
         assert!(categories.is_empty() && findings.len() == 1);
     }

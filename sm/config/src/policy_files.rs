@@ -23,15 +23,15 @@ use super::{
     parse_guid_file, parse_prefix_routes, parse_rate_limits, parse_torus_layout, sa_key_file,
 };
 
-/// Contents of the files that define the policy of a plan; empty where the configuration names no
-/// file. Files of forwarding tables are omitted: they can be as large as memory, and their reader
-/// reports only errors.
+/// Contents of the files that define the policy of a plan. A content is empty if the configuration
+/// names no file. Files of forwarding tables are omitted: they can be as large as memory, and their
+/// reader reports only errors.
 #[derive(Default)]
 pub struct PolicyFiles {
     /// Switches at the roots, from `routing.root_guid_file`.
     pub roots: BTreeSet<Guid>,
     /// Categories of ports, from `routing.compute_guid_file`, `routing.storage_guid_file` and
-    /// `routing.categories_file`, the last of which counts.
+    /// `routing.categories_file`. For a port in several files, the last of these files counts.
     pub categories: Categories,
     /// Rules about switches and ports, from three files of section `routing`.
     pub switch_rules: SwitchRules,
@@ -47,7 +47,7 @@ pub struct PolicyFiles {
     pub design: Design,
     /// Keys of another manager, from `sm.m_key_table_file` and `sm.m_key_neighbors_file`.
     pub foreign_m_keys: ForeignKeys,
-    /// Secrets that M_Keys follow from, from `sm.m_key_secret_file`.
+    /// Secrets from which M_Keys are derived, from `sm.m_key_secret_file`.
     pub m_key_secrets: Vec<Secret>,
     /// Names of nodes, from `names.file`.
     pub names: NodeNames,
@@ -127,7 +127,7 @@ struct FileReader {
 }
 
 impl FileReader {
-    /// Content of a file that `key` names; `None` if it names none.
+    /// Content of `file`, which `key` names; `None` without a file, empty if it cannot be read.
     fn text<T: Default>(
         &mut self,
         file: &Option<PathBuf>,
@@ -139,7 +139,7 @@ impl FileReader {
         Some(self.take(file, key, read))
     }
 
-    /// Content of a file that `key` names; empty if it names none.
+    /// Content of `file`, which `key` names; empty without a file, or if it cannot be read.
     fn lines<T: Default>(
         &mut self,
         file: &Option<PathBuf>,
@@ -149,7 +149,7 @@ impl FileReader {
         self.text(file, key, parse).unwrap_or_default()
     }
 
-    /// Content of `file`, which `key` names; empty if it could not be read.
+    /// Content of `file`, which `key` names, from the result `read`; empty if it cannot be read.
     fn take<T: Default>(
         &mut self,
         file: &Path,

@@ -14,7 +14,7 @@ use rsm_routing::tables::{NO_PATH, Tables};
 use crate::lids::Claim;
 use crate::plan::Plan;
 
-/// Number of names that the text lists.
+/// Maximum number of names that the text lists.
 const SHOWN: usize = 8;
 
 /// Ports whose packets some switch drops until it holds the planned tables.
@@ -81,7 +81,8 @@ fn lids_of(claim: &Claim) -> RangeInclusive<Lid> {
     claim.base..=Lid(claim.base.0 + last)
 }
 
-/// The LIDs whose packets the interim tables drop.
+/// The LIDs whose packets an interim table of some switch drops, although the held table and the
+/// planned one forward them.
 fn dropped(plan: &Plan, held: &Tables) -> BTreeSet<Lid> {
     let mut lids = BTreeSet::new();
     for interim in plan.transition.interim.iter() {

@@ -4,7 +4,8 @@ use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_routing::topology::Topology;
 
-/// Number of GUIDs that a finding names; the finding counts the others. A row of spines fits.
+/// Maximum number of GUIDs that a finding names, enough for a row of spines; the finding counts the
+/// others.
 const NAMED: usize = 8;
 
 /// The finding about the GUIDs in `roots` that are no switch in `topology`; `None` if all are
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn many_absent_roots_fit_one_line() {
+    fn finding_counts_the_absent_roots_that_it_does_not_name() {
         let all = text(&Vec::from_iter(100..200)).unwrap();
         assert!(all.contains("and 92 more"), "{all}");
     }

@@ -20,7 +20,7 @@ pub struct CongestionKeys {
     pub(crate) cc_key_protect: bool,
     /// Seconds after which an agent gives up its protection.
     pub(crate) cc_key_lease_period_s: u16,
-    /// Bound of the requests in flight.
+    /// Maximum number of requests in flight.
     pub window: u32,
     /// Mask of the fields of SwitchCongestionSetting that rsm sets.
     pub(crate) switch_control_map: u32,

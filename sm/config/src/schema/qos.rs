@@ -6,11 +6,11 @@ use crate::convert::Convert;
 use crate::value::Takes;
 use crate::{SlToVl, VlWeights};
 
-/// The keys of section `qos` for one class of ports. If a key is not set, the key for every port
+/// The keys of section `qos` for one class of ports. If a key is not set, the key for all ports
 /// applies.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct QosKeys {
-    /// Bound of data VLs, 1 to 15.
+    /// Maximum number of data VLs, 1 to 15.
     pub max_vls: Option<u8>,
     /// PortInfo.VLHighLimit.
     pub high_limit: Option<u8>,

@@ -7,8 +7,8 @@
 //! Findings, `rsmctl expect`, the names of missing nodes and the former cable of a port all come
 //! from here. The store also holds the present cables, so that losses while no manager ran are
 //! noticed. Ports with another cable than before keep a record of the former cable: if no end of
-//! such cables is free, the cables were exchanged. A host that moved to a port that was no other's
-//! place keeps no record: it is expected at its new place.
+//! such cables is free, the cables were exchanged. A host that moved to a port at which no other
+//! host was before keeps no record: it is expected at its new port.
 
 mod designed;
 mod fate;
@@ -259,7 +259,7 @@ impl Cabling {
     }
 }
 
-/// A host's port that is cabled again, wherever.
+/// A host's port that is cabled again, to its former switch port or to another one.
 struct Move {
     host: PortKey,
     /// Other end of the former cable.
@@ -293,24 +293,26 @@ impl<'a> Cabled<'a> {
         })
     }
 
+    /// Whether a port is cabled.
     fn has(&self, port: PortKey) -> bool {
         let peer = shown_at(self.fabric, port);
         peer.is_some_and(|peer| port <= peer || shown_at(self.fabric, peer) == Some(port))
             || self.silent().contains(&port)
     }
 
+    /// Whether a port is cabled, and not a port of a present switch.
     fn is_host_port(&self, port: PortKey) -> bool {
         let node = self.fabric.node_of(port.node);
         node.is_none_or(|node| node.kind() != NodeType::Switch) && self.has(port)
     }
 }
 
-/// Other end of the cable according to the port itself.
+/// Other end of the cable according to the port itself; `None` if the port shows none.
 fn shown_at(fabric: &Fabric, port: PortKey) -> Option<PortKey> {
     fabric.port(fabric.find_port(port)?).peer
 }
 
-/// Whether a node is there, and no switch.
+/// Whether a node is present, and not a switch.
 fn is_host(fabric: &Fabric, guid: Guid) -> bool {
     let node = fabric.node_of(guid);
     node.is_some_and(|node| node.kind() != NodeType::Switch)
@@ -376,9 +378,9 @@ impl Expected {
 
     /// Records the ports that rsm keeps disabled. Returns whether they differ from the former ones.
     pub fn note_disabled(&mut self, disabled: &Arc<BTreeMap<PortKey, DisabledPort>>) -> bool {
-        let is_news = self.disabled != *disabled;
+        let differs = self.disabled != *disabled;
         self.disabled.clone_from(disabled);
-        is_news
+        differs
     }
 
     /// The ports that rsm keeps disabled.
@@ -386,13 +388,13 @@ impl Expected {
         &self.disabled
     }
 
-    /// The end of a cable that rsm keeps disabled.
+    /// The end of a cable that rsm keeps disabled; `None` if there is none.
     pub fn disabled_of(&self, ends: [PortKey; 2]) -> Option<PortKey> {
         ends.into_iter().find(|end| self.disabled.contains_key(end))
     }
 
-    /// The port that rsm keeps disabled at the first missing cable from a missing node to one that is
-    /// there, if it does so at all such cables.
+    /// A port whose disabling hides a missing node: the disabled end of the node's first missing
+    /// cable to a present node. `None` unless rsm keeps an end of every such cable disabled.
     pub fn disabled_before(&self, fabric: &Fabric, node: Guid) -> Option<PortKey> {
         let cables = self.ports_of(node).map(|(key, port)| [key, port.peer]);
         let mut cables = cables.filter(|[_, there]| fabric.find(there.node).is_some());
@@ -424,7 +426,7 @@ impl Expected {
         self.nodes.iter().map(|(&guid, node)| (guid, node))
     }
 
-    /// Missing cables of a node, present or missing, ascending by its port.
+    /// Missing cables of a node, ascending by its port. The node may be present or missing.
     pub fn ports_of(&self, node: Guid) -> impl Iterator<Item = (PortKey, &LostPort)> {
         self.ports
             .range(ports_of(node))
@@ -492,13 +494,15 @@ impl Expected {
             }
         }
         let found: BTreeSet<PortKey> = found().collect();
-        let moves = found.iter().filter_map(|&key| self.find(key, &found, new));
+        let moves = found
+            .iter()
+            .filter_map(|&key| self.end_loss(key, &found, new));
         let moves = moves.collect();
         self.settle(moves, new);
     }
 
-    /// Follows a port that is cabled. If its former cable `before` and the present one differ,
-    /// records the former one, of several the first. Forgets it once that cable is put back.
+    /// Follows a port that is cabled. Records the former cable `before` if the present one differs
+    /// and no former cable is recorded yet. Forgets the recorded cable once it is put back.
     fn note_recabled(&mut self, key: PortKey, before: LostPort, new: &Fabric) {
         let is_back = |before: &LostPort| shown_at(new, key) == Some(before.peer);
         match self.recabled.get(&key) {
@@ -512,6 +516,7 @@ impl Expected {
         }
     }
 
+    /// Records the former cable of a port, if there is room.
     fn record_former(&mut self, key: PortKey, before: LostPort) {
         if self.recabled.len() < MAX_LOST_PORTS {
             self.recabled.insert(key, before);
@@ -520,11 +525,11 @@ impl Expected {
         }
     }
 
-    /// Follows a port that is cabled. A host's port moved to another switch port is no longer
-    /// missing at the old one. A switch port with another cable leaves the old cable expected at
-    /// that cable's other end. Returns the move of a host's port; `found` has all ports that are
-    /// cabled again.
-    fn find(&mut self, key: PortKey, found: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
+    /// Ends the loss of a port that is cabled again. A host's port that moved to another switch
+    /// port is no longer missing at the old one. A switch port with another cable leaves the old
+    /// cable expected at that cable's other end. Returns the move of a host's port; `found` has all
+    /// ports that are cabled again.
+    fn end_loss(&mut self, key: PortKey, found: &BTreeSet<PortKey>, new: &Fabric) -> Option<Move> {
         let former = self.ports.remove(&key)?.peer;
         let is_switch = new
             .find(key.node)
@@ -545,20 +550,22 @@ impl Expected {
     /// of another port may be half of an exchange: its own former place stays recorded, also while
     /// no cable is there. Any other place is where the host is expected from now on.
     fn settle(&mut self, moves: Vec<Move>, new: &Fabric) {
-        let is_elses = |host| {
+        let is_at_anothers_place = |host| {
             let there = shown_at(new, host).and_then(|at| self.recabled.get(&at));
             there.is_some_and(|before| before.peer != host)
         };
-        let moves = moves.into_iter().map(|one| (is_elses(one.host), one));
+        let moves = moves
+            .into_iter()
+            .map(|one| (is_at_anothers_place(one.host), one));
         let moves: Vec<(bool, Move)> = moves.collect();
-        for (is_elses, Move { host, former, left }) in moves {
+        for (is_at_anothers_place, Move { host, former, left }) in moves {
             match left {
-                Some(left) if is_elses => {
+                Some(left) if is_at_anothers_place => {
                     if !self.recabled.contains_key(&former) {
                         self.record_former(former, left);
                     }
                 }
-                _ if is_elses => {}
+                _ if is_at_anothers_place => {}
                 _ => {
                     let recorded = self.recabled.remove(&host).map(|before| before.peer);
                     let places = [Some(former), recorded, shown_at(new, host)];
@@ -576,13 +583,13 @@ impl Expected {
         self.ports.values().any(|port| port.at == LostAt::Run(at))
     }
 
-    /// Records that the plan after the losses at `at` moved `ways` routes.
-    pub fn note_moved(&mut self, at: Time, ways: u64) {
+    /// Records that the plan after the losses at `at` moved this number of routes.
+    pub fn note_moved(&mut self, at: Time, routes: u64) {
         let fresh = self
             .ports
             .values_mut()
             .filter(|port| port.at == LostAt::Run(at));
-        fresh.for_each(|port| port.moved = Some(ways));
+        fresh.for_each(|port| port.moved = Some(routes));
     }
 
     /// Stops expecting the entries of `accept`. Returns whether any were expected.
@@ -612,6 +619,7 @@ impl Expected {
         before != (count(self), self.dropped)
     }
 
+    /// Stops expecting the missing cable of a port, at both ends.
     fn accept_port(&mut self, key: PortKey) {
         if let Some(lost) = self.ports.remove(&key) {
             self.ports
@@ -629,6 +637,7 @@ impl Expected {
         exchanges.iter().flatten().any(|end| end.node == node)
     }
 
+    /// Forgets the former cables of each exchange with a port that satisfies `is_meant`.
     fn accept_exchanged(&mut self, fabric: &Fabric, is_meant: impl Fn(PortKey) -> bool) {
         for ends in self.exchanges(fabric) {
             if ends.iter().any(|&key| is_meant(key)) {
@@ -676,8 +685,8 @@ impl Expected {
 
 /// Removal of an entry if a condition holds for it.
 trait RemoveIf {
-    /// Removes and returns the entry of `key`; `None` if there is none that the condition holds
-    /// for.
+    /// Removes and returns the entry of `key`; `None` if there is no entry, or the condition does
+    /// not hold for it.
     fn remove_entry_if(
         &mut self,
         key: &PortKey,

@@ -26,6 +26,7 @@ impl Fabric {
         fabric.reachable()
     }
 
+    /// The part of the model that the subnet manager can reach.
     fn reachable(self) -> Fabric {
         let mut found = vec![false; self.len()];
         let mut waiting: Vec<NodeIx> = self.local.iter().map(|local| local.node).collect();

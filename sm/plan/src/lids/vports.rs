@@ -18,7 +18,7 @@ use rsm_model::vports::{INDICES_MAX, VPort, VPortKey};
 use super::table_limit::TableLimit;
 use super::{Claim, Claims, LidPlan};
 
-/// Number of virtual ports that a finding names; the finding counts the others.
+/// Maximum number of virtual ports that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// Whether a node with virtual ports may differ between two fabrics.
@@ -33,8 +33,9 @@ struct Candidate<'a> {
     vport: &'a VPort,
 }
 
-/// Assigns LIDs to all virtual ports in `plan`, replacing earlier ones. New LIDs come from `block`
-/// on while there is room. Without `claims`, all LIDs are new.
+/// Assigns LIDs to all virtual ports, and replaces those in `plan`. New LIDs begin at `block`, if
+/// it is given, while there is room above it. Without `claims`, no claimed LID is restored or
+/// reserved.
 pub(super) fn assign(
     fabric: &Fabric,
     claims: Option<&Claims>,
@@ -125,14 +126,14 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
         (one.vport.guid(), !one.vport.is_active(), one.key)
     };
     order.sort_unstable_by_key(rank);
-    let mut twins = BTreeSet::new();
+    let mut duplicates = BTreeSet::new();
     for pair in order.windows(2) {
         let [first, second] = [&usable[pair[0]], &usable[pair[1]]];
         if first.vport.guid() == second.vport.guid() {
-            twins.insert(second.key);
+            duplicates.insert(second.key);
         }
     }
-    plan.findings.extend(twins.iter().take(NAMES_SHOWN).map(|&key| {
+    plan.findings.extend(duplicates.iter().take(NAMES_SHOWN).map(|&key| {
         let text = format!(
             "{} has the GUID of another virtual port, which is served in its place; give it another \
              GUID, or take one of the two down",
@@ -145,7 +146,7 @@ fn served<'a>(fabric: &'a Fabric, plan: &mut LidPlan) -> Vec<Candidate<'a>> {
             text,
         )
     }));
-    usable.retain(|one| !twins.contains(&one.key));
+    usable.retain(|one| !duplicates.contains(&one.key));
     usable
 }
 
@@ -202,7 +203,9 @@ fn place(fabric: &Fabric, key: VPortKey) -> String {
 
 /// The LIDs that are taken or reserved.
 struct Space {
+    /// Whether each LID is taken.
     taken: Vec<bool>,
+    /// Whether an absent GUID claims each LID.
     reserved: Vec<bool>,
     /// Positions at which the search for a free LID continues: without reserved LIDs, and with
     /// them.

@@ -8,8 +8,8 @@ use rsm_model::mft_image::HeldMasks;
 use rsm_routing::mcast::{BasisDelta, Mft};
 use rsm_routing::topology::{SwitchIdx, Topology};
 
-/// Held and planned table of each switch, by its number, if they were found equal. Two tables at
-/// the same addresses need no second comparison.
+/// Held and planned table of each switch, by its number, if they were found equal; `None`
+/// otherwise. Two tables at the same addresses need no second comparison.
 #[derive(Debug)]
 pub(super) struct Agreed(Vec<Option<(Arc<Mft>, Arc<Mft>)>>);
 
@@ -19,15 +19,15 @@ impl Agreed {
         Agreed(vec![None; switches])
     }
 
-    /// Compares the `held` tables with the `planned` ones; `delta` leads from the fabric of `self`
-    /// to the new fabric. Returns also the multicast LIDs that differ.
+    /// Compares the tables in `held` and `planned`, by switch number. `delta` leads from the switch
+    /// numbers of `self` to the new ones. The second value has the multicast LIDs that differ.
     pub(super) fn follow(
         &self,
         delta: &BasisDelta,
         held: &[Arc<Mft>],
         planned: &[Arc<Mft>],
     ) -> (Agreed, BTreeSet<Lid>) {
-        let mut otherwise = BTreeSet::new();
+        let mut differing = BTreeSet::new();
         let mut agree = |(switch, (held, planned)): (u32, (&Arc<Mft>, &Arc<Mft>))| {
             let known = delta.earlier(SwitchIdx(switch));
             let known = known.and_then(|old| self.0[old.index()].as_ref());
@@ -35,7 +35,7 @@ impl Agreed {
                 .is_some_and(|known| Arc::ptr_eq(&known.0, held) && Arc::ptr_eq(&known.1, planned));
             let agrees = is_known || held == planned;
             if !agrees {
-                otherwise.extend(held.differing(planned));
+                differing.extend(held.differing(planned));
             }
             agrees.then(|| (held.clone(), planned.clone()))
         };
@@ -43,7 +43,7 @@ impl Agreed {
             .zip(held.iter().zip(planned))
             .map(&mut agree)
             .collect();
-        (Agreed(agreed), otherwise)
+        (Agreed(agreed), differing)
     }
 }
 
