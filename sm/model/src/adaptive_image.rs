@@ -20,6 +20,7 @@ const UNKNOWN: u64 = 0;
 pub struct AdaptiveImage {
     /// The groups of known blocks.
     groups: AdaptiveTable,
+    /// Whether each block of the group table is known.
     known_groups: Vec<bool>,
     /// Digest of each block of entries, [`UNKNOWN`] where the content is not known.
     entries: Vec<u64>,
@@ -28,6 +29,7 @@ pub struct AdaptiveImage {
     read_ports: Option<Lft>,
     /// The groups and entries in force, if this manager put them in force.
     in_force: Option<Arc<AdaptiveTable>>,
+    /// See [`AdaptiveImage::is_own`].
     is_own: bool,
     /// Whether ARInfo must be read: it was never read, or a Set of it was not answered.
     pub info_unverified: bool,
@@ -125,7 +127,7 @@ impl AdaptiveImage {
     }
 
     /// Whether a takeover read back all groups up to `group_top` and all entries up to `top`, and
-    /// the static ports of these entries equal `lft`. If so, packets that may take only one port
+    /// the static ports of these entries equal `lft`. Packets that may take only one port then
     /// follow the forwarding table. Forgets the static ports.
     pub fn agrees_with(&mut self, lft: &Lft, group_top: u16, top: Lid) -> bool {
         let Some(ports) = self.read_ports.take() else {
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn block_counts_as_held_until_it_may_be_another() {
+    fn stored_block_is_held_until_its_content_is_unknown() {
         let mut image = AdaptiveImage::default();
         let (one, other) = (entries(3, 1), entries(3, 2));
         assert!(!image.holds_entries(0, &one) && !image.knows_entries(0));
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn only_static_ports_of_the_forwarding_table_are_taken_over() {
+    fn agrees_only_if_all_blocks_were_read_and_static_ports_equal_the_table() {
         let mut lft = Lft::new(16);
         (0..16).for_each(|lid| lft.set_entry(Lid(lid), 3));
         let read = |port| {

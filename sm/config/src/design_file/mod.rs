@@ -76,7 +76,7 @@ const SAME: &str = "expected two different ports";
 
 /// Indices of the columns in a line.
 struct Columns {
-    /// Indices of [`COLUMNS`].
+    /// Index of each of the [`COLUMNS`].
     needed: [usize; 4],
     /// Indices of the [`KINDS`] present in the file, each with its values for data links.
     kinds: Vec<(usize, &'static [&'static str])>,
@@ -89,7 +89,7 @@ struct Reader {
     /// The cable of each designed port: its line, the other port, and whether the other port is the
     /// second end.
     cabled: BTreeMap<DesignedEnd, (usize, DesignedEnd, bool)>,
-    /// Number of lines that are not data links, and the place of the first such line.
+    /// Byte offset of the first line that is no data link, and the number of such lines.
     left_out: Option<(usize, u64)>,
 }
 
@@ -321,8 +321,8 @@ fn end(record: &Record, node: usize, port: usize) -> Result<DesignedEnd, Mistake
     })
 }
 
-/// The port number in the form of such files, with the adapter named before it; no number stands
-/// for any port. `None` for any other text.
+/// Parses a port: the adapter, if the text names one, and the port number, which is `None` for `*`,
+/// any port. Returns `None` for any other text.
 fn port_of(text: &str) -> Option<(Option<&str>, Option<PortNum>)> {
     if text == "*" {
         return Some((None, None));
@@ -335,6 +335,7 @@ fn port_of(text: &str) -> Option<(Option<&str>, Option<PortNum>)> {
     Some((None, Some(port_number(text)?)))
 }
 
+/// Parses the number of a port, such as `21`, `P21` or `Port 21`.
 fn port_number(text: &str) -> Option<PortNum> {
     let lower = text.to_ascii_lowercase();
     let digits = lower
@@ -346,7 +347,7 @@ fn port_number(text: &str) -> Option<PortNum> {
     (1..=LAST_PORT).contains(&number).then_some(PortNum(number))
 }
 
-/// A column name in lower case, without spaces and punctuation.
+/// A column name in lower case, without spaces, punctuation and the prefix `#Fields:`.
 fn plain(name: &str) -> String {
     let letters = name.chars().filter(|sign| sign.is_alphanumeric());
     let plain = letters.collect::<String>().to_lowercase();

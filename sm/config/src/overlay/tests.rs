@@ -51,6 +51,7 @@ fn create(p_key: u16, guids: &[u64], existing: Existing) -> Change {
     change(p_key, action)
 }
 
+/// The overlay after `changes`, all of which must be possible.
 fn with(changes: &[Change], file: &Partitions) -> Overlay {
     let start = Overlay::default();
     changes.iter().fold(start, |overlay, change| {
@@ -60,6 +61,7 @@ fn with(changes: &[Change], file: &Partitions) -> Overlay {
     })
 }
 
+/// GUIDs of the members of a partition.
 fn held(overlay: &Overlay, p_key: u16) -> Vec<u64> {
     let found = overlay.find(p_key).expect("it is there");
     found.members.keys().map(|guid| guid.0).collect()
@@ -92,7 +94,7 @@ fn creation_is_repeatable_and_refused_with_other_settings() {
 }
 
 #[test]
-fn names_are_checked_and_belong_to_one_partition() {
+fn partition_names_are_checked_and_unique() {
     let named = |p_key: u16, name: &str| {
         let settings = PartitionSettings {
             name: name.to_owned(),
@@ -142,7 +144,7 @@ fn names_are_checked_and_belong_to_one_partition() {
 }
 
 #[test]
-fn partitions_of_the_file_and_unknown_ones_are_not_changed() {
+fn changes_of_partitions_of_the_file_or_unknown_ones_are_refused() {
     let file = file("Default=0x7fff : ALL=full ;\nBlue=0x20 : 0x5=full ;");
     let overlay = Overlay::default();
     let add = |p_key| change(p_key, Action::Add(members(&[1])));
@@ -168,7 +170,7 @@ fn partitions_of_the_file_and_unknown_ones_are_not_changed() {
 }
 
 #[test]
-fn a_wrong_member_changes_nothing() {
+fn change_with_an_invalid_member_is_refused() {
     let overlay = with(&[create(0x10, &[1], Existing::Same)], &none());
     for guid in [0, u64::MAX] {
         let refused = overlay.apply(&change(0x10, Action::Add(members(&[2, guid]))), &none());
@@ -186,7 +188,7 @@ fn a_wrong_member_changes_nothing() {
 }
 
 #[test]
-fn too_many_memberships_are_refused_and_fewer_never() {
+fn memberships_above_the_maximum_are_refused_and_deletion_is_not() {
     let many: Vec<u64> = (1..=MAX_MEMBERSHIPS as u64).collect();
     let full = with(&[create(0x10, &many, Existing::Same)], &none());
     assert_eq!(full.memberships(), MAX_MEMBERSHIPS);
@@ -201,7 +203,7 @@ fn too_many_memberships_are_refused_and_fewer_never() {
 }
 
 #[test]
-fn index_0_belongs_to_one_partition_and_is_not_taken_from_others_of_other_tenants() {
+fn index_0_belongs_to_one_partition_and_moves_only_among_those_of_the_caller() {
     let first = |p_key, index0| {
         change(
             p_key,
@@ -281,7 +283,7 @@ fn tenant_moves_index_0_among_its_partitions_and_takes_it_from_no_other() {
 }
 
 #[test]
-fn tenant_has_a_quarter_of_the_keys_of_a_port() {
+fn tenant_may_use_a_quarter_of_the_p_key_table_of_a_port() {
     let partitions = (0x10..0x40).map(|p_key| create(p_key, &[], Existing::Same));
     let mut overlay = with(&Vec::from_iter(partitions), &none());
     let add = |p_key: u16, guid: u64| Change {
@@ -304,7 +306,7 @@ fn tenant_has_a_quarter_of_the_keys_of_a_port() {
         share: 32,
     };
     assert_eq!((refused, taken), (share, 33));
-    // Small tables have small shares, and other ports their own ones; operators have no share.
+    // Each port has its own share, of at least one key. Operators may use the whole table.
     let next = |change: &Change| overlay.apply(change, &none()).expect("it can be made");
     let other = add(0x10, 8);
     assert_eq!(
@@ -316,7 +318,7 @@ fn tenant_has_a_quarter_of_the_keys_of_a_port() {
         next(&operator).check_shares(&operator, &overlay, |_| None),
         Ok(())
     );
-    // Who is beyond a share may repeat a request, which adds no key.
+    // A tenant beyond its share may repeat a request that adds no key.
     let same = add(0x10, 7);
     assert_eq!(
         next(&same).check_shares(&same, &overlay, |_| Some(128)),
@@ -325,7 +327,7 @@ fn tenant_has_a_quarter_of_the_keys_of_a_port() {
 }
 
 #[test]
-fn tenant_fills_its_own_quota_of_memberships_and_leaves_those_of_others() {
+fn each_tenant_has_its_own_quota_of_memberships() {
     let limit = MAX_TENANT_MEMBERSHIPS as u64;
     let all = Vec::from_iter(1..limit);
     let overlay = with(
@@ -353,7 +355,7 @@ fn tenant_fills_its_own_quota_of_memberships_and_leaves_those_of_others() {
 }
 
 #[test]
-fn empty_partitions_stay_or_go_as_asked() {
+fn emptied_partition_is_kept_or_deleted_as_requested() {
     let overlay = with(&[create(0x10, &[1, 2], Existing::Same)], &none());
     let remove = |guids: &[u64], when| {
         let guids = guids.iter().copied().map(Guid).collect();
@@ -374,7 +376,7 @@ fn empty_partitions_stay_or_go_as_asked() {
 }
 
 #[test]
-fn default_partition_is_neither_made_nor_deleted_but_has_members_and_can_be_limited() {
+fn default_partition_cannot_be_created_or_deleted_but_takes_members_and_a_limit() {
     for action in [
         Action::Delete,
         Action::Configure(PartitionSettings::plain(0x7fff)),
@@ -456,7 +458,7 @@ fn overlay_adds_partitions_with_groups_beside_those_of_the_file() {
 }
 
 #[test]
-fn file_that_defines_a_p_key_of_the_overlay_counts_alone() {
+fn definition_in_the_file_takes_precedence_over_the_overlay() {
     let overlay = with(
         &[
             create(0x10, &[1], Existing::Same),
@@ -484,7 +486,7 @@ fn file_that_defines_a_p_key_of_the_overlay_counts_alone() {
 }
 
 #[test]
-fn thousands_of_partitions_are_laid_over_the_file() {
+fn overlay_with_every_p_key_is_combined_with_the_file() {
     let partitions = (1..0x7fff).map(|p_key| {
         let partition = OverlayPartition {
             settings: PartitionSettings::plain(p_key),
@@ -510,7 +512,7 @@ fn thousands_of_partitions_are_laid_over_the_file() {
 
 proptest! {
     #[test]
-    fn the_count_of_memberships_follows_all_changes(
+    fn count_of_memberships_equals_the_sum_after_every_change(
         steps in proptest::collection::vec((0u8..5, 1u16..4, proptest::collection::vec(1u64..6, 0..4)), 1..40),
     ) {
         let mut overlay = Overlay::default();
@@ -543,7 +545,7 @@ fn protect(p_key: u16, mgids: &[&str]) -> Change {
 }
 
 #[test]
-fn names_belong_to_one_partition_of_file_and_overlay() {
+fn owned_prefixes_belong_to_one_partition_of_file_and_overlay() {
     let file = file("Default=0x7fff : ALL=full ;\nred=0x20 : 0x5=full, mgids=ff12:a01d:20::/48 ;");
     let empty = |p_key| create(p_key, &[], Existing::Same);
     let overlay = with(
@@ -564,7 +566,7 @@ fn names_belong_to_one_partition_of_file_and_overlay() {
     );
     assert_eq!(protections.trust(PKey(0x8010)), Some(TrustMode::Enforce));
     assert_eq!(protections.trust(PKey(0x20)), None);
-    // No table of a port depends on them.
+    // No table of a port depends on protections.
     let changed = laid.partitions.changed_members(
         &with(&[empty(0x10), empty(0x11)], &file)
             .over(&file)
@@ -583,7 +585,7 @@ fn names_belong_to_one_partition_of_file_and_overlay() {
         };
         assert_eq!(owner, of, "{prefix}");
     }
-    // A request replaces what was there, and is repeatable.
+    // A request replaces the earlier prefixes, and may be repeated.
     let again = overlay.apply(&protect(0x10, &["ff12:a01d:10::/48"]), &file);
     assert_eq!(again.as_ref(), Ok(&overlay));
     let other = overlay.apply(&protect(0x10, &["ff12:a01d:12::/48"]), &file);
@@ -594,7 +596,7 @@ fn names_belong_to_one_partition_of_file_and_overlay() {
             .len(),
         1
     );
-    // The partition's end frees its names, and other changes keep them.
+    // The deletion of the partition frees its prefixes; other changes keep them.
     let kept = overlay.apply(
         &change(0x10, Action::Configure(PartitionSettings::plain(0x10))),
         &file,
@@ -608,7 +610,7 @@ fn names_belong_to_one_partition_of_file_and_overlay() {
 }
 
 #[test]
-fn prefixes_that_the_file_takes_back_and_too_many_prefixes_are_named() {
+fn prefixes_owned_by_the_file_are_reported_and_too_many_are_refused() {
     let changes = [
         create(0x10, &[], Existing::Same),
         protect(0x10, &["ff12:a01d:10::/48"]),
