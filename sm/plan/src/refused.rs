@@ -1,7 +1,7 @@
 //! The effect of the routes in force on a fabric for which planning was refused.
 //!
-//! The refused job follows the tables of the switches over the present fabric. Readers see the
-//! result, not the proof of an earlier fabric.
+//! After a refusal, the tables that switches hold are followed over the present fabric. Readers see
+//! the result, and not the proof for an earlier fabric.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ impl RefusedPlan {
         Some(report.unreachable_pairs + report.disconnected_pairs)
     }
 
-    /// The reason for which there is no plan, with all its causes.
+    /// The reason why there is no plan, with all its causes.
     pub fn with_causes(&self) -> String {
         self.error.with_causes()
     }

@@ -88,6 +88,7 @@ impl TopologySources<'_> {
         differing
     }
 
+    /// The part of the graph at a switch; `None` if packets cannot be routed through the switch.
     fn part(&self, node: &Node) -> Option<SwitchPart> {
         let info = node.switch.as_ref().filter(|_| self.is_routed(node))?;
         let claim = self.lids.of_node(node.guid)?;
@@ -168,8 +169,8 @@ impl TopologySources<'_> {
     }
 }
 
-/// Data rate of the link in Mb/s, so that a slow link gets a smaller share; 1 if PortInfo has no
-/// known rate.
+/// Weight of a link: its data rate in Mb/s, so that a slow link gets a smaller share of the load; 1
+/// if PortInfo has no known rate.
 fn weight(port: &Port) -> u32 {
     let rate = port.link_rate();
     rate.map_or(1, |rate| rate.data_mbps()).max(1)

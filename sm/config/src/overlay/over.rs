@@ -7,7 +7,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
 use super::Overlay;
-use super::protect::lay;
+use super::protect::add_protection;
 use crate::{Membership, Partition, PartitionMembers, Partitions, Rule};
 
 /// Number of conflicts with separate findings; one more finding counts all others.
@@ -70,7 +70,7 @@ impl Overlay {
                 let partition =
                     Partition::made(key, name, ipoib, (sl, settings.mtu, settings.rate));
                 added.push(partition);
-                let lost = lay(&mut partitions.protections, p_key, &one.protection);
+                let lost = add_protection(&mut partitions.protections, p_key, &one.protection);
                 if !lost.is_empty() {
                     conflicts.push(format!(
                         "names of the partition {key} belong by partitions.conf to others: {}; the file counts alone; take \

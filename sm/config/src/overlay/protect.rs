@@ -9,10 +9,11 @@ use super::{MAX_OWNED, Overlay};
 use crate::{Partitions, Protection, Protections};
 
 impl Overlay {
-    /// Replaces what is kept for a partition.
+    /// Replaces the protection of a partition.
     ///
     /// # Errors
-    /// Too many prefixes, or one that overlaps with another, of this partition or of another one.
+    /// Fails if there are too many prefixes, if one overlaps with another prefix of any partition,
+    /// or if the overlay lacks the partition.
     pub(super) fn protect(
         &mut self,
         p_key: u16,
@@ -26,7 +27,7 @@ impl Overlay {
         let mut all = file.protections.clone();
         let others = self.partitions.iter().filter(|(key, _)| **key != p_key);
         for (&other, one) in others {
-            lay(&mut all, other, &one.protection);
+            add_protection(&mut all, other, &one.protection);
         }
         for &owned in &protection.owned {
             all.own(owned, PKey(p_key))
@@ -43,8 +44,13 @@ impl Overlay {
     }
 }
 
-/// Adds what is kept for a partition; returns the prefixes that overlap with others, in words.
-pub(super) fn lay(all: &mut Protections, p_key: u16, protection: &Protection) -> Vec<String> {
+/// Adds the protection of a partition to `all`. Returns, in words, the prefixes that overlap with
+/// others and are therefore not added.
+pub(super) fn add_protection(
+    all: &mut Protections,
+    p_key: u16,
+    protection: &Protection,
+) -> Vec<String> {
     if let Some(mode) = protection.trust {
         all.set_trust(PKey(p_key), mode);
     }

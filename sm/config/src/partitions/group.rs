@@ -20,9 +20,10 @@ pub(super) const P_KEY_SHIFT: u32 = 80;
 /// Bit offset of the scope in an MGID (IBA 4.1.1).
 const SCOPE_SHIFT: u32 = 112;
 
-/// Stands for the broadcast group of the partition that names it.
+/// MGID by which a partition in the file names its own broadcast group.
 pub(super) const ANY_BROADCAST: Gid = Gid(BROADCAST.0 | 0xffff << P_KEY_SHIFT);
 
+/// The P_Key with the bit of full membership.
 pub(super) fn full(p_key: PKey) -> PKey {
     PKey(p_key.0 | 0x8000)
 }

@@ -47,6 +47,7 @@ impl Nodes {
         list
     }
 
+    /// Appends new runs with these nodes. [`Nodes::count`] must follow.
     fn append(&mut self, nodes: Vec<Arc<Node>>) {
         self.runs.extend(nodes.chunks(RUN).map(|nodes| {
             Arc::new(Run {
@@ -56,6 +57,7 @@ impl Nodes {
         }));
     }
 
+    /// Computes `starts` from the runs.
     fn count(&mut self) {
         let mut next = 0;
         let lengths = self.runs.iter().map(|run| run.nodes.len() as u32);
@@ -70,11 +72,14 @@ impl Nodes {
         self.starts.last().map_or(0, |&end| end as usize)
     }
 
+    /// Index of the run with a node, and position of the node in the run.
     fn place(&self, ix: NodeIx) -> (usize, usize) {
         let run = self.starts.partition_point(|&start| start <= ix.0) - 1;
         (run, (ix.0 - self.starts[run]) as usize)
     }
 
+    /// The node at `ix`.
+    ///
     /// # Panics
     /// Panics if there is no such node.
     pub(super) fn get(&self, ix: NodeIx) -> &Node {
@@ -91,6 +96,7 @@ impl Nodes {
         Arc::make_mut(&mut Arc::make_mut(&mut self.runs[run]).nodes[place])
     }
 
+    /// The index of the node with this GUID; `None` if there is none.
     pub(super) fn find(&self, guid: Guid) -> Option<NodeIx> {
         let run = self.runs.partition_point(|run| run.guids[0] <= guid);
         let run = run.checked_sub(1)?;
@@ -190,8 +196,11 @@ impl Nodes {
 
 /// A position in a list.
 struct Cursor<'a> {
+    /// The runs after the present one.
     runs: std::slice::Iter<'a, Arc<Run>>,
+    /// The present run; `None` at the end of the list.
     run: Option<&'a Arc<Run>>,
+    /// Position in the present run.
     place: usize,
 }
 
