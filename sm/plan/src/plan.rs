@@ -73,12 +73,11 @@ pub struct Plan {
     pub link_ports: Arc<LinkPorts>,
     /// The partitions of all ports.
     pub partitions: Arc<PartitionPlan>,
-    /// The engine that was asked for routes: one of the policy's, or `auto` as the stand-in for all
-    /// of them.
+    /// The engine that was asked for routes: one of the policy, or `auto` in place of all of them.
     pub engine: EngineKind,
     /// The operator's decisions for this plan.
     pub policy: Arc<Policy>,
-    /// Difference of `policy` from the policy of the plan before.
+    /// Difference of `policy` from the policy of the previous plan.
     pub policy_change: PolicyChange,
     /// The cables between switches that are slower than most of their siblings.
     pub slow_cables: Arc<[SlowCable]>,
@@ -89,8 +88,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The port that has `lid` by `plan`, or, before there is a plan, by the last sweep, as
-    /// `hardware` shows it.
+    /// The port that has `lid` according to `plan` or, before the first plan, according to
+    /// `hardware`. `None` if no port has it.
     pub fn holder(plan: Option<&Plan>, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         match plan {
             Some(plan) => plan.held_by(hardware, lid),
@@ -103,8 +102,9 @@ impl Plan {
         self.table_of(&self.routing.tables, guid)
     }
 
-    /// The port that has `lid` by this plan, if `hardware` still shows it there; `None` if no port
-    /// has it. No search: traps come by the thousand, with any LID.
+    /// The port that has `lid` according to this plan, if `hardware` still shows the port there;
+    /// `None` if no port has it. Nothing is searched, because traps come by the thousand, with any
+    /// LID.
     fn held_by(&self, hardware: &Hardware, lid: Lid) -> Option<PortKey> {
         let destination = self.topology.destination_of(lid)?;
         let exit = PortKey::new(
@@ -121,7 +121,7 @@ impl Plan {
     }
 
     /// The table that the switch with this GUID holds at the end of a push: [`Plan::table`], unless
-    /// that must wait for switches that do not answer.
+    /// that table must wait for switches that do not answer.
     pub fn last_table(&self, guid: Guid) -> Option<&Lft> {
         match &self.transition.instead {
             Some(tables) if !self.transition.mute.contains(&guid) => self.table_of(tables, guid),
@@ -141,7 +141,8 @@ impl Plan {
         tables.lfts.get(switch.index())
     }
 
-    /// The multicast forwarding table of the switch with this GUID.
+    /// The planned multicast forwarding table of the switch with this GUID; `None` if the topology
+    /// lacks it, or no multicast is planned.
     pub fn multicast_table(&self, guid: Guid) -> Option<&Arc<Mft>> {
         let switch = self.topology.switch_by_guid(guid)?;
         self.multicast.as_ref()?.table(switch)
@@ -193,9 +194,9 @@ impl Plan {
 }
 
 impl Plan {
-    /// The LIDs whose packets of other nodes switches lead over a part, without the LIDs of drained
-    /// nodes and of drained ports of hosts; `table` returns the table of a switch. `None` if the
-    /// part is absent, or one of its neighbours has no table.
+    /// The LIDs to which switches lead packets of other nodes over a part, without the LIDs of
+    /// drained nodes and of drained ports of hosts. `table` returns the table of a switch. `None`
+    /// if the part is absent, or one of its neighbours has no table.
     pub fn lids_over<'a>(
         &self,
         part: NodeOrCable,
@@ -204,8 +205,8 @@ impl Plan {
         over(part, &self.fabric, self.top(), &self.going(), table)
     }
 
-    /// The ports and switches that go with the drained parts: drained nodes with the aggregation
-    /// nodes in them, and drained ports of hosts.
+    /// The switches, ports and LIDs that vanish with the drained parts: drained nodes with the
+    /// aggregation nodes in them, and drained ports of hosts.
     pub fn going(&self) -> Going {
         let mut going = Going::default();
         for (part, _) in self.avoided.avoid.drained() {

@@ -35,8 +35,11 @@ struct Section {
     keys: Keys,
 }
 
+/// The entries that a section may have.
 enum Keys {
+    /// The section has only other sections.
     None,
+    /// Entries with one of these keys.
     Named(&'static [&'static str]),
     /// Rules for services, which have no fixed keys.
     Services,
@@ -158,6 +161,7 @@ pub(super) fn blocks<'a>(text: &'a str, report: &mut Report<'_>) -> Vec<Block<'a
 struct Reader<'a> {
     /// Sections that have not ended, outermost first; at most three.
     open: Vec<Block<'a>>,
+    /// Outermost sections that have ended.
     done: Vec<Block<'a>>,
 }
 
@@ -169,6 +173,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Adds an entry to the innermost open section.
     fn entry(&mut self, line: Part<'a>, colon: usize, report: &mut Report<'_>) {
         let entry = Entry {
             key: line.part(..colon).trimmed(),
@@ -200,6 +205,7 @@ impl<'a> Reader<'a> {
         report.error(entry.key.offset, found, expected);
     }
 
+    /// Begins or ends a section.
     fn keyword(&mut self, line: Part<'a>, report: &mut Report<'_>) {
         let parent = self.open.last().map_or("", |block| block.keyword.text);
         let is_child =

@@ -23,7 +23,7 @@ pub(super) struct Resolved {
     /// Ports at which an open end may be, by the name and port in the design. Many lines name the
     /// same ones.
     candidates: BTreeMap<(String, Option<PortNum>), Arc<BTreeSet<Spot>>>,
-    /// Nodes that a name of the design stands for alone.
+    /// Nodes that are the only one that some name of the design stands for.
     pub(super) named: BTreeSet<Guid>,
     /// Names that no node has.
     pub(super) absent: Vec<AbsentNode>,
@@ -43,6 +43,7 @@ pub(super) enum Meant {
 /// The nodes of a fabric by each of their names, with the number of their ports.
 struct Directory {
     by_name: BTreeMap<String, BTreeSet<Guid>>,
+    /// Number of the last port of each node; 255 if it is not known.
     ports: BTreeMap<Guid, u8>,
 }
 
@@ -68,6 +69,7 @@ impl Resolved {
         resolved
     }
 
+    /// The nodes that a name, first used in `line`, stands for. Records a name that no node has.
     fn look_up(&mut self, name: &str, line: usize, directory: &Directory) -> Meant {
         let nodes = directory.find(name);
         match nodes[..] {
@@ -145,8 +147,8 @@ impl Resolved {
     ) -> Result<(), String> {
         let nodes: &[Guid] = match meant {
             &Meant::One(Place::Absent(at)) => {
-                // Any port will do of a node that has none yet: from the highest number down,
-                // because lines with a port name low ones.
+                // Any free port of the absent node fits. The search goes from the highest number
+                // down, because lines that name a port name low ones.
                 let place = Place::Absent(at);
                 let spots = (1..u8::MAX).rev().map(|number| Spot {
                     place,
@@ -199,6 +201,7 @@ impl Directory {
         directory
     }
 
+    /// Adds a name of a node; for a switch, also the name in its description.
     fn add(&mut self, name: &str, node: Guid, is_switch: bool) {
         let short = switch_name(name).filter(|_| is_switch);
         for name in [Some(name), short].into_iter().flatten() {
@@ -209,7 +212,7 @@ impl Directory {
         }
     }
 
-    /// The ports of a node, or the one with this number.
+    /// The ports of a node; only the port with the number `port`, if it is given.
     fn spots(&self, node: Guid, port: Option<PortNum>) -> impl Iterator<Item = Spot> + use<> {
         let last = self.ports.get(&node).copied().unwrap_or(0);
         let all = (1..=last).map(PortNum);
@@ -315,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_go_by_the_name_in_their_description() {
+    fn name_of_a_managed_switch_is_taken_from_its_description() {
         assert_eq!(switch_name("MF0;leaf-03:MQM8700/U1"), Some("leaf-03"));
         assert_eq!(switch_name("MF0;rack:7:MQM8700/U1"), Some("rack:7"));
         for other in ["leaf-03", "host;x:y", "MF0;:MQM8700/U1"] {

@@ -14,12 +14,12 @@ use crate::fabric::Fabric;
 use crate::findings::{Finding, FindingKind, Severity, Subject};
 use crate::text::count;
 
-/// Number of entries with findings of their own; one more finding counts the rest. The switches of
-/// a dead rack fit.
+/// Maximum number of entries with findings of their own, enough for the switches of a dead rack;
+/// one more finding counts the rest.
 const FINDINGS: usize = 64;
 
-/// Number of cables that the finding about one exchange names; two exchanged cables are the common
-/// case.
+/// Maximum number of cables that the finding about one exchange names; two exchanged cables are the
+/// common case.
 pub(super) const NAMED_CABLES: usize = 4;
 
 /// The kinds of missing entries.
@@ -29,7 +29,7 @@ pub enum MissingKind {
     Switch,
     /// Cables between switches that are present.
     Cable,
-    /// Cables that lead elsewhere than before, all ends of them cabled: to each other's ends.
+    /// Cables that lead to each other's ends: every end is cabled, and leads elsewhere than before.
     Exchanged,
     /// A channel adapter or router.
     Host,
@@ -197,7 +197,8 @@ impl<'a> LinksOf<'a> {
         *self.known.entry(switch).or_insert_with(count)
     }
 
-    /// The switch at a far end of these cables that keeps the smallest share of its links.
+    /// The switch at a far end of these cables that keeps the smallest share of its links; `None`
+    /// if no present switch is there.
     fn worst_neighbour(&mut self, cables: &[(PortKey, PortKey)]) -> Option<(String, Links)> {
         let (expected, fabric) = (self.expected, self.fabric);
         let far: BTreeSet<Guid> = cables.iter().map(|(_, far)| far.node).collect();
@@ -255,8 +256,8 @@ impl Expected {
         counts
     }
 
-    /// Numbers of cables between two switches, and of cables of hosts. A cable of a host that
-    /// `is_counted` counts as part of that host.
+    /// Numbers of cables between two switches, and of cables of hosts. Cables of a host that
+    /// satisfies `is_counted` are left out, because they count as part of that host.
     fn cables(
         &self,
         fabric: &Fabric,
@@ -322,7 +323,8 @@ impl Expected {
     }
 
     /// The first `limit` missing nodes, cables and exchanged cables with a key above `after`, each
-    /// by itself, ascending: in all as many as [`Expected::counts`] counts.
+    /// as an entry of its own, ascending. All pages together have as many entries as
+    /// [`Expected::counts`] counts.
     pub fn each(&self, fabric: &Fabric, after: Option<PortKey>, limit: usize) -> Vec<Missing> {
         let mut parts: BTreeMap<PortKey, Single> = BTreeMap::new();
         let nodes = self.nodes.keys();
@@ -342,13 +344,13 @@ impl Expected {
                 parts.insert(near, Single::Exchanged(whole.clone(), at));
             }
         }
-        let alone = BTreeMap::new();
+        let no_hosts_behind = BTreeMap::new();
         let mut links = LinksOf::new(self, fabric);
         let asked = parts
             .into_iter()
             .filter(|&(key, _)| after.is_none_or(|after| key > after));
         let described = asked.take(limit).map(|(key, part)| match part {
-            Single::Node => self.missing_node(&mut links, key.node, &alone),
+            Single::Node => self.missing_node(&mut links, key.node, &no_hosts_behind),
             Single::Cable(near, far) => Missing {
                 key,
                 ..self.missing_cables(&mut links, vec![(near, far)])
@@ -382,7 +384,7 @@ impl Expected {
         format!("{here} leads to {now} (was at {there})")
     }
 
-    /// The move that puts exchanged cables back.
+    /// The move that puts exchanged cables back, in words.
     fn mend(&self, fabric: &Fabric, cables: &[(PortKey, PortKey)]) -> String {
         match cables {
             &[(a, one), (b, other)]
@@ -459,6 +461,7 @@ impl Expected {
         behind
     }
 
+    /// The entry for a missing node, without the cables to the hosts that are listed with it.
     fn missing_node(
         &self,
         links: &mut LinksOf<'_>,
@@ -587,6 +590,7 @@ impl Expected {
         }
     }
 
+    /// Links of a switch to other switches: the present ones, and with the missing ones.
     fn links_of(&self, fabric: &Fabric, switch: Guid) -> Links {
         let node = fabric.node_of(switch);
         let ports = node.into_iter().flat_map(|node| &node.ports);
@@ -706,7 +710,10 @@ impl Missing {
             costs.push(format!("{adapters} went with it"));
         }
         costs.extend(Some(self.left.clone()).filter(|left| !left.is_empty()));
-        costs.extend(self.moved.map(|ways| format!("{ways} routes were moved")));
+        costs.extend(
+            self.moved
+                .map(|routes| format!("{routes} routes were moved")),
+        );
         if !costs.is_empty() {
             text.push_str(&format!(": {}", costs.join("; ")));
         }

@@ -11,10 +11,10 @@ use super::Claims;
 /// The LIDs that switches can forward to, and the switches whose tables are too small for those in
 /// use.
 pub(super) struct TableLimit {
-    /// The highest LID to give.
+    /// The highest LID to assign.
     pub(super) last: u16,
-    /// Switches that get no LID, because more ports have LIDs beyond the switch's table than the
-    /// switch has cables.
+    /// Switches that get no LID, because more ports have LIDs beyond the tables of these switches
+    /// than these switches have cables.
     pub(super) too_small: BTreeSet<Guid>,
     /// The highest LIDs of the ports in use, ascending.
     used: Vec<u16>,

@@ -57,10 +57,11 @@ fn sites() -> Option<Vec<(&'static str, String)>> {
 /// The placeholder in fasrc's template, and a value for it.
 const TEMPLATE: (&str, &str) = ("<%= @sm_priority %>", "8");
 
+/// Parses the file of a site, with its template filled in.
 fn site(name: &str, text: &str) -> OpensmConf {
     let (place, value) = TEMPLATE;
     let text = text.replace(place, value);
-    // None of OpenSM's default files exists, regardless of the files on this host.
+    // OpenSM's default files do not exist, regardless of the files on this host.
     let text = text.replace("/etc/opensm/", "/absent/opensm/");
     let file = Path::new(name);
     assert_eq!(FileKind::recognise(file, &text), FileKind::OpensmConf);
@@ -84,7 +85,7 @@ fn outcomes(sites: &[(&str, String)]) -> String {
 }
 
 #[test]
-fn keys_of_sites_end_in_the_golden_groups() {
+fn keys_of_sites_have_the_recorded_outcomes() {
     let Some(sites) = sites() else { return };
     let text = outcomes(&sites);
     let golden = "src/opensm/sites/outcomes.txt";
@@ -122,14 +123,14 @@ fn sites_are_read_without_errors_and_without_unknown_keys() {
         };
         let lost = of(KeyGroup::NotAvailable);
         assert!(warned.is_superset(&lost), "{name}");
-        // The unneeded keys about which a warning says that they have no effect.
+        // All other warnings are about keys that are not needed, because they have no effect.
         let others: BTreeSet<usize> = warned.difference(&lost).copied().collect();
         assert!(of(KeyGroup::NotNeeded).is_superset(&others), "{name}");
     }
 }
 
 #[test]
-fn a_template_that_is_not_filled_in_is_an_error_in_its_line() {
+fn unfilled_template_is_an_error_at_its_line() {
     let Some(sites) = sites() else { return };
     let (name, content) = &sites[1];
     let findings = read(Path::new(name), content, &|_| false).findings;
@@ -186,6 +187,7 @@ fn filled_in_templates_of_sites_are_read() {
     assert!(!read_keys(&policy).contains(&KeyGroup::Obeyed));
 }
 
+/// The group of each key of a configuration.
 fn read_keys(text: &str) -> Vec<KeyGroup> {
     let outcomes = read(Path::new("opensm.conf"), text, &|_| false).outcomes;
     outcomes.into_iter().map(|outcome| outcome.group).collect()
@@ -208,7 +210,7 @@ fn every_key_of_a_schema_is_known() {
 }
 
 #[test]
-fn a_policy_of_port_groups_is_no_configuration_and_every_line_is_named() {
+fn each_line_of_a_policy_of_port_groups_is_an_unknown_key() {
     let policy = "port-group\nport-regexp: dsm.*ib4\nname: root_switches\nend-port-group\n";
     let read = read(Path::new("pgrp_policy.conf"), policy, &|_| false);
     assert_eq!(read.findings.len(), 4, "{:?}", read.findings);
