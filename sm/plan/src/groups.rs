@@ -32,14 +32,14 @@ impl GroupSet {
         self.levels.get(&mlid).copied().unwrap_or(u16::MAX)
     }
 
-    /// The highest multicast LID with members.
+    /// The highest multicast LID with members; `None` if there are no members.
     pub fn top(&self) -> Option<Lid> {
         self.by_mlid.last_key_value().map(|(&mlid, _)| mlid)
     }
 }
 
 impl GroupMembers {
-    /// The ports that only one of the two has as members, or as receivers.
+    /// The ports that are members, or receivers, in only one of the two.
     pub fn differing(&self, other: &GroupMembers) -> BTreeSet<Guid> {
         if std::ptr::eq(self, other) {
             return BTreeSet::new();

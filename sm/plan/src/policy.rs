@@ -71,7 +71,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The engines that replace [`Policy::engine`], in order.
+    /// The engines that replace [`Policy::engine`], in order; empty if that engine is on trial.
     pub fn fallback_engines(&self) -> &[EngineKind] {
         match self.engines.split_first() {
             Some((_, rest)) if !self.is_on_trial() => rest,
@@ -96,21 +96,22 @@ impl Policy {
     pub fn changed_members(&self, before: &Policy) -> Option<BTreeSet<Guid>> {
         let partitions = before.partitions.clone();
         let changed = self.partitions.changed_members(&partitions)?;
-        let with_those_of_before = Policy {
+        let with_former_partitions = Policy {
             partitions,
             ..self.clone()
         };
-        (with_those_of_before == *before).then_some(changed)
+        (with_former_partitions == *before).then_some(changed)
     }
 }
 
-/// The difference of a plan's policy from the policy of the plan before. Policies of large sites
-/// have a rule for each port: the plan compares them once, and keeps the result for every step that
-/// follows changes.
+/// The difference of a plan's policy from the policy of the previous plan. Policies of large sites
+/// have a rule for each port, so the plan compares them once, and keeps the result for every step
+/// that follows changes.
 #[derive(Clone, Debug)]
 pub struct PolicyChange {
-    /// The policy of the plan before; `None` for a first plan.
+    /// The policy of the previous plan; `None` for a first plan.
     before: Option<Arc<Policy>>,
+    /// See [`PolicyChange::members`].
     members: Option<BTreeSet<Guid>>,
 }
 
@@ -135,7 +136,7 @@ impl PolicyChange {
         self.members.as_ref()
     }
 
-    /// Whether `policy` is the policy of the plan before, and only [`PolicyChange::members`]
+    /// Whether `policy` is the policy of the previous plan, and only [`PolicyChange::members`]
     /// differ.
     pub fn follows(&self, policy: &Arc<Policy>) -> bool {
         let before = self.before.as_ref();
@@ -188,7 +189,7 @@ pub struct PortPolicy {
 }
 
 impl PortPolicy {
-    /// Whether ports require the M_Key for Gets as well, and each may have its own.
+    /// Whether ports require the M_Key for Gets as well, and may have different M_Keys.
     pub fn guards_gets(&self) -> bool {
         self.m_key_protect > 1 && !self.m_keys.is_uniform()
     }
@@ -308,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_keeps_the_comparison_with_the_policy_of_the_plan_before() {
+    fn plan_keeps_the_comparison_with_the_policy_of_the_previous_plan() {
         let netlist = generate("fat-tree:k=4,levels=2").unwrap();
         let fabric = Arc::new(Fabric::of_netlist(&netlist));
         let hosts = fabric.end_ports().filter(|(at, _)| at.port.0 != 0);

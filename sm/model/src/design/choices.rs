@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::resolved::Resolved;
 use super::{Joined, Spot, UnclearCable};
 
-/// Largest number of open ends that are not where a line wants them. Rings are looked for among all
-/// pairs, on the thread of the core.
+/// Maximum number of open ends whose present cable does not fit. The search for rings compares all
+/// pairs of them, on the thread of the core.
 const MAX_OPEN: usize = 2048;
 
 /// A designed cable from one port to any of several.

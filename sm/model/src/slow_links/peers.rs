@@ -14,8 +14,8 @@ use super::BelowSiblings;
 use super::rates::{best_speed, best_width};
 use crate::fabric::{Fabric, Node};
 
-/// Number of adapters of a type from which on most of them show what is usual.
-const LEAST: u32 = 3;
+/// Minimum number of adapters of a type that show a usual rate.
+const ADAPTERS_MIN: u32 = 3;
 
 /// Vendor and device of an adapter, and of the switch at its cable.
 type Types = [(u32, u16); 2];
@@ -26,6 +26,7 @@ type Rates = BTreeMap<u32, u32>;
 /// The links of hosts that are slower than those of most adapters of their type. Clones share them.
 #[derive(Clone, Default, Debug)]
 pub(super) struct SlowHosts {
+    /// Rates of the links of all adapters.
     rates: Arc<BTreeMap<Types, Rates>>,
     /// The slow links, each by its lower end.
     pub(super) slow: Arc<BTreeMap<PortKey, BelowSiblings>>,
@@ -46,7 +47,7 @@ struct HostLink {
 
 impl SlowHosts {
     /// Follows the fabric from `before` to `now`. Reads only nodes that the two do not share, and
-    /// all adapters where what is usual for a type changes.
+    /// all adapters if the usual rate of a type changes.
     pub(super) fn follow(&mut self, before: &Fabric, now: &Fabric) {
         let differing = before.differing(now);
         if differing.is_empty() {
@@ -126,7 +127,7 @@ fn usual_of(rates: &BTreeMap<Types, Rates>, types: &BTreeSet<Types>) -> BTreeMap
         let rates = rates.get(types)?;
         let total: u32 = rates.values().sum();
         let mut most = rates.iter().filter(|&(_, &count)| 2 * count > total);
-        let usual = most.next().filter(|_| total >= LEAST)?;
+        let usual = most.next().filter(|_| total >= ADAPTERS_MIN)?;
         Some((*types, *usual.0))
     });
     usual.collect()
@@ -175,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    /// A tree of eight hosts, of which these have half the rate.
+    /// A tree of eight hosts; the hosts at the indices in `slow` have half the rate.
     fn fabric(slow: &[usize]) -> Fabric {
         let netlist = generate("pgft:2;4,2;1,2;1,1").expect("a fabric");
         let (nodes, mut cables) = netlist.into_parts();
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_below_most_adapters_of_its_type_is_slow_until_it_is_not() {
+    fn host_is_slow_while_it_is_below_most_adapters_of_its_type() {
         let (none, one) = (fabric(&[]), fabric(&[5]));
         let mut hosts = SlowHosts::default();
         hosts.follow(&Fabric::default(), &none);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_usual_rate_is_that_of_most_adapters_whatever_came_before() {
+    fn followed_changes_give_the_slow_hosts_of_a_fresh_comparison() {
         let steps = [&[][..], &[1, 2, 3, 4], &[1], &[0, 1, 2, 3, 4, 6], &[7], &[]];
         let mut hosts = SlowHosts::default();
         let mut before = Fabric::default();

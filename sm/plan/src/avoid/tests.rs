@@ -10,6 +10,7 @@ use super::{Avoid, AvoidError, Drained, NodeOrCable, Reason};
 use crate::policy::Policy;
 use crate::{Plan, PlanJob};
 
+/// A tree of four leaves with four hosts each, and two spines.
 const TREE: &str = "pgft:2;4,4;1,2;1,1";
 
 fn fabric(spec: &str) -> Arc<Fabric> {
@@ -50,7 +51,7 @@ fn has_hosts(fabric: &Fabric, guid: Guid) -> bool {
         .any(|(_, there)| !fabric.node_of(there.node).unwrap().is_switch())
 }
 
-/// Switches with hosts, and the others.
+/// The switches with hosts, and the other switches.
 fn tiers(fabric: &Fabric) -> (Vec<Guid>, Vec<Guid>) {
     let switches = fabric.switches().map(|(_, node)| node.guid);
     switches.partition(|&guid| has_hosts(fabric, guid))
@@ -64,6 +65,7 @@ fn cables(fabric: &Fabric) -> Vec<PortKey> {
     links.map(|(a, _)| fabric.key(a)).collect()
 }
 
+/// Number of LIDs to which switches lead packets over a part.
 fn leads_over(plan: &Plan, part: NodeOrCable) -> usize {
     let found = plan.lids_over(part, |guid| plan.table(guid));
     found.expect("it is there").over.len()
@@ -78,7 +80,7 @@ fn assert_all_reachable(plan: &Plan) {
 }
 
 #[test]
-fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
+fn only_entries_to_its_own_lid_lead_to_a_drained_spine() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let first = planned(&PlanJob::first(fabric.clone(), Arc::default()));
@@ -102,7 +104,7 @@ fn no_entry_leads_over_a_drained_spine_but_to_its_own_lid() {
     assert_eq!(back.routing.tables, first.routing.tables);
 }
 
-/// The ports of switches at the cables of a node that lead to switches.
+/// Both ends of each cable between a switch and another switch.
 fn exits(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
     let cables = fabric.node_of(guid).unwrap().cables();
     let cables = cables.filter(|(_, there)| fabric.is_switch(there.node));
@@ -113,7 +115,7 @@ fn exits(fabric: &Fabric, guid: Guid) -> Vec<NodeOrCable> {
 }
 
 #[test]
-fn the_cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_its_hosts() {
+fn cables_of_a_drained_spine_carry_nothing_and_those_of_a_drained_leaf_only_its_hosts() {
     let netlist = crate::aggregated::with_aggregation_nodes(generate(TREE).unwrap());
     let fabric = Arc::new(Fabric::of_netlist(&netlist));
     let spine = fabric.switches().map(|(_, node)| node);
@@ -159,7 +161,7 @@ fn a_drained_cable_carries_nothing_and_others_take_over() {
 }
 
 #[test]
-fn draining_a_leaf_is_refused_with_its_hosts_unless_they_are_drained_too() {
+fn draining_a_leaf_is_refused_unless_its_hosts_are_drained_too() {
     let fabric = fabric(TREE);
     let (leaves, _) = tiers(&fabric);
     let local = fabric.local.unwrap();
@@ -229,7 +231,7 @@ fn a_host_may_be_drained_and_its_switch_port_may_not() {
 }
 
 #[test]
-fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
+fn last_spine_cannot_be_drained_and_a_drained_spine_is_used_when_the_other_dies() {
     let fabric = fabric(TREE);
     let (_, spines) = tiers(&fabric);
     let none = BTreeSet::new();
@@ -267,7 +269,7 @@ fn the_last_spine_cannot_be_drained_and_is_used_again_when_the_other_dies() {
 }
 
 #[test]
-fn parts_on_trial_that_would_cut_ports_off_refuse_the_plan() {
+fn plan_is_refused_if_parts_on_trial_would_cut_ports_off() {
     let fabric = fabric(TREE);
     let (leaves, _) = tiers(&fabric);
     let job = PlanJob {
@@ -295,10 +297,11 @@ fn parts_on_trial_that_would_cut_ports_off_refuse_the_plan() {
     );
 }
 
-/// Numbers that look random, the same for the same seed.
+/// Pseudo-random numbers, equal for equal seeds.
 struct Dice(u64);
 
 impl Dice {
+    /// The next number, from 0 to below `below`.
     fn roll(&mut self, below: usize) -> usize {
         self.0 = self
             .0
@@ -308,7 +311,7 @@ impl Dice {
     }
 }
 
-/// Some switches and cables, drained whatever they cut off.
+/// One to four random switches and cables. Ports may be cut off without them.
 fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     let switches: Vec<Guid> = fabric.switches().map(|(_, node)| node.guid).collect();
     let cables = cables(fabric);
@@ -322,7 +325,7 @@ fn some_parts(fabric: &Fabric, dice: &mut Dice) -> Vec<NodeOrCable> {
     parts
 }
 
-/// LIDs of the switches that are drained, and of the hosts at them.
+/// Base LIDs of the drained switches, and of the hosts at them.
 fn lids_at_drained(plan: &Plan) -> BTreeSet<u16> {
     let mut lids = BTreeSet::new();
     for (part, _) in plan.avoided.avoid.parts() {

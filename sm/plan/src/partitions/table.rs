@@ -26,8 +26,8 @@ pub(super) enum Index0 {
 }
 
 impl Index0 {
-    /// The key to put at index 0 of a port that holds the keys `held`; `None` to keep the key that
-    /// is there.
+    /// The key to put at index 0 of a port that holds the keys `held`; `None` if no key must be
+    /// there.
     fn put(self, held: &[PKey]) -> Option<PKey> {
         match self {
             Index0::Claimed(key) => Some(key),
@@ -127,7 +127,9 @@ fn assign(
     }
 }
 
+/// A table under construction.
 struct Slots {
+    /// Keys by index; [`PKey::INVALID`] at empty indices.
     keys: Vec<PKey>,
 }
 

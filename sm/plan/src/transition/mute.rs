@@ -35,6 +35,7 @@ pub(super) struct Around {
     pub(super) has_cut: bool,
 }
 
+/// Whether a switch is mute: it does not answer, or has left a Set of its table unanswered.
 fn is_unanswering(held: &HeldTable) -> bool {
     held.is_suspect || !held.sent.is_empty()
 }
@@ -165,6 +166,7 @@ fn mute_switches<'a>(
         .collect()
 }
 
+/// Whether a neighbour of a switch is mute.
 fn has_neighbour_in(
     topology: &Topology,
     switch: SwitchIdx,
