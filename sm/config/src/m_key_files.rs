@@ -15,6 +15,8 @@ use crate::m_keys::{SECRET_BYTES, SECRETS_MAX, Secret};
 
 /// The expected form of a line of `guid2mkey`.
 const TABLE_LINE: &str = "expected `0xGUID 0xM_KEY`";
+
+/// The expected form of a line of `neighbors`.
 const NEIGHBORS_LINE: &str = "expected `0xGUID:PORT 0xGUID:PORT`";
 
 /// One end of a cable: GUID of the port, and its number.
@@ -54,7 +56,7 @@ pub fn parse_m_key_secrets(file: &Path, text: &str) -> (Vec<Secret>, Vec<ConfigF
 ///
 /// # Errors
 ///
-/// Fails if the file cannot be read, has any error, or is readable by users other than its owner.
+/// Fails if the file cannot be read, has any error, or is accessible to users other than its owner.
 pub fn load_m_key_secrets(file: &Path) -> Result<Vec<Secret>, ConfigError> {
     let text = read_text(file)?;
     let (secrets, mut findings) = parse_m_key_secrets(file, &text);
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_others_may_read_is_refused() {
+    fn secret_files_accessible_to_others_are_refused() {
         for (mode, good) in [
             (0o600, true),
             (0o400, true),
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_secrets_are_refused_and_never_shown() {
+    fn invalid_secrets_are_refused_and_never_shown() {
         let short = &SECRET[1..];
         let many = (0..5)
             .map(|byte| format!("{byte:02x}").repeat(32))
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_opensm_are_read_and_bad_lines_left_out() {
+    fn files_of_opensm_are_parsed_and_invalid_lines_skipped() {
         let (keys_text, cables_text) = (
             "0x10 0xabc\n\n0x11 0x0\nsecret\n",
             "0x20:5 0x10:1\n0x20 0x10\n",

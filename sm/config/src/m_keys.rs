@@ -184,11 +184,11 @@ pub struct KeyHolder {
     pub is_switch: bool,
 }
 
-/// The planned M_Keys of ports, and the keys that ports may hold from before.
+/// The planned M_Keys of ports, and earlier keys that ports may still hold.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct MKeyPolicy {
-    /// The key of all ports; with a key per port, a key that ports may still hold from before. 0
-    /// for none.
+    /// The key of all ports; with a key per port, an earlier key that ports may still hold. 0 for
+    /// none.
     pub one: u64,
     /// Whether each port has its own key. Requires a secret.
     pub per_port: bool,
@@ -214,8 +214,8 @@ impl MKeyPolicy {
         self.secrets.first().filter(|_| self.per_port)
     }
 
-    /// Whether every port is planned to hold the one key, and none may hold another key from
-    /// before.
+    /// Whether every port is planned to hold the one key, and no port may still hold an earlier
+    /// key.
     pub fn is_uniform(&self) -> bool {
         self.secrets.is_empty() && self.foreign.by_port.is_empty()
     }
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_have_every_key_of_before_once() {
+    fn candidates_contain_every_former_key_once() {
         let mut policy = per_port(&[1, 2]);
         policy.one = 0xc0ffee;
         policy.generations = Generations {
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_fence_the_generation_that_was_left_out_is_among_the_candidates() {
+    fn candidates_after_a_fence_include_the_skipped_generation() {
         let mut policy = per_port(&[1]);
         policy.generations = Generations::default().fenced();
         for port in [holder(5, 1), holder(5, 0)] {
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_is_ahead_of_hosts_and_a_rotation_ends_that() {
+    fn fence_advances_only_switches_and_rotation_advances_all() {
         let fenced = Generations::default().fenced();
         assert_eq!((fenced.switches, fenced.others), (2, 0));
         let rotated = fenced.rotated();

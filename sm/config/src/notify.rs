@@ -79,8 +79,8 @@ pub struct HttpUrl {
 }
 
 impl HttpUrl {
-    /// Parses `http://HOST[:PORT][/PATH]`, or the same with `https`. `None` for any other form, and
-    /// for a URL with a user or password, because these belong in a file.
+    /// Parses `http://HOST[:PORT][/PATH]` or `https://HOST[:PORT][/PATH]`. `None` for any other
+    /// form, and for a URL with a user or password, because these belong in a file.
     pub fn parse(text: &str) -> Option<HttpUrl> {
         let (scheme, rest) = text.split_once("://")?;
         let (tls, default_port) = match scheme {
@@ -128,7 +128,8 @@ impl fmt::Debug for HttpUrl {
     }
 }
 
-/// Splits `HOST:PORT`. The host may be an IPv6 address in brackets.
+/// Splits `HOST:PORT`, or `HOST` if there is a default port. The host may be an IPv6 address in
+/// brackets. `None` for any other form, and for port 0.
 fn host_and_port(text: &str, default_port: Option<u16>) -> Option<(String, u16)> {
     let is_split = !text.ends_with(']');
     let split = text.rsplit_once(':').filter(|_| is_split);
@@ -152,6 +153,7 @@ fn host_and_port(text: &str, default_port: Option<u16>) -> Option<(String, u16)>
     (is_host && port != 0).then(|| (bare.unwrap_or(host).to_owned(), port))
 }
 
+/// `HOST:PORT`, with brackets around an IPv6 address.
 fn authority(host: &str, port: u16) -> String {
     match host.contains(':') {
         true => format!("[{host}]:{port}"),
@@ -293,6 +295,7 @@ fn parse_headers(file: &Path, text: &str) -> (Vec<(String, String)>, Vec<ConfigF
     (headers, lines.finish())
 }
 
+/// Parses a header `NAME: VALUE`. The error does not contain the value.
 fn header(line: &str) -> Result<(String, String), &'static str> {
     let (name, value) = line.split_once(':').ok_or("the line has no colon")?;
     let (name, value) = (name.trim_end().to_ascii_lowercase(), value.trim());
@@ -316,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_come_back_as_they_were_written_and_others_are_refused() {
+    fn addresses_are_parsed_and_formatted_and_invalid_ones_are_refused() {
         for (text, shown) in [
             ("http://127.0.0.1:4317", "http://127.0.0.1:4317"),
             (
@@ -374,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_those_of_rsmctl_and_none_are_refused() {
+    fn known_kinds_are_accepted_and_empty_or_unknown_ones_refused() {
         let mut kinds = EventKinds::default();
         kinds.set(Given::Text("finding, link,")).unwrap();
         assert!(kinds.contains("finding") && kinds.contains("link") && !kinds.contains("node"));
@@ -389,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_for_the_owner_alone_and_no_finding_shows_a_value() {
+    fn header_files_must_be_private_and_no_finding_shows_a_value() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("headers");
         let load = |text: &str, mode: u32| {

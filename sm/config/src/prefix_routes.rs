@@ -70,6 +70,7 @@ pub fn parse_prefix_routes(file: &Path, text: &str) -> (PrefixRoutes, Vec<Config
     (routes, lines.finish())
 }
 
+/// Parses the words of a line.
 fn route(words: &[&str]) -> Option<PrefixRoute> {
     let [prefix, router] = words else {
         return None;
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_fits_counts() {
+    fn first_matching_line_counts() {
         let text = "# prefix, router\n0xfec0000000000001 0x2c900000010 # one\n\n\
                     fec0000000000002 *\n* 0x2c900000020\n0xfec0000000000003 0x1\n";
         let (routes, findings) = parse_prefix_routes(Path::new("routes"), text);

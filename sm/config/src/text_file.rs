@@ -32,7 +32,7 @@ pub enum ConfigError {
     NotText {
         /// The file.
         path: PathBuf,
-        /// Reason for which the file is not text.
+        /// The reason why the file is not text.
         reason: NotText,
     },
     /// The file is of a kind that is not a configuration.
@@ -43,7 +43,7 @@ pub enum ConfigError {
         /// The recognised kind.
         kind: FileKind,
     },
-    /// A key asks for what this program was built without.
+    /// A key requests a feature that this program was built without.
     #[error(
         "{key} is set, and this rsm was built without the feature `{feature}`: expected it unset"
     )]
@@ -201,8 +201,8 @@ pub(super) fn findings_of_file<T: Default>(
     }
 }
 
-/// The error that users other than the owner can read a secret `file`, if they can; `why` says why
-/// they must not.
+/// An error if users other than the owner have access to the secret `file`; otherwise no finding.
+/// `why` is the reason in the text of the error.
 ///
 /// # Errors
 ///

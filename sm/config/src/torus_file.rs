@@ -4,10 +4,10 @@
 //! | line | meaning |
 //! |---|---|
 //! | `torus X Y Z`, `mesh X Y Z` | sizes; `m` or `t` after one makes this dimension open or a ring |
-//! | `xp_link GUID GUID` and the like | a cable from a switch in the positive (`p`) or negative (`m`) direction |
-//! | `x_dateline NUMBER` and the like | moves the dateline from the seed |
-//! | `next_seed` | what follows is another seed |
-//! | `portgroup_max_ports`, `port_order`, `max_changes` | of no use here |
+//! | `xp_link`, `xm_link`, … `zm_link`, two GUIDs | a cable in the positive or negative direction |
+//! | `x_dateline`, `y_dateline`, `z_dateline`, number | moves the dateline from the seed |
+//! | `next_seed` | the following lines describe another seed |
+//! | `portgroup_max_ports`, `port_order`, `max_changes` | ignored |
 //!
 //! Words after those that a line requires are ignored, as in OpenSM.
 
@@ -167,6 +167,7 @@ impl Reader {
         Ok(())
     }
 
+    /// The seed that the current lines describe. Begins one if there is none.
     fn open_seed(&mut self) -> &mut LayoutSeed {
         let dimensions = self.layout.dimensions.len();
         self.seed.get_or_insert_with(|| LayoutSeed {
@@ -257,7 +258,7 @@ port_order 7 10 8 11 9 12 25 28 26 29 27 30
     }
 
     #[test]
-    fn the_example_of_the_manual_is_read() {
+    fn example_of_the_manual_page_is_parsed() {
         let (layout, findings) = read(EXAMPLE);
         assert_eq!(findings, [(22, 1, ConfigSeverity::Note)]);
         let ring = |size| LayoutDimension { size, wraps: true };
@@ -291,7 +292,7 @@ port_order 7 10 8 11 9 12 25 28 26 29 27 30
     }
 
     #[test]
-    fn letters_behind_sizes_make_rings_and_rows() {
+    fn letters_after_sizes_make_dimensions_rings_or_open() {
         let seed = "xp_link 0x1 0x2\n";
         for text in ["mesh 3T 4 5\n", "torus 3 4M 5m\n", "mesh 3t 4m 5\n"] {
             let (layout, findings) = read(&format!("{text}{seed}"));
@@ -334,7 +335,7 @@ port_order 7 10 8 11 9 12 25 28 26 29 27 30
     }
 
     #[test]
-    fn a_seed_of_a_dateline_alone_names_no_switch() {
+    fn seed_with_only_a_dateline_is_dropped() {
         let text = "torus 5 5 1\nx_dateline 1\nnext_seed\nxp_link 0x1 0x2\n";
         let (layout, findings) = read(text);
         assert_eq!(findings, []);

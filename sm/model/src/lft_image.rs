@@ -77,8 +77,8 @@ impl LftImage {
         }
     }
 
-    /// Distrusts entries that are read back, because the switch may forward by others. Blocks count
-    /// as not held until they are written.
+    /// Distrusts entries that are read back, because the switch may forward by other entries.
+    /// Blocks count as not held until they are written.
     pub fn distrust(&mut self) {
         self.distrusted = true;
         self.replace(BlockState::Known, BlockState::Distrusted);
@@ -101,6 +101,7 @@ impl LftImage {
         self.distrusted
     }
 
+    /// Gives the state `now` to all blocks in the state `before`.
     fn replace(&mut self, before: BlockState, now: BlockState) {
         for state in &mut self.states {
             if *state == before {
@@ -143,8 +144,8 @@ impl LftImage {
         entries.filter(move |&(lid, _)| lid <= top)
     }
 
-    /// Shares the pages that equal those of `table`: the image of a table of the largest subnet
-    /// takes 48 KiB of its own, and a comparison of shared pages compares addresses.
+    /// Shares the pages that equal those of `table`. An image of the largest table takes 48 KiB if
+    /// it shares no page, and shared pages are compared by address.
     pub fn share_with(&mut self, table: &Lft) {
         self.entries.share_with(table);
     }
@@ -180,8 +181,8 @@ impl LftImage {
             return true;
         }
         let mut blocks = 0..=top.index() / LFT_BLOCK;
-        let is_told = |block| self.is_known(block) || self.sent.contains_key(&block);
-        top == Lid::NONE || blocks.all(is_told)
+        let is_determined = |block| self.is_known(block) || self.sent.contains_key(&block);
+        top == Lid::NONE || blocks.all(is_determined)
     }
 
     /// Numbers of the blocks `0..=top/64` with unknown content.
@@ -190,6 +191,7 @@ impl LftImage {
             .filter(|&block| matches!(self.state(block), BlockState::Unknown | BlockState::Dirty))
     }
 
+    /// Adds states of unknown blocks until `block` has one.
     fn grow(&mut self, block: usize) {
         if self.states.len() <= block {
             self.states.resize(block + 1, BlockState::Unknown);
@@ -202,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_above_the_top_do_not_count_in_a_block_read_back() {
+    fn agreement_ignores_entries_above_the_top() {
         let mut block = LinearForwardingTable::default();
         *block.ports_mut() = [7; LFT_BLOCK];
         let mut image = LftImage::default();

@@ -1,11 +1,11 @@
 //! Checks the operator's service levels and VLs against the service levels and VLs of the routes.
 //!
 //! Routes that need only one VL close no cycle of links, and therefore no cycle of (link, VL) under
-//! any tables. The operator's tables then only have to let packets move. Routes that need several
-//! VLs are proved with their own SLtoVLMappingTables, which switches hold in place of the
-//! operator's. Adapters still map the first link of a path by the operator's table, and the
-//! operator's VLArbitrationTables apply at every port. A VL without a weight never empties, and
-//! every packet behind it waits for ever.
+//! any tables. Then the operator's tables need only let packets pass. Routes that need several VLs
+//! are proved with their own SLtoVLMappingTables, which switches hold in place of the operator's.
+//! Adapters still map the first link of a path by the operator's table, and the operator's
+//! VLArbitrationTables apply at every port. A VL without a weight never sends, and its packets wait
+//! for ever.
 
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ fn lane(qos: &Qos, class: PortClass, sl: u8) -> Option<u8> {
 }
 
 /// Whether ports of a class with the largest number of VLs send on a VL.
-fn has_turn(qos: &Qos, class: PortClass, vl: u8) -> bool {
+fn sends_on(qos: &Qos, class: PortClass, vl: u8) -> bool {
     let (set, vls) = (qos.set(class), qos.most_vls(class));
     let entries = set.high.entries().iter().chain(set.low.entries());
     // A port with one VL has no arbitration table.
@@ -88,6 +88,7 @@ fn has_turn(qos: &Qos, class: PortClass, vl: u8) -> bool {
             .any(|&(entry, weight)| weight > 0 && fold(entry, vls) == vl)
 }
 
+/// The positions of the bits that are set.
 fn bits(mask: u16) -> impl Iterator<Item = u8> {
     (0..SERVICE_LEVELS as u8).filter(move |bit| mask >> bit & 1 == 1)
 }
@@ -96,7 +97,7 @@ fn bits(mask: u16) -> impl Iterator<Item = u8> {
 /// VLs.
 ///
 /// # Errors
-/// The reason for which the tables stop some packets for ever.
+/// The reason why the tables stop some packets for ever.
 pub(super) fn lanes_pass(
     fabric: &Fabric,
     policy: &Policy,
@@ -112,7 +113,7 @@ pub(super) fn lanes_pass(
         for sl in bits(lanes.used_levels()) {
             let stopped = match lane(qos, class, sl) {
                 None => Stopped::Level { engine, sl, class },
-                Some(vl) if !has_turn(qos, class, vl) => Stopped::Lane { engine, vl, class },
+                Some(vl) if !sends_on(qos, class, vl) => Stopped::Lane { engine, vl, class },
                 Some(_) => continue,
             };
             if class != PortClass::Router || has_routers() {
@@ -125,7 +126,7 @@ pub(super) fn lanes_pass(
         (PortClass::SwitchExternal, false),
     ] {
         let mut used = bits(lanes.used_vls(topology, to_switches));
-        if let Some(vl) = used.find(|&vl| !has_turn(qos, class, vl)) {
+        if let Some(vl) = used.find(|&vl| !sends_on(qos, class, vl)) {
             return Err(Stopped::Lane { engine, vl, class });
         }
     }
@@ -193,7 +194,7 @@ pub(super) fn findings(policy: &Policy, routing: &Routing) -> Vec<Finding> {
             let name = class.name();
             let fault = match lane(qos, class, sl) {
                 None => format!("drop it (`qos.{name}_sl2vl`, or `qos.sl2vl`, maps it to VL 15)"),
-                Some(vl) if !has_turn(qos, class, vl) => format!(
+                Some(vl) if !sends_on(qos, class, vl) => format!(
                     "never send it: `qos.{name}_vlarb_high` and `vlarb_low`, or those for every \
                      port, have no weight for its VL {vl}"
                 ),
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_of_opensms_default_let_every_engine_with_lanes_pass() {
+    fn default_tables_of_opensm_pass_every_engine_that_needs_several_vls() {
         for engine in [EngineKind::Dfsssp, EngineKind::Torus, EngineKind::Nue] {
             let plan = planned(TORUS, policy(engine, &on())).unwrap();
             assert_eq!(texts(&plan), [] as [&str; 0], "{engine:?}");
@@ -321,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_of_the_routes_without_a_turn_is_refused() {
+    fn routes_that_need_a_vl_without_weight_are_refused() {
         let weights = VlWeights::parse("0:4");
         let between = QosConfig {
             sw2sw: QosKeys {
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_of_the_routes_that_adapters_drop_is_refused() {
+    fn routes_that_need_a_service_level_dropped_by_adapters_are_refused() {
         let mut lanes = [0; SERVICE_LEVELS];
         lanes[1] = DROP;
         let qos = QosConfig {
@@ -370,12 +371,12 @@ mod tests {
         let expected =
             "need service level 1, and ports of channel adapters drop it: `qos.ca_sl2vl`";
         assert!(refused.contains(expected), "{refused}");
-        // On a tree one lane is enough, so that any tables will do.
+        // Routes on a tree need only one VL, with any tables.
         planned("fat-tree:k=4,levels=2", policy(EngineKind::Dfsssp, &qos)).unwrap();
     }
 
     #[test]
-    fn a_refusal_for_too_few_lanes_names_the_link_or_the_key() {
+    fn errors_about_too_few_vls_name_the_link_or_the_key() {
         let of = |policy: Policy| planned(TORUS, policy).unwrap_err();
         let mut one = policy(EngineKind::Dfsssp, &QosConfig::default());
         one.ports.links.max_op_vls = 1;
@@ -417,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn levels_of_the_operator_that_do_not_hold_or_do_not_arrive_are_reported() {
+    fn unused_and_dropped_service_levels_of_the_operator_are_reported() {
         let (partitions, _) = parse_partitions(
             Path::new("p"),
             "Default=0x7fff : ALL=full ;\nTenant=0x10, sl=3 : ALL=full ;",

@@ -32,7 +32,8 @@ pub struct HostOrderSources {
 }
 
 impl HostOrderSources {
-    fn are(&self, other: &HostOrderSources) -> bool {
+    /// Whether both are equal. Inventories count as equal only if they are the same object.
+    fn are_same(&self, other: &HostOrderSources) -> bool {
         // Inventories are large and are always replaced as a whole.
         Arc::ptr_eq(&self.gpus, &other.gpus) && self.policy == other.policy
     }
@@ -68,7 +69,7 @@ impl HostOrder {
         before: &Topology,
         now: &Topology,
     ) -> Result<(), &'static str> {
-        if !self.sources.are(sources) {
+        if !self.sources.are_same(sources) {
             return Err(
                 "GPU inventories, categories, the use of rails or the order of ports changed",
             );
@@ -86,7 +87,7 @@ impl HostOrder {
         sources: HostOrderSources,
         positions: &Arc<HostPositions>,
     ) -> HostOrder {
-        let told =
+        let has_inventory =
             !sources.gpus.hosts().is_empty() || sources.gpus.default_machine_type().is_some();
         let mut order = HostOrder {
             positions: positions.clone(),
@@ -97,8 +98,8 @@ impl HostOrder {
             ends: Arc::new(ends(topology).collect()),
             sources,
         };
-        let look = order.sources.policy.rails && (told || may_have_rails(fabric));
-        if told || look {
+        let detects_rails = order.sources.policy.rails && (has_inventory || may_have_rails(fabric));
+        if has_inventory || detects_rails {
             let view = gpu::fabric(fabric, topology, None, 0);
             let config = AnalysisConfig {
                 roles: roles(&order.sources.policy.categories),
@@ -106,7 +107,7 @@ impl HostOrder {
             };
             let survey = Survey::new(&order.sources.gpus, Some(&view), &config);
             order.categorise(&survey, &view);
-            if look {
+            if detects_rails {
                 let blocks = Blocks::find(&survey, &view, &order.sources.policy.categories);
                 order.rails = Arc::new(blocks.rails(&view));
                 order.hosts = Arc::new(blocks.hosts(&view));
@@ -209,6 +210,7 @@ impl HostOrder {
     }
 }
 
+/// The host ports of `topology`, each with its switch.
 fn ends(topology: &Topology) -> impl Iterator<Item = (Guid, Guid)> {
     let hosts = topology.destinations().iter();
     let hosts = hosts.filter(|destination| destination.kind.is_host());

@@ -14,7 +14,7 @@ fn read(text: &str) -> (Config, Vec<ConfigFinding>) {
 }
 
 #[test]
-fn a_key_with_a_counterpart_is_not_among_those_without() {
+fn keys_with_a_counterpart_are_in_no_table_of_keys_without_one() {
     let mut theirs: Vec<_> = fields().iter().filter_map(|field| field.opensm).collect();
     theirs.sort_unstable_by_key(|(key, _)| *key);
     let names = theirs.windows(2).map(|pair| [pair[0].0, pair[1].0]);
@@ -25,7 +25,7 @@ fn a_key_with_a_counterpart_is_not_among_those_without() {
 }
 
 #[test]
-fn keys_with_a_counterpart_are_taken() {
+fn keys_with_a_counterpart_set_the_configuration() {
     let (config, findings) = read(
         "# comment\n\nguid 0x0002c90300001234\nlmc 2 # two\nlmc_esp0 TRUE\n\
          head_of_queue_lifetime 0x11\nleaf_vl_stall_count 05\nsweep_interval 30\n\
@@ -77,7 +77,7 @@ fn secret_keys_are_not_in_findings() {
 }
 
 #[test]
-fn every_bad_value_is_an_error() {
+fn invalid_values_are_errors_and_change_nothing() {
     let (mut config, findings) = read(
         "lmc 8\nlmc_esp0 maybe\nsm_priority -1\nguid here\nvl_stall_count 09\nsubnet_timeout\n",
     );
@@ -93,7 +93,7 @@ fn every_bad_value_is_an_error() {
 }
 
 #[test]
-fn partition_keys_are_taken() {
+fn partition_keys_set_the_configuration() {
     let (config, findings) = read(
         "partition_config_file /etc/opensm/partitions.conf\npart_enforce in\nallow_both_pkeys TRUE\n\
          no_partition_enforcement FALSE\n",
@@ -188,7 +188,7 @@ fn every_key_is_in_one_of_four_groups() {
 }
 
 #[test]
-fn obeyed_keys_are_named_with_the_key_that_has_their_value() {
+fn notes_of_obeyed_keys_name_the_key_of_rsm_and_its_value() {
     let read = super::read(
         Path::new("opensm.conf"),
         "lmc 1\nm_key 0x1234567\nguid (null)\nmax_wire_smps 4\nmax_wire_smps 0\nrouting_engine ftree\n\
@@ -214,7 +214,7 @@ fn obeyed_keys_are_named_with_the_key_that_has_their_value() {
 }
 
 #[test]
-fn defaults_of_opensm_leave_times_as_they_are_and_other_values_do_not() {
+fn default_values_of_opensm_keep_the_times_of_rsm_and_other_values_set_them() {
     let (config, findings) =
         read("transaction_timeout 200\nsminfo_polling_timeout 10000\nmax_wire_smps 4\n");
     assert_eq!(findings, []);
@@ -241,7 +241,7 @@ fn defaults_of_opensm_leave_times_as_they_are_and_other_values_do_not() {
 }
 
 #[test]
-fn performance_manager_reads_counters_as_often_as_opensm_was_told_to() {
+fn keys_of_the_performance_manager_set_the_counters() {
     let counters = |text: &str| {
         let (config, findings) = read(text);
         (!any_error(&findings)).then_some(config.counters)
@@ -259,7 +259,7 @@ fn performance_manager_reads_counters_as_often_as_opensm_was_told_to() {
 }
 
 #[test]
-fn the_log_is_taken_unless_its_name_is_the_default() {
+fn log_file_is_taken_unless_it_has_opensms_default_name() {
     let (config, findings) =
         read("log_file /var/log/opensm.log\nlog_max_size 4096\naccum_log_file FALSE\n");
     assert_eq!(findings, []);
@@ -270,7 +270,7 @@ fn the_log_is_taken_unless_its_name_is_the_default() {
 }
 
 #[test]
-fn keys_about_the_manager_itself_are_taken() {
+fn keys_about_the_manager_set_the_configuration() {
     let (config, findings) = read(
         "sa_key 0x7\nsm_inactive TRUE\nsweep_on_trap FALSE\nio_guid_file /etc/io\n\
               ignore_other_sm TRUE\npolling_retry_number 10\n",
@@ -284,7 +284,7 @@ fn keys_about_the_manager_itself_are_taken() {
 }
 
 #[test]
-fn settings_of_congestion_control_are_those_of_opensm() {
+fn keys_of_congestion_control_set_the_policy() {
     let text = "congestion_control TRUE\ncc_key 0x77\ncc_max_outstanding_mads 500\n\
                 cc_sw_cong_setting_control_map 0x1F\ncc_sw_cong_setting_victim_mask 0x6\n\
                 cc_sw_cong_setting_credit_mask 0x0\ncc_sw_cong_setting_threshold 0x0F\n\
@@ -333,7 +333,7 @@ fn zerocopy_bytes(
 }
 
 #[test]
-fn values_of_congestion_control_out_of_form_are_refused() {
+fn invalid_values_of_congestion_control_are_refused() {
     for line in [
         "cc_cct 0:0,4:1",
         "cc_sw_cong_setting_victim_mask 0xzz",
@@ -352,7 +352,7 @@ fn values_of_congestion_control_out_of_form_are_refused() {
 }
 
 #[test]
-fn a_lone_minhop_is_warned_of_at_its_line() {
+fn minhop_without_another_engine_causes_a_warning_at_its_line() {
     let (config, findings) = read("lmc 0\nrouting_engine minhop\n");
     assert_eq!(config.routing.engine, EngineKind::MinHop);
     assert_eq!(findings.len(), 1, "{findings:?}");
@@ -372,7 +372,7 @@ fn a_lone_minhop_is_warned_of_at_its_line() {
 }
 
 #[test]
-fn tables_of_quality_of_service_without_qos_are_warned_of_each() {
+fn each_qos_key_without_qos_true_causes_a_warning() {
     let keys = "qos_max_vls 2\nqos_high_limit 255\nqos_ca_vlarb_high 1:4\nqos_sl2vl 0,1\n\
                 qos_policy_file /etc/opensm/site.conf\n";
     let without = super::read(Path::new("opensm.conf"), keys, &|_| false);
@@ -400,7 +400,7 @@ fn tables_of_quality_of_service_without_qos_are_warned_of_each() {
 }
 
 #[test]
-fn vls_that_a_mapping_leaves_out_are_vl_0() {
+fn service_levels_omitted_by_sl2vl_get_vl_0_with_a_warning() {
     let (config, findings) = read("qos TRUE\nqos_sl2vl 0,1\nqos_swe_sl2vl 3\n");
     let held = config.qos.sl2vl.unwrap().to_string();
     assert_eq!(held, "0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0");
@@ -415,7 +415,7 @@ fn vls_that_a_mapping_leaves_out_are_vl_0() {
 }
 
 #[test]
-fn files_that_opensm_reads_without_being_told_are_taken_where_they_are() {
+fn existing_default_files_of_opensm_are_taken() {
     let is_there = |path: &Path| path.starts_with("/etc/rdma");
     let read = |text: &str| super::read(Path::new("opensm.conf"), text, &is_there).config;
     let partitions = Some("/etc/rdma/partitions.conf".into());

@@ -1,8 +1,8 @@
 //! Names that belong to partitions, and the treatment of requests against their members.
 //!
-//! A partition owns multicast GIDs and alias GUIDs by their first bits: a host that is no member
-//! makes no group and takes no alias GUID with them. The MGIDs of IP over InfiniBand have the P_Key
-//! of their partition (RFC 4391, 4), and belong to it without a definition.
+//! A partition owns the multicast GIDs and alias GUIDs that begin with certain bits: only members
+//! may create such groups and take such alias GUIDs. The MGIDs of IP over InfiniBand contain the
+//! P_Key of their partition (RFC 4391, 4), and belong to it without a definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,8 +14,8 @@ use rsm_mad::wire::attr::PKey;
 use super::value;
 use crate::TrustMode;
 
-/// Fewest bits of a prefix of MGIDs: flags, scope and the signature, which says what kind of
-/// address the rest is.
+/// Minimum length of an MGID prefix in bits. These bits are the flags, the scope and the signature,
+/// which determines the meaning of all other bits.
 const MGID_BITS_MIN: u8 = 32;
 
 /// Signature of MGIDs that the SA assigns.
@@ -84,6 +84,7 @@ impl Owned {
         Owned::aligned(OwnedKind::Guids, u128::from(guid) << 64, bits)
     }
 
+    /// The names that begin with the first `bits` of `name`, in which no later bit may be set.
     fn aligned(kind: OwnedKind, name: u128, bits: u8) -> Result<Owned, String> {
         let owned = Owned {
             kind,
@@ -98,6 +99,7 @@ impl Owned {
         }
     }
 
+    /// The last name.
     fn last(&self) -> u128 {
         self.first | rest(self.bits)
     }
@@ -133,23 +135,24 @@ impl fmt::Display for Owned {
     }
 }
 
-/// Names and mode of one partition.
+/// The names that a partition owns, and its trust mode.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Protection {
-    /// The treatment of requests about its members and its names; `None` for that of all.
+    /// The treatment of requests about its members and its names; `None` if the partition has no
+    /// mode of its own.
     pub trust: Option<TrustMode>,
     /// Names that belong to it.
     pub owned: BTreeSet<Owned>,
 }
 
 impl Protection {
-    /// Whether nothing is kept.
+    /// Whether the partition owns no names and has no mode of its own.
     pub fn is_empty(&self) -> bool {
         self.trust.is_none() && self.owned.is_empty()
     }
 }
 
-/// The names of all partitions, none of which two partitions have, and how requests are treated.
+/// The names that partitions own, each with one owner, and the treatment of requests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Protections {
     /// The prefixes with their partitions, by kind and first name. No two of them overlap.
@@ -192,6 +195,7 @@ impl Protections {
         self.owner(OwnedKind::Guids, u128::from(guid.0) << 64)
     }
 
+    /// The partition that owns the name; `None` if it is free.
     fn owner(&self, kind: OwnedKind, name: u128) -> Option<PKey> {
         let (_, (owned, p_key)) = self.owners.range(..=(kind, name)).next_back()?;
         (owned.kind == kind && name <= owned.last()).then_some(PKey(*p_key))
@@ -228,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_are_printed_as_they_are_read() {
+    fn prefixes_are_formatted_with_their_number_of_bits() {
         for text in ["ff12:a01d:10::/48", "ff12:a01d::1/128", "ff0e::/32"] {
             assert_eq!(mgids(text).to_string(), text);
         }
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_that_are_none_are_refused() {
+    fn invalid_prefixes_are_refused() {
         for text in [
             "",
             "/48",
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn two_partitions_never_own_one_name() {
+    fn overlapping_prefixes_are_refused() {
         let mut all = Protections::default();
         let held = mgids("ff12:a01d:10::/48");
         all.own(held, PKey(0x10)).unwrap();
@@ -314,7 +318,7 @@ mod tests {
             );
         }
         all.own(mgids("ff12:a01d:11::/48"), PKey(0x11)).unwrap();
-        // GUIDs are names of their own.
+        // A GUID prefix never overlaps an MGID prefix.
         all.own(Owned::guids("0xff12a01d00100000/48").unwrap(), PKey(0x11))
             .unwrap();
     }

@@ -56,7 +56,7 @@ impl Expected {
     pub(super) fn design_findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let design = &*self.design;
         let faults = design.faults.iter();
-        let faults: Vec<&Fault> = faults.filter(|fault| !self.names(fault)).collect();
+        let faults: Vec<&Fault> = faults.filter(|fault| !self.was_present(fault)).collect();
         let names = design.absent.len() + design.unclear.len();
         let mut findings: Vec<Finding> = faults
             .iter()
@@ -85,6 +85,7 @@ impl Expected {
         findings
     }
 
+    /// Text of the finding about the absent name with this index.
     fn absent_text(&self, at: usize, fabric: &Fabric) -> String {
         let absent = &self.design.absent[at];
         let mut cables = self.design.wanted_at(Place::Absent(at));
@@ -108,6 +109,7 @@ impl Expected {
         )
     }
 
+    /// The finding about a difference between fabric and design.
     fn design_finding(&self, fault: &Fault, fabric: &Fabric) -> Finding {
         let listed = |cables: &[Cable], verb: &str| {
             let named = cables.iter().take(NAMED_CABLES).map(|&[a, b]| {
@@ -176,7 +178,7 @@ impl Expected {
 
     /// Whether a fault is a missing cable that was present before: the finding of the missing entry
     /// names its time and the lost redundancy.
-    fn names(&self, fault: &Fault) -> bool {
+    fn was_present(&self, fault: &Fault) -> bool {
         let &[[here, there]] = &fault.wanted[..] else {
             return false;
         };
@@ -188,6 +190,7 @@ impl Expected {
     }
 }
 
+/// A warning about the subnet as a whole.
 fn on_subnet(kind: FindingKind, text: String) -> Finding {
     Finding::new(kind, Subject::Subnet, Severity::Warning, text)
 }

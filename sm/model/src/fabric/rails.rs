@@ -8,9 +8,9 @@ use rsm_routing::topology::Topology;
 
 use super::{Fabric, Node};
 
-/// Largest number of rails that names can show. GPU hosts have up to 18 adapters; with more names,
-/// the last word of descriptions does not number adapters.
-const MOST: usize = 32;
+/// Maximum number of rails that are detected by names. GPU hosts have up to 18 adapters; if there
+/// are more names, the last word of descriptions does not number adapters.
+const RAILS_MAX: usize = 32;
 
 /// Identifies an adapter within its host: the device's name, such as `mlx5_3` or `HCA-1`, and the
 /// port.
@@ -32,7 +32,7 @@ impl Fabric {
             .iter()
             .filter_map(|destination| slots.get(&destination.guid).copied())
             .collect();
-        if !(2..=MOST).contains(&used.len()) {
+        if !(2..=RAILS_MAX).contains(&used.len()) {
             return Vec::new();
         }
         let rails: BTreeMap<_, _> = used.into_iter().zip(0u16..).collect();

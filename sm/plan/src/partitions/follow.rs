@@ -17,7 +17,7 @@ use crate::policy::Policy;
 /// ports at the other ends of their cables, and the port GUIDs in `members`, whose rules differ
 /// between the two policies.
 ///
-/// `None` if other ports may be concerned: there are or were findings, the subnet manager has
+/// `None` if the change may affect other ports: there are or were findings, the subnet manager has
 /// moved, or enforcement starts or ends.
 pub(crate) fn follow(
     previous: &Arc<PartitionPlan>,
@@ -90,6 +90,7 @@ pub(crate) fn follow(
     Some(Arc::new(plan))
 }
 
+/// Replaces the entries of the ports `concerned` in `map` by `given`.
 fn replace<T>(
     map: &mut BTreeMap<PortKey, T>,
     concerned: &BTreeSet<PortKey>,

@@ -27,13 +27,13 @@ pub fn loss_between(
         let wanted = wanted.iter();
         wanted.map(Standing::of).collect::<Vec<_>>()
     };
-    let moves: Vec<Move> = of_key(before).into_iter().zip(of_key(after)).collect();
-    let mut counts: BTreeMap<Move, u64> = BTreeMap::new();
+    let moves: Vec<MembershipChange> = of_key(before).into_iter().zip(of_key(after)).collect();
+    let mut counts: BTreeMap<MembershipChange, u64> = BTreeMap::new();
     for (_, &move_) in ends.hosts(&moves) {
         *counts.entry(move_).or_default() += 1;
     }
-    let loses = |one: Move| {
-        let other = |(&other, &count): (&Move, &u64)| {
+    let loses = |one: MembershipChange| {
+        let other = |(&other, &count): (&MembershipChange, &u64)| {
             is_lost(one, other) && count > u64::from(one == other)
         };
         counts.iter().any(other)
@@ -87,13 +87,16 @@ pub fn all_losses(
 /// A port's membership in a partition, which decides with which ports it can communicate.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Standing {
+    /// Not a member.
     None,
+    /// A limited member, which communicates with full members only.
     Limited,
+    /// A full member, which communicates with all members.
     Full,
 }
 
 /// Membership of a port before and after a change.
-type Move = (Standing, Standing);
+type MembershipChange = (Standing, Standing);
 
 impl Standing {
     /// Membership according to the keys of one partition; a port with both keys communicates as a
@@ -107,16 +110,20 @@ impl Standing {
         standings.max().unwrap_or(Standing::None)
     }
 
-    fn talks_with(self, other: Standing) -> bool {
+    /// Whether ports with these memberships can communicate.
+    fn communicates_with(self, other: Standing) -> bool {
         self.min(other) != Standing::None && self.max(other) == Standing::Full
     }
 }
 
-fn is_lost(one: Move, other: Move) -> bool {
-    one.0.talks_with(other.0) && !one.1.talks_with(other.1)
+/// Whether two ports with these changes could communicate before, and cannot afterwards.
+fn is_lost(one: MembershipChange, other: MembershipChange) -> bool {
+    one.0.communicates_with(other.0) && !one.1.communicates_with(other.1)
 }
 
-fn lost_pairs(counts: &BTreeMap<Move, u64>) -> u64 {
+/// Number of pairs of ports that can no longer communicate; `counts` has the number of ports with
+/// each change.
+fn lost_pairs(counts: &BTreeMap<MembershipChange, u64>) -> u64 {
     let mut twice = 0;
     for (&one, &ones) in counts {
         let others = counts.iter().filter(|&(&other, _)| is_lost(one, other));
@@ -161,6 +168,7 @@ impl<'a> Ends<'a> {
         wanted
     }
 
+    /// The port with this index, or the physical port of the virtual port with this index.
     fn at(&self, index: usize) -> PortRef {
         let ports = self.ports.list();
         match index.checked_sub(ports.len()) {
@@ -206,6 +214,7 @@ impl<'a> Ends<'a> {
         losing.iter().filter(is_alone).count()
     }
 
+    /// Name of the port or virtual port with this index.
     fn name(&self, index: usize) -> String {
         let at = self.at(index);
         let port = self.fabric.port_name(self.fabric.key(at));
