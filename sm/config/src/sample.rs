@@ -1,3 +1,5 @@
+//! The sample of a configuration file, and the description of all keys for the manual.
+
 use std::fmt::Write;
 
 use super::Config;

@@ -32,12 +32,12 @@ pub(super) fn parse(file: &Path, text: &str) -> (Config, Vec<ConfigFinding>) {
         reader.error(offset, error.message(), "expected TOML");
     }
     reader.document(document.get_ref());
-    reader.together();
+    reader.check_combinations();
     (reader.config, reader.findings.finish())
 }
 
-/// The error about an `opensm.conf` that has the name of a TOML file: TOML's errors about its lines
-/// would not say what is wrong.
+/// The error about an `opensm.conf` in place of a TOML file, because errors of the TOML parser
+/// would not help the operator.
 fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
     let mut lines = (1..).zip(text.lines().map(str::trim));
     let (line, first) = lines.find(|(_, line)| !line.is_empty() && !line.starts_with('#'))?;
@@ -56,6 +56,7 @@ fn opensm_in_toml(file: &Path, text: &str) -> Option<ConfigFinding> {
     })
 }
 
+/// A file while it is parsed.
 struct Reader<'a> {
     text: &'a str,
     findings: Findings,
@@ -65,11 +66,13 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Adds an error at a byte offset.
     fn error(&mut self, offset: usize, found: impl Into<String>, expected: impl Into<String>) {
         self.findings
             .at(self.text, offset, ConfigSeverity::Error, found, expected);
     }
 
+    /// Reads all sections.
     fn document(&mut self, document: &DeTable<'_>) {
         for (name, value) in document {
             let offset = name.span().start;
@@ -91,6 +94,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the keys of a section.
     fn section(&mut self, section: &'static str, table: &DeTable<'_>) {
         for (key, value) in table {
             let offset = key.span().start;
@@ -110,6 +114,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Sets a key. An invalid value is an error and changes nothing.
     fn value(&mut self, field: &'static ConfigKey, value: &Spanned<DeValue<'_>>) {
         let span = value.span();
         let given = match value.get_ref() {
@@ -136,8 +141,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks values of several keys against each other.
-    fn together(&mut self) {
+    /// Checks combinations of keys.
+    fn check_combinations(&mut self) {
         let sweep = &self.config.sweep;
         let (floor, initial, ceiling) = (
             sweep.timeout_floor_ms,
@@ -199,7 +204,7 @@ impl Reader<'_> {
 
     /// Warns that the tables of section qos have no effect while the section is off.
     fn check_qos(&mut self) {
-        /// Keys of the section that have an effect even then.
+        /// Keys of the section that have an effect even while it is off.
         const OTHERS: [&str; 3] = ["enabled", "optimized_sl2vl", "rate_limits_file"];
         let mut idle = self.places.iter().filter(|(section, key, _)| {
             *section == "qos" && !OTHERS.contains(key) && !self.config.qos.enabled
@@ -215,6 +220,8 @@ impl Reader<'_> {
         }
     }
 
+    /// Warns of the engine minhop without another engine, because it is not free of deadlocks on
+    /// every fabric.
     fn check_engine(&mut self) {
         let routing = &self.config.routing;
         if routing.engine == EngineKind::MinHop && routing.fallback_engines.is_empty() {
@@ -227,8 +234,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that keys per port have a secret, and that the file of cables comes with a table of
-    /// keys.
+    /// Checks that keys per port have a secret, that the isolation of hostile hosts has keys per
+    /// port, and that the file of cables has a table of keys.
     fn check_m_keys(&mut self) {
         let sm = &self.config.sm;
         let lacks_secret = sm.m_keys == MKeyMode::PerPort && sm.m_key_secret_file.is_none();
@@ -271,8 +278,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the HTTP listener has the TLS files of section api, and that tokens are sent
-    /// only encrypted.
+    /// Checks that the HTTP listener has the TLS files of section api, that other hosts reach it
+    /// only through proxies that name users, and that tokens are sent only encrypted.
     fn check_http(&mut self) {
         let (http, api) = (self.config.http.clone(), self.config.api.clone());
         if http.tls && (api.tls_certificate.is_none() || api.tls_key.is_none()) {
@@ -360,12 +367,13 @@ impl Reader<'_> {
         }
     }
 
+    /// Adds a warning at a byte offset.
     fn warning(&mut self, offset: usize, found: &str, expected: &str) {
         self.findings
             .at(self.text, offset, ConfigSeverity::Warning, found, expected);
     }
 
-    /// Byte offset of the first of `keys` that the file sets.
+    /// Byte offset of the first of `keys` that the file sets; 0 if it sets none.
     fn place(&self, section: &str, keys: &[&str]) -> usize {
         let of = |key: &&str| {
             let found = self
@@ -378,6 +386,7 @@ impl Reader<'_> {
     }
 }
 
+/// The name of a kind of value, with its article.
 fn article(kind: &str) -> String {
     let vowel = kind.starts_with(['a', 'e', 'i', 'o', 'u']);
     format!("{} {kind}", if vowel { "an" } else { "a" })

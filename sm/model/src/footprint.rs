@@ -7,9 +7,9 @@
 //! standby: the parts to read again ◀── since the plan that it has read ◀────────────┘
 //! ```
 //!
-//! A standby that reads these parts again knows the subnet as the master left it, at the cost of
-//! the change. If footprints are missing between the last plan that the standby has read and the
-//! latest plan, the standby reads the whole subnet.
+//! A standby that reads these parts again knows the subnet as the master left it, and needs only a
+//! few Gets after a small change. If footprints are missing between the last plan that the standby
+//! has read and the latest plan, the standby reads the whole subnet.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +33,8 @@ const PARTS_KEPT: usize = 4 * PARTS_MAX;
 /// The parts that changed from one plan to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Footprint {
-    /// Number of the earlier plan; `None` if the manager became master after that plan.
+    /// Number of the earlier plan; `None` for the first footprint of a master, which stands for the
+    /// whole subnet.
     pub since: Option<u64>,
     /// The number of the later plan.
     pub plan: u64,
@@ -70,7 +71,8 @@ impl Footprints {
     }
 
     /// The parts that the master changed after plan `read`, and the number of the last plan in the
-    /// list. `None` if the footprints do not reach back to `read`.
+    /// list. `None` if the list has no later plan, or if the standby must read the whole subnet:
+    /// the footprints do not reach back to `read`, or do not list all parts, or list too many.
     pub fn since(&self, read: u64) -> Option<(u64, Parts)> {
         let mut parts = Parts::default();
         let mut known = read;
@@ -88,6 +90,7 @@ impl Footprints {
         (known > read).then_some((known, parts))
     }
 
+    /// Adds the next footprint, and removes the oldest ones beyond the limits.
     fn push(&mut self, footprint: Footprint) {
         let all = Arc::make_mut(&mut self.0);
         all.push_back(Arc::new(footprint));
@@ -216,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_from_what_was_read_is_complete_or_not_known() {
+    fn since_returns_all_changes_or_none() {
         let all = Footprints::restored(vec![
             footprint(Some(7), 9, Some(2)),
             footprint(Some(4), 7, Some(1)),
@@ -239,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_footprint_has_the_sets_since_the_one_before_and_the_first_is_of_everything() {
+    fn footprints_contain_the_sets_since_the_previous_one_and_the_first_contains_no_list() {
         let fabric = Arc::new(Fabric::default());
         let mut recorder = FootprintRecorder::default();
         let set = |block| WrittenPart::Block(Guid(1), block);
@@ -262,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn more_parts_than_are_worth_their_gets_are_everything_and_old_footprints_go() {
+    fn too_many_parts_require_a_full_read_and_old_footprints_are_removed() {
         let fabric = Arc::new(Fabric::default());
         let mut recorder = FootprintRecorder::default();
         recorder.conclude(1, &fabric);

@@ -19,14 +19,14 @@ use super::p_keys::PKeyImage;
 use super::sl2vl_image::SlToVlImage;
 use super::vports::PortVPorts;
 
-/// The largest RespTimeValue that rsm waits for: 4.3 s. Real devices report up to 19 (2.1 s). A
-/// value of 31, two hours, would let one port delay the decision about its silence for ever.
+/// The largest RespTimeValue that rsm waits for: 4.3 s. Real devices report up to 19 (2.1 s). With
+/// a value of 31, a request to a port that does not answer would fail only after hours.
 const RESP_TIME_VALUE_MAX: u8 = 20;
 
 /// Number of sweeps, light or full, in which a node may leave all Gets unanswered before routes
 /// avoid it.
 ///
-/// Repairs between the sweeps do not count: their number is no measure of time.
+/// Repairs between sweeps do not count, because they are not evenly spaced in time.
 pub const MISSES_TOLERATED: u8 = 3;
 
 /// State of a switch, as last answered or set.
@@ -108,10 +108,10 @@ impl InventoryPort {
         self.info.replace(InventoryPort::shown(number, info))
     }
 
-    /// The fields of an answered PortInfo of port `number` that count.
+    /// An answered PortInfo of port `number` in the form that rsm keeps.
     ///
     /// LocalPortNum is cleared, because it shows the port at which the Get arrived. A base port 0
-    /// has no link, and may show no state; it counts as Active while the switch answers (IBA
+    /// has no link, and may report no state; it counts as Active while the switch answers (IBA
     /// 18.2.4.1).
     pub fn shown(number: PortNum, info: &PortInfo) -> PortInfo {
         let mut info = *info;
@@ -126,7 +126,7 @@ impl InventoryPort {
     /// Forgets the port's tables, which a reset may have cleared.
     pub fn forget_tables(&mut self) {
         self.p_keys = None;
-        // Sweeps read blocks again that were read or written.
+        // The next sweep reads the blocks again that were read or written before.
         self.managed.mark_all_dirty();
     }
 

@@ -9,8 +9,8 @@
 //! alternate. A chain of one designed and one present cable is right, and no finding names it.
 //! Every other chain is one fault with its own moves, so that no move touches a right cable. A move
 //! swaps the plugs in two ports, moves a plug to a free port, removes a cable or lays one. No
-//! shorter sequence exists: a move changes two ends, which adds a ring or a right cable to at most
-//! one chain.
+//! shorter sequence exists, because a move changes only two ends, and therefore splits at most one
+//! ring or right cable off a chain.
 
 mod chains;
 mod choices;

@@ -75,9 +75,9 @@ impl NodeOrCable {
 pub struct Drained {
     /// Identity of the operator in the request.
     pub by: String,
-    /// Note of the operator, possibly empty.
+    /// Time of the drain, in milliseconds since 1970.
     pub since_unix_ms: u64,
-    /// Note of the operator; often empty.
+    /// Note of the operator, possibly empty.
     pub note: String,
     /// Whether the operator accepted that ports would be cut off without the part.
     pub forced: bool,
@@ -90,7 +90,7 @@ pub struct Drained {
     pub disabled: bool,
 }
 
-/// Reason for which routes avoid a part.
+/// The reason why routes avoid a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// An operator drained the part.
@@ -105,7 +105,7 @@ pub struct Avoid {
     parts: BTreeMap<NodeOrCable, Reason>,
 }
 
-/// Reason why parts were not added.
+/// The reason why parts were not added.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AvoidError {
     /// Ports would be cut off.
@@ -169,8 +169,8 @@ impl Avoid {
         Ok(())
     }
 
-    /// Adds parts even if ports are cut off, because the operator insists, or because the set had
-    /// these parts before.
+    /// Adds parts even if ports are cut off, because the operator accepted this, or because the set
+    /// had these parts before.
     ///
     /// # Errors
     /// The set would have too many parts, and is unchanged.
@@ -193,8 +193,8 @@ impl Avoid {
         Ok(())
     }
 
-    /// Replaces all unhealthy parts by `parts`, up to the bound of the set. Returns whether the set
-    /// has changed.
+    /// Replaces all unhealthy parts by `parts`, up to the maximum size of the set. Returns whether
+    /// the set has changed.
     pub fn replace_unhealthy(&mut self, parts: &BTreeMap<NodeOrCable, String>) -> bool {
         let before = self.clone();
         self.parts.retain(|part, reason| {

@@ -1,8 +1,8 @@
 //! The order in which ports get LIDs.
 //!
 //! On a fresh fabric the first host of every leaf gets its LID, then the second host of every leaf,
-//! and so on: a fault then changes fewer blocks of the forwarding tables. On any other fabric, no
-//! port gets another LID for the sake of this order.
+//! and so on: a fault then changes fewer blocks of the forwarding tables. On any other fabric, the
+//! ports keep their LIDs, even if the order requires others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,11 @@ use super::{LidPlan, wanted_lmc};
 use crate::policy::Policy;
 use crate::topology;
 
-/// The order of ports, and the lowest LID for ports of nodes other than switches.
+/// The order of ports and the start of the LIDs of hosts.
 pub(super) struct Layout {
+    /// All end ports in order.
     pub(super) ports: Vec<PortRef>,
+    /// The lowest LID for ports of nodes other than switches.
     pub(super) hosts_from: u16,
 }
 
@@ -31,7 +33,7 @@ pub(super) fn by_wiring(fabric: &Fabric) -> Layout {
         .map(|(_, peer)| peer)
         .filter(|peer| fabric.node(peer.node).kind() != NodeType::Switch);
     Layout {
-        ports: behind_switches(fabric, cabled),
+        ports: switches_first(fabric, cabled),
         hosts_from: 1,
     }
 }
@@ -69,7 +71,7 @@ pub(super) fn by_index(
         }
     }
     let fills_blocks = rows.get(&0).is_some_and(|row| row.len() >= BLOCK_LIDS);
-    let ports = behind_switches(fabric, rows.into_values().flatten());
+    let ports = switches_first(fabric, rows.into_values().flatten());
     let is_switch = |at: &&PortRef| fabric.node(at.node).kind() == NodeType::Switch;
     let lids = |ports: &[PortRef]| -> usize {
         let lids = |&at: &PortRef| usize::from(wanted_lmc(fabric, at, policy).lids());
@@ -85,7 +87,8 @@ pub(super) fn by_index(
     Some(Layout { ports, hosts_from })
 }
 
-fn behind_switches(fabric: &Fabric, ends: impl Iterator<Item = PortRef>) -> Vec<PortRef> {
+/// The ports of switches, then `ends`, then all other end ports, each once.
+fn switches_first(fabric: &Fabric, ends: impl Iterator<Item = PortRef>) -> Vec<PortRef> {
     let mut seen = BTreeSet::new();
     let switches = fabric
         .end_ports()

@@ -90,6 +90,7 @@ fn sm_lid(job: &PlanJob, lids: &LidPlan) -> Result<Lid, PlanError> {
     claim.map(|claim| claim.base).ok_or(PlanError::NoLocalLid)
 }
 
+/// Assigns the LIDs of all ports.
 fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) -> Arc<LidPlan> {
     let assign = || match job.assigns_lids_anew {
         true => lids::assign_anew(&job.fabric, &job.policy),
@@ -107,6 +108,7 @@ fn lids_of(job: &PlanJob, policy_change: &PolicyChange, whole: &mut Vec<Whole>) 
     followed(Step::Lids, follow, assign, whole)
 }
 
+/// Assigns the partitions of all ports.
 pub(super) fn partitions_of(
     job: &PlanJob,
     policy_change: &PolicyChange,
@@ -127,6 +129,7 @@ pub(super) fn partitions_of(
     followed(Step::Partitions, follow, assign, whole)
 }
 
+/// The order of host ports, which stays as it is if it is still valid.
 fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> HostOrder {
     let sources = HostOrderSources {
         gpus: job.gpus.clone(),
@@ -145,6 +148,7 @@ fn order_of(job: &PlanJob, topology: &Arc<Topology>, whole: &mut Vec<Whole>) -> 
     })
 }
 
+/// Reads the state of the links at switches.
 fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<LinkPorts> {
     let follow = job.previous.as_deref().ok_or(NO_PLAN).and_then(|plan| {
         let before = (&*plan.fabric, &*plan.topology);
@@ -155,7 +159,7 @@ fn links_of(job: &PlanJob, topology: &Topology, whole: &mut Vec<Whole>) -> Arc<L
     followed(Step::Links, follow, read, whole)
 }
 
-/// Builds the switch graph of a plan, by the changes since the plan before if there is one.
+/// Builds the switch graph of a plan, from the graph of the plan in force if possible.
 fn topology_of(
     job: &PlanJob,
     lids: &LidPlan,
@@ -206,8 +210,8 @@ fn predecessor<'a>(
     Ok((previous, members))
 }
 
-/// The result of `follow`, which used the changes since the plan before, or, if it failed, the
-/// result of `assign` for the whole subnet.
+/// The result of `follow`, which applied the changes since the plan in force, or, if that failed,
+/// the result of `assign` for the whole subnet.
 fn followed<T: PartialEq + Debug>(
     step: Step,
     follow: Result<Arc<T>, &'static str>,

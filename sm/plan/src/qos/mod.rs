@@ -93,7 +93,7 @@ pub struct Qos {
     pub max_op_vls: u8,
 }
 
-/// Default bound of data VLs: all of them.
+/// Default maximum number of data VLs: all of them.
 const MAX_VLS: u8 = 15;
 /// Default high-priority table: only VL 0.
 const HIGH: &str = "0:4,1:0,2:0,3:0,4:0,5:0,6:0,7:0,8:0,9:0,10:0,11:0,12:0,13:0,14:0";
@@ -127,6 +127,7 @@ impl Qos {
 }
 
 impl QosSet {
+    /// The tables according to `keys`, with the defaults for keys that are not set.
     fn of(keys: QosKeys) -> QosSet {
         let weights = |given: Option<VlWeights>, default| {
             let given = given.or_else(|| VlWeights::parse(default));
@@ -196,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_a_class_goes_before_the_general_one() {
+    fn keys_of_a_class_override_general_keys() {
         let config = QosConfig {
             enabled: true,
             high_limit: Some(7),
@@ -239,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn lanes_fold_by_the_number_of_vls_and_lane_15_drops_at_any() {
+    fn vls_fold_modulo_their_number_and_vl_15_always_drops() {
         let folded: Vec<u8> = (1..=5).map(|vls| fold(14, vls)).collect();
         assert_eq!(folded, [0, 0, 2, 6, 14]);
         assert!((1..=5).all(|vls| fold(DROP, vls) == DROP));

@@ -9,6 +9,7 @@ const ZERO: &[&str] = &["0"];
 /// Values of a three-state function that do not turn it on: 0 keeps the devices' setting, 1 turns
 /// the function off.
 const OFF: &[&str] = &["0", "1"];
+/// Actions that isolate no port.
 const QUIET: &[&str] = &["ignore", "report"];
 
 pub(super) const TOPICS: &[Topic] = &[
