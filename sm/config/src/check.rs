@@ -40,6 +40,7 @@ impl CheckReport {
         self.text(own.into_iter().chain(named))
     }
 
+    /// Formats `lines` and the sums.
     fn text<'a>(&self, lines: impl Iterator<Item = &'a ConfigFinding>) -> String {
         let mut text = String::new();
         for line in lines {

@@ -125,6 +125,7 @@ impl<'a> LineFile<'a> {
         }
     }
 
+    /// Adds a finding about a mistake, which quotes the word unless the mistake describes it.
     fn add(&mut self, mistake: Mistake<'a>) {
         let Mistake {
             word,

@@ -98,6 +98,7 @@ fn of_headers(config: &Config) -> Vec<ConfigFinding> {
     findings
 }
 
+/// A warning about an empty file.
 fn empty(file: &Path, expected: String) -> ConfigFinding {
     ConfigFinding {
         file: file.to_owned(),

@@ -93,6 +93,7 @@ pub fn parse_rate_limits(file: &Path, text: &str) -> (RateLimits, Vec<ConfigFind
 }
 
 impl<'a> Reading<'a> {
+    /// Parses a line. The error is the expected form, or the reason why the line is invalid.
     fn take(&mut self, line: &'a str) -> Result<(), &'static str> {
         match line {
             "BW_NAMES" => self.section = Some(BandwidthSection::Names),
@@ -105,6 +106,7 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// Parses a line of BW_NAMES: a name and a rate.
     fn take_name(&mut self, line: &'a str) -> Result<(), &'static str> {
         let (name, rate) = line.split_once('=').ok_or(EXPECTED_NAME)?;
         let (name, rate) = (name.trim(), rate.trim());
@@ -119,6 +121,7 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Parses a line of BW_RULES: a GUID or `default`, and the limits.
     fn take_rule(&mut self, line: &'a str) -> Result<(), &'static str> {
         let (of, levels) = line.split_once('=').ok_or(EXPECTED_RULE)?;
         let limits = self.levels(levels)?;
@@ -140,6 +143,7 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Parses service levels with names of rates. Service levels that are not named have no limit.
     fn levels(&self, text: &str) -> Result<LevelLimits, &'static str> {
         let mut limits: [Option<u32>; QosConfigSl::LEVELS] = [None; QosConfigSl::LEVELS];
         for part in text.split(',') {

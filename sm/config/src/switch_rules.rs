@@ -33,6 +33,7 @@ const TWICE: &str = "it is there before, with another value";
 const AGAIN: &str = "it is there before";
 const GUID: &str = "expected a GUID, 1 to 16 hexadecimal digits after 0x, not zero";
 
+/// Parses a GUID that is not zero.
 pub(super) fn guid<'a>(word: Word<'a>) -> Result<Guid, Mistake<'a>> {
     let guid = word.text.parse::<Guid>().ok();
     guid.filter(|guid| !guid.is_zero()).ok_or(word.error(GUID))

@@ -83,6 +83,7 @@ pub fn parse_torus_layout(file: &Path, text: &str) -> (TorusLayout, Vec<ConfigFi
 }
 
 impl Reader {
+    /// Parses a line.
     fn line<'a>(&mut self, words: &[Word<'a>]) -> Result<(), Mistake<'a>> {
         let keyword = words[0];
         if matches!(keyword.text, "torus" | "mesh") {
@@ -109,6 +110,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Parses the sizes after `torus` or `mesh`.
     fn shape<'a>(&mut self, words: &[Word<'a>]) -> Result<(), Mistake<'a>> {
         if !self.layout.dimensions.is_empty() {
             return Err(words[0].error(ONCE));
@@ -123,6 +125,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Parses a cable of the open seed along the dimension `axis`.
     fn link<'a>(
         &mut self,
         words: &[Word<'a>],
@@ -154,6 +157,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Parses the number of switches by which the dateline of the dimension `axis` moves.
     fn dateline<'a>(&mut self, words: &[Word<'a>], axis: usize) -> Result<(), Mistake<'a>> {
         let word = *words.get(1).ok_or(words[0].error(DATELINE))?;
         let (sign, digits) = match word.text.strip_prefix('-') {

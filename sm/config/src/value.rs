@@ -356,6 +356,7 @@ words!(
     Virtualization
 );
 
+/// The text of a value. Fails for a value of another kind.
 pub(super) fn text(given: Given<'_>) -> Result<&str, InvalidValue> {
     match given {
         Given::Text(text) => Ok(text),
@@ -381,6 +382,8 @@ fn held_list<T>(items: &[T], word: impl Fn(&T) -> String) -> Option<HeldValue> {
     (!words.is_empty()).then(|| HeldValue::Text(words.join(",")))
 }
 
+/// Converts a number to a smaller type. Fails if the number does not fit, or the value is no
+/// number.
 fn narrow<T: TryFrom<u64>>(given: Given<'_>) -> Result<T, InvalidValue> {
     match given {
         Given::Number(number) => number.try_into().map_err(|_| InvalidValue),

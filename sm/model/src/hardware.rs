@@ -158,6 +158,7 @@ impl Hardware {
         }
     }
 
+    /// Removes `guid` from the index, unless another port than `end` has it.
     fn forget_port_guid(&mut self, guid: Guid, end: PortKey) {
         if self.port_with_guid(guid) == Some(end) {
             self.port_guids.remove(&guid);

@@ -165,6 +165,7 @@ fn put_lifetimes(settings: &mut PortSettings, peer: Option<NodeType>, policy: &P
     settings.put(FieldIndex::VlStall, u64::from(stall));
 }
 
+/// Puts the widths and speeds that the operator forces.
 fn force_link(settings: &mut PortSettings, policy: &PortPolicy) {
     let forced = [
         (FieldIndex::WidthEnabled, policy.links.force_width),

@@ -66,6 +66,7 @@ fn multicast(witness: &MulticastWitness) -> String {
     }
 }
 
+/// Text about a credit loop over several VLs.
 fn loop_on_lanes(channels: &[LaneChannel]) -> String {
     let named: Vec<String> = channels
         .iter()
@@ -77,6 +78,7 @@ fn loop_on_lanes(channels: &[LaneChannel]) -> String {
     )
 }
 
+/// Text about packets on an unplanned VL.
 fn off_lanes(channel: &LaneChannel) -> String {
     format!(
         "packets at {} are on VL {}, which the routes do not use",
@@ -90,6 +92,7 @@ fn place(switch: Guid, port: PortNum) -> String {
     format!("{switch}:{port}")
 }
 
+/// The ports of a path, in order.
 fn path(hops: &[(Guid, PortNum)]) -> String {
     let named: Vec<String> = hops
         .iter()

@@ -146,6 +146,7 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Whether findings must not show the value of a key.
 fn is_secret(key: &str) -> bool {
     key.ends_with("_key") || key == "key_mgr_seed"
 }
@@ -158,6 +159,7 @@ fn unquoted(value: &str) -> &str {
         .unwrap_or(value)
 }
 
+/// A file while it is converted.
 struct Reader<'a> {
     text: &'a str,
     config: Config,
@@ -180,6 +182,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Converts the key and value of a line.
     fn entry(&mut self, entry: &Entry<'_>) {
         let counterpart = fields().iter().find_map(|field| {
             let (theirs, convert) = field.opensm?;
@@ -196,6 +199,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Records the result of converting a key that has the counterpart `field`.
     fn taken(&mut self, entry: &Entry<'_>, (field, convert): (&ConfigKey, Convert), taken: Taken) {
         let place = self.place();
         self.origins.set(field.section, field.key, place.clone());
@@ -247,6 +251,7 @@ impl Reader<'_> {
         is_set && theirs.starts_with("qos_") && !is_left_as_written
     }
 
+    /// Handles the key that turns the enforcement of partitions off.
     fn no_enforcement(&mut self, entry: &Entry<'_>) {
         let is_off = match unquoted(entry.value).to_ascii_uppercase().as_str() {
             "TRUE" => true,
@@ -322,6 +327,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Records an obeyed key, with a note about the effect.
     fn obeyed(&mut self, entry: &Entry<'_>, effect: String) {
         let severity = ConfigSeverity::Note;
         let text = format!("{}: {effect}", KeyGroup::Obeyed);
@@ -330,18 +336,21 @@ impl Reader<'_> {
         self.record(entry, KeyGroup::Obeyed);
     }
 
+    /// Records a key that rsm does not need, with a note about the reason.
     fn not_needed(&mut self, entry: &Entry<'_>, why: &str) {
         let expected = format!("{}: {why}", KeyGroup::NotNeeded);
         self.say(entry.key_at, ConfigSeverity::Note, entry.shown(), expected);
         self.record(entry, KeyGroup::NotNeeded);
     }
 
+    /// Records a key of a function that rsm does not have, with a warning at byte offset `at`.
     fn lost(&mut self, entry: &Entry<'_>, at: usize, Missing { lost, instead }: Missing) {
         let expected = format!("{}: {lost}; {instead}", KeyGroup::NotAvailable);
         self.say(at, ConfigSeverity::Warning, entry.shown(), expected);
         self.record(entry, KeyGroup::NotAvailable);
     }
 
+    /// Records a key that no manager has, with a warning.
     fn unknown(&mut self, entry: &Entry<'_>, hint: &str) {
         let found = format!("unknown key `{}`", entry.key);
         let expected = format!("no manager has it, and it does nothing: {hint}");
@@ -354,6 +363,7 @@ impl Reader<'_> {
         format!("{}:{}", self.file.display(), self.line)
     }
 
+    /// Adds the outcome of a key.
     fn record(&mut self, entry: &Entry<'_>, group: KeyGroup) {
         self.outcomes.push(KeyOutcome {
             key: entry.key.to_owned(),
@@ -364,6 +374,7 @@ impl Reader<'_> {
         });
     }
 
+    /// Adds a finding at a byte offset.
     fn say(&mut self, at: usize, severity: ConfigSeverity, found: String, expected: String) {
         self.findings.at(self.text, at, severity, found, expected);
     }

@@ -23,6 +23,7 @@ key that is not available causes no warning.
 /// Group and effect of a key.
 type Row = (KeyGroup, String);
 
+/// The keys of OpenSM that set a key of rsm.
 fn obeyed() -> BTreeMap<&'static str, Row> {
     let taken = fields().iter().filter_map(|field| {
         let (theirs, _) = field.opensm?;
@@ -33,6 +34,7 @@ fn obeyed() -> BTreeMap<&'static str, Row> {
     taken.chain([(NO_ENFORCEMENT, more)]).collect()
 }
 
+/// Group and effect of a key without a counterpart; `None` if no manager has the key.
 fn row(fate: Fate) -> Option<Row> {
     Some(match fate {
         Fate::NotNeeded(why) => (KeyGroup::NotNeeded, why.to_owned()),
@@ -57,6 +59,7 @@ fn row(fate: Fate) -> Option<Row> {
     })
 }
 
+/// A section of the page: the title, the number of keys in each group, and a table of the keys.
 fn table(title: &str, rows: &BTreeMap<&str, Row>) -> String {
     let mut text = format!("\n## {title}\n\n");
     let groups = [

@@ -276,6 +276,7 @@ pub enum ChangeError {
     },
 }
 
+/// The names of settings that differ from an existing partition, as the end of a sentence.
 fn others(settings: &[&str]) -> String {
     match settings {
         [] => String::new(),
@@ -368,11 +369,14 @@ impl Overlay {
             .collect()
     }
 
+    /// The partition with this P_Key, without the membership bit. Fails if there is none.
     fn known(&self, p_key: u16) -> Result<&OverlayPartition, ChangeError> {
         let found = self.partitions.get(&p_key).map(|one| &**one);
         found.ok_or(ChangeError::NotFound { p_key })
     }
 
+    /// Creates a partition with members. If the partition exists, `existing` decides between an
+    /// error and the addition of the members.
     fn create(
         &mut self,
         change: &Change,
@@ -406,6 +410,7 @@ impl Overlay {
         self.add(change, members, file)
     }
 
+    /// Inserts the partition of the change, without members.
     fn insert(&mut self, change: &Change, settings: PartitionSettings) {
         let partition = OverlayPartition {
             settings,
@@ -418,6 +423,7 @@ impl Overlay {
             .insert(PKey(change.p_key).base(), Arc::new(partition));
     }
 
+    /// Checks that a name is valid, and that no other partition of the overlay or file has it.
     fn check_name(&self, p_key: u16, name: &str, file: &Partitions) -> Result<(), ChangeError> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             let name = name.chars().take(MAX_NAME_BYTES).collect();
@@ -439,6 +445,8 @@ impl Overlay {
         }
     }
 
+    /// Adds members to the partition of the change, or replaces their membership. Fails if a member
+    /// is invalid or the partition does not exist.
     fn add(
         &mut self,
         change: &Change,
@@ -518,6 +526,8 @@ impl Overlay {
         }
     }
 
+    /// Removes members from a partition, and the emptied partition itself if `when_empty` permits.
+    /// The entry of the default partition is always removed when it is empty.
     fn remove(
         &mut self,
         p_key: u16,
@@ -577,6 +587,7 @@ impl PartitionSettings {
     }
 }
 
+/// Fails if the P_Key is that of the default partition.
 fn not_default(p_key: u16) -> Result<(), ChangeError> {
     match p_key {
         DEFAULT => Err(ChangeError::Default),
@@ -584,6 +595,7 @@ fn not_default(p_key: u16) -> Result<(), ChangeError> {
     }
 }
 
+/// Fails if the partition file or the configuration defines the partition.
 fn not_in_file(p_key: u16, file: &Partitions) -> Result<(), ChangeError> {
     let found = file.find(PKey(p_key));
     let Some(found) = found.filter(|found| found.origin != PartitionOrigin::BuiltIn) else {

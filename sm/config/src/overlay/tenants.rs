@@ -27,6 +27,7 @@ impl Change {
         !ranges.any(|range| range.contains(&0) && range.contains(&0x7fff))
     }
 
+    /// Whether the caller may change the partition with this P_Key, without the membership bit.
     fn permits(&self, p_key: u16) -> bool {
         let mut ranges = self.may_change.iter();
         ranges.any(|range| range.contains(&p_key))

@@ -190,6 +190,7 @@ fn is_host_name(text: &str) -> bool {
         && nearest(text, MEMBERS.into_iter()).is_none()
 }
 
+/// Parses a member: a port GUID, or a word that stands for several ports.
 fn members(word: Word<'_>, report: &mut Report<'_>) -> Option<PartitionMembers> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) {
         let guid = number(word.text).filter(|&guid| guid != 0);

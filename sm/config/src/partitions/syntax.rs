@@ -81,6 +81,7 @@ pub(super) fn definitions<'a>(clean: &'a str, report: &mut Report<'_>) -> Vec<De
     definitions
 }
 
+/// Parses a definition, without the semicolon. Reports an error if it has no colon.
 fn definition<'a>(part: Word<'a>, report: &mut Report<'_>) -> Option<Definition<'a>> {
     let Some(colon) = part.text.find(':') else {
         let trimmed = part.trimmed();
@@ -147,6 +148,7 @@ fn parse_members<'a>(line: Word<'a>, definition: &mut Definition<'a>, report: &m
     }
 }
 
+/// Splits `NAME=VALUE`, or `NAME` without a value.
 fn item(word: Word<'_>) -> Item<'_> {
     match word.text.find('=') {
         Some(at) => Item {
@@ -168,6 +170,7 @@ impl Item<'_> {
 }
 
 impl<'a> Word<'a> {
+    /// The word without blanks at both ends.
     fn trimmed(self) -> Word<'a> {
         let text = self.text.trim_start();
         Word {

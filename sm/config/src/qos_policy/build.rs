@@ -78,6 +78,8 @@ pub(super) fn build(
 }
 
 impl Builder<'_, '_> {
+    /// Completes the policy: rules of `qos-ulps` follow all match rules, and the default level is
+    /// the level named DEFAULT, or the service level of `default` in `qos-ulps`.
     fn finish(mut self) -> QosPolicy {
         self.policy.rules.append(&mut self.services);
         let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(DEFAULT_LEVEL);
@@ -152,6 +154,7 @@ impl Builder<'_, '_> {
             .unwrap_or(0)
     }
 
+    /// Parses a `port-group`.
     fn port_group(&mut self, block: &Block<'_>) {
         let mut group = PortGroup {
             line: self.line(block.keyword.offset),
@@ -211,6 +214,7 @@ impl Builder<'_, '_> {
         named
     }
 
+    /// Parses a word of `node-type`.
     fn kinds(&mut self, item: Part<'_>) -> &'static [GroupKind] {
         let word = GroupKind::WORDS
             .iter()
@@ -224,6 +228,7 @@ impl Builder<'_, '_> {
         kinds
     }
 
+    /// Parses a `qos-level`.
     fn level(&mut self, block: &Block<'_>) {
         let mut level = QosLevel {
             line: self.line(block.keyword.offset),
@@ -279,6 +284,7 @@ impl Builder<'_, '_> {
         self.policy.levels.push(level);
     }
 
+    /// Parses a `qos-match-rule`.
     fn rule(&mut self, block: &Block<'_>) {
         let mut rule = MatchRule {
             line: self.line(block.keyword.offset),
@@ -316,6 +322,7 @@ impl Builder<'_, '_> {
         self.policy.rules.push(rule);
     }
 
+    /// Index of the level that `value` names. Reports an error if there is none.
     fn level_named(&mut self, value: Part<'_>) -> Option<usize> {
         let name = value.plain();
         let named = |level: &QosLevel| level.name.eq_ignore_ascii_case(&name);
@@ -323,6 +330,7 @@ impl Builder<'_, '_> {
         self.value(value, level, "expected the name of a `qos-level`")
     }
 
+    /// Indices of the groups that `value` names. Reports an error for each name without a group.
     fn groups_named(&mut self, value: Part<'_>) -> Vec<usize> {
         let mut groups = Vec::new();
         for item in value.items() {
@@ -348,6 +356,7 @@ impl Builder<'_, '_> {
         );
     }
 
+    /// Checks an entry of a table of `qos-setup`.
     fn setup_entry(&mut self, entry: &Entry<'_>) {
         let value = entry.value;
         let is_up_to = |text: &str, most: u64| number(text).is_some_and(|number| number <= most);
@@ -401,6 +410,7 @@ impl Builder<'_, '_> {
         read
     }
 
+    /// Parses a service level.
     pub(super) fn sl(&mut self, part: Part<'_>) -> Option<u8> {
         let sl = number(part.text).filter(|&sl| sl < 16);
         self.value(
@@ -425,6 +435,7 @@ impl Builder<'_, '_> {
         Ranges::of(pairs.into_iter().map(|(a, b)| ordered(a, b)).collect())
     }
 
+    /// Parses numbers and ranges up to `most`, as (first, last) in the order of the text.
     fn pairs(&mut self, part: Part<'_>, most: u64, expected: &str) -> Vec<(u64, u64)> {
         let mut pairs = Vec::new();
         for item in part.items() {
@@ -476,10 +487,12 @@ impl<'a> Once<'a> {
     }
 }
 
+/// Texts of the error about a second block with the name of the block in `line`.
 fn second(name: &str, line: usize) -> (String, String) {
     (format!("a second {}", quoted(name)), at_once(line))
 }
 
+/// The expectation after a duplicate of what is in `line`.
 fn at_once(line: usize) -> String {
     format!("expected one only: the first is in line {line}")
 }

@@ -191,6 +191,7 @@ impl<'a> LinksOf<'a> {
         }
     }
 
+    /// The links of a switch, which are counted only once.
     fn of(&mut self, switch: Guid) -> Links {
         let (expected, fabric) = (self.expected, self.fabric);
         let count = || expected.links_of(fabric, switch);
@@ -276,6 +277,7 @@ impl Expected {
         (between_switches, of_hosts)
     }
 
+    /// Number of cables that were exchanged.
     fn exchanged_cables(&self, fabric: &Fabric) -> u64 {
         let exchanges = self.exchanges(fabric);
         // Each cable has two ends.
@@ -670,6 +672,7 @@ impl Missing {
         }
     }
 
+    /// The finding about a missing entry.
     fn finding(&self) -> Finding {
         let name = &self.name;
         let (kind, severity, what) = match self.kind {
@@ -725,6 +728,7 @@ impl Missing {
         Finding::new(kind, subject, severity, text)
     }
 
+    /// Text about missing cables, as the start of a finding.
     fn cable(&self) -> String {
         let name = &self.name;
         match self.cables[..] {

@@ -205,6 +205,7 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
+    /// The start of a list.
     fn at(list: &'a Nodes) -> Cursor<'a> {
         let mut runs = list.runs.iter();
         let run = runs.next();
@@ -220,6 +221,7 @@ impl<'a> Cursor<'a> {
         self.run.filter(|_| self.place == 0)
     }
 
+    /// Moves to the start of the next run.
     fn skip_run(&mut self) {
         self.run = self.runs.next();
         self.place = 0;

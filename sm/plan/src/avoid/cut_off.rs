@@ -100,6 +100,7 @@ struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
+    /// Computes the switches that stay connected without the parts in `avoid`.
     fn of(avoid: &'a Avoid, graph: &'a Graph<'a>) -> Reached<'a> {
         let is_out = |part: NodeOrCable| avoid.parts.contains_key(&part);
         let carries = |cable: usize| {

@@ -138,6 +138,8 @@ impl<'a> Resolving<'a> {
         neighbours.into_iter().min_by_key(key)
     }
 
+    /// Lets the cables between an avoided switch and its neighbour carry packets, except cables
+    /// that are avoided themselves.
     fn keep_cables(&mut self, switch: usize, neighbour: usize) {
         for &cable in self.graph.cables_at(switch) {
             if !self.cable_out[cable] && self.graph.other(cable, switch) == neighbour {
@@ -146,6 +148,7 @@ impl<'a> Resolving<'a> {
         }
     }
 
+    /// Lets a cable carry packets.
     fn carry(&mut self, cable: usize) {
         self.carries[cable] = true;
         self.joined.join(self.graph.cables[cable].ends);
@@ -178,6 +181,7 @@ impl<'a> Resolving<'a> {
         }
     }
 
+    /// Whether a cable would join two sets of switches that no cable in use joins.
     fn joins(&self, cable: usize) -> bool {
         !self.joined.are_joined(self.graph.cables[cable].ends)
     }

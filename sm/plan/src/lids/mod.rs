@@ -68,6 +68,7 @@ struct Space {
 }
 
 impl Space {
+    /// Whether `claim` is a valid range of LIDs that no port has.
     fn is_free(&self, claim: Claim) -> bool {
         self.is_free_except_for(claim, 0)
     }
@@ -91,6 +92,7 @@ impl Space {
                 .all(|&owner| owner == 0 || owner == mark)
     }
 
+    /// Gives the LIDs of `claim` to the port with index `owner`.
     fn take(&mut self, claim: Claim, owner: usize) {
         self.owner[claim.base.index()..][..claim.lmc.lids() as usize].fill(owner as u32 + 1);
     }
@@ -150,6 +152,8 @@ pub(crate) fn assign_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     plan
 }
 
+/// Assigns LIDs to every end port as on a fresh fabric: in the order of [`layout::by_index`], or in
+/// the order of the cabling if some port gets no LID or the fabric has no valid switch graph.
 fn assign_ports_anew(fabric: &Fabric, policy: &Policy) -> LidPlan {
     let plan = assign_by(&layout::by_wiring(fabric), fabric, None, policy);
     if !plan.left_out.is_empty() {
@@ -275,6 +279,7 @@ enum Right {
 }
 
 impl Right {
+    /// The right of a port with this claim to the LID `held`.
     fn of(claim: Option<&Claim>, held: Lid, is_given_while_partitioned: bool) -> Right {
         match claim.is_some_and(|claim| claim.base == held) {
             true if is_given_while_partitioned => Right::GivenWhilePartitioned,

@@ -99,6 +99,7 @@ impl Multicast {
 /// Maximum number of multicast LIDs that a finding names.
 const SHOWN: usize = 8;
 
+/// Lists the first [`SHOWN`] names and the number of the others.
 fn shorten(names: &[String]) -> String {
     let shown = names[..names.len().min(SHOWN)].join(", ");
     match names.len().checked_sub(SHOWN) {
@@ -191,6 +192,7 @@ pub(super) fn plan(job: &MulticastJob<'_>) -> MulticastOutcome {
     MulticastOutcome { multicast, whole }
 }
 
+/// Plans the trees of all groups.
 fn plan_whole(job: &MulticastJob<'_>, held: &[Arc<Mft>]) -> Planned {
     let order = job.orientation.clone();
     let base = Base::new(job.fabric, job.topology, order, job.unicast_follows);
@@ -248,6 +250,7 @@ fn follow(
     })
 }
 
+/// The base of `job`, and the difference from the base of `previous`.
 fn follow_base(
     job: &MulticastJob<'_>,
     previous: &Multicast,
@@ -316,6 +319,7 @@ fn trees_job<'a>(
     }
 }
 
+/// The masks in the tables `held`, which have one item for each switch.
 fn held_masks(held: &[Arc<Mft>]) -> impl Fn(SwitchIdx, Lid) -> PortMask + Sync + '_ {
     |switch, mlid| held[switch.index()].mask(mlid)
 }

@@ -206,6 +206,7 @@ impl<'a> Assignment<'a> {
         partitioned_ports + self.give_vports(ports)
     }
 
+    /// Assigns the table of an end port, if the port has one.
     fn give_port(&mut self, at: PortRef, wanted: &Wanted) {
         let fabric = self.fabric;
         if wanted.contested {
@@ -309,6 +310,7 @@ impl<'a> Assignment<'a> {
 struct Shared(BTreeMap<Vec<PKey>, Arc<[PKey]>>);
 
 impl Shared {
+    /// The shared table with these keys.
     fn table(&mut self, keys: Vec<PKey>) -> Arc<[PKey]> {
         match self.0.get(&keys) {
             Some(table) => table.clone(),
@@ -329,6 +331,7 @@ struct Complaints {
 }
 
 impl Complaints {
+    /// Adds a finding about a port, or only counts it beyond the bound.
     fn add(&mut self, kind: FindingKind, fabric: &Fabric, at: PortRef, text: String) {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
@@ -343,6 +346,7 @@ impl Complaints {
         }
     }
 
+    /// The findings, with one finding for each kind about the ports that were only counted.
     fn finish(mut self) -> Vec<Finding> {
         for (kind, count) in self.counts {
             if count > FINDINGS_SHOWN {
@@ -355,6 +359,7 @@ impl Complaints {
     }
 }
 
+/// Lists the first [`KEYS_SHOWN`] keys and the number of the others.
 fn listed(keys: &[PKey]) -> String {
     let shown: Vec<String> = keys
         .iter()

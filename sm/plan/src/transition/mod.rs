@@ -175,6 +175,7 @@ const MUTE: &str = "switches do not answer, and no order of the switches keeps t
 const NO_ORDER: &str = "the tables in force and the planned ones follow no common order";
 
 impl CheckedTransition {
+    /// A transition of which only changing entries were examined.
     fn by(transition: Transition) -> CheckedTransition {
         CheckedTransition {
             transition,
@@ -183,6 +184,7 @@ impl CheckedTransition {
         }
     }
 
+    /// A transition of which all entries were examined, for the reason `why`.
     fn whole(transition: Transition, why: &'static str) -> CheckedTransition {
         CheckedTransition {
             whole: Some(why),
@@ -260,6 +262,7 @@ impl TransitionJob<'_> {
         incomplete.any(|held| self.topology.switch_by_guid(held.switch).is_some())
     }
 
+    /// The transition in which every changed entry discards first.
     fn discarding(&self) -> Transition {
         Transition::discarding(self.old, self.planned)
     }
@@ -479,6 +482,7 @@ fn open_ports(fabric: &Fabric, topology: &Topology, switch: SwitchIdx) -> Vec<u8
     (1..last).filter(|&number| is_open(number)).collect()
 }
 
+/// Whether the link of a port may be up and lead to a switch.
 fn may_lead_to_switch(fabric: &Fabric, port: &Port) -> bool {
     let may_be_up = port.up || port.info.is_none();
     let host = port
