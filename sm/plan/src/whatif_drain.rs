@@ -91,7 +91,7 @@ fn live_hosts(plan: &Plan, switch: SwitchIdx, is_drained: impl Fn(Guid) -> bool)
     });
     let live = nodes.filter(|node| !is_drained(node.guid));
     let names: BTreeSet<String> = live
-        .map(|node| match host_of(&node.description) {
+        .map(|node| match host_of(node.reported()) {
             Some(host) => host.to_owned(),
             None => node.guid.to_string(),
         })

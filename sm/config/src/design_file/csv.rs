@@ -48,8 +48,13 @@ impl Record {
     /// Whether the first field begins with a number sign.
     pub(super) fn is_comment(&self) -> bool {
         let first = self.fields.first();
-        first.is_some_and(|field| field.text.starts_with('#'))
+        first.is_some_and(|field| is_comment(&field.text))
     }
+}
+
+/// Whether a line begins with a number sign.
+fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with('#')
 }
 
 /// Reads the lines of a text.
@@ -69,6 +74,9 @@ impl<'a> Records<'a> {
         };
         let mut lines = text[at..].lines();
         let is_table = |line: &&str| {
+            if is_comment(line) {
+                return false;
+            }
             let mut counts = SEPARATORS.iter().map(|&sign| line.matches(sign).count());
             counts.any(|count| count >= SEPARATORS_MIN)
         };
@@ -138,6 +146,14 @@ impl Iterator for Records<'_> {
     fn next(&mut self) -> Option<Result<Record, Mistake>> {
         if self.at >= self.text.len() {
             return None;
+        }
+        let line = self.text[self.at..].lines().next().unwrap_or_default();
+        if is_comment(line) {
+            // Quotes and separators in a comment mean nothing.
+            let (text, at) = (line.trim().to_owned(), self.at);
+            let fields = vec![Field { text, at }];
+            self.skip_line();
+            return Some(Ok(Record { fields }));
         }
         let mut fields = Vec::new();
         loop {

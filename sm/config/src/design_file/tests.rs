@@ -49,7 +49,7 @@ fn cabling_files_of_other_programs_are_read() {
 
 #[test]
 fn byte_order_marks_carriage_returns_quotes_and_comments_are_read() {
-    let text = "\u{feff}# the hall\r\n\r\n\"Start Device\", Start Port ,EndDevice,\"EndPort\",Remark\r\n\
+    let text = "\u{feff}# the hall; see \"A; B; C; D\r\n\r\n\"Start Device\", Start Port ,EndDevice,\"EndPort\",Remark\r\n\
                 \"MF0;leaf, \"\"A\"\":MQM9700/U1\" ,1, spine-01 , Port 2,\"two\r\nlines\"\r\n\
                 # leaf-02,1,spine-01,3,\r\n,,,,\r\n\
                 leaf-02,*,host-*,1,";

@@ -54,14 +54,16 @@ pub(super) fn settle(resolved: &mut Resolved, present: &Joined) {
     let mut free = FreePorts::default();
     for choice in open {
         let wanted = &resolved.wanted;
-        let chosen = far_end(choice.spot, wanted, present)
-            .filter(|end| choice.others.contains(end))
-            .or_else(|| free.next(&choice, wanted, present));
-        match chosen {
-            Some(other) if !wanted.contains_key(&choice.spot) => {
-                join(&mut resolved.wanted, choice.spot, other)
-            }
-            _ => resolved.unclear.push(UnclearCable {
+        // A choice before this one may have taken the port.
+        let is_open = !wanted.contains_key(&choice.spot);
+        let chosen = is_open.then(|| {
+            far_end(choice.spot, wanted, present)
+                .filter(|end| choice.others.contains(end))
+                .or_else(|| free.next(&choice, wanted, present))
+        });
+        match chosen.flatten() {
+            Some(other) => join(&mut resolved.wanted, choice.spot, other),
+            None => resolved.unclear.push(UnclearCable {
                 line: choice.line,
                 reason: "no port is left for it".to_owned(),
             }),
@@ -123,7 +125,8 @@ fn close_rings(wanted: &mut Joined, open: &mut Vec<Choice>, present: &Joined) {
     open.retain(|_| at.next().is_some_and(|at| !settled.contains(&at)));
 }
 
-/// The last port of the chain that begins at `spot`, if a present cable leads there.
+/// The last port of the chain that begins at `spot`, if a present cable leads there. `spot` has no
+/// designed cable: a chain that led back to it would have no end.
 fn far_end(spot: Spot, wanted: &Joined, present: &Joined) -> Option<Spot> {
     let mut end = *present.get(&spot)?;
     while let Some(next) = wanted.get(&end) {

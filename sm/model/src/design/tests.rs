@@ -693,6 +693,27 @@ fn each_cable_of_an_absent_node_gets_its_own_port_there() {
     assert_eq!(comparison.unclear.len(), 300 - 254);
 }
 
+/// The first line and the choice of line 3 put cables into a ring that the present cables close.
+#[test]
+fn choice_whose_port_an_earlier_choice_took_is_unclear() {
+    let right = small();
+    let hosts: Vec<String> = {
+        let hosts = right.nodes().filter(|node| !node.is_switch());
+        hosts.map(|node| node.description.clone()).collect()
+    };
+    let [one, two] = [0, 1].map(|at| hosts[at].as_str());
+    let [first, second] = [1, 2].map(|port| named(&right, "leaf-01", port));
+    let mut present = cabling(&right);
+    swap(&mut present, first, second);
+    let design = rows(&[
+        [("leaf-01", Some(1)), (one, Some(1))],
+        [("leaf-01", Some(2)), ("host-*", Some(1))],
+        [(two, Some(1)), ("leaf-01", None)],
+    ]);
+    let comparison = compare(&design, &recabled(&right, &present));
+    assert_eq!(comparison.designed, 3, "{comparison:?}");
+}
+
 /// The fabric with renamed hosts, so that the pattern `host-*` matches none.
 fn without_hosts(fabric: &Fabric) -> Fabric {
     let mut fabric = fabric.clone();

@@ -7,6 +7,7 @@ use rsm_ids::{Lid, PortKey};
 use rsm_model::fabric::{Fabric, Node, PortRef};
 
 use super::super::policy::Policy;
+use super::table_limit::last_entry;
 use super::{Claim, Claims, LidPlan, vports, wanted_lmc};
 
 /// Assigns LIDs to `fabric` with the same result as [`assign`](super::assign), but reads only the
@@ -80,6 +81,12 @@ fn follow_ports(
     let mut plan = LidPlan::clone(previous);
     plan.lids.retain(|key, _| !vanished.contains(key));
     if !appeared.is_empty() {
+        // A switch that came while a port was away may have no entry for the port's claim.
+        let tables = fabric.switches().filter_map(|(_, node)| last_entry(node));
+        let smallest = tables.min().unwrap_or(u16::MAX);
+        if appeared.values().any(|claim| last_lid(claim) > smallest) {
+            return None;
+        }
         let mut taken = vec![false; usize::from(Lid::UNICAST_LAST.0) + 1];
         for &claim in plan.lids.values().chain(appeared.values()) {
             let lids = taken.get_mut(claim.base.index()..)?;
@@ -100,17 +107,21 @@ fn ends(node: &Node) -> impl Iterator<Item = PortKey> {
         .map(|(port, _)| PortKey::new(node.guid, port))
 }
 
+/// The last LID of a claim.
+fn last_lid(claim: &Claim) -> u16 {
+    claim.base.0.saturating_add(claim.lmc.lids() - 1)
+}
+
 /// Whether the forwarding table of a new or changed switch may be too small for LIDs in use.
 fn table_may_be_too_small(old: Option<&Node>, new: Option<&Node>, plan: &LidPlan) -> bool {
     let cap = |node: Option<&Node>| Some(node?.switch.as_ref()?.linear_fdb_cap());
-    let last = |claim: &Claim| claim.base.0.saturating_add(claim.lmc.lids() - 1);
     match cap(new) {
         None => false,
         now if now == cap(old) => false,
         // A size missing in SwitchInfo is no limit, as in the full assignment.
         Some(0 | 1) => false,
         Some(now) => {
-            plan.lids.values().any(|claim| last(claim) >= now)
+            plan.lids.values().any(|claim| last_lid(claim) >= now)
                 || plan.vports.values().any(|lid| lid.0 >= now)
         }
     }

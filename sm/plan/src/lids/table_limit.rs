@@ -100,7 +100,7 @@ fn last_lids(fabric: &Fabric, claims: &Claims) -> impl Iterator<Item = u16> {
 }
 
 /// The last LID in the forwarding table of a switch; `None` if SwitchInfo states no size.
-fn last_entry(node: &Node) -> Option<u16> {
+pub(super) fn last_entry(node: &Node) -> Option<u16> {
     let entries = node.switch.as_ref()?.linear_fdb_cap();
     (entries > 1).then(|| entries - 1)
 }

@@ -384,3 +384,35 @@ fn a_lid_beyond_all_tables_disables_no_switch() {
     let kinds: Vec<FindingKind> = plan.findings.iter().map(|finding| finding.kind).collect();
     assert_eq!(kinds, [FindingKind::LidConflict]);
 }
+
+/// A switch with a small table comes while a host is away, whose claim lies beyond the table.
+#[test]
+fn claim_beyond_a_table_is_not_followed_when_its_port_returns() {
+    let held: Vec<Option<(u16, u8)>> = (1..=PORTS as u16).map(|lid| Some((lid, 0))).collect();
+    let mut whole = fabric(&held);
+    let (at, port) = whole
+        .end_ports()
+        .max_by_key(|(_, port)| port.lid())
+        .unwrap();
+    let (gone, last) = (whole.key(at), port.lid());
+    let claims: Claims = whole
+        .end_ports()
+        .map(|(_, port)| {
+            let claim = Claim {
+                base: port.lid(),
+                lmc: Lmc::ZERO,
+            };
+            (port.guid, claim)
+        })
+        .collect();
+    let switch = whole.switches().next().unwrap().1.guid;
+    let small = whole.nodes_mut().find(|node| node.guid == switch).unwrap();
+    small.switch.as_mut().unwrap().set_linear_fdb_cap(last.0);
+    whole.local = None;
+    let away = whole.without(&BTreeSet::from([gone]));
+    let rights = LidRights::default();
+    let before = Arc::new(assign_with_rights(&away, &claims, &policy(0), &rights));
+    let after = assign_with_rights(&whole, &claims, &policy(0), &rights);
+    let followed = follow(&before, &away, &whole, (&claims, None), &policy(0));
+    assert!(followed.is_none_or(|followed| *followed == after));
+}
