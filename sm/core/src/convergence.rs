@@ -1,4 +1,4 @@
-//! Measures the cost of each pass through the stages.
+//! Measures the time and the requests that each pass needs.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,15 +18,20 @@ pub(super) struct ConvergenceRecorder {
     history: VecDeque<Arc<Convergence>>,
 }
 
+/// The pass under way.
 #[derive(Clone, Debug)]
 struct Running {
     cause: String,
     began: Time,
+    /// Time of the last mark.
     stage_began: Time,
+    /// Times spent in the stages so far.
     discover: Duration,
     plan: Duration,
     push: Duration,
+    /// Statistics of the client when the pass began.
     before: ClientStats,
+    /// Steps that were computed for the whole subnet.
     whole: BTreeSet<Whole>,
 }
 
@@ -65,6 +70,7 @@ impl Pushed {
 }
 
 impl ConvergenceRecorder {
+    /// Begins the record of a pass. `stats` are the statistics of the client now.
     pub(super) fn start(&mut self, cause: String, now: Time, stats: ClientStats) {
         self.running = Some(Running {
             cause,
@@ -112,8 +118,8 @@ impl ConvergenceRecorder {
         }
     }
 
-    /// Whether the rest of the push likely takes longer than another discovery and plan: the push
-    /// has taken as long as the pass's own discovery and plan, and is less than half done.
+    /// Whether the rest of the push probably takes longer than another discovery and plan: the push
+    /// has already taken as long as discovery and plan of this pass, and is less than half done.
     pub(super) fn rest_outlasts_plan(&self, progress: PushProgress, now: Time) -> bool {
         let is_long = self.running.as_ref().is_none_or(|running| {
             now.since(running.stage_began) >= running.discover + running.plan
@@ -121,6 +127,7 @@ impl ConvergenceRecorder {
         is_long && progress.done * 2 < progress.expected
     }
 
+    /// Ends the record of the pass under way, and returns it; `None` if no pass is under way.
     pub(super) fn finish(
         &mut self,
         pushed: Pushed,

@@ -1,6 +1,6 @@
-//! Acts of hosts against the subnet, of which the core has proof ([`Core::hostile_ports`]).
+//! Proved acts of hosts against the subnet ([`Core::hostile_ports`]).
 //!
-//! Proof is the source LID of a packet, which the sender's adapter writes, or the report of a
+//! The proof is the source LID of a packet, which the sender's adapter writes, or the report of a
 //! switch. The report of one host about another is no proof. Switches, routers and this manager's
 //! port never count as hostile.
 //!
@@ -13,16 +13,16 @@ pub enum Hostility {
     ForgesTraps,
     /// Repeatedly sends Sets with wrong M_Keys to switches.
     WrongMKeys,
-    /// Sends SMInfo orders that no manager gives a master, or endless handovers.
+    /// Sends SMInfo control packets that no manager sends to a master, or endless handovers.
     OrdersManager,
     /// Runs a subnet manager that is not allowed, or has another SM_Key.
     Manages,
-    /// Traps without an end.
+    /// Sends traps without an end.
     FloodsTraps,
 }
 
 impl Hostility {
-    /// Words for the operator.
+    /// The act in words for the operator, as the predicate of a sentence about the host.
     pub const fn in_words(self) -> &'static str {
         match self {
             Hostility::ForgesTraps => "forges notices and traps",

@@ -17,6 +17,7 @@ use rsm_plan::lint::Proved;
 /// The missing parts of a fabric, and the cabling in the store.
 #[derive(Debug)]
 pub(super) struct MissingParts {
+    /// The parts that are missing.
     expected: Arc<Expected>,
     /// The findings about `expected`.
     findings: Vec<Finding>,
@@ -28,12 +29,13 @@ pub(super) struct MissingParts {
     has_news: bool,
     /// Cables of the design file; empty without a design.
     design: Arc<Design>,
-    /// Whether the last whole fabric was compared with the design.
+    /// Whether the fabric at the end of the last sweep was compared with the design.
     is_compared: bool,
 }
 
 impl MissingParts {
-    /// Starts with the cabling of an earlier run: all parts are missing until they are found.
+    /// Starts with the cabling of an earlier run: all its parts are missing until a sweep finds
+    /// them.
     pub(super) fn recalled(cabling: Cabling, design: Arc<Design>) -> MissingParts {
         MissingParts {
             expected: Arc::new(cabling.recalled()),
@@ -74,13 +76,13 @@ impl MissingParts {
         &self.kept
     }
 
-    /// Whether the fabric has another cabling than the store.
+    /// Whether the cabling of the fabric differs from [`MissingParts::kept`].
     pub(super) fn has_news(&self) -> bool {
         self.has_news
     }
 
-    /// Updates the parts by `delta`, the difference between the fabric that a sweep found at `now`
-    /// and the former one.
+    /// Updates the parts at the end of a sweep: `delta` is the difference between `before` and
+    /// `new`, the fabric that the sweep found at `now`.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         self.update(delta, before, new, now);
         // New names, and links that come up, leave the cabling unchanged, but matter to the design.
@@ -112,8 +114,8 @@ impl MissingParts {
         self.findings = self.expected.findings(fabric);
     }
 
-    /// Records the part of the fabric that an unfinished sweep has found, so that it is no
-    /// difference at the end of the sweep. The comparison with the design waits for that end.
+    /// Records the part of the fabric that an unfinished sweep has found (`new`): at the end of the
+    /// sweep, this part is no longer a difference. The comparison with the design waits until then.
     pub(super) fn meet(&mut self, before: &Fabric, new: &Fabric, now: Time) {
         self.update(&Delta::between(before, new), before, new, now);
         self.is_compared = false;
@@ -129,7 +131,7 @@ impl MissingParts {
         };
     }
 
-    /// Adds to a loss the number of paths that the first plan after it moved.
+    /// Records how many paths `plan` moved, if it is the first plan after a loss.
     pub(super) fn count_moved(&mut self, plan: &Plan, fabric: &Fabric) {
         let Some(at) = self.changed_at.take() else {
             return;
@@ -143,7 +145,7 @@ impl MissingParts {
         }
     }
 
-    /// Records the ports that `avoid` keeps disabled: their cables are not gone.
+    /// Records the ports that `avoid` keeps disabled: their cables do not count as missing.
     pub(super) fn note_disabled(&mut self, avoid: &Avoid, fabric: &Fabric) {
         let drained = avoid.drained().filter(|(_, drained)| drained.disabled);
         let ports = drained.filter_map(|(part, drained)| match part {
@@ -164,7 +166,7 @@ impl MissingParts {
         }
     }
 
-    /// Forgets missing parts whose loss an operator accepts. Returns whether there were any.
+    /// Forgets the missing parts that an operator accepts as lost. Returns whether there were any.
     pub(super) fn accept(&mut self, accept: Accept, fabric: &Fabric) -> bool {
         let has_any = Arc::make_mut(&mut self.expected).accept(accept, fabric);
         if has_any {

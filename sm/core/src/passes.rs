@@ -1,4 +1,4 @@
-//! How work passes through the stages: the beginning of a pass, and the end of its sweep.
+//! The beginning of a pass, and the way from the end of its sweep to a plan or a push.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,13 @@ use super::stage::Stage;
 use super::work::{FullSweep, Next, Reporter};
 use super::{Core, Mode, Pass, dry_run};
 
-/// One in this many successive repairs waits for silent nodes to the end. The others continue
-/// without silent nodes once there is a change to plan for, and so miss the answers of slow ones.
+/// One in this many successive repair sweeps gives silent nodes all their attempts. The other
+/// repairs continue once there is a change to plan for, and so miss the answers of slow nodes.
 const REPAIRS_PER_WAIT: u32 = 4;
 
 impl Core {
-    /// Moves on by one stage, if that is possible now. Returns whether it did.
+    /// Makes progress in the current stage, or enters the next one, if that is possible now.
+    /// Returns whether the state changed, so that the caller must call again.
     pub(super) fn advance(&mut self, now: Time) -> bool {
         match &self.stage {
             Stage::Idle => self.resume_first_sweep(now) || self.begin_next(now),
@@ -65,6 +66,8 @@ impl Core {
         true
     }
 
+    /// Passes reports to the sweep under way, and ends it if it is done. Returns whether the state
+    /// changed.
     fn advance_sweep(&mut self, now: Time) -> bool {
         if self.full_sweep_gives_way() {
             return true;
@@ -101,9 +104,9 @@ impl Core {
             || self.bring_up_what_is_known(now)
     }
 
-    /// Gives up a full sweep of a subnet in use for a change that a switch reports, and queues it
-    /// again for afterwards: at 10,000 hosts it takes seconds, in which packets would be lost.
-    /// Returns whether it does.
+    /// Gives up a full sweep of a subnet in use if a switch reports a change, and queues the full
+    /// sweep again for afterwards. At 10,000 hosts a full sweep takes seconds, in which packets
+    /// would be lost. Returns whether it gave the sweep up.
     fn full_sweep_gives_way(&mut self) -> bool {
         let is_in_use = self.mastership.is_master() && self.plans.in_force().is_some();
         if !is_in_use || self.first_sweep.is_under_way() || !self.work.full_sweep_gives_way() {
@@ -120,6 +123,8 @@ impl Core {
         true
     }
 
+    /// Ends the push if it is done. Interrupts it for urgent work if the rest would take longer
+    /// than a new plan. Returns whether the state changed.
     fn advance_push(&mut self, now: Time) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;
@@ -153,8 +158,8 @@ impl Core {
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively
         );
         if !needs_sweep && !self.mastership.is_master() && self.config.mode == Mode::Manage {
-            // A manager that becomes master plans at the end of its sweep, with all events until
-            // then.
+            // A manager that becomes master plans at the end of its sweep anyway, and takes all
+            // events until then into account.
             drop(self.work.take_cause());
             return;
         }
@@ -177,7 +182,7 @@ impl Core {
         }
     }
 
-    /// Cause of a pass, for its record.
+    /// The cause of a pass, as its record names it.
     fn cause_of(&mut self, next: &Next) -> String {
         let cause = match next {
             Next::Lightly => "light sweep",
@@ -192,8 +197,8 @@ impl Core {
         cause.to_owned()
     }
 
-    /// Passes to the inventory what the configuration and the last passes determine for the next
-    /// one.
+    /// Passes the settings for the next pass to the inventory: M_Keys, names, and the parts that
+    /// are missing.
     fn update_inventory_policy(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
         let ports = &self.config.policy.ports;
@@ -203,7 +208,7 @@ impl Core {
         self.inventory.hardware.use_names(&self.config.names);
     }
 
-    /// Starts the sweep of a pass; `None` if the reason for it is gone.
+    /// Starts the sweep of a pass; `None` if the reason for it is gone, or the pass has no sweep.
     fn begin_sweep(&mut self, next: Next, now: Time) -> Option<Sweep> {
         Some(match next {
             Next::Plan | Next::Groups | Next::Rebalance | Next::RouteAdaptively => return None,
@@ -325,8 +330,7 @@ impl Core {
         }
     }
 
-    /// Ends the sweep: completes the inventory, and stores the habits and capabilities that its
-    /// answers showed.
+    /// Ends the sweep: completes the inventory, and stores new habits and capabilities of devices.
     fn take_answers(&mut self, sweep: &mut Sweep, now: Time) {
         self.recorder.mark(TimedStage::Discover, now);
         if !self.work.is_due() {
@@ -351,8 +355,8 @@ impl Core {
         }
     }
 
-    /// Handles the silence of the own port, without which rsm manages nothing: reports a finding,
-    /// and sweeps again later.
+    /// Handles the silence of the own port: reports a finding, and sweeps again later. Without this
+    /// port, rsm cannot manage the subnet.
     fn wait_for_own_port(&mut self, now: Time) {
         self.reports.begin_pass(vec![Finding::new(
             FindingKind::Unanswering,
@@ -371,7 +375,7 @@ impl Core {
         self.publish(now);
     }
 
-    /// Queues a reading of the hosts and cables that moved during the sweep.
+    /// Queues a reading of the hosts that moved during the sweep, and a full sweep if cables moved.
     fn ask_for_moved_parts(&mut self, sweep: &mut Sweep) {
         for host in sweep.moved_hosts() {
             self.work.look_at_port(host);
@@ -415,7 +419,7 @@ impl Core {
         }
     }
 
-    /// The parts that a light sweep reads back: none unless this manager writes the subnet.
+    /// The parts that the next light sweep reads back; none unless this manager writes the subnet.
     fn next_samples(&mut self, now: Time) -> Samples {
         if self.foreign_writes.expire(now) {
             self.publish(now);
@@ -466,7 +470,7 @@ impl Core {
         }
     }
 
-    /// The model of the inventory: the model in force, updated by the writes since.
+    /// The model of the inventory: the model in force, updated by the nodes written since.
     pub(super) fn model(&mut self) -> Arc<Fabric> {
         let touched = self.inventory.hardware.take_touched();
         let fabric = self.fabric.follow(&self.inventory.hardware, &touched);
@@ -477,8 +481,8 @@ impl Core {
         Arc::new(fabric)
     }
 
-    /// Remembers that silent nodes hid a part of the subnet from a full sweep, which is repeated
-    /// when they answer again.
+    /// Records whether silent nodes hid a part of the subnet from a full sweep. A later sweep in
+    /// which silent nodes answer makes the core repeat the full sweep.
     fn check_coverage(&mut self, sweep: &Sweep) {
         if let SweepScope::Full { audit } = sweep.scope() {
             let incomplete = sweep.is_incomplete(&self.inventory);
@@ -488,15 +492,15 @@ impl Core {
         }
     }
 
-    /// Runs the election. Returns whether this subnet manager continues as master with the sweep's
-    /// result.
+    /// Runs the election. Returns whether this subnet manager continues the pass as master; in a
+    /// dry run, always.
     fn is_settled_as_master(&mut self, scope: SweepScope, now: Time) -> bool {
         // A dry run plans as if this manager were master.
         self.config.mode == Mode::DryRun
             || self.on_mastership(now, |mastership, view| mastership.settle(scope, view, now))
     }
 
-    /// Time of the early bring-up; `None` if there will be none.
+    /// Time at which an early bring-up begins; `None` if there will be none.
     pub(super) fn first_sweep_due(&self) -> Option<Time> {
         match &self.stage {
             Stage::Sweeping(sweep)
@@ -508,15 +512,16 @@ impl Core {
         }
     }
 
-    /// Whether the first sweep is under way, and this manager may set and has no inquiry open.
+    /// Whether an early bring-up is possible: the first sweep is under way, the manager may send
+    /// Sets, and no inquiry is open.
     fn may_bring_up_early(&self) -> bool {
         self.first_sweep.is_under_way()
             && self.config.mode == Mode::Manage
             && !self.mastership.is_inquiring()
     }
 
-    /// Brings up the part that the first sweep has found, if the sweep is slow and no part of the
-    /// subnet is in use. Returns whether it does.
+    /// Brings up the part of the subnet that the first sweep has found so far, if the sweep is slow
+    /// and no part of the subnet is in use. Returns whether it does.
     fn bring_up_what_is_known(&mut self, now: Time) -> bool {
         let Stage::Sweeping(sweep) = &self.stage else {
             return false;
@@ -564,7 +569,8 @@ impl Core {
         !in_use && self.on_mastership(now, |mastership, view| mastership.would_be_master(view))
     }
 
-    /// Continues the first sweep after an early bring-up. Returns whether there was one.
+    /// Continues the first sweep after an early bring-up. Returns whether a first sweep was set
+    /// aside.
     fn resume_first_sweep(&mut self, now: Time) -> bool {
         let Some(sweep) = self.first_sweep.resume(now) else {
             return false;
@@ -592,6 +598,7 @@ impl Core {
         !silent.is_empty()
     }
 
+    /// Schedules the next light sweep or poll of the master, after the pause of the present role.
     pub(super) fn schedule_light(&mut self, now: Time) {
         let pause = match self.mastership.role() {
             Role::NotActive => Duration::ZERO,

@@ -21,14 +21,14 @@ use rsm_routing::adaptive::GroupIds;
 /// State kept from an earlier run.
 #[derive(Clone, Default, Debug)]
 pub struct SavedCoreState {
-    /// LIDs assigned.
+    /// Assigned LIDs, by port.
     pub claims: Arc<Claims>,
     /// Positions of compute ports in the host order.
     pub positions: Arc<HostPositions>,
     /// GPU inventories of hosts, which the core does not store itself.
     pub gpus: Arc<GpuInventory>,
-    /// Alias GUIDs of ports at a grant of the epoch. The SA stores them, and reports them at a
-    /// start.
+    /// Alias GUIDs of ports, when the epoch is granted. At a start they are empty here: the SA
+    /// stores them, and reports them to the core.
     pub alias_guids: Arc<AliasGuids>,
     /// Fields that kinds of devices do not keep.
     pub not_kept: NotKept,
@@ -44,9 +44,9 @@ pub struct SavedCoreState {
     pub local: Option<PortKey>,
     /// The cabling, and its missing parts.
     pub cabling: Cabling,
-    /// Parts that routes avoid; only the drained ones are stored.
+    /// Nodes and cables that routes avoid; only the drained ones are stored.
     pub avoid: Arc<Avoid>,
-    /// Unhealthy ports.
+    /// The health of ports that were unhealthy.
     pub health: Arc<SavedHealth>,
     /// Partitions made through the API.
     pub overlay: Arc<Overlay>,
@@ -54,7 +54,7 @@ pub struct SavedCoreState {
     pub generation: u64,
     /// Footprints of the last plans; kept only if a store is shared.
     pub footprints: Footprints,
-    /// Whether hardware was being written; kept only if a store is shared.
+    /// Whether a push was under way; kept only if a store is shared.
     pub is_pushing: bool,
     /// Whether the store lost the registrations of hosts with the SA, so that hosts must register
     /// again once.

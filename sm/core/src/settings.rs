@@ -1,4 +1,4 @@
-//! The operator's decisions that the core depends on.
+//! The settings of the core.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,31 +11,31 @@ use rsm_model::NodeNames;
 use rsm_model::design::Design;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
-/// Treatment of a plan by the core.
+/// What the core does with a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
-    /// Write it to the hardware.
+    /// Writes the plan to the hardware.
     #[default]
     Manage,
-    /// List its Sets ([`Effect::Foreseen`](crate::Effect::Foreseen)). The core sets nothing, sends
-    /// nothing to other subnet managers, and leaves traps to the master.
+    /// Lists the Sets of the plan ([`Effect::Foreseen`](crate::Effect::Foreseen)). The core sends
+    /// no Sets, sends nothing to other subnet managers, and leaves traps to the master.
     DryRun,
 }
 
-/// The operator's decisions that the core itself depends on.
+/// The operator's settings, as far as the core depends on them.
 #[derive(Clone, Debug)]
 pub struct CoreConfig {
-    /// Whether hardware is managed.
+    /// Whether plans are written, or only listed.
     pub mode: Mode,
     /// Policy of every plan.
     pub policy: Arc<Policy>,
-    /// How flapping links are damped.
+    /// When a link counts as flapping, and how long it is then avoided.
     pub damping: DampingPolicy,
-    /// When links are unhealthy, and what follows.
+    /// When a link counts as unhealthy, and what the core does about it.
     pub health: HealthPolicy,
-    /// How the fullest links are relieved.
+    /// When and how the load of the fullest links is reduced.
     pub rebalance: RebalancePolicy,
-    /// Which tables of another manager count.
+    /// Which tables written by another manager count as held.
     pub takeover: Takeover,
     /// The election, and the shared store.
     pub mastership: MastershipPolicy,
@@ -54,7 +54,7 @@ pub struct CoreConfig {
     /// Whether the first plan of this run gives every port a new LID (`lids.reassign`). Used only
     /// at the start.
     pub reassigns_lids: bool,
-    /// How SMPs are sent.
+    /// Windows, time-outs and retries of SMPs.
     pub client: ClientConfig,
     /// The operator's names of nodes.
     pub names: Arc<NodeNames>,

@@ -1,8 +1,8 @@
 //! Silences of nodes: when each began, and how severe it is.
 //!
-//! A switch whose processor is busy, and a manager that got no processor time itself, cause
-//! silences of some hundred milliseconds. So a silence is shown only once it lasts, and becomes
-//! more severe with time.
+//! A switch with a busy processor, or a manager that got no processor time itself, causes silences
+//! of some hundred milliseconds. Operators therefore see a silence only after 1 s, as a warning; it
+//! becomes an error after 5 s.
 //!
 //! A node that does not answer while its link is up stays in the model, with a finding. The core
 //! asks it again after pauses that double from 0.25 s to 30 s (`work`). After four sweeps without
@@ -19,10 +19,10 @@ use rsm_model::findings::{Severity, Subject};
 
 use super::requests::Context;
 
-/// Age from which operators see a silence.
+/// Age from which operators see a silence, as a warning.
 const SHOWN: Duration = Duration::from_secs(1);
 
-/// Age from which a busy processor of a switch does not explain a silence.
+/// Age from which a silence is an error: a busy processor of a switch no longer explains it.
 const SERIOUS: Duration = Duration::from_secs(5);
 
 /// Severity of a silence of this age; `None` if it is not shown.
@@ -34,16 +34,18 @@ fn severity(age: Duration) -> Option<Severity> {
     }
 }
 
-/// Silences of nodes, and of what is behind ports.
+/// Silences of nodes, and of unknown nodes behind ports.
 #[derive(Default, Debug)]
 pub(super) struct Silences {
+    /// Silent node or port → beginning of the silence.
     since: BTreeMap<Subject, Time>,
-    /// Time at which an open silence becomes more severe than it was last published.
+    /// Time at which a silence next becomes more severe than it was last published.
     due: Option<Time>,
 }
 
 impl Silences {
-    /// Records a query that ended without an answer.
+    /// Records the end of a query: if it timed out, the silence began at the latest when the query
+    /// was sent.
     pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
         let Context::Sweep(query) = completion.context else {
             return;
@@ -88,7 +90,7 @@ impl Silences {
         self.due = steps.filter(|&due| due > now).min();
     }
 
-    /// Ends the silences of nodes that have answered, at the end of a sweep.
+    /// Ends the silences of nodes that have answered. The caller does so at the end of a sweep.
     pub(super) fn end(&mut self, inventory: &Inventory) {
         if !self.since.is_empty() {
             let silent = fault::silent(inventory);
@@ -96,7 +98,7 @@ impl Silences {
         }
     }
 
-    /// Whether a silence is more severe at `now` than it was published; true only once.
+    /// Whether a silence is more severe at `now` than when it was last published; true only once.
     pub(super) fn take_news(&mut self, now: Time) -> bool {
         self.due.take_if(|due| *due <= now).is_some()
     }

@@ -113,7 +113,7 @@ fn place(core: &Core, port: PortKey) -> String {
     format!("{} {cable}", core.inventory.hardware.port_name(port))
 }
 
-/// Name of this subnet manager's port, for the operator.
+/// The name of this subnet manager's port, for the operator; "this host" before the port is known.
 fn own_place(inventory: &Inventory) -> String {
     match inventory.hardware.local {
         Some(local) => format!(

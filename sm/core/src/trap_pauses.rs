@@ -1,10 +1,10 @@
 //! Pauses between the readings of switches that report repeatedly.
 //!
-//! A switch with a flapping link sends a trap for each change, and each may concern another of its
-//! links. A report makes the core read all ports of the switch, so that repeated reports get one
-//! reading after a pause. The pause doubles while readings find no change. While readings find
-//! changes, the pause is just long enough for all such switches together to stay within
-//! [`READINGS_PER_S`].
+//! A switch with a flapping link sends a trap for each change. The core must read all ports of the
+//! switch after a report, because the trap does not say which link changed. Repeated reports are
+//! therefore answered by one reading after a pause. The pause doubles while readings find no
+//! change. While readings find changes, the pause is just long enough for all such switches
+//! together to stay within [`READINGS_PER_S`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use rsm_mad::Time;
 /// Pause after a switch's first report.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 
-/// Shortest pause while readings find changes. Another fault at the same switch waits for the end
-/// of the pause.
+/// Shortest pause while readings find changes. Another fault at the same switch is not read before
+/// the pause ends.
 const PAUSE_LEAST: Duration = Duration::from_millis(25);
 
 /// Longest pause.
@@ -37,23 +37,24 @@ pub(super) struct TrapPauses {
 struct Reporter {
     /// Time from which on the switch may be read again.
     next: Time,
-    /// Length of the pause before that.
+    /// Length of the pause that ends at `next`.
     pause: Duration,
-    /// Number of ports that a reading asks for.
+    /// Number of ports that a reading of the switch asks for.
     ports: u32,
     /// Whether a reading has found a change since the pause began.
     has_changed: bool,
 }
 
 impl Reporter {
-    /// Whether twice the pause has passed since its end without a report.
+    /// Whether no report has come since the end of the pause, for twice the length of the pause.
     fn is_quiet(&self, now: Time) -> bool {
         now.since(self.next) > self.pause * 2
     }
 }
 
 impl TrapPauses {
-    /// Checks whether a reading of the switch, which has this many ports, may begin now.
+    /// Checks whether a reading of the switch, which has this many ports, may begin now. If so, the
+    /// next pause begins.
     ///
     /// # Errors
     ///
@@ -87,7 +88,8 @@ impl TrapPauses {
         }
     }
 
-    /// Pause of a switch that continues to change, given the others.
+    /// Pause of a switch that continues to change: long enough for all reporting switches together
+    /// to stay within [`READINGS_PER_S`].
     fn share(&mut self, switch: Guid, ports: u32, now: Time) -> Duration {
         self.switches.retain(|_, reporter| !reporter.is_quiet(now));
         let others = self.switches.iter().filter(|&(&guid, _)| guid != switch);
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn many_switches_with_changes_share_the_readings() {
+    fn many_switches_with_changes_together_stay_within_the_reading_rate() {
         let ports = readings(100, 64, true) as u32 * 64;
         // One more reading of each switch may fall into the second.
         let most = READINGS_PER_S + 100 * 64;
@@ -140,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn reports_of_nothing_are_read_less_and_less_often() {
+    fn without_changes_the_pause_grows_to_its_maximum() {
         assert!(readings(1, 64, false) <= 1);
     }
 

@@ -1,9 +1,9 @@
-//! Sources of traps: each has its share of the loop's time, and only traps of a port about itself
-//! are believed.
+//! Sources of traps: each has a limited share of the main loop's time, and is believed only if it
+//! reports its own node.
 //!
-//! The source of a trap is the source LID of its packet, which belongs to the sending port; the
-//! sender chooses subject and issuer. An honest agent repeats a trap until it gets TrapRepress (IBA
-//! 13.4.9), so that a dropped trap is late and not lost.
+//! The source of a trap is the port with the source LID of the trap's packet. A sender can choose
+//! the subject and the issuer of a trap freely, but not this LID. An honest agent repeats a trap
+//! until it gets TrapRepress (IBA 13.4.9), so a trap that rsm drops is delayed, not lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,35 +14,39 @@ use rsm_mad::allowance::{Allowance, Rate};
 use rsm_mad::wire::attr::{Notice, TrapDetails};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// The share of a source: a burst with the traps of all links of a large switch and some
-/// repetitions, then five a second, the rate at which an agent repeats traps (IBA 13.4.9).
+/// The share of one source: a burst that suffices for the traps of all links of a large switch with
+/// some repetitions, then five traps a second, the rate at which an agent repeats traps (IBA
+/// 13.4.9).
 const SHARE: Rate = Rate {
     burst: 250,
     pause: Duration::from_millis(200),
 };
 
-/// Number of traps of a port about others that make a finding, if no [`FORGED_PAUSE`] separates
-/// them. An honest port whose LID has changed repeats a trap with its former LID until the trap is
-/// repressed.
+/// Weight of a port's forged traps that makes a finding, if no [`FORGED_PAUSE`] separates them. One
+/// is not enough: an honest port whose LID has changed repeats a trap with its former LID until the
+/// trap is repressed.
 const FORGED_WORTH_A_FINDING: u32 = 10;
 
-/// Weight of a trap that no honest port sends. Three such traps make a finding, one does not: a
-/// switch that comes back may send its first ones from its former LID, which a host has meanwhile.
+/// Weight of a trap that no honest port sends; other forged traps weigh 1. Three such traps make a
+/// finding, one does not: a switch that comes back may send its first traps from its former LID,
+/// which a host has got meanwhile.
 const NEVER_HONEST: u32 = 4;
 
-/// Time without such a trap after which a port is counted anew.
+/// Time without a forged trap after which the count of a port starts again at 0.
 const FORGED_PAUSE: Duration = Duration::from_secs(60);
 
-/// Time without such a trap after which the finding ends.
+/// Time without a forged trap after which the finding about a port ends.
 const FORGED_KEPT: Duration = Duration::from_secs(3600);
 
-/// Maximum number of sources that are counted: every unicast LID.
+/// Maximum number of sources that are counted: the number of unicast LIDs.
 const SOURCES: usize = 0xC000;
 
 /// Traps of a port that were not about itself.
 #[derive(Clone, Copy, Debug)]
 struct Forged {
+    /// Sum of the traps' weights.
     count: u32,
+    /// Time of the last such trap.
     last: Time,
 }
 
@@ -52,17 +56,18 @@ impl Forged {
     }
 }
 
-/// The shares of the sources, and their traps about others.
+/// The shares of the sources, and their forged traps.
 #[derive(Clone, Default, Debug)]
 pub(super) struct TrapSources {
-    /// Port → use of its [`SHARE`].
+    /// The part of its [`SHARE`] that each port has used.
     shares: BTreeMap<PortKey, Allowance>,
-    /// The ports that sent traps that were not about themselves.
+    /// The forged traps of each port that sent any.
     forged: BTreeMap<PortKey, Forged>,
 }
 
 impl TrapSources {
-    /// Whether a trap of `port` is within its share.
+    /// Takes a trap of `port` from its share. Returns `false` if the share is used up: the caller
+    /// drops the trap.
     pub(super) fn admit(&mut self, port: PortKey, now: Time) -> bool {
         if self.shares.len() >= SOURCES && !self.shares.contains_key(&port) {
             self.shares.retain(|_, share| !share.is_whole(now));
@@ -74,7 +79,7 @@ impl TrapSources {
         share.take(SHARE, now)
     }
 
-    /// Records a trap that `port` may not issue. Returns whether that makes a finding.
+    /// Records a trap that `port` may not issue. Returns whether a finding about the port begins.
     pub(super) fn note_forged(&mut self, port: PortKey, is_never_honest: bool, now: Time) -> bool {
         if self.forged.len() >= SOURCES && !self.forged.contains_key(&port) {
             self.forged.retain(|_, forged| forged.is_finding(now));
@@ -115,14 +120,14 @@ impl TrapSources {
         forged.map(|forged| forged.last + FORGED_KEPT).min()
     }
 
-    /// The ports of the findings, each with the time of its last such trap.
+    /// The ports with a finding, each with the time of its last forged trap.
     pub(super) fn forgers(&self, now: Time) -> impl Iterator<Item = (PortKey, Time)> {
         let forged = self.forged.iter();
         let forged = forged.filter(move |(_, forged)| forged.is_finding(now));
         forged.map(|(&port, forged)| (port, forged.last))
     }
 
-    /// Findings about the ports that send traps about others; `place` has the name of a port and its
+    /// Findings about the ports that send forged traps. `place` gives the name of a port and its
     /// cable.
     pub(super) fn findings(&self, place: impl Fn(PortKey) -> String, now: Time) -> Vec<Finding> {
         let forged = self.forged.iter();
@@ -147,14 +152,14 @@ impl TrapSources {
 /// The sender of a trap.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TrapSender {
-    /// The LID in the packet.
+    /// The source LID of the packet.
     pub(super) source: Lid,
-    /// Whether its node is a switch.
+    /// Whether the sender's node is a switch.
     pub(super) is_switch: bool,
 }
 
-/// Whether no honest port like the sender issues `notice`: only subnet managers issue traps 64 to 67,
-/// and only switches 128 and 259.
+/// Whether no honest port of the sender's kind issues `notice`: only subnet managers issue traps 64
+/// to 67, and only switches issue traps 128 and 259.
 pub(super) fn is_never_honest(notice: &Notice, sender: TrapSender) -> bool {
     match notice.details() {
         TrapDetails::GidChange(_) => true,
@@ -163,8 +168,8 @@ pub(super) fn is_never_honest(notice: &Notice, sender: TrapSender) -> bool {
     }
 }
 
-/// Whether `notice` is one that its sender may issue: about its own node, by its own issuer LID.
-/// `is_of_node` says whether a port of the sender's node has a LID.
+/// Whether the sender may issue `notice`: the subject is the sender's own node, and so is the
+/// issuer LID. `is_of_node` tells whether a LID belongs to a port of the sender's node.
 pub(super) fn is_credible(
     notice: &Notice,
     sender: TrapSender,
@@ -234,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn traps_of_a_port_about_itself_are_believed_and_about_others_are_not() {
+    fn trap_is_credible_only_if_it_is_about_the_senders_own_node() {
         use Trap as T;
         let m_key = BadMKey::default();
         let gid = GidChange::default();
@@ -318,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn port_whose_lid_has_changed_is_not_accused() {
+    fn two_forged_traps_a_minute_make_no_finding() {
         let mut sources = TrapSources::default();
         for minute in 0..100 {
             let now = Time::ZERO + FORGED_PAUSE * minute;
@@ -329,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn host_that_sends_what_only_switches_or_managers_send_is_named_at_its_third_trap() {
+    fn third_trap_that_no_honest_port_sends_makes_a_finding() {
         let mut sources = TrapSources::default();
         let news = [(); 4].map(|()| sources.note_forged(port(1), true, Time::ZERO));
         assert_eq!(news, [false, false, true, false]);
@@ -347,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_goes_on_forging_traps_is_named_once_until_it_has_been_quiet() {
+    fn finding_about_forged_traps_begins_once_and_ends_after_an_hour_of_quiet() {
         let mut sources = TrapSources::default();
         let named = (0..100).filter(|_| sources.note_forged(port(1), false, Time::ZERO));
         assert_eq!(named.count(), 1);

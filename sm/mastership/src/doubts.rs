@@ -1,4 +1,4 @@
-//! The inquiry whether this subnet manager is still the master: its questions and their answers.
+//! The inquiry: finds out whether this subnet manager is still the master.
 
 use rsm_hardware::sweep::Query;
 use rsm_hardware::sweep::inventory::Inventory;
@@ -19,8 +19,7 @@ use crate::role::{self, ElectionOutcome};
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether an inquiry is needed, because another manager may have taken the subnet over from
-    /// this master.
+    /// Whether an inquiry after a pause is open: another manager may have taken the subnet over.
     pub(crate) fn may_be_replaced(&self) -> bool {
         let inquiry = self.doubts.inquiry.as_ref();
         inquiry.is_some_and(|inquiry| inquiry.doubt() == MastershipDoubt::Paused)
@@ -28,9 +27,9 @@ impl Mastership {
 
     /// Handles a pause of this process, long enough for another manager to take the subnet over.
     ///
-    /// Silence across a pause proves nothing, so that the client repeats the open Gets, but no
-    /// Sets. An epoch that this manager did not hold as master before the pause proves nothing
-    /// either, nor does the answer after the pause to an earlier claim.
+    /// Silence during a pause proves nothing, so the client repeats the open Gets, but no Sets. A
+    /// standby also gives up an epoch that it held or claimed before the pause: neither that epoch
+    /// nor a later answer to the claim proves that this manager may write.
     pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
         self.act(Action::HaltPush);
         self.forget_silence();
@@ -59,8 +58,8 @@ impl Mastership {
         }
     }
 
-    /// Suspects another master, if PortInfo of a port, the answer `data` to a sweep, shows a new
-    /// MasterSMLID in place of this manager's.
+    /// Suspects another master if `data`, the answer to `query` of a sweep, is a PortInfo with a
+    /// new MasterSMLID in place of this manager's LID.
     pub fn suspect_another_master(&mut self, query: Query, data: &[u8; 64], inventory: &Inventory) {
         let Query::Port(key) = query else { return };
         let Some(own) = inventory.own_info().map(|info| info.lid()) else {
@@ -92,7 +91,7 @@ impl Mastership {
         {
             self.inquire(MastershipDoubt::Rival, suspicion.lid, view, now);
         }
-        self.weigh(view, now);
+        self.try_conclude(view, now);
         if !self.may_be_replaced() {
             for question in self.doubts.take_deferred() {
                 self.on_sm_info(&question, view, now);
@@ -100,7 +99,8 @@ impl Mastership {
         }
     }
 
-    /// Sends all queries about another master; earlier answers no longer count.
+    /// Begins an inquiry: halts the push, and sends all queries about another master. Answers of an
+    /// earlier inquiry no longer count. `lid` is the LID of a suspected master, if it is known.
     pub(crate) fn inquire(
         &mut self,
         doubt: MastershipDoubt,
@@ -127,8 +127,8 @@ impl Mastership {
         }
     }
 
-    /// Checks an epoch that was granted while the inquiry is open: the grant may be from before the
-    /// pause.
+    /// Asks the store whether an epoch that was granted while the inquiry is open is still held:
+    /// the grant may date from before the pause.
     pub(crate) fn check_granted(&mut self, now: Time) {
         if self.may_be_replaced()
             && self.check_epoch()
@@ -138,6 +138,7 @@ impl Mastership {
         }
     }
 
+    /// Sends a question with urgent priority. A question to a port without a known path is dropped.
     fn ask_urgently(&mut self, question: Question, view: &View<'_>) {
         let inventory = &*view.inventory;
         let (key, attribute, modifier): (_, AttrId, _) = match question {
@@ -212,7 +213,8 @@ impl Mastership {
         }
     }
 
-    /// Handles PortInfo of the own port, whose MasterSMLID shows its master.
+    /// Handles PortInfo of the own port: asks the manager at MasterSMLID if that is another one,
+    /// and notes whether another manager has written the port.
     fn on_own_port(&mut self, key: PortKey, info: &PortInfo, view: &View<'_>) {
         let known = view.inventory.hardware.port(key).and_then(|port| port.info);
         let Some(known) = known else { return };
@@ -236,6 +238,7 @@ impl Mastership {
         }
     }
 
+    /// Handles SMInfo of the manager at `lid`.
     fn on_manager_at(&mut self, lid: Lid, info: &SmInfo, view: &mut View<'_>) {
         let is_other =
             info.guid() != view.inventory.own_guid() && self.counts(info.guid(), info.sm_key());
@@ -253,9 +256,9 @@ impl Mastership {
         }
     }
 
-    /// Decides as soon as the answers suffice: the first answer of another master ends the inquiry
-    /// at once; silence counts only after the full time.
-    fn weigh(&mut self, view: &mut View<'_>, now: Time) {
+    /// Ends the inquiry as soon as its answers suffice. One answer of another master suffices;
+    /// otherwise all questions must be settled, by answers or time-outs.
+    fn try_conclude(&mut self, view: &mut View<'_>, now: Time) {
         let Some(inquiry) = &self.doubts.inquiry else {
             return;
         };
@@ -299,9 +302,9 @@ impl Mastership {
         }
     }
 
-    /// Repeats the queries to the own port and to the managers that have answered: another query,
+    /// Repeats the queries to the own port and to the managers that have answered. Another query,
     /// or the shared store, kept the inquiry open for so long that one of these managers may have
-    /// taken over since.
+    /// taken over since it answered.
     fn ask_heard_again(&mut self, view: &View<'_>) {
         let Some(inquiry) = &mut self.doubts.inquiry else {
             return;
@@ -342,7 +345,7 @@ impl Mastership {
         self.draw_attention(&master, view);
     }
 
-    /// Discovers the subnet again, because another manager is master and no known port is its.
+    /// Discovers the subnet again: another manager is master, and its port is not known.
     pub(crate) fn discover_again(&mut self, cause: impl Into<String>, view: &mut View<'_>) {
         self.drop_stage(view);
         self.election.role = Role::Discovering;
@@ -351,8 +354,9 @@ impl Mastership {
         self.publish();
     }
 
-    /// Stays master, because there is no other master or this one has precedence. If another
-    /// manager has written meanwhile (`overwritten`), sweeps everything and reads the tables back.
+    /// Stays master: there is no other master, or this one has precedence. If another manager has
+    /// written meanwhile (`overwritten`), sweeps everything and reads the tables back. Otherwise,
+    /// if a push was halted, plans again.
     fn remain_master(&mut self, overwritten: bool, view: &View<'_>) {
         if overwritten {
             self.take_unsure();
@@ -366,7 +370,8 @@ impl Mastership {
         }
     }
 
-    /// Repeats all queries if that is due, and stops waiting for the store when its time is over.
+    /// Repeats the inquiry if that is due, and stops waiting for the store once its time limit has
+    /// passed.
     pub(crate) fn inquire_again(&mut self, view: &View<'_>, now: Time) {
         let due = self.doubts.inquiry.as_mut().and_then(|inquiry| {
             inquiry.epoch_until.take_if(|until| *until <= now);
@@ -378,7 +383,7 @@ impl Mastership {
         }
     }
 
-    /// Ends the inquiry without a decision, because another event has settled it.
+    /// Ends the inquiry, and withdraws its open queries.
     pub(crate) fn drop_inquiry(&mut self) {
         if self.doubts.inquiry.take().is_some() {
             let is_of_inquiry = |request| matches!(request, MastershipRequest::Inquiry(_));
@@ -386,7 +391,8 @@ impl Mastership {
         }
     }
 
-    /// Asks managers that show IsSM and did not answer before. The sweep does not wait for them.
+    /// Asks the managers at ports with IsSM whose SMInfo is not known. The sweep does not wait for
+    /// the answers.
     pub fn ask_silent_managers(&mut self, view: &View<'_>) {
         let inventory = &*view.inventory;
         let silent =

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!               DISABLE                 HANDOVER, DISCOVER, silence of the master
-//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶ Master
+//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶
+//! Master
 //!     └──── STANDBY ────────▶ ▲                                                        HANDOVER  │
 //!                             └──────────────────────────────────────────────────────────────────┘
 //! ```
@@ -16,7 +17,7 @@ use rsm_state::{Other, Role};
 use crate::orders::Orders;
 use crate::silent_managers::SilentManagers;
 
-/// Time before the subnet is offered again to a manager that refused it.
+/// Time for which the subnet is not offered again to a manager that refused it.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
 
 /// Election state kept between sweeps.
@@ -33,13 +34,13 @@ pub(crate) struct Election {
     traps: u64,
     /// Number of successive polls that the master has not answered.
     pub(crate) silent_polls: u32,
-    /// Whether this manager is in state NotActive after its first sweep.
+    /// Whether this manager becomes NotActive at the end of its first sweep.
     pub(crate) starts_inactive: bool,
     /// Other masters over which this one has precedence, and which have not handed over yet.
     pub(crate) rivals: Vec<Other>,
     /// Managers that are visible (IsSM) and do not answer SMInfo.
     pub(crate) silent: SilentManagers,
-    /// Orders to this manager.
+    /// SMInfo orders that other managers sent to this one.
     pub(crate) orders: Orders,
 }
 

@@ -9,11 +9,11 @@
 //!   └─────────────────────────────────────── stands by
 //! ```
 //!
-//! SMInfo decides which manager is master. The epoch ensures that only one of them writes. A store
-//! that does not answer never stops the fabric: the manager is then master without the epoch, as a
-//! manager without a shared store is. The same applies if claims have been refused for
-//! [`REFUSED_FOR`] while no other master is found: the fabric is cut in two, and each part needs a
-//! manager.
+//! The election by SMInfo decides which manager is master. The epoch ensures that only one manager
+//! writes. A store that does not answer never stops the fabric: the manager is then master without
+//! the epoch, like a manager without a shared store. A manager also becomes master without the
+//! epoch if its claims have been refused for [`REFUSED_FOR`] and it finds no other master: the
+//! fabric is cut in two, and each part needs a manager.
 //!
 //! `may_set` requires the epoch before each push.
 
@@ -28,15 +28,15 @@ use rsm_store::Epoch;
 
 use crate::lost_registrations::LostRegistrations;
 
-/// Time between two claims after a refusal.
-pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+/// Time from a refusal to the next claim.
+pub(crate) const CLAIM_PAUSE: Duration = Duration::from_secs(1);
 
-/// Time of successive refusals, with no other master visible, after which this manager manages its
-/// part of the fabric without the epoch: longer than a dead holder's epoch lasts
+/// Time of successive refusals, without another master in the fabric, after which this manager
+/// becomes master without the epoch. A dead manager's epoch ends sooner
 /// ([`STALE`](rsm_store::replica::STALE)).
 pub(crate) const REFUSED_FOR: Duration = Duration::from_secs(5);
 
-/// Time limit for the answer to a claim, which includes the state of a whole subnet.
+/// Time limit for the answer to a claim; the answer includes the state of a whole subnet.
 pub(crate) const CLAIM_LIMIT: Duration = Duration::from_secs(15);
 
 /// Time limit for the store to answer whether a master that was paused still holds the epoch.
@@ -50,7 +50,7 @@ pub(crate) enum Holding {
     Unshared,
     /// This manager neither holds nor claims the epoch.
     Free,
-    /// The claim is open, until an answer or this time.
+    /// A claim is open; the time until which this manager waits for the answer.
     Claimed(Time),
     /// Another manager holds the epoch and is alive; the time of the next claim.
     Refused(Time),
@@ -68,9 +68,10 @@ pub(crate) struct EpochState {
     pub(crate) holding: Holding,
     /// Number of the last epoch of another manager that deposed this one.
     pub(crate) deposed_by: u64,
-    /// Holder at the last refusal, and the time of the first of the successive refusals.
+    /// Epoch at the last refusal, and the time of the first of the successive refusals; `None` if
+    /// the last claim was not refused.
     pub(crate) refused: Option<(Epoch, Time)>,
-    /// Last epoch in the store while another manager held it.
+    /// Last epoch that this manager saw another manager hold in the store.
     pub(crate) seen: Option<Epoch>,
     /// Checksums of the settings of managers that share the store, by their GUID.
     pub(crate) configurations: BTreeMap<Guid, String>,
@@ -78,12 +79,13 @@ pub(crate) struct EpochState {
     pub(crate) is_silent: bool,
     /// Registrations that the former master acknowledged and this manager lacks.
     pub(crate) lost: LostRegistrations,
-    /// Rights to the LIDs assigned while another manager may assign LIDs as well.
+    /// The block of LIDs to assign while another manager may assign LIDs as well, and the ports
+    /// that got new LIDs in that time.
     pub(crate) partitioned: LidRights,
 }
 
 impl EpochState {
-    /// State at the start.
+    /// State at the start; `is_shared` says whether several managers share the store.
     pub(crate) fn new(is_shared: bool) -> EpochState {
         EpochState {
             holding: if is_shared {

@@ -1,4 +1,4 @@
-//! The offer of the subnet to another manager, until its answer.
+//! The offer of the subnet to another manager, until that manager answers.
 
 use rsm_mad::client::{RequestFailure, Response};
 use rsm_state::Other;
@@ -7,7 +7,7 @@ use rsm_state::Other;
 #[derive(Debug)]
 pub struct HandingOver {
     to: Other,
-    /// Whether the other manager takes the subnet; `None` before its answer.
+    /// Whether the other manager takes the subnet; `None` until it answers.
     accepted: Option<bool>,
 }
 
@@ -21,7 +21,8 @@ impl HandingOver {
         self.accepted = Some(matches!(outcome, Ok(response) if response.status.is_ok()));
     }
 
-    /// The other manager, and whether it takes the subnet; `None` before its answer.
+    /// The other manager, and whether it takes the subnet; `None` until it answers or the offer
+    /// times out.
     pub fn outcome(&self) -> Option<(Other, bool)> {
         Some((self.to.clone(), self.accepted?))
     }

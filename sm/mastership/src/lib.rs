@@ -213,7 +213,7 @@ impl Mastership {
     /// Does what is due at `now`.
     pub fn handle_deadline(&mut self, view: &mut View<'_>, now: Time) {
         self.inquire_again(view, now);
-        self.mind_epoch(view, now);
+        self.retry_claim(view, now);
         if self.epoch.lost.release(now) | self.election.orders.release(now) {
             self.publish();
         }

@@ -1,30 +1,30 @@
 //! Registrations that the former master acknowledged to hosts, and that its successor lacks.
 //!
-//! A master answers a host once the disk of its own machine has the registration; the shared store
-//! follows later. A master that cannot reach the shared store continues, so that its death loses
-//! the registrations that it acknowledged since. The successor has two signs of such a loss: the
-//! master answered in the fabric for longer than it showed signs of life in the store, or the store
-//! does not answer the successor either. The successor then asks all hosts to register again
-//! (ClientReregister), once its SA answers.
+//! A master acknowledges a registration once it is on the disk of its own machine; the shared store
+//! gets it later. A master that cannot reach the shared store continues. If it then dies, the
+//! registrations that it acknowledged in that time are lost. The successor has two signs of such a
+//! loss: the master answered in the fabric for longer than it showed signs of life in the store, or
+//! the store does not answer the successor either. The successor then asks all hosts to register
+//! again (ClientReregister), once its own SA answers.
 
 use std::time::Duration;
 
 use rsm_mad::Time;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Time by which a master's last sign of life in the store precedes its last answer in the fabric,
-/// from which the store may lack acknowledged registrations. Signs of life come four times per
-/// second, and half as often from an etcd whose disk takes half a second for a write.
+/// If a master's last sign of life in the store is older by this time than its last answer in the
+/// fabric, the store may lack acknowledged registrations. Signs of life come four times per second,
+/// and half as often from an etcd whose disk takes half a second for a write.
 const STORE_LAG: Duration = Duration::from_secs(2);
 
-/// Time that the finding stays: hosts register again within seconds, and those that ignore
-/// ClientReregister need an operator.
+/// Time for which the finding is shown: hosts register again within seconds, and operators must see
+/// that hosts which ignore ClientReregister need help.
 const SHOWN_FOR: Duration = Duration::from_secs(600);
 
 /// Registrations that this manager knows to be lost.
 #[derive(Debug, Default)]
 pub(crate) struct LostRegistrations {
-    /// End of the finding, and why registrations are missing.
+    /// Time at which the finding ends, and why registrations are missing; `None` without a finding.
     shown: Option<(Time, String)>,
     /// Whether hosts must still be asked to register again.
     is_due: bool,
@@ -41,8 +41,8 @@ impl LostRegistrations {
         self.shown.take_if(|(until, _)| *until <= now).is_some()
     }
 
-    /// Records a takeover from a master that has been `silent` in the fabric for this time, and
-    /// whose last sign of life in the store was seen `unseen` ago.
+    /// Records a takeover. `silent` is the time since the master's last answer in the fabric,
+    /// `unseen` the time since its last sign of life in the store.
     pub(crate) fn note_life_without_store(
         &mut self,
         silent: Duration,
@@ -59,8 +59,8 @@ impl LostRegistrations {
         }
     }
 
-    /// Records a takeover without the store, whose last known state may lack later acknowledgements
-    /// of the master.
+    /// Records a takeover while the store does not answer: the last state that this manager read
+    /// from it may lack registrations that the master acknowledged later.
     pub(crate) fn note_takeover_without_store(&mut self, now: Time) {
         let text = "the shared store does not answer this manager, which goes on with what that last showed";
         self.note(text.to_owned(), now);

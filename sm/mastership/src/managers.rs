@@ -3,9 +3,10 @@
 //!
 //! A manager with another SM_Key does not count: it is not offered the subnet, its orders are
 //! refused, and this manager does not stand by for it, even if it is the master for all hosts. If
-//! this manager has an SM_Key, an SM_Key of 0 counts as another one, unless the other manager
-//! shares this one's store and its port hides the key. OpenSM shows its SM_Key in every answer. Two
-//! masters undo each other's work, which is a finding until one of them ends.
+//! this manager has an SM_Key, an SM_Key of 0 counts as another key, except for a manager that
+//! shares this one's store: it hides its key from requests without its M_Key. OpenSM shows its
+//! SM_Key in every answer. Two masters undo each other's work; this is a finding until one of them
+//! ends.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +52,7 @@ impl Mastership {
         others.into_iter().map(|other| other.port).collect()
     }
 
-    /// Known senders of refused orders, as `Orders::senders` returns them.
+    /// The ports that sent refused orders, each with the time of its last one.
     pub fn senders_of_orders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.election.orders.senders()
     }
@@ -89,8 +90,8 @@ impl Mastership {
         )
     }
 
-    /// Whether this manager would be master if the sweep under way ended now. Returns false without
-    /// any other node while unknown M_Keys may hide the subnet.
+    /// Whether this manager would be master if the sweep under way ended now; false while unknown
+    /// M_Keys may hide the whole subnet.
     pub fn would_be_master(&self, view: &View<'_>) -> bool {
         !view.may_be_shut_out()
             && view.inventory.own_info().is_some()
@@ -98,13 +99,14 @@ impl Mastership {
                 == ElectionOutcome::Be(Role::Master)
     }
 
-    /// Runs the election after a sweep. Returns whether this subnet manager continues as master
-    /// with the sweep's result.
+    /// Runs the election after a sweep, and changes the role accordingly. Returns whether this
+    /// manager continues the pass as master.
     pub fn settle(&mut self, scope: SweepScope, view: &mut View<'_>, now: Time) -> bool {
         if self.election.role == Role::NotActive
             || self.election.role == Role::Discovering && !matches!(scope, SweepScope::Full { .. })
         {
-            // An order arrived during the sweep, and the work that it causes waits.
+            // An order of another manager changed the role during the sweep. The work that follows
+            // from it is already queued.
             self.discard_pass();
             return false;
         }
@@ -132,8 +134,8 @@ impl Mastership {
                 false
             }
             (_, ElectionOutcome::Be(Role::Master)) if !self.epoch.permits() => {
-                // A sweep that ends as master waits for the epoch. This one found another manager
-                // that is gone now, or the epoch is another's.
+                // A sweep at whose end this manager becomes master normally waits for the epoch.
+                // This sweep did not: another manager existed then, or holds the epoch.
                 self.discard_pass();
                 self.election.role = Role::Discovering;
                 if self.epoch.is_free() {
@@ -171,12 +173,14 @@ impl Mastership {
         }
     }
 
+    /// Schedules the next poll of the master.
     fn poll_master_again(&mut self, now: Time) {
         let next = now + self.policy.standby_poll;
         self.act(Action::Work(PassRequest::MasterAt(next)));
     }
 
-    /// Postpones the next attempt: meanwhile the store or an operator may provide the keys.
+    /// Ends the pass, and sweeps again after a pause: meanwhile the store or an operator may
+    /// provide the M_Keys.
     fn wait_for_keys(&mut self) {
         self.discard_pass();
         if self.election.role == Role::Discovering {
@@ -206,8 +210,8 @@ impl Mastership {
         }
     }
 
-    /// Sends trap 144 to masters with lower precedence, so that they hand over, and keeps them for
-    /// the operator.
+    /// Sends trap 144 to the other masters, so that they hand over, and records them for the
+    /// findings. `predecessor` has just handed over and is no rival.
     pub(crate) fn warn_rivals(
         &mut self,
         others: Vec<Other>,
@@ -351,8 +355,8 @@ impl Mastership {
     }
 }
 
-/// Sections in which two texts of checksums (`sm=0123… sweep=…`) differ. A section that only one of
-/// them has belongs to another version, and is ignored.
+/// Names of the sections of the configuration whose checksums differ in two texts of the form
+/// `sm=0123… sweep=…`. A section that only one text has belongs to another version, and is ignored.
 fn differing_sections(own: &str, other: &str) -> Vec<String> {
     let sections = |text: &str| -> BTreeMap<String, String> {
         let words = text.split_whitespace();
@@ -374,7 +378,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differing_settings_are_named_by_section_and_unknown_sections_do_not_count() {
+    fn sections_with_different_checksums_differ_and_sections_of_one_side_are_ignored() {
         let own = "sm=1 sweep=2 new=3";
         assert_eq!(differing_sections(own, "sm=1 sweep=2 old=9"), [""; 0]);
         assert_eq!(differing_sections(own, "sm=7 sweep=8"), ["sm", "sweep"]);

@@ -1,11 +1,12 @@
-//! LIDs in a partitioned fabric: managers that share a store and cannot reach each other assign new
-//! ports LIDs of separate blocks.
+//! LIDs in a partitioned fabric: managers that share a store and cannot reach each other assign
+//! LIDs from separate blocks to new ports.
 //!
 //! A manager that holds the epoch and reaches the store assigns the lowest free LIDs, as usual. A
-//! manager without the epoch, or whose store does not answer, assigns LIDs of a block above all
-//! LIDs that it knows. So no two ports have one LID when the parts meet. If two ports share a LID
-//! all the same (a block was full, or a manager did not know the LIDs of the other part), the claim
-//! in the store is the older one: the port whose LID was assigned without the store moves.
+//! manager without the epoch, or one whose store does not answer, assigns LIDs from a block above
+//! all LIDs that it knows. Two ports therefore do not share a LID when the parts are joined again.
+//! If two ports do share one (a block was full, or a manager did not know the LIDs of the other
+//! part), the claim in the store wins: the port whose LID was assigned without the store gets
+//! another LID.
 
 use std::sync::Arc;
 
@@ -15,12 +16,12 @@ use rsm_plan::lids::{Claim, Claims, LidRights};
 
 use crate::epoch::{EpochState, Holding};
 
-/// Number of LIDs in a block: if more ports are new in a part of the fabric, its manager assigns
-/// LIDs that another manager may assign as well.
+/// Number of LIDs in a manager's block. If more ports are new in a part of the fabric, the manager
+/// of that part also assigns LIDs that another manager may assign.
 const BLOCK: u32 = 1024;
 
 /// Number of entries in one block of a forwarding table, to which LID blocks are aligned.
-const ALIGNED: u32 = 64;
+const ALIGNMENT: u32 = 64;
 
 impl EpochState {
     /// Whether another manager may assign LIDs as well.
@@ -32,19 +33,21 @@ impl EpochState {
         }
     }
 
-    /// Records that a port has got a new LID.
+    /// Records that the port with this GUID has got a new LID, if another manager may have assigned
+    /// the same LID.
     pub(crate) fn note_given(&mut self, port: Guid) {
         if self.is_partitioned() {
             Arc::make_mut(&mut self.partitioned.given).insert(port);
         }
     }
 
-    /// Whether this manager continues with its own state: it holds the epoch, or shares no store.
+    /// Whether this manager's own state is valid: it holds the epoch, or shares no store.
     pub(crate) fn has_own_state(&self) -> bool {
         matches!(self.holding, Holding::Held(_) | Holding::Unshared)
     }
 
-    /// Constraints under which the manager with the GUID `own` assigns LIDs now.
+    /// Constraints under which the manager with the GUID `own` assigns LIDs now. The block is
+    /// chosen once, and kept until the fabric is no longer partitioned.
     pub(crate) fn partitioned(&mut self, own: Guid, fabric: &Fabric, claims: &Claims) -> LidRights {
         if !self.is_partitioned() {
             self.partitioned = LidRights::default();
@@ -60,7 +63,7 @@ impl EpochState {
             let known = claims.values().copied().chain(held);
             let unicast = known.filter(|claim| claim.base.is_unicast());
             let last = unicast.map(|claim| claim.last_lid()).max().unwrap_or(0);
-            let block = (last + 1).next_multiple_of(ALIGNED) + BLOCK * (1 + place);
+            let block = (last + 1).next_multiple_of(ALIGNMENT) + BLOCK * (1 + place);
             self.partitioned.block = u16::try_from(block).ok().map(Lid);
         }
         self.partitioned.clone()

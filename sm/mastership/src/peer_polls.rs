@@ -1,25 +1,26 @@
 //! Polls of a master that shares the standby's store.
 //!
-//! Such a master runs rsm, and the store has all of its state. A takeover from it is cheap, so that
-//! the standby polls it ten times per second. Other masters are polled at the interval
+//! Such a master runs rsm, and the store has all of its state. A takeover from it is cheap, so the
+//! standby polls it ten times per second. Other masters are polled at the interval
 //! [`MastershipPolicy::standby_poll`](crate::MastershipPolicy::standby_poll).
 //!
-//! A master with such a standby doubts its mastership after a shorter pause than the time after
-//! which the standby replaces it.
+//! The standby replaces the master after three unanswered polls. A master with such a standby
+//! starts to doubt its own mastership after a shorter pause.
 
 use std::time::Duration;
 
 use rsm_ids::Lid;
 use rsm_mad::Time;
 
-/// Time between two polls. The client repeats a poll that is not answered within it.
+/// Time between two polls. A poll that is not answered by then is withdrawn and counts as
+/// unanswered.
 const PEER_POLL: Duration = Duration::from_millis(100);
 
-/// Successive unanswered polls after which the master is gone.
+/// Number of successive unanswered polls after which the master counts as gone.
 const PEER_POLL_LIMIT: u32 = 3;
 
-/// Time for which the master may leave polls unanswered while it shows signs of life in the store:
-/// a long computation delays answers, and a lost cable ends them.
+/// Time for which the master may leave polls unanswered while it shows signs of life in the store.
+/// A long computation only delays answers, and may take this long; a lost cable ends them.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The polls, and their answers so far.
@@ -31,7 +32,7 @@ pub(crate) struct PeerPolls {
     is_open: bool,
     /// Number of successive unanswered polls.
     silent: u32,
-    /// Time of the first of these.
+    /// Time at which the first of these counted as unanswered; `None` without any.
     since: Option<Time>,
 }
 
@@ -66,7 +67,7 @@ impl PeerPolls {
         is_unanswered
     }
 
-    /// Ends the series of unanswered polls, because the master answers or the polls prove nothing.
+    /// Ends the series of unanswered polls: the master answered, or the polls prove nothing.
     pub(crate) fn end_silence(&mut self) {
         (self.is_open, self.silent, self.since) = (false, 0, None);
     }
@@ -95,7 +96,7 @@ impl PeerPolls {
         Some(lid).filter(|lid| is_turn && lid.is_unicast())
     }
 
-    /// Time for which the master has not answered; `None` if it has, or is not polled.
+    /// Time since the first of the successive unanswered polls; `None` without any.
     pub(crate) fn silent_for(&self, now: Time) -> Option<Duration> {
         self.since.map(|since| now.since(since))
     }
@@ -110,7 +111,7 @@ impl PeerPolls {
 mod tests {
     use super::*;
 
-    /// Polls at their times; returns the time of the next one.
+    /// Sends this number of polls, each when it is due. Returns the time of the last one.
     fn poll(polls: &mut PeerPolls, times: u32) -> Time {
         let mut now = Time::ZERO;
         for _ in 0..times {

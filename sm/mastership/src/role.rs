@@ -10,13 +10,13 @@ use rsm_state::{Identity, Other, Role};
 /// The outcome of the election.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum ElectionOutcome {
-    /// This manager takes this role.
+    /// This manager takes or keeps this role.
     Be(Role),
     /// This manager is master, and hands the subnet over to the other one.
     HandOver(Other),
 }
 
-/// All subnet managers that answered, in the order of their ports.
+/// The other subnet managers whose SMInfo is known, in the order of their ports.
 pub fn others(inventory: &Inventory) -> Vec<Other> {
     let other = |port: PortKey| {
         let node = inventory.hardware.node(port.node)?;
@@ -48,9 +48,9 @@ pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 ///
 /// A new subnet manager stands by for an existing master. A master hands over to a manager with
 /// precedence, whether that manager is a standby or the master of another part of the subnet.
-/// `others` holds only managers that count: managers with another SM_Key do not belong to this
-/// subnet (IBA 14.4.1). `predecessor` has just handed over and is no rival, whatever state its
-/// SMInfo showed.
+/// `others` holds no managers with another SM_Key: these do not belong to this subnet (IBA 14.4.1).
+/// `predecessor` is the GUID of a manager that has just handed over; it is no rival, whatever state
+/// its SMInfo showed.
 pub(crate) fn decide(
     role: &Role,
     others: &[Other],
@@ -74,7 +74,7 @@ pub(crate) fn decide(
     ElectionOutcome::Be(match role {
         Role::NotActive => Role::NotActive,
         Role::Discovering | Role::Standby { .. } => {
-            // Of two masters the one with precedence remains.
+            // If there are two masters, the one with precedence stays master.
             let masters = others.iter().copied().filter(|other| other.is_master());
             let master = masters.max_by_key(|other| other.precedence());
             standby(master.or(stronger))

@@ -14,14 +14,14 @@ use rsm_store::Epoch;
 
 use crate::Mastership;
 use crate::action::{Action, EpochRequest};
-use crate::epoch::{AGAIN, CLAIM_LIMIT, Holding, REFUSED_FOR};
+use crate::epoch::{CLAIM_LIMIT, CLAIM_PAUSE, Holding, REFUSED_FOR};
 use crate::inquiry::MastershipDoubt;
 use crate::role::ElectionOutcome;
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Whether the sweep under way, at whose end this manager would be master, must wait for an
-    /// inquiry or for the epoch. Claims the epoch if necessary.
+    /// Whether the sweep under way must not end yet: an inquiry or a claim is open. Claims the
+    /// epoch first if this manager would become master at the end of the sweep.
     pub fn holds_sweep_open(&mut self, scope: SweepScope, view: &View<'_>, now: Time) -> bool {
         // The inquiry first decides whether this manager is still the master.
         if self.is_inquiring() {
@@ -55,24 +55,27 @@ impl Mastership {
         self.epoch.permits() || self.epoch.is_free()
     }
 
-    /// Whether another manager holds the epoch, so that this one claims nothing until the time of
-    /// the next claim.
+    /// Whether the last claim was refused because another manager holds the epoch, and the next
+    /// claim is not due yet.
     pub fn is_refused(&self) -> bool {
         matches!(self.epoch.holding, Holding::Refused(_))
     }
 
-    /// Claims the epoch before the end of the first sweep, unless a claim is open.
+    /// Claims the epoch before the end of the first sweep, unless this manager holds or claims it.
     pub fn claim_early(&mut self, view: &View<'_>, now: Time) {
         if self.epoch.is_free() {
             self.claim_epoch(None, view, now);
         }
     }
 
-    /// Claims the epoch; `over` is the silent or former master, if there is one.
+    /// Claims the epoch; `over` is the GUID of the silent or former master, if there is one. The
+    /// claim ignores signs of life of that master in the store.
     pub(crate) fn claim_epoch(&mut self, over: Option<Guid>, view: &View<'_>, now: Time) {
         self.claim_with(over, true, view, now);
     }
 
+    /// Claims the epoch. Unless the claim `insists`, the master `over` keeps the epoch if it shows
+    /// signs of life in the store.
     fn claim_with(&mut self, over: Option<Guid>, insists: bool, view: &View<'_>, now: Time) {
         if !matches!(self.epoch.holding, Holding::Without(_)) {
             self.epoch.holding = Holding::Claimed(now + CLAIM_LIMIT);
@@ -86,8 +89,9 @@ impl Mastership {
         }));
     }
 
-    /// Claims the epoch over the master that this standby finds silent; a grant makes this manager
-    /// master. Unless it `insists`, a master that shows signs of life in the store keeps the epoch.
+    /// Claims the epoch in place of the silent master of this standby; a grant makes this manager
+    /// master. Unless the claim `insists`, a master that shows signs of life in the store keeps the
+    /// epoch.
     pub(crate) fn claim_over_master(&mut self, insists: bool, view: &View<'_>, now: Time) {
         if let (Role::Standby { master }, Holding::Free) = (&self.election.role, self.epoch.holding)
         {
@@ -123,8 +127,9 @@ impl Mastership {
         }
     }
 
-    /// Repeats a claim that is due, or continues without an answer whose time limit has passed.
-    pub(crate) fn mind_epoch(&mut self, view: &mut View<'_>, now: Time) {
+    /// Repeats a claim that is due. If the time limit for an answer has passed, becomes or stays
+    /// master without the epoch.
+    pub(crate) fn retry_claim(&mut self, view: &mut View<'_>, now: Time) {
         if self.epoch.deadline().is_none_or(|due| due > now) {
             return;
         }
@@ -147,10 +152,10 @@ impl Mastership {
     }
 
     /// Handles the grant of the epoch. If the core continues with another manager's state from the
-    /// store, `state` holds the number of its last plan and whether hardware was being written.
-    /// `unseen` is the time since the former manager's last sign of life in the store. Returns
-    /// whether this manager takes the grant; [`Mastership::begin_granted`] follows once the core
-    /// has adopted the state.
+    /// store, `state` is the number of that manager's last plan and whether it was writing
+    /// hardware. `unseen` is the time since the former manager's last sign of life in the store.
+    /// Returns whether this manager takes the grant; if so, the core adopts the state and then
+    /// calls [`Mastership::begin_granted`].
     pub fn on_granted(
         &mut self,
         epoch: Epoch,
@@ -158,13 +163,13 @@ impl Mastership {
         unseen: Duration,
         now: Time,
     ) -> bool {
-        // Without answers of the former master in the fabric, the time of its end is unknown.
+        // Only polls of the former master show when it died.
         let silent = self.polls.silent_for(now);
         if let Some(silent) = silent.filter(|_| self.is_standby() && state.is_some()) {
             self.epoch.lost.note_life_without_store(silent, unseen, now);
         }
         if epoch.number <= self.epoch.deposed_by {
-            // The event that the epoch has ended came first.
+            // The event that this epoch has ended arrived before the grant.
             return false;
         }
         if self.epoch.is_free() {
@@ -190,7 +195,7 @@ impl Mastership {
         }
     }
 
-    /// Holder of the last epoch in the store that another manager held.
+    /// GUID of the manager that held the last epoch seen in the store, if it is another manager.
     pub fn former_holder(&self) -> Option<Guid> {
         self.epoch.seen.map(|epoch| epoch.holder)
     }
@@ -203,17 +208,17 @@ impl Mastership {
             (&self.election.role, self.epoch.holding)
             && master.guid == by.holder
         {
-            // The master is busy, and alive: it continues to be polled.
+            // The master is alive, and too busy to answer: this manager continues to poll it.
             self.epoch.holding = Holding::Free;
             return;
         }
         match self.epoch.holding {
-            Holding::Without(_) => self.epoch.holding = Holding::Without(Some(now + AGAIN)),
+            Holding::Without(_) => self.epoch.holding = Holding::Without(Some(now + CLAIM_PAUSE)),
             Holding::Claimed(_) if now.since(since) >= REFUSED_FOR => {
-                self.go_on_without(Some(now + AGAIN), view, now);
+                self.go_on_without(Some(now + CLAIM_PAUSE), view, now);
             }
             Holding::Claimed(_) => {
-                self.epoch.holding = Holding::Refused(now + AGAIN);
+                self.epoch.holding = Holding::Refused(now + CLAIM_PAUSE);
                 self.drop_stage(view);
                 if self.election.role != Role::NotActive {
                     self.election.role = Role::Discovering;
@@ -244,7 +249,7 @@ impl Mastership {
     }
 
     /// Handles the loss of the epoch to another manager: this one sends no Set from now on, and
-    /// looks for the other.
+    /// starts an inquiry or a new discovery to find the other.
     pub fn on_deposed(&mut self, by: Epoch, view: &mut View<'_>, now: Time) {
         self.epoch.deposed_by = self.epoch.deposed_by.max(by.number);
         self.epoch.seen = Some(by);
@@ -277,7 +282,8 @@ impl Mastership {
         }
     }
 
-    /// Handles the epoch in the store, which this manager does not hold.
+    /// Handles the epoch that the store shows while this manager does not hold it; `None` if the
+    /// store has no epoch.
     pub fn on_epoch_seen(&mut self, epoch: Option<Epoch>, now: Time) {
         self.epoch.seen = epoch;
         self.begin_peer_polls(now);
@@ -311,7 +317,7 @@ impl Mastership {
         self.epoch.partitioned(own, fabric, claims)
     }
 
-    /// Records that a plan has assigned a port a new LID.
+    /// Records that a plan has assigned a new LID to the port with this GUID.
     pub fn note_given_lid(&mut self, port: Guid) {
         self.epoch.note_given(port);
     }

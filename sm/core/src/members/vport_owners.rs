@@ -1,4 +1,4 @@
-//! Virtual ports as members of multicast groups: their packets pass the port of their host.
+//! Virtual ports as members of multicast groups: a virtual port receives through its host's port.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,15 +7,19 @@ use rsm_ids::Guid;
 use rsm_model::fabric::Fabric;
 use rsm_plan::groups::{GroupMembers, GroupSet};
 
-/// Port GUID of the host's port for each virtual port's GUID, in one model of the subnet.
+/// The physical port of each virtual port, in one model of the subnet.
 #[derive(Clone, Default, Debug)]
 pub(super) struct VPortOwners {
+    /// The model that `ports` was taken from; `None` before the first one.
     fabric: Option<Arc<Fabric>>,
+    /// GUID of a virtual port → GUID of the physical port. A virtual port with the GUID of its
+    /// physical port is left out.
     ports: Arc<HashMap<Guid, Guid>>,
 }
 
 impl VPortOwners {
-    /// Replaces virtual ports in `groups` by their hosts' ports.
+    /// Replaces virtual ports in `groups` by their physical ports. A group without virtual ports
+    /// keeps its `Arc`; so does `groups`, if no group has any.
     pub(super) fn replaced(
         &mut self,
         fabric: &Arc<Fabric>,
@@ -50,6 +54,8 @@ impl VPortOwners {
         })
     }
 
+    /// The members with virtual ports replaced. A physical port receives if one of its virtual
+    /// ports does, and sends only otherwise.
     fn at_ports(&self, members: &GroupMembers) -> GroupMembers {
         let mut ports: BTreeMap<Guid, bool> = BTreeMap::new();
         for (guid, &receives) in &members.ports {
@@ -60,6 +66,7 @@ impl VPortOwners {
     }
 }
 
+/// GUID of each virtual port in `fabric` → GUID of its physical port.
 fn owners(fabric: &Fabric) -> HashMap<Guid, Guid> {
     let mut owners = HashMap::new();
     for (_, port) in fabric.end_ports() {
@@ -83,7 +90,7 @@ mod tests {
 
     const MLID: Lid = Lid(0xC000);
 
-    /// Groups of which one has these members.
+    /// One group, with MLID [`MLID`] and these members: port GUID → whether the port receives.
     fn groups(members: &[(Guid, bool)]) -> Arc<GroupSet> {
         let ports = members.iter().copied().collect();
         Arc::new(GroupSet {
@@ -93,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn port_receives_for_its_vports_and_other_groups_are_shared() {
+    fn port_receives_for_its_vports_and_groups_without_vports_are_not_copied() {
         let netlist = rsm_routing::generate::generate("fat-tree:k=4,levels=2").unwrap();
         let mut fabric = Fabric::of_netlist(&netlist);
         let hosts: Vec<_> = fabric.end_ports().map(|(at, _)| at).collect();

@@ -1,4 +1,4 @@
-//! LIDs, positions and groups that plans have assigned. Later plans keep them, and the store has
+//! LIDs, positions and groups that plans have assigned. Later plans keep them, and the core stores
 //! them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +13,7 @@ use rsm_routing::adaptive::GroupIds;
 /// Assignments that plans have made so far.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Assigned {
-    /// LIDs of ports and virtual ports.
+    /// LIDs of ports and virtual ports, by GUID.
     pub(crate) claims: Arc<Claims>,
     /// Positions of compute ports in the host order.
     pub(crate) positions: Arc<HostPositions>,
@@ -24,14 +24,14 @@ pub(crate) struct Assigned {
 /// The result of [`Assigned::take`].
 #[derive(Default, Debug)]
 pub(crate) struct Taken {
-    /// Whether anything is new, and must be stored.
+    /// Whether an assignment is new and must be stored.
     pub(crate) is_news: bool,
-    /// Ports that get another LID than they hold.
+    /// GUIDs of ports that hold another LID than the plan assigns to them.
     pub(crate) moved: Vec<Guid>,
 }
 
 impl Assigned {
-    /// Takes the assignments of `plan` that differ from the plan `before`.
+    /// Takes the assignments of `plan` that differ from those of `before`, the plan before it.
     pub(crate) fn take(&mut self, plan: &Plan, before: Option<&Plan>) -> Taken {
         let mut taken = self.take_claims(plan, before);
         taken.is_news |= self.take_vport_claims(plan, before);
@@ -48,6 +48,7 @@ impl Assigned {
         taken
     }
 
+    /// Takes the LIDs of ports.
     fn take_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> Taken {
         let given = match before {
             Some(before) => plan.lids.differing(&before.lids),
@@ -71,8 +72,8 @@ impl Assigned {
         taken
     }
 
-    /// Takes the claims of virtual ports. A claim ends when another GUID gets its LID, so that
-    /// virtual machines that never come back hold no more claims than there are LIDs.
+    /// Takes the LIDs of virtual ports. Returns whether any is new. A claim ends when another GUID
+    /// gets its LID, so claims of virtual machines that never come back cannot outnumber the LIDs.
     fn take_vport_claims(&mut self, plan: &Plan, before: Option<&Plan>) -> bool {
         if before.is_some_and(|before| Arc::ptr_eq(&before.lids, &plan.lids)) {
             return false;
@@ -91,7 +92,8 @@ impl Assigned {
         true
     }
 
-    /// Uses the LIDs that another manager, the holder of the epoch, has stored.
+    /// Takes the LIDs that the holder of the epoch, another manager, has stored. A master adds the
+    /// claims that it lacks; a standby replaces its own claims.
     pub(crate) fn take_stored(&mut self, claims: Arc<Claims>, is_master: bool) {
         match is_master {
             true => self.add_claims(&claims),
@@ -100,8 +102,8 @@ impl Assigned {
         }
     }
 
-    /// Adds stored claims that this running master lacks, because their ports have been absent.
-    /// This master's own claims to the same LIDs end, unless the store has them.
+    /// Adds the stored claims that this master lacks: their ports have been absent. A claim of this
+    /// master to one of these LIDs ends, unless its port has a claim in the store as well.
     pub(crate) fn add_claims(&mut self, stored: &Claims) {
         let missing: BTreeMap<u32, Claim> = stored
             .iter()

@@ -1,4 +1,4 @@
-//! The plan in force, the refused one, and what the next plan needs.
+//! The plan in force, the refused plan, and the state that the next plan starts from.
 
 pub(super) mod assigned;
 pub(super) mod held_tables;
@@ -16,9 +16,11 @@ use self::held_tables::HeldTables;
 pub(super) struct Plans {
     in_force: Option<Arc<Plan>>,
     refused: Option<Arc<RefusedPlan>>,
+    /// See [`Plans::generation`].
     generation: u64,
     /// Whether the next plan gives every port a new LID.
     reassigns_lids: bool,
+    /// GPU inventories that hosts reported.
     gpus: Arc<GpuInventory>,
     held: HeldTables,
     /// Assignments of plans, which later ones keep.
@@ -49,12 +51,12 @@ impl Plans {
         self.in_force.as_ref()
     }
 
-    /// The last plan, if it was refused: the one before stays in force on a changed fabric.
+    /// The last plan, if it was refused: the plan in force is then older than the fabric.
     pub(super) fn refused(&self) -> Option<&Arc<RefusedPlan>> {
         self.refused.as_ref()
     }
 
-    /// Number of the last job, or of the last end of a push that was announced to others.
+    /// Number of the last job, or of the last announced end of a push, whichever is later.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
@@ -65,7 +67,7 @@ impl Plans {
         self.generation
     }
 
-    /// Numbers plans from at least `generation` on.
+    /// Raises the number to at least `generation`, so that later plans have higher numbers.
     pub(super) fn advance_to(&mut self, generation: u64) {
         self.generation = self.generation.max(generation);
     }
@@ -100,6 +102,7 @@ impl Plans {
         self.reassigns_lids = false;
     }
 
+    /// GPU inventories that hosts reported.
     pub(super) fn gpus(&self) -> &Arc<GpuInventory> {
         &self.gpus
     }

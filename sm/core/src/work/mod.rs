@@ -1,4 +1,4 @@
-//! The work that waits.
+//! The queue of work for the stages: sweeps, plans and repairs that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,20 +7,20 @@ use rsm_ids::{Guid, PortKey};
 use rsm_mad::Time;
 use rsm_state::Ticket;
 
-/// Maximum number of causes named for the operator; the rest of a burst is counted.
+/// Maximum number of causes that an operator sees by name; the others are only counted.
 const CAUSES_SHOWN: usize = 3;
 
-/// First pause before a repair.
+/// Pause before the first repair.
 const REPAIR_FIRST: Duration = Duration::from_millis(250);
 
 /// Longest pause between repairs: a port that stays silent costs a few SMPs in this time.
 const REPAIR_LAST: Duration = Duration::from_secs(30);
 
-/// Number of times that a full sweep gives way to reports of changes. Links that flap would
-/// otherwise keep it from its end.
+/// Number of times that a full sweep gives way to reports of changes. With more, flapping links
+/// could keep it from ever ending.
 const GIVES_WAY: u8 = 4;
 
-/// `first`, doubled `times` times, and at most `last`.
+/// `first`, doubled this number of `times`, but at most `last`.
 pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(last)
 }
@@ -34,6 +34,7 @@ pub struct Work {
     everything_after_reports: Option<FullSweep>,
     /// The full sweep under way; `None` in other passes.
     under_way: Option<FullSweep>,
+    // Work that waits, named after its variant of `Next`.
     succession: bool,
     reads_ahead: bool,
     following: bool,
@@ -43,23 +44,29 @@ pub struct Work {
     groups: bool,
     rebalance: bool,
     route_adaptively: bool,
+    /// Switches that reported a change.
     switches: BTreeSet<Guid>,
-    /// Whether the sweep under way has refused all of `switches` and `ports`, perhaps thousands,
-    /// which are not offered again.
+    /// Whether `switches` and `ports` were offered to the sweep under way. What it refused, perhaps
+    /// thousands, is not offered to it again.
     is_offered: bool,
+    /// Ports that reported a change.
     ports: BTreeSet<PortKey>,
-    /// Ports to read once more, without a report of a change.
+    /// Ports to read again although they reported no change.
     unread: BTreeSet<PortKey>,
+    /// The first [`CAUSES_SHOWN`] causes of the work that waits.
     causes: Vec<String>,
+    /// Number of further causes.
     more_causes: usize,
+    /// Tickets that complete with the work that waits.
     tickets: Vec<Ticket>,
-    /// Switches to sweep at a later time.
+    /// Switches to sweep later, each with the time from which it is due.
     later: BTreeMap<Guid, Time>,
     /// Time of the next light sweep, or of the next poll of the master.
     light_at: Option<Time>,
     /// Time of the next rebalancing step, unless the subnet changes before.
     rebalance_at: Option<Time>,
     repairs: Repairs,
+    /// Time before which no work starts, after a failure.
     not_before: Option<Time>,
     /// Whether the next full sweep distrusts the tables that switches hold.
     rewrites: bool,
@@ -68,7 +75,7 @@ pub struct Work {
     uncovered: Option<bool>,
 }
 
-/// A sweep of everything that is to be done.
+/// A full sweep that waits or is under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FullSweep {
     /// Whether to read known tables back as well.
@@ -78,8 +85,8 @@ pub(crate) struct FullSweep {
 }
 
 impl FullSweep {
-    /// A sweep whose result nothing that is written depends on: changes that are reported meanwhile
-    /// come first.
+    /// A sweep of a subnet in use: no Set waits for its result, so changes that are reported
+    /// meanwhile come first.
     pub(crate) fn in_use(audit: bool) -> FullSweep {
         let gives_way = GIVES_WAY;
         FullSweep { audit, gives_way }
@@ -93,7 +100,8 @@ impl FullSweep {
         }
     }
 
-    /// One sweep in place of both.
+    /// One sweep in place of this one and `other`: an audit if either is one, and giving way only
+    /// as often as both may.
     fn and(self, other: Option<FullSweep>) -> FullSweep {
         let Some(other) = other else { return self };
         FullSweep {
@@ -107,11 +115,12 @@ impl FullSweep {
 #[derive(Default, Debug)]
 struct Repairs {
     is_due: bool,
+    /// Time at which the next repair becomes due.
     at: Option<Time>,
-    /// Number of repairs without a clean end between them.
+    /// Number of successive repairs after none of which everything was in order.
     in_a_row: u32,
-    /// Nodes (by port 0) that had not answered or were not written as planned at the last scheduled
-    /// repair, and ports behind which no node answered.
+    /// State when the last repair was scheduled: nodes (by port 0) that had not answered or were
+    /// not written as planned, and ports behind which no node answered.
     awaiting_answer: BTreeSet<PortKey>,
 }
 
@@ -125,7 +134,7 @@ pub(crate) enum Reporter {
 /// The next work for the stages.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Next {
-    /// Sweep everything.
+    /// Sweep the whole subnet.
     Everything {
         /// Whether to read known tables back as well.
         audit: bool,
@@ -141,12 +150,12 @@ pub enum Next {
         /// Whether to repeat unanswered queries.
         repair: bool,
     },
-    /// Read the parts that the first push of a takeover needs, from a subnet that this standby has
-    /// read before.
+    /// Take over: read the parts of the subnet that the first push needs. This standby has read the
+    /// rest before.
     Succession,
-    /// Read what a takeover needs, while the master is silent.
+    /// Read the parts that a takeover would need, while the master is silent.
     ReadAhead,
-    /// Read what the master has changed since this manager's last reading.
+    /// Read the parts that the master has changed since this standby's last reading.
     Following,
     /// Ask all switches for SwitchInfo.
     Lightly,
@@ -163,14 +172,14 @@ pub enum Next {
 }
 
 impl Work {
-    /// Queues a sweep of everything.
+    /// Queues a full sweep; a waiting one is merged with it.
     pub(crate) fn sweep_everything(&mut self, sweep: FullSweep, cause: impl Into<String>) {
         self.everything = Some(sweep.and(self.everything));
-        self.because(cause);
+        self.add_cause(cause);
     }
 
-    /// Whether the sweep under way is a full one, and a switch has reported a change to which it
-    /// gives way.
+    /// Whether a full sweep under way must give way: a switch has reported a change, and the sweep
+    /// has not given way too often.
     pub(crate) fn full_sweep_gives_way(&self) -> bool {
         let gives_way = |sweep: FullSweep| sweep.gives_way > 0;
         self.under_way.is_some_and(gives_way) && !self.switches.is_empty()
@@ -184,7 +193,7 @@ impl Work {
         }
     }
 
-    /// Whether a full sweep waits for the end of work to which it gave way.
+    /// Whether a full sweep waits that gave way to reports of changes.
     pub(crate) fn owes_full_sweep(&self) -> bool {
         self.everything_after_reports.is_some()
     }
@@ -192,7 +201,7 @@ impl Work {
     /// Queues the reading of [`Next::Succession`].
     pub(crate) fn succeed(&mut self, cause: impl Into<String>) {
         self.succession = true;
-        self.because(cause);
+        self.add_cause(cause);
     }
 
     /// Queues the reading of [`Next::ReadAhead`].
@@ -200,7 +209,7 @@ impl Work {
         self.reads_ahead = true;
     }
 
-    /// Queues a reading of what the master has changed.
+    /// Queues the reading of [`Next::Following`].
     pub fn follow(&mut self) {
         self.following = true;
     }
@@ -220,11 +229,11 @@ impl Work {
         self.later.remove(&switch);
         self.is_offered = false;
         if self.switches.insert(switch) {
-            self.because(cause);
+            self.add_cause(cause);
         }
     }
 
-    /// Queues a switch, to be swept not before `when`.
+    /// Queues a switch to be swept from `when` on; an earlier call for the same switch counts.
     pub(crate) fn look_at_later(&mut self, switch: Guid, when: Time) {
         self.later.entry(switch).or_insert(when);
     }
@@ -233,7 +242,7 @@ impl Work {
     pub(crate) fn look_at_port(&mut self, port: PortKey) {
         self.is_offered = false;
         if self.ports.insert(port) {
-            self.because(format!("{port} changed"));
+            self.add_cause(format!("{port} changed"));
         }
     }
 
@@ -241,34 +250,33 @@ impl Work {
     pub fn read_again(&mut self, ports: impl IntoIterator<Item = PortKey>) {
         self.unread.extend(ports);
         if !self.unread.is_empty() {
-            self.because("ports read again that could not report");
+            self.add_cause("ports read again that could not report");
         }
     }
 
     /// Queues a plan.
     pub(crate) fn plan_again(&mut self, cause: impl Into<String>) {
         self.plan = true;
-        self.because(cause);
+        self.add_cause(cause);
     }
 
-    /// Queues a plan of multicast. It waits for the end of a push: if every port that joins cut a
-    /// push short, no push would end while thousands join.
+    /// Queues a plan of multicast. The plan waits for the end of a push: if every port that joins
+    /// interrupted the push, no push would end while thousands of ports join.
     pub fn regroup(&mut self) {
         self.groups = true;
     }
 
-    /// Queues a rebalancing step, for when there is no other work.
+    /// Queues a rebalancing step, to be made when no other work waits.
     pub fn rebalance(&mut self) {
         self.rebalance = true;
     }
 
-    /// Queues the Sets of adaptive routing that waited for forwarding tables, for when there is no
-    /// other work.
+    /// Queues the Sets of adaptive routing that waited for forwarding tables.
     pub fn route_adaptively(&mut self) {
         self.route_adaptively = true;
     }
 
-    /// Records that a plan with the latest groups is being made.
+    /// Records that a plan with the latest multicast groups is being made.
     pub fn regrouped(&mut self) {
         self.groups = false;
     }
@@ -283,9 +291,10 @@ impl Work {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// Schedules the repair of what a pass left open: missing answers, by port 0 of a node or the
-    /// port before it, and `failed` nodes, which are swept as a whole. `has_failed_sets` says
-    /// whether Sets have failed, maybe on nodes that have answered everything.
+    /// Schedules the repair of what a pass left open. `awaiting_answer` has the missing answers: of
+    /// a known node by its port 0, of an unknown node by the port before it. Nodes in `failed` are
+    /// swept as a whole. `has_failed_sets` says whether Sets have failed, perhaps on nodes that
+    /// have answered all Gets.
     pub(crate) fn repair_pass(
         &mut self,
         awaiting_answer: BTreeSet<PortKey>,
@@ -294,12 +303,12 @@ impl Work {
         now: Time,
     ) {
         if !awaiting_answer.is_subset(&self.repairs.awaiting_answer) {
-            // The pauses for other nodes say nothing about a node that is new here.
+            // The pauses have grown add_cause of other nodes: start again for the new ones.
             self.repaired();
         }
         if awaiting_answer.is_empty() {
             if has_failed_sets {
-                // The others are tried again at their time, even if every node has answered.
+                // The failed Sets are tried again when their repair is due.
                 return;
             }
             self.repaired();
@@ -309,34 +318,35 @@ impl Work {
         self.repairs.awaiting_answer = awaiting_answer;
     }
 
-    /// Schedules a sweep of what is awaited and of `nodes` after a pause, because of a failure.
+    /// Schedules a repair after a pause: a sweep of the missing answers and of `nodes`.
     pub fn repair(&mut self, nodes: impl IntoIterator<Item = Guid>, now: Time) {
         let due = now + self.next_pause();
         self.repairs.at = Some(self.repairs.at.map_or(due, |earlier| earlier.min(due)));
         for node in nodes {
-            // The sweep is never later than planned before.
+            // A node that is due earlier stays due then.
             let when = self.later.entry(node).or_insert(due);
             *when = (*when).min(due);
         }
     }
 
-    /// Starts no waiting work before the pause of a repair is over.
+    /// Makes all waiting work wait for the pause of a repair.
     pub fn postpone(&mut self, now: Time) {
         self.not_before = Some(now + self.next_pause());
     }
 
+    /// The pause before the next repair, twice as long as the last one. Counts a repair.
     fn next_pause(&mut self) -> Duration {
         let pause = doubled(REPAIR_FIRST, self.repairs.in_a_row, REPAIR_LAST);
         self.repairs.in_a_row = self.repairs.in_a_row.saturating_add(1);
         pause
     }
 
-    /// Ends the pause after a failure, whose cause is gone.
+    /// Ends the pause of [`Work::postpone`]: the cause of the failure is gone.
     pub fn go_on(&mut self) {
         self.not_before = None;
     }
 
-    /// Whether waiting work does not start before a pause is over.
+    /// Whether all waiting work waits for a pause ([`Work::postpone`]).
     pub(crate) fn is_postponed(&self) -> bool {
         self.not_before.is_some()
     }
@@ -369,7 +379,7 @@ impl Work {
         if self.repairs.at.is_some_and(|when| when <= now) {
             self.repairs.at = None;
             self.repairs.is_due = true;
-            self.because("repair");
+            self.add_cause("repair");
         }
         if self.rebalance_at.is_some_and(|due| due <= now) {
             self.rebalance_at = None;
@@ -408,8 +418,8 @@ impl Work {
             || self.is_urgent()
     }
 
-    /// Whether work waits that should not wait for the end of a push. A port that reports another
-    /// LID or capability can wait, because most of these reports are caused by the push itself.
+    /// Whether work waits that should not wait for the end of a push. Reports of ports can wait,
+    /// add_cause most of them are caused by the push itself, which changes LIDs.
     pub(crate) fn is_urgent(&self) -> bool {
         self.plan
             || self.repairs.is_due
@@ -428,7 +438,8 @@ impl Work {
         (self.plan, self.rebalance) = (false, false);
     }
 
-    /// Takes the next work. Other work that it includes no longer waits.
+    /// Takes the next work; `None` if none may start now. Other work that it includes no longer
+    /// waits.
     pub fn take(&mut self) -> Option<Next> {
         if self.not_before.is_some() {
             return None;
@@ -463,7 +474,7 @@ impl Work {
             });
         }
         if let Some(sweep) = self.everything_after_reports.take() {
-            self.because("the full sweep that gave way to reported changes");
+            self.add_cause("the full sweep that gave way to reported changes");
             return Some(self.begin_everything(sweep));
         }
         if self.wants_plan() {
@@ -485,7 +496,8 @@ impl Work {
         std::mem::take(&mut self.master).then_some(Next::Master)
     }
 
-    /// Begins `sweep`, which includes what other sweeps would read.
+    /// Begins a full sweep. Other sweeps no longer wait, add_cause the full sweep reads their
+    /// parts.
     fn begin_everything(&mut self, sweep: FullSweep) -> Next {
         let sweep = sweep.and(self.everything_after_reports.take());
         self.under_way = Some(sweep);
@@ -499,8 +511,9 @@ impl Work {
         Next::Everything { audit: sweep.audit }
     }
 
-    /// Offers what reported a change to the sweep under way; what it does not accept waits for its
-    /// end. Returns whether it accepted any.
+    /// Offers the switches and ports that reported a change to the sweep under way; the others wait
+    /// for its end. `takes` says whether the sweep accepts a reporter. Returns whether it accepted
+    /// any.
     pub(crate) fn offer(&mut self, mut takes: impl FnMut(Reporter) -> bool) -> bool {
         if std::mem::replace(&mut self.is_offered, true) {
             return false;
@@ -537,7 +550,7 @@ impl Work {
         self.rebalance_at = when;
     }
 
-    /// Makes all tables be written again after the next full sweep.
+    /// Queues a full sweep after which all forwarding tables are written again.
     pub(crate) fn rewrite(&mut self) {
         self.rewrites = true;
         let cause = "every forwarding table is to be written";
@@ -560,7 +573,8 @@ impl Work {
         self.uncovered.is_none()
     }
 
-    /// Handles new answers of nodes that hid a part of the subnet from a full sweep.
+    /// Repeats the last full sweep if it did not reach all known nodes. The caller has got answers
+    /// of nodes that were silent before.
     pub(crate) fn cover(&mut self) {
         if let Some(audit) = self.uncovered.take() {
             let cause = "nodes answer that a full sweep could not pass";
@@ -595,7 +609,8 @@ impl Work {
         std::mem::take(&mut self.tickets)
     }
 
-    fn because(&mut self, cause: impl Into<String>) {
+    /// Adds a cause of the work that waits, unless it is named already.
+    fn add_cause(&mut self, cause: impl Into<String>) {
         let cause = cause.into();
         if self.causes.contains(&cause) {
             return;

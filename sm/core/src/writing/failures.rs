@@ -1,4 +1,4 @@
-//! Failed Sets: the misses of their nodes, and findings about them.
+//! Failed Sets of a push: counts the misses of their nodes, and makes findings.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +7,7 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_ids::Guid;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Counts one miss for each node that left Sets of this push unanswered, however many.
+/// Counts one miss for each node that left one or more Sets of this push unanswered.
 pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[FailedSet]) {
     let silent: BTreeSet<Guid> = failures
         .iter()
@@ -21,7 +21,7 @@ pub(in super::super) fn count_misses(inventory: &mut Inventory, failures: &[Fail
     }
 }
 
-/// Findings about failed Sets, one for each.
+/// Findings about failed Sets. Sets of several blocks of one table with one cause share a finding.
 pub(in super::super) fn findings(inventory: &Inventory, failures: &[FailedSet]) -> Vec<Finding> {
     // A silent switch has hundreds of blocks with the same finding.
     let mut known = HashSet::new();

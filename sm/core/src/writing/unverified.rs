@@ -1,4 +1,4 @@
-//! Unverified Sets, links with another MTU than planned, and devices that refuse Sets.
+//! Sets of ports whose effect is not verified yet, and links whose MTU or VLs differ from the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,8 @@ pub(in super::super) struct Settled {
 }
 
 impl Writing {
-    /// Compares the readings of the last sweep with the unverified Sets of ports.
+    /// Compares the unverified Sets of ports with what the last sweep read there. Fields that a
+    /// device did not keep are recorded for its kind.
     pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
         let unverified = inventory.unverified.iter();
         let read: Vec<(PortKey, UnverifiedSet)> = unverified
@@ -47,7 +48,7 @@ impl Writing {
             let essential = open.and(FieldMask::ESSENTIAL);
             // A port that was reset since the Set holds none of its fields, and says nothing about
             // its kind of device.
-            let was_reset = info.lid() != set.asked.lid() || falls_short(key, info);
+            let was_reset = info.lid() != set.asked.lid() || is_below_armed(key, info);
             if !was_reset {
                 learned |= self.not_kept.learn(kind, open);
             }
@@ -63,7 +64,7 @@ impl Writing {
         }
     }
 
-    /// Whether a link waits to be bounced for its MTU or VLs.
+    /// Whether a link is to be bounced next, to change its MTU or VLs.
     pub(in super::super) fn has_to_bounce(&self, inventory: &Inventory) -> bool {
         next_bounce(inventory, &self.mismatches).is_some()
     }
@@ -82,8 +83,9 @@ pub(in super::super) fn unverified_ports(inventory: &Inventory) -> Vec<PortKey> 
     chosen.map(|(key, _)| key).collect()
 }
 
-/// Drops, before a push, the unverified Sets of ports that no longer differ from the plan. Forgets
-/// bounced links that are Active as planned, so that they may be bounced again.
+/// Prepares unverified Sets and bounced links for a push: drops the unverified Sets of ports that
+/// do not change, and forgets bounced links that are Active as planned, so that they may be bounced
+/// again.
 pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Changes) {
     let unverified = &mut inventory.unverified;
     unverified.retain(|key| changes.ports.contains_key(&key));
@@ -98,8 +100,8 @@ pub(in super::super) fn drop_verified(inventory: &mut Inventory, changes: &Chang
     inventory.bounced = bounced;
 }
 
-/// Findings about links whose MTU or VLs are not as planned. `bounces` says whether the operator
-/// allows rsm to reset links.
+/// Findings about links whose MTU or VLs are not as planned. `bounces` says whether the
+/// configuration allows rsm to bounce links (`links.bounce`).
 pub(in super::super) fn mismatch_findings(
     mismatches: &BTreeMap<PortKey, LinkMismatch>,
     inventory: &Inventory,
@@ -157,8 +159,8 @@ fn reached(asked: &PortInfo, info: &PortInfo) -> bool {
     }
 }
 
-/// Whether a port with a link is not even Armed.
-fn falls_short(key: PortKey, info: &PortInfo) -> bool {
+/// Whether an external port is neither Armed nor Active.
+fn is_below_armed(key: PortKey, info: &PortInfo) -> bool {
     let is_armed = matches!(info.port_state(), PortState::Armed | PortState::Active);
     key.port != rsm_ids::PortNum::ZERO && !is_armed
 }

@@ -7,9 +7,9 @@ use rsm_model::port_info::LinkMismatch;
 
 use crate::sweep::inventory::Inventory;
 
-/// The near end of a link, which a push sets to Down, and its far end. The near end is closer to
-/// the subnet manager, so its answer arrives. `None` for the link of the subnet manager itself, and
-/// for a link that was bounced before without effect.
+/// The near and far end of the link at port `key`. A push sets the near end to Down: it is closer
+/// to the subnet manager, so the answer still arrives. `None` for a port without a cable, for the
+/// subnet manager's own link, and for a link that was bounced before without effect.
 fn near_end(inventory: &Inventory, key: PortKey) -> Option<(PortKey, PortKey)> {
     let peer = inventory.hardware.port(key)?.peer?;
     if inventory

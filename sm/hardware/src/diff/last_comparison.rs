@@ -20,7 +20,8 @@ pub struct LastComparison {
     fabric: Arc<Fabric>,
     not_kept: NotKept,
     habits: DeviceHabits,
-    /// Ports that differed from the plan.
+    /// Ports that differed from the plan in PortInfo, P_KeyTable, MTU, VLs, managed attributes or
+    /// virtual ports.
     ports: BTreeSet<PortKey>,
     /// Switches that differed from the plan.
     switches: BTreeSet<Guid>,
@@ -30,12 +31,12 @@ pub struct LastComparison {
     managed_mark: Mark,
 }
 
-/// Ports and switches that may differ now.
+/// Ports and switches that may differ from the plan, and that a comparison looks at.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ComparisonScope {
-    /// Ports.
+    /// Ports whose PortInfo, P_KeyTable, managed attributes or virtual ports may differ.
     pub ports: BTreeSet<PortKey>,
-    /// Switches with their tables and SwitchInfo.
+    /// Switches whose tables or SwitchInfo may differ.
     pub switches: BTreeSet<Guid>,
 }
 
@@ -155,7 +156,7 @@ impl LastComparison {
     }
 }
 
-/// Whether a switch has the same groups and entries in both plans.
+/// Whether a switch has the same adaptive routing in both plans: groups, entries and trials.
 fn is_adaptive_as_before(before: &Plan, plan: &Plan, guid: Guid) -> bool {
     let (before_tables, tables) = match (&before.adaptive, &plan.adaptive) {
         (None, None) => return true,
@@ -171,12 +172,13 @@ fn is_adaptive_as_before(before: &Plan, plan: &Plan, guid: Guid) -> bool {
         && before_tables.table(before, guid) == tables.table(plan, guid)
 }
 
+/// All ports of a node, including port 0.
 fn ports_of(node: &Node) -> impl Iterator<Item = PortKey> + '_ {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     numbers.map(|number| PortKey::new(node.guid, number))
 }
 
-/// The ports at the other ends of the cables in `ports`. Each node is looked up once.
+/// The ports at the other ends of the cables of `ports`.
 fn peers<'a>(
     fabric: &'a Fabric,
     ports: &'a BTreeSet<PortKey>,

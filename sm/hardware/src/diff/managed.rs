@@ -58,7 +58,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the QoS tables that differ at the ports of `scope`.
+    /// Adds the QoS tables that differ at the ports of `scope`, if the policy sets QoS.
     pub(super) fn compare_qos(&self, scope: &ComparisonScope, changes: &mut Changes) {
         if self.plan.policy.qos.is_none() {
             return;
@@ -78,7 +78,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Adds the rate limits that differ at the ports of `scope`, if they were read.
+    /// Adds the rate limits that differ at the ports of `scope`, if the policy sets rate limits.
     pub(super) fn compare_rate_limits(&self, scope: &ComparisonScope, changes: &mut Changes) {
         if self.plan.policy.rate_limits.is_none() {
             return;

@@ -46,13 +46,15 @@ pub struct SwitchChange {
     pub ar_info: Option<ArInfo>,
     /// Sets of this manager's own adaptive routing.
     pub adaptive: AdaptiveChange,
-    /// Blocks to write for each of the plan's interim tables, lowest first. All switches hold the
-    /// tables of one stage before a push writes any block of the next stage.
+    /// Blocks to write for each of the plan's interim tables: one list per stage, lowest block
+    /// first. A push writes blocks of the next stage only after all switches hold the tables of the
+    /// stage before.
     pub interim: Vec<Vec<u16>>,
     /// SLtoVLMappingTables that differ. A push writes them after all switches hold the first
     /// interim tables, and before the next stage.
     pub sl2vl: Vec<SlToVlRow>,
-    /// Blocks in which the planned table differs after the interim tables, lowest first.
+    /// Blocks in which the planned table differs from the last interim table, or, if there is none,
+    /// from the table that the switch holds; lowest first.
     pub blocks: Vec<u16>,
 }
 
@@ -84,7 +86,7 @@ pub struct PortChange {
     pub settings: PortSettings,
     /// Fields that this kind of device does not keep, which the comparison ignores.
     pub ignored: FieldMask,
-    /// Whether to bring the link to Active: rsm manages the nodes at both its ends.
+    /// Whether to bring the link to Active: rsm manages the nodes at both ends.
     pub(crate) activate: bool,
     /// Other end of the cable.
     pub peer: Option<PortKey>,
@@ -336,14 +338,14 @@ fn needs_switch_info(current: &SwitchInfo, wanted: &SwitchInfo) -> bool {
         || current.port_state_change()
 }
 
-/// The present state of a port, and its plan.
+/// The present PortInfo of a port, and its planned values.
 struct Wanted<'a> {
     info: &'a PortInfo,
     settings: PortSettings,
     is_end_port: bool,
 }
 
-/// The present state and plan of a port; `None` if rsm does not set the port.
+/// The present PortInfo and planned values of a port; `None` if rsm does not set the port.
 fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>> {
     let node = fabric.node(at.node);
     let port = fabric.port(at);
@@ -374,6 +376,7 @@ fn wanted<'a>(fabric: &'a Fabric, plan: &Plan, at: PortRef) -> Option<Wanted<'a>
 }
 
 impl Comparison<'_> {
+    /// The change of a port's PortInfo and P_KeyTable; `None` if neither differs from the plan.
     fn of_port(&self, at: PortRef, wanted: Wanted<'_>) -> Option<PortChange> {
         let (fabric, plan) = (self.fabric, self.plan);
         let Wanted {
@@ -401,8 +404,8 @@ impl Comparison<'_> {
             });
         let differs = !settings.differing(info, ignored).is_empty();
         let inactive = activate && info.port_state() != PortState::Active;
-        // The keys that were read may be gone before the port is armed: a reset in between would
-        // not show.
+        // Before arming a port, write its keys again: a reset since they were read has cleared
+        // them, and nothing would show it.
         let arms = is_end_port && activate && info.port_state() == PortState::Init;
         let p_keys = match plan.partitions.table(key) {
             Some(table) => diff_p_keys(fabric, at, table, arms),
@@ -426,7 +429,7 @@ impl Comparison<'_> {
 }
 
 /// The blocks in which the P_KeyTable of a port differs from `wanted`. If the push arms the port
-/// (`armed`), also the blocks that would differ after a reset.
+/// (`armed`), the blocks that would differ after a reset are included.
 fn diff_p_keys(fabric: &Fabric, at: PortRef, wanted: &[PKey], armed: bool) -> Vec<PKeyBlock> {
     let again = armed && wanted != [PKey::DEFAULT_FULL];
     let held = fabric.port(at).p_keys.as_deref();

@@ -60,6 +60,8 @@ impl Comparison<'_> {
         (!changes.is_empty()).then_some(changes)
     }
 
+    /// The change of a virtual port; `None` if there is none, or the plan omits the virtual port. A
+    /// virtual port that waits for its rate limits does not become Active yet.
     fn of_vport(&self, vports: &PortVPorts, key: VPortKey, vport: &VPort) -> Option<VPortChange> {
         self.plan.lids.of_vport(vports, key)?;
         let own = self.plan.lids.vports.get(&key).copied();

@@ -16,9 +16,9 @@ use crate::sweep::inventory::Inventory;
 pub(super) struct ManagedPush {
     /// Blocks to write, by port.
     blocks: BTreeMap<PortKey, Vec<BlockChange>>,
-    /// Number of QoS blocks that are not settled, by port; a port without any is not in the map.
+    /// Number of unsettled QoS blocks, by port; ports without any are not in the map.
     qos_unsettled: BTreeMap<PortKey, usize>,
-    /// Virtual ports whose rate limits are not settled, each as (port of the host, index).
+    /// Virtual ports whose rate limits are not settled, each as (physical port, index).
     vport_limits: BTreeSet<(PortKey, u16)>,
     /// Tasks that were queued.
     queued: BTreeSet<Task>,
@@ -103,11 +103,12 @@ impl Push {
         }
     }
 
-    /// The planned content of a block.
+    /// The planned content of a block; `None` if the push does not write it.
     pub(super) fn wanted_managed(&self, key: BlockKey) -> Option<Content> {
         self.managed.wanted(key)
     }
 
+    /// Handles the answer to a Set of a block, which shows the content that the port now holds.
     pub(super) fn managed_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -133,6 +134,8 @@ impl Push {
         }
     }
 
+    /// Handles a Set of a block that was refused, lost or not kept. If the cause is a habit of the
+    /// kind of device, the push takes the Set out of its failures.
     pub(super) fn managed_failed(
         &mut self,
         inventory: &mut Inventory,
@@ -163,7 +166,8 @@ impl Push {
         self.vport_limits_settled(inventory, key);
     }
 
-    /// Handles settled rate limits of a virtual port, which may now become Active.
+    /// Handles a settled block: if it has the rate limits of a virtual port, the virtual port may
+    /// now become Active.
     fn vport_limits_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         if let Some(index) = key.vport()
             && self.managed.vport_limits.remove(&(key.port, index))
@@ -172,7 +176,7 @@ impl Push {
         }
     }
 
-    /// Adds the blocks of a port that replace a block refused by its kind of device.
+    /// Adds the QoS blocks of a port that replace a block refused by the port's kind of device.
     fn take_other_form(&mut self, inventory: &Inventory, port: PortKey) {
         let source = Source::of_plan(&inventory.hardware, &inventory.alias_guids, &self.plan);
         let blocks = differing_blocks(&source, port, Origin::Qos);
@@ -180,7 +184,7 @@ impl Push {
         self.release_managed(inventory, port);
     }
 
-    /// Handles a settled QoS block: the link may now become Active.
+    /// Handles a settled block: after the last QoS block of a port, the link may become Active.
     fn qos_settled(&mut self, inventory: &Inventory, key: BlockKey) {
         let port = key.port;
         if key.is_qos() && self.managed.settle_qos(port) {

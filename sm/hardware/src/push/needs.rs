@@ -1,7 +1,7 @@
 //! The order of Sets, as a table of the conditions that each Set waits for.
 //!
-//! [`Task::needs`] is the table. [`Push::may`] checks the row of a Set before the Set is sent, and
-//! no other condition. The [phases](super::phases) of a push are one of the conditions.
+//! [`Task::needs`] is the table. [`Push::may`] checks exactly the conditions in a Set's row before
+//! the Set is sent. The [phases](super::phases) of a push are one of the conditions.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{PortInfo, PortState};
@@ -16,10 +16,10 @@ use crate::sweep::inventory::Inventory;
 /// at both ends of the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// The phase of the table has begun. Tables without a phase of their own belong to the last
-    /// phase.
+    /// The phase of the Set has begun. Sets without a phase of their own belong to the last phase.
     Phase,
-    /// The switch answers requests; tables of other switches are written in the last phase.
+    /// The switch answers requests, or the last phase has begun: tables of mute switches are
+    /// written only then.
     Answers,
     /// ARInfo of the switch was sent, or need not be.
     AdaptiveRouting,
@@ -27,9 +27,9 @@ pub enum Need {
     GroupsLeft,
     /// The switch holds everything that precedes the Set in [`AdaptiveStep`](super::AdaptiveStep).
     AdaptiveStep,
-    /// A Set whose content shows a later reset of the switch is acknowledged: SwitchInfo by its
-    /// LinearFDBTop, or PortInfo of port 0 by its LID if SwitchInfo raises LinearFDBTop and is sent
-    /// last.
+    /// A Set is acknowledged whose content would show a later reset of the switch: SwitchInfo with
+    /// LinearFDBTop, or, if SwitchInfo is sent last because it raises LinearFDBTop, PortInfo of
+    /// port 0 with the LID.
     ResetShows,
     /// The switch holds all of its tables, if SwitchInfo raises LinearFDBTop: no entry above the
     /// old top may take effect before the whole table is written.
@@ -47,17 +47,17 @@ pub enum Need {
     MulticastBlocks,
     /// PortInfo of port 0 of the switch is settled; its LID shows a later reset of the switch.
     PortZero,
-    /// The end port has answered the PortInfo that arms or changes it. That answer is the last
-    /// reading of the port, and its LID and state show a reset; a reset after keys that were sent
-    /// first would not show.
+    /// The end port has answered the PortInfo that arms or changes it. The LID and state in this
+    /// answer show a reset before it. If the keys were sent first, a reset after them would clear
+    /// them without a sign.
     PortInfoAnswered,
-    /// The Set of PortInfo that arms the port or changes its settings is settled: it determines the
-    /// number of VLs that the block is for.
+    /// The Set of PortInfo that arms the port or changes its settings is settled: it sets the
+    /// number of VLs, on which the QoS blocks depend.
     PortSettings,
-    /// The QoS blocks are settled, because packets on an Active link use them. A device that
-    /// refuses them carries data without them.
+    /// The QoS blocks of the port are settled, because packets on an Active link use them. The link
+    /// of a device that refuses them becomes Active without them.
     Qos,
-    /// PortInfo is settled: its answer shows a reset after which the block would be lost.
+    /// PortInfo of the port is settled: its answer shows a reset, which would clear the block.
     PortInfoSettled,
     /// The P_KeyTable of the port is as planned.
     PKeys,
@@ -77,15 +77,15 @@ pub enum Need {
     Armed,
     /// [`AWAITED_LINK`] if tables wait for the link, else [`OTHER_LINK`].
     Link,
-    /// [`AWAITED_LINK`] if tables wait for the link, because some devices go from Armed to Active
-    /// by themselves.
+    /// [`AWAITED_LINK`] if tables wait for the link, else nothing. Some devices go from Armed to
+    /// Active by themselves, so arming such a link needs the same conditions as activating it.
     LinkIfAwaited,
     /// All switches have removed the entries that could close a loop over the link.
     Removals,
     /// All switches hold their SLtoVLMappingTables.
     SlToVlEverywhere,
-    /// The dark switch, which no packet passes yet, is programmed. If links of dark switches come
-    /// last, all switches also hold the interim tables that other links wait for.
+    /// The switch is programmed, if it is dark: no packet passes it yet. If links of dark switches
+    /// come last, all switches also hold the interim tables that other links wait for.
     DarkProgrammed,
 }
 
@@ -123,7 +123,7 @@ impl Task {
             ],
             Task::Link(..) => &[],
             Task::Multicast { first: true, .. } => &[Need::KeyChange],
-            // Unicast tables that are not yet written could close a cycle with the trees.
+            // Old unicast tables could close a credit loop with the new multicast trees.
             Task::Multicast { .. } => &[Need::Phase, Need::MulticastLosses, Need::KeyChange],
             Task::MulticastTop(_) => &[
                 Need::KeyChange,
@@ -155,7 +155,7 @@ impl Task {
     }
 }
 
-/// A Set, the port at which its needs are checked, and the push of that port's switch, if any.
+/// A Set, the port at which its conditions are checked, and the push of that port's switch, if any.
 type At<'a> = (Task, PortKey, Option<&'a SwitchPush>);
 
 impl Push {
@@ -180,6 +180,7 @@ impl Push {
         needs.all(|&need| self.is_met(inventory, need, place))
     }
 
+    /// Whether one condition is met at one port.
     fn is_met(&self, inventory: &Inventory, need: Need, place: At<'_>) -> bool {
         let (task, at, switch) = place;
         let (transition, phases) = (&self.plan.transition, &self.phases);
@@ -265,7 +266,8 @@ impl Push {
         }
     }
 
-    /// Whether a switch accepts Sets with the M_Key that it holds as well as with the planned key.
+    /// Whether a change of the switch's M_Key does not matter to other Sets: the switch accepts the
+    /// key that it holds before and after the change.
     fn accepts_key(&self, inventory: &Inventory, switch: Guid) -> bool {
         let Some(&planned) = self.switch_keys.get(&switch) else {
             return true;

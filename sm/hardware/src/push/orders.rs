@@ -13,6 +13,7 @@ use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
 impl Push {
+    /// The next Set of a switch's tables, from each switch in turn; `None` if none may be sent now.
     pub(super) fn next_table(&mut self, inventory: &Inventory) -> Option<Order> {
         for _ in 0..self.turn.len() {
             let guid = self.turn.pop_front()?;
@@ -35,6 +36,8 @@ impl Push {
         None
     }
 
+    /// Builds the Set of a switch's table; `None` if `task` concerns no such table, or its switch
+    /// is not known or not written.
     pub(super) fn write_table(&mut self, inventory: &Inventory, task: Task) -> Option<Order> {
         let (guid, attribute, modifier, data) = match task {
             Task::Switch(guid) => (
@@ -100,8 +103,8 @@ impl Push {
         })
     }
 
-    /// A LID by which a Set reaches a switch and its answer returns, whatever Sets take effect
-    /// meanwhile; `None` if there is none.
+    /// A LID by which a Set reaches a switch and the answer returns, regardless of the other Sets
+    /// under way; `None` if there is none, so that the Set must take a directed route.
     ///
     /// If interim tables discard packets, the route in both directions must consist of entries that
     /// stay: otherwise the Set itself could remove an entry that its answer needs.
@@ -131,6 +134,7 @@ impl Push {
         Some(*table.block(usize::from(block)))
     }
 
+    /// The next Set of a port, link or virtual port; `None` if none is ready.
     pub(super) fn next_port(&mut self, inventory: &Inventory) -> Option<Order> {
         while let Some(task) = self.ready.pop_front() {
             match self.write_port(inventory, task) {
@@ -144,6 +148,8 @@ impl Push {
         None
     }
 
+    /// Builds the Set of a port, link or virtual port; `None` if `task` concerns a switch's table,
+    /// or its port is not known or not written.
     pub(super) fn write_port(&self, inventory: &Inventory, task: Task) -> Option<Order> {
         let (key, attribute, modifier, data) = match task {
             Task::Port(key, step) => {

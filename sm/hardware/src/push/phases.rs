@@ -1,12 +1,12 @@
-//! The phases of a push: tables that must be settled on all switches before the next ones are
-//! written.
+//! The phases of a push. The Sets of one phase must be settled on all switches before the Sets of
+//! the next phase are sent.
 //!
 //! ```text
 //! Adaptive    groups of adaptive routing go out of force where tables change
 //! Interim(0)  the first interim tables; SwitchInfo, unless it raises LinearFDBTop;
 //!             multicast tables lose ports
 //! SlToVl      SLtoVLMappingTables
-//! Links       only ports: links that later tables lead to become Active
+//! Links       no tables: links that later tables lead to become Active
 //! Interim(1…) further interim tables
 //! Last        the planned tables; multicast tables gain ports
 //! ```
@@ -33,8 +33,10 @@ pub enum Phase {
 #[derive(Debug)]
 pub(super) struct Phases {
     list: Vec<Phase>,
+    /// Index of the current phase in the list.
     at: usize,
-    /// Number of phases in the list that precede the interim tables.
+    /// Number of phases in the list that precede the interim tables: 1 with [`Phase::Adaptive`],
+    /// else 0.
     before: usize,
     /// Number of Sets or links that must be settled before the next phase begins.
     pub(super) unmet: usize,
@@ -54,7 +56,8 @@ impl Phases {
     /// A push with this many interim tables, with an SLtoVL phase if `sl2vl`, and with a phase of
     /// links if `links`.
     ///
-    /// The first `cuts` interim tables only remove entries; links wait for the table after them.
+    /// The first `cuts` interim tables only remove entries. The phase of links follows the interim
+    /// table after these.
     pub(super) fn new(interim: usize, cuts: usize, sl2vl: bool, links: bool) -> Phases {
         let mut list: Vec<Phase> = (0..=cuts).map(Phase::Interim).collect();
         list.extend(sl2vl.then_some(Phase::SlToVl));
@@ -84,8 +87,8 @@ impl Phases {
         self.current() == Phase::Last
     }
 
-    /// Whether a Set of tables that is settled now counts for the present phase. During the first
-    /// phase such Sets belong to the next one: see [`Phase::Adaptive`].
+    /// Whether a Set of tables that is settled now counts for the current phase. During
+    /// [`Phase::Adaptive`], such Sets belong to the next phase.
     pub(super) fn counts(&self) -> bool {
         !matches!(self.current(), Phase::Adaptive | Phase::Last)
     }
@@ -96,13 +99,13 @@ impl Phases {
         sl2vl.is_none_or(|sl2vl| sl2vl < self.at)
     }
 
-    /// Whether the first `count` phases are completed.
+    /// Whether the first `count` phases are completed, not counting [`Phase::Adaptive`].
     pub(super) fn have_passed(&self, count: usize) -> bool {
         self.at >= count + self.before || self.is_last()
     }
 
-    /// Moves to the next phase, if the present phase is settled and not the last one. Returns the
-    /// new phase.
+    /// Moves to the next phase, and returns it. `None` if the current phase is not settled, or is
+    /// the last one.
     pub(super) fn next(&mut self) -> Option<Phase> {
         if self.unmet > 0 || self.is_last() {
             return None;
@@ -116,6 +119,7 @@ impl Phases {
 mod tests {
     use super::*;
 
+    /// The phases in the order in which a push passes them.
     fn order(mut phases: Phases) -> Vec<Phase> {
         let mut order = vec![phases.current()];
         while let Some(phase) = phases.next() {
@@ -168,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn phase_lasts_until_nothing_is_unmet() {
+    fn phase_ends_only_when_no_set_or_link_is_unsettled() {
         let mut phases = Phases::new(1, 0, false, true);
         phases.unmet = 1;
         assert_eq!(phases.next(), None);

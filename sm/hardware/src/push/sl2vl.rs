@@ -18,6 +18,7 @@ impl Push {
         Some(*mapping.as_data())
     }
 
+    /// Handles the answer to the Set of a table, which shows the table that the switch now holds.
     pub(super) fn sl2vl_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -38,6 +39,7 @@ impl Push {
         }
     }
 
+    /// Handles the Set of a table that was refused, lost or not kept.
     pub(super) fn sl2vl_failed(
         &mut self,
         inventory: &mut Inventory,

@@ -18,19 +18,26 @@ use crate::diff::{SlToVlRow, SwitchChange};
 #[derive(Debug)]
 pub(super) struct SwitchPush {
     change: SwitchChange,
+    /// Whether SwitchInfo is sent last, because it raises LinearFDBTop.
     info_last: bool,
     info_sent: bool,
+    /// Whether the switch holds the planned SwitchInfo.
     info_held: bool,
+    /// Whether ARInfo was sent, or the push writes none.
     ar_info_sent: bool,
     /// Whether the LID of port 0 must be sent first.
     waits_for_lid: bool,
     /// Whether the switch is queued for its turn.
     pub(super) in_turn: bool,
-    /// Number of blocks sent of each interim table.
+    /// Number of blocks sent of each interim table, by stage.
     interim_sent: Vec<usize>,
+    /// Number of SLtoVLMappingTables sent.
     sl2vl_sent: usize,
+    /// Number of blocks sent of the planned table.
     blocks_sent: usize,
+    /// Number of Sets sent and neither answered nor given up.
     unsettled: usize,
+    /// Whether a Set has failed.
     failed: bool,
     /// Refused blocks, to be sent again after LinearFDBTop was raised.
     again: Vec<Task>,
@@ -69,9 +76,9 @@ impl SwitchPush {
         }
     }
 
-    /// Handles a refused block. A block above `top`, the LinearFDBTop in force, is sent again after
-    /// LinearFDBTop was raised; the result then says whether SwitchInfo moves from last to first.
-    /// `None` if the block is not above `top`.
+    /// Handles a refused block. If it is above `top`, the LinearFDBTop in force, and the planned
+    /// SwitchInfo raises LinearFDBTop far enough, the block is sent again after that. The result
+    /// then says whether SwitchInfo moves from last to first. `None` if raising does not help.
     pub(super) fn raise_top_first(&mut self, task: Task, top: Lid) -> Option<bool> {
         let Task::Block { block, .. } = task else {
             return None;
@@ -116,9 +123,9 @@ impl SwitchPush {
     }
 
     /// Number of Sets that must be settled before the phase after `phase` begins: blocks or
-    /// SLtoVLMappingTables. The first phase also counts ARInfo, which takes the tables of another
-    /// manager out of use, and a SwitchInfo that is not sent last, which may lower LinearFDBTop and
-    /// so take entries above it out of use.
+    /// SLtoVLMappingTables. The first phase also counts ARInfo, because it takes the tables of
+    /// another manager out of use, and a SwitchInfo that is not sent last, because it may lower
+    /// LinearFDBTop and thus take entries out of use.
     pub(super) fn counted(&self, phase: Phase) -> usize {
         match phase {
             Phase::Interim(stage) => {
@@ -142,6 +149,7 @@ impl SwitchPush {
         }
     }
 
+    /// Whether all Sets except SwitchInfo are sent.
     fn all_sent(&self) -> bool {
         let mut interim = self.change.interim.iter().zip(&self.interim_sent);
         interim.all(|(blocks, &sent)| sent == blocks.len())
@@ -151,7 +159,7 @@ impl SwitchPush {
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    /// The next Set of each kind that is left to send, in the order of sending.
+    /// The next Set of each kind of which a Set is left to send, in the order of sending.
     pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
         let block = |block: u16, interim: Option<usize>| Task::Block {
             switch,
@@ -234,7 +242,7 @@ impl SwitchPush {
         self.ar_info_sent
     }
 
-    /// Whether a later reset of the switch would show, in LinearFDBTop or in the LID of port 0.
+    /// Whether LinearFDBTop or the LID of port 0 would show a later reset of the switch.
     pub(super) fn shows_reset(&self) -> bool {
         !self.waits_for_lid && (self.info_last || self.info_held)
     }
@@ -244,11 +252,12 @@ impl SwitchPush {
         self.info_held
     }
 
-    /// Whether the switch holds all tables, if SwitchInfo raises LinearFDBTop.
+    /// Whether the switch holds all tables; true if SwitchInfo is not sent last.
     pub(super) fn holds_tables_below_top(&self) -> bool {
         !self.info_last || (!self.waits_for_lid && self.holds_tables())
     }
 
+    /// Whether all Sets except SwitchInfo are sent and settled, and no Set failed.
     fn holds_tables(&self) -> bool {
         !self.failed && self.unsettled == 0 && self.all_sent()
     }

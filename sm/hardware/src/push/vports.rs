@@ -1,8 +1,8 @@
 //! Sends the Sets of virtual ports.
 //!
-//! Virtual ports are enabled as soon as their port has its settings; the next sweep discovers them.
-//! A virtual port gets its P_Keys. It becomes Active once it holds them, its port is Active, and
-//! the switches forward to its LID.
+//! Virtual ports are enabled as soon as their physical port has its settings; the next sweep
+//! discovers them. A virtual port becomes Active once it holds its P_Keys, its physical port is
+//! Active, and the switches forward to its LID.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,10 +20,11 @@ use crate::sweep::inventory::Inventory;
 #[derive(Debug)]
 pub(super) struct VPortPush {
     changes: VPortChanges,
+    /// Sets that were queued.
     queued: BTreeSet<Task>,
     /// Number of unanswered blocks of P_KeyTables, by index of the virtual port.
     unsettled: BTreeMap<u16, usize>,
-    /// Indices of virtual ports that do not hold their P_Keys.
+    /// Indices of virtual ports that failed to take a block of P_Keys.
     without_keys: BTreeSet<u16>,
 }
 
@@ -41,7 +42,7 @@ impl VPortPush {
         }
     }
 
-    /// All Sets, in the order in which the push considers them.
+    /// All Sets of the virtual ports of `key`, in the order in which the push considers them.
     fn tasks(&self, key: PortKey) -> Vec<Task> {
         let first = self.changes.virtualization.as_ref();
         let mut tasks: Vec<Task> = first
@@ -94,7 +95,8 @@ impl Push {
         }
     }
 
-    /// Port, attribute, modifier and content of a Set.
+    /// Port, attribute, modifier and content of a Set; `None` if `task` concerns no virtual port or
+    /// the push does not write it.
     pub(super) fn write_vport(&self, task: Task) -> Option<(PortKey, AttrId, u32, [u8; 64])> {
         let change = |key, index| self.vports.get(key)?.change(index);
         Some(match task {
@@ -134,7 +136,7 @@ impl Push {
                 if let Some(vports) = inventory.vports_mut(key) {
                     vports.info = info;
                 }
-                // Virtual ports came up, or changed since they were read.
+                // Virtual ports were just enabled, or have changed since they were read.
                 inventory.mark_vports_stale(key);
                 self.report.unread.insert(key);
                 if !is_held {
@@ -200,6 +202,8 @@ impl Push {
         }
     }
 
+    /// Counts a block of P_Keys of a virtual port as settled, and queues the Sets that waited for
+    /// it.
     fn vport_keys_settled(
         &mut self,
         inventory: &Inventory,

@@ -1,6 +1,6 @@
-//! Reads adaptive routing. ARInfo shows whether the former manager let a switch forward by tables
-//! other than those that it reads back. If this manager routes adaptively, the sweep also reads the
-//! groups and entries of switches that have adaptive routing on.
+//! Reads adaptive routing. ARInfo shows whether a former manager left adaptive routing on: the
+//! switch then does not forward by its linear forwarding table. If this manager routes adaptively,
+//! the sweep also reads the groups and entries of switches that have adaptive routing on.
 
 use std::collections::BTreeSet;
 
@@ -48,8 +48,8 @@ pub(super) fn ask_ar_info(reading: &mut Reading, inventory: &Inventory, guid: Gu
     }
 }
 
-/// Asks a switch that can route adaptively for ARInfo, if ARInfo is unverified or `again` is
-/// true, and for tables that must be read back.
+/// Asks a switch that can route adaptively for ARInfo, if the recorded ARInfo is unverified or
+/// `again` is true, and for the tables that must be read back.
 pub(super) fn see_adaptive(reading: &mut Reading, inventory: &Inventory, guid: Guid, again: bool) {
     let node = inventory.hardware.node(guid);
     let Some((node, switch)) = node.and_then(|node| Some((node, node.switch.as_ref()?))) else {
@@ -105,8 +105,8 @@ pub(super) fn on_ar_info(
     }
 }
 
-/// Handles missing ARInfo. A refusal is no fault, because firmware may lack adaptive routing. A
-/// silent switch is asked again.
+/// Handles a missing answer about ARInfo. A refusal is no fault, because firmware may lack adaptive
+/// routing. A silent switch is asked again.
 pub(super) fn on_no_ar_info(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -125,8 +125,8 @@ pub(super) fn on_no_ar_info(
     }
 }
 
-/// Handles a block of groups, from a switch on which another manager or an earlier run left
-/// adaptive routing on, or whose tables are read back.
+/// Handles a block of groups. Either another manager or an earlier run left adaptive routing on, or
+/// this manager reads its own tables back.
 pub(super) fn on_ar_groups(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -185,8 +185,8 @@ pub(super) fn on_ar_entries(
     }
 }
 
-/// Handles a refused or unanswered table. A failure counts against the device type while tables
-/// are read back; at a takeover, the block stays unknown.
+/// Handles a refused or unanswered table. While tables are read back, a refusal counts against the
+/// device type; otherwise the block stays unknown.
 pub(super) fn on_no_adaptive_table(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -203,7 +203,7 @@ pub(super) fn on_no_adaptive_table(
     }
 }
 
-/// Handles an answer while tables are read back that were written with adaptive routing off.
+/// Handles an answer while tables are read back, which were written with adaptive routing off.
 /// `is_held` says whether the answer equals the written content.
 fn on_read_back(
     reading: &mut Reading,
@@ -245,8 +245,8 @@ fn unread(guid: Guid, switch: &InventorySwitch, group_top: u16) -> Vec<Query> {
         .collect()
 }
 
-/// Queries for the blocks to read back from a switch with its planned tables, spread evenly over
-/// the blocks.
+/// Queries for the blocks to read back from a switch that was sent its planned tables: a sample,
+/// spread evenly over the known blocks.
 pub fn to_read_back(guid: Guid, switch: &InventorySwitch, group_top: u16) -> BTreeSet<Query> {
     let spread = |last: u16| {
         let count = usize::from(last) + 1;
@@ -275,7 +275,7 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
         return;
     }
     inventory.adaptive_trials.pass(device);
-    // A comparison looks again at all switches of the type.
+    // Mark all switches of the type as changed, so that the next comparison includes them.
     let alike = inventory
         .hardware
         .switches()
@@ -286,8 +286,7 @@ pub fn pass(inventory: &mut Inventory, guid: Guid) {
     }
 }
 
-/// Records that a switch accepted or showed a table: requests about tables are not left unanswered
-/// by its type.
+/// Records that a switch accepted or showed a table: its type answers requests about tables.
 pub fn heard(inventory: &mut Inventory, guid: Guid) {
     if let Some(node) = inventory.hardware.node(guid) {
         let device = DeviceType::of(&node.info);

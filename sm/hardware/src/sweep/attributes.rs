@@ -24,6 +24,8 @@ use super::{
 };
 
 impl Sweep {
+    /// Handles the missing answer to a query other than NodeInfo: a refusal with `status`, or
+    /// silence if `status` is `None`.
     pub(super) fn on_missing(
         &mut self,
         inventory: &mut Inventory,
@@ -43,8 +45,8 @@ impl Sweep {
             return;
         }
         if status.is_some() {
-            // A refusal ends the silence before it; queries that are still unanswered are recorded
-            // anew.
+            // A refusal ends an earlier silence. If the query counts as unanswered all the same, it
+            // is recorded anew below.
             inventory.faults.pay(query);
         }
         if let Query::Managed(key) = query
@@ -106,8 +108,7 @@ impl Sweep {
         }
     }
 
-    /// Handles a missing answer about an optional feature. Returns `false` if the query is about no
-    /// optional feature.
+    /// Handles a missing answer about an optional feature. Returns whether the query concerns one.
     fn on_feature_missing(
         &mut self,
         inventory: &mut Inventory,
@@ -149,8 +150,8 @@ impl Sweep {
         true
     }
 
-    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so the sweep asks
-    /// its neighbours for their links.
+    /// Handles a missing answer of the node `guid`: a silent switch may be gone, so a light sweep
+    /// asks its neighbours for their links.
     fn ask_around(
         &mut self,
         inventory: &Inventory,
@@ -182,7 +183,7 @@ impl Sweep {
         }
     }
 
-    /// Handles the answer to a query.
+    /// Handles the answer to a query other than NodeInfo.
     pub(super) fn on_attribute(
         &mut self,
         inventory: &mut Inventory,
@@ -247,7 +248,7 @@ impl Sweep {
         self.reading.changed |= known.map(shown) != inventory.hardware.manager(key).map(shown);
     }
 
-    /// Handles a block of a forwarding table.
+    /// Handles a block of a linear forwarding table.
     fn on_table(
         &mut self,
         inventory: &mut Inventory,
@@ -261,7 +262,7 @@ impl Sweep {
             .hardware
             .node(guid)
             .and_then(|node| node.switch.as_ref());
-        // An unchanged block is no change of the switch.
+        // An unchanged block must not count as a change of the switch.
         let is_sample = self.reading.read_back.is_sample(query);
         let is_held = known.is_some_and(|known| {
             let top = known.info.linear_fdb_top();
@@ -276,7 +277,7 @@ impl Sweep {
         }
     }
 
-    /// Records that the sweep found a node, or got an answer of it.
+    /// Records that a node answered in this sweep.
     fn on_met(&mut self, inventory: &mut Inventory, guid: Guid) {
         inventory.hardware.met(guid);
         let missed = inventory.hardware.node(guid).map_or(0, |node| node.missed);
@@ -377,7 +378,7 @@ impl Sweep {
             return;
         };
         let (before, known) = (record.state(), record.info);
-        // An answer without news is no change of the node.
+        // An unchanged answer must not count as a change of the node.
         if known != Some(InventoryPort::shown(key.port, info))
             && let Some(record) = inventory.hardware.port_mut(key)
         {
@@ -420,7 +421,8 @@ impl Sweep {
         }
     }
 
-    /// Handles an answered port: asks its subnet manager, if it shows one.
+    /// Handles a port's PortInfo: asks the subnet manager behind the port for SMInfo, if `info`
+    /// shows one; forgets a manager that is no longer shown.
     fn see_manager(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
         let is_local = inventory.hardware.local == Some(key);
         let external = key.port != PortNum::ZERO;
@@ -435,8 +437,8 @@ impl Sweep {
         }
     }
 
-    /// Handles an answered port with a cable, whose state was `before`: asks for the node behind
-    /// the port if the link may be a new one.
+    /// Handles the state of an external port whose state was `before`: asks for the node behind the
+    /// port if the link may be a new one, and forgets the cable if the link is down.
     fn see_link(
         &mut self,
         inventory: &mut Inventory,
@@ -462,7 +464,7 @@ impl Sweep {
         // Both ends of a link fall to Init together. If the other end is known in a higher state,
         // that state was read before the fall, perhaps in this sweep.
         let is_init = record.state() == Some(PortState::Init);
-        let ahead = record.peer.filter(|&peer| {
+        let outdated_peer = record.peer.filter(|&peer| {
             let state = inventory.hardware.port(peer).and_then(InventoryPort::state);
             is_init && matches!(state, Some(PortState::Armed | PortState::Active))
         });
@@ -481,16 +483,16 @@ impl Sweep {
                 record.peer.is_none() || retrained || is_moved
             }
         };
-        let hopeless = match inventory.faults.port(key) {
+        let is_settled_fault = match inventory.faults.port(key) {
             // The node may have another GUID by now.
             Some(Fault::DuplicateGuid { .. }) => !self.is_target(key.node),
             Some(Fault::SelfCabled | Fault::Loopback(_)) => true,
             _ => false,
         };
-        if wanted && (retrained || !hopeless) {
+        if wanted && (retrained || !is_settled_fault) {
             self.reading.ask(Query::Node(Some(key)));
         } else {
-            if let Some(peer) = ahead {
+            if let Some(peer) = outdated_peer {
                 self.reading.again(Query::Port(peer));
             }
             self.pass_on(inventory, key);
@@ -498,7 +500,8 @@ impl Sweep {
     }
 }
 
-/// Handles an answer about a table or a feature of a node, which concerns no path and no suspect.
+/// Handles an answer about a table or a feature of a node. Such an answer changes neither paths nor
+/// suspects.
 fn on_table_or_feature(
     reading: &mut Reading,
     inventory: &mut Inventory,

@@ -1,5 +1,5 @@
 //! Reads the error correction of links: PortInfoExtended of the ports that support it
-//! (`sweep.error_correction`). The value is only shown, and decides nothing.
+//! (`sweep.error_correction`). The value is only shown to operators; nothing depends on it.
 
 use rsm_ids::{PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -20,7 +20,7 @@ pub(super) fn modifier(key: PortKey) -> u32 {
 }
 
 /// Asks for the error correction of a port whose link came up; `before` is the former state.
-/// Drops the answer if the link is down.
+/// Forgets the known error correction if the link is down.
 pub(super) fn see_error_correction(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -39,13 +39,13 @@ pub(super) fn see_error_correction(
         return;
     }
     // A link that trained again may use another code.
-    if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(has_it) {
+    if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(supports_attribute) {
         reading.ask(Query::ErrorCorrection(key));
     }
 }
 
-/// Records the error correction that `data` of a port states. `None` for a port that gives no
-/// answer is no fault. The sweep does not ask the port again while its link stays up.
+/// Records the error correction that the answer `data` of a port shows. A port without an answer
+/// (`None`) is no fault. Either way, the port is not asked again while its link stays up.
 pub(super) fn on_error_correction(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -64,7 +64,8 @@ pub(super) fn on_error_correction(
     }
 }
 
-fn has_it(info: &PortInfo) -> bool {
+/// Whether a port supports PortInfoExtended.
+fn supports_attribute(info: &PortInfo) -> bool {
     let has_mask2 = CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED;
     let has_attribute = CapabilityMask2::IS_PORT_INFO_EXTENDED_SUPPORTED;
     info.capability_mask().contains(has_mask2) && info.capability_mask2().contains(has_attribute)

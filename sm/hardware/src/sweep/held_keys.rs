@@ -17,13 +17,14 @@ use rsm_mad::client::MKeys;
 struct State {
     /// The key that the port holds, 0 if it has no key; `None` while the key is unknown.
     held: Option<u64>,
-    /// Number of candidates that the port has refused since then.
+    /// Number of candidates tried without success since the key became unknown.
     tried: usize,
-    /// Whether a Get is unanswered since the last PortInfo.
+    /// Whether a Get has been left unanswered since the last PortInfo.
     is_silent: bool,
     /// Whether another manager has rotated keys since the port last showed `held`.
     is_unverified: bool,
-    /// The key that the other manager may have set at the port when it rotated keys.
+    /// While `is_unverified`, the key that the other manager may have set at the port when it
+    /// rotated keys; `None` until the policy with that key arrives.
     given: Option<u64>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct HeldKeys {
     ports: BTreeMap<PortKey, State>,
     /// Ports that do not hold their planned key.
     behind: BTreeSet<PortKey>,
-    /// Number of candidates refused by the unknown node behind each port.
+    /// Number of candidates tried without an answer for the unknown node behind each port.
     tried_behind: BTreeMap<PortKey, usize>,
     /// Latest key generations that ports showed.
     seen: Generations,
@@ -101,7 +102,7 @@ impl HeldKeys {
         }
     }
 
-    /// Prepares for a sweep of the whole subnet, which tries every candidate once more.
+    /// Prepares for a full sweep, which tries every candidate once more.
     pub(super) fn try_again(&mut self) {
         self.tried_behind.clear();
         for state in self.ports.values_mut() {
@@ -122,9 +123,9 @@ impl HeldKeys {
         }
     }
 
-    /// The keys for a request to `holder`: if its key is known, that key and the planned one, which
-    /// the port may have got meanwhile and which comes first after a rotation by another manager;
-    /// otherwise the next candidates.
+    /// The keys for a request to `holder`. If its key is known: that key and then the planned one,
+    /// which the port may have got meanwhile. After a rotation by another manager, the key of that
+    /// rotation comes first. If its key is not known: the next candidates.
     pub(super) fn to(&self, holder: KeyHolder) -> MKeys {
         if self.policy.is_uniform() {
             return self.policy.one.into();
@@ -146,8 +147,8 @@ impl HeldKeys {
         }
     }
 
-    /// The keys for a request to the port of a manager, which is asked so often that its key is
-    /// known. The known key comes first, even after a rotation.
+    /// The keys for a request to the port of a manager. The known key comes first, even after a
+    /// rotation: a manager is asked so often that its key is known.
     pub(super) fn to_manager(&self, holder: KeyHolder) -> MKeys {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         match (held, self.policy.planned(holder)) {
@@ -158,8 +159,7 @@ impl HeldKeys {
         }
     }
 
-    /// All keys that `holder` may hold, without duplicates, the most likely first; if it has shown
-    /// its key, only the keys for a request to it.
+    /// All keys that `holder` may hold, without duplicates, the most likely first.
     pub(super) fn likeliest(&self, holder: KeyHolder) -> Vec<u64> {
         let held = self.ports.get(&holder.port).and_then(|state| state.held);
         let mut keys = match held.filter(|&held| held != 0) {
@@ -226,6 +226,7 @@ impl HeldKeys {
         sight
     }
 
+    /// Handles a key that the port shows; 0 means that the port has no key.
     fn see_shown(&mut self, holder: KeyHolder, key: u64) -> Sight {
         // Nearly every port shows its planned key in every sweep. A comparison with any other key
         // requires a derivation.
@@ -259,7 +260,7 @@ impl HeldKeys {
         self.compare(holder);
     }
 
-    /// Records the generation of `key`. Returns whether it is later than those in use.
+    /// Records the generation of `key` if it is later than the one in use. Returns whether it is.
     fn note_later(&mut self, holder: KeyHolder, key: u64) -> bool {
         let Some(generation) = self.policy.ahead(holder, key) else {
             return false;
@@ -272,6 +273,7 @@ impl HeldKeys {
         true
     }
 
+    /// Handles a PortInfo that hides the port's key: the key that was known or tried is wrong.
     fn see_hidden(&mut self, holder: KeyHolder) -> Sight {
         let candidates = self.policy.candidates(holder).len();
         let state = self.ports.entry(holder.port).or_default();
@@ -293,7 +295,8 @@ impl HeldKeys {
         !self.policy.is_uniform() && state.is_some_and(|state| state.held == Some(key))
     }
 
-    /// Whether `key` is one of the keys that a port may hold.
+    /// Whether `key` may be the key of `holder`, as far as the keys are known. A port without a key
+    /// accepts every key.
     pub(super) fn accepts(&self, holder: KeyHolder, key: u64) -> bool {
         if self.policy.is_uniform() {
             return self.policy.one == 0 || self.policy.one == key;
@@ -310,7 +313,7 @@ impl HeldKeys {
         let planned = self.policy.planned(holder);
         let state = self.ports.get_mut(&holder.port);
         let is_held = state.is_some_and(|state| {
-            // The port cannot have got another key since.
+            // A port that holds its planned key cannot have got another key in the rotation.
             state.is_unverified &= state.held != Some(planned);
             state.given.get_or_insert(planned);
             state.held == Some(planned)
@@ -327,7 +330,7 @@ impl HeldKeys {
         &self.behind
     }
 
-    /// Number of ports that hold their planned key.
+    /// Number of ports that answered and hold their planned key.
     pub(super) fn settled(&self) -> usize {
         self.ports.len().saturating_sub(self.behind.len())
     }
@@ -357,8 +360,8 @@ impl HeldKeys {
     }
 }
 
-/// The next keys of `candidates` after the first `tried` ones, continuing at the beginning after
-/// the last.
+/// As many keys of `candidates` as fit into [`MKeys`], after the first `tried` ones. The last
+/// candidate is followed by the first one.
 fn chunk(candidates: &[u64], tried: usize) -> MKeys {
     let start = match candidates.len() {
         0 => 0,
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn until_a_rotation_is_acknowledged_the_old_and_the_new_key_go_in_turn() {
+    fn after_a_rotation_the_old_and_the_new_key_are_tried_until_the_port_shows_the_new_one() {
         let mut policy = own_keys();
         let old = policy.planned(HOLDER);
         let mut keys = keys(policy.clone());
@@ -462,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_generation_is_followed_and_a_foreign_key_is_not() {
+    fn a_key_of_a_later_generation_is_known_and_an_unrelated_key_is_foreign() {
         let policy = own_keys();
         let mut keys = keys(policy.clone());
         assert_eq!(keys.see(HOLDER, 0x1234, false), Sight::Foreign);
@@ -475,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_port_is_asked_with_the_next_keys() {
+    fn a_port_that_stays_silent_is_asked_with_the_next_candidates() {
         let policy = own_keys();
         let candidates = policy.candidates(HOLDER);
         assert!(candidates.len() > MKeys::MAX);
@@ -491,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn with_one_key_all_ports_get_it_and_none_is_behind() {
+    fn shared_key_is_used_for_every_port_and_no_port_is_behind() {
         let mut keys = keys(MKeyPolicy::one(5));
         assert_eq!(keys.to(HOLDER).as_slice(), [5]);
         for (shown, hides, sight) in [

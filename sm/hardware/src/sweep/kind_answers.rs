@@ -1,4 +1,5 @@
-//! Counts answers of kinds of devices to an optional attribute, to decide whether a kind lacks it.
+//! Decides whether a kind of device lacks an optional attribute, from the answers of all devices of
+//! the kind.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ const KINDS_MAX: usize = 1024;
 enum Answers {
     /// A device has answered with content.
     Some,
-    /// Number of Gets that devices left unanswered.
+    /// No device has answered; the number of Gets that devices left unanswered.
     None(u8),
 }
 
@@ -26,8 +27,8 @@ enum Answers {
 pub(super) struct KindAnswers(BTreeMap<DeviceKind, Answers>);
 
 impl KindAnswers {
-    /// Records that a device of this kind answered with content: the kind has the attribute, and
-    /// later silence has another cause.
+    /// Records that a device of this kind answered with content: the kind has the attribute, so
+    /// later silence has another cause and is not counted.
     pub(super) fn answered(&mut self, kind: DeviceKind) {
         if self.has_room(kind) {
             self.0.insert(kind, Answers::Some);
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn third_silence_of_a_kind_says_that_it_lacks_the_attribute() {
+    fn kind_lacks_the_attribute_after_its_third_unanswered_get() {
         let mut answers = KindAnswers::default();
         let silences = |answers: &mut KindAnswers, device| -> Vec<bool> {
             (0..4).map(|_| answers.unanswered(kind(device))).collect()
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_of_a_kind_that_has_answered_counts_no_more() {
+    fn unanswered_gets_of_a_kind_that_has_answered_are_not_counted() {
         let mut answers = KindAnswers::default();
         assert!(!answers.unanswered(kind(1)) && !answers.unanswered(kind(1)));
         answers.answered(kind(1));

@@ -8,9 +8,9 @@
 //!
 //! One Get through each cable is enough: NodeInfo names the port that received it, so that one
 //! answer shows both ends. The sweep reads a switch's table ([`Query::Table`]) up to LinearFDBTop,
-//! unless it is known. A fresh switch therefore costs no Gets of tables, and a configured switch
-//! need not be written again. Multicast tables ([`Query::Multicast`]) are read likewise, up to
-//! MulticastFDBTop.
+//! unless the table is known. A fresh switch therefore costs no Gets of tables, and a configured
+//! switch need not be written again. The sweep reads multicast tables ([`Query::Multicast`]) in the
+//! same way, up to MulticastFDBTop.
 //!
 //! A node that leaves Gets unanswered, or whose cables go down together, is a suspect: the sweep
 //! asks its neighbours, and can end without the suspect's answers ([`Sweep::can_leave_out`]). A
@@ -84,7 +84,8 @@ use self::suspicion::Suspicion;
 pub use self::suspicion::Withdrawal;
 pub use self::vports::VPortQuery;
 
-/// What was known at the beginning of a sweep. A full sweep forgets it, to find it anew.
+/// The state at the beginning of a sweep. A full sweep clears it in the inventory, and finds it
+/// anew.
 #[derive(Debug)]
 struct Before {
     faults: Faults,
@@ -96,20 +97,21 @@ struct Before {
 #[derive(Debug)]
 pub struct Sweep {
     reading: Reading,
-    /// Switches that reported a change, each with the path of its report.
+    /// Nodes that reported a change, each with the reversed path of its report; `None` if that path
+    /// is not known or a search outwards is under way.
     targets: HashMap<Guid, Option<DirectedPath>>,
     /// Targets that reported a second time.
     reported_again: BTreeSet<Guid>,
     /// Ports of hosts that reported a change.
     joined_ports: BTreeSet<PortKey>,
     contests: Contests,
-    /// Nodes that a full sweep has found.
+    /// Nodes that this sweep has found.
     entered: HashSet<Guid>,
     before: Before,
     /// Nodes with a missing answer, even if they answered other queries.
     silent: BTreeSet<Guid>,
-    /// Ports that refused PortInfo in this sweep, and are asked without the bit for extended
-    /// speeds; the value tells whether the port has answered since.
+    /// Ports that refused PortInfo in this sweep, and that the sweep now asks without the bit for
+    /// extended speeds; the value tells whether the port has answered since.
     without_extended_speeds: HashMap<PortKey, bool>,
     port_states: PortStateTables,
     suspicion: Suspicion,
@@ -118,10 +120,10 @@ pub struct Sweep {
     /// Whether silent nodes get all their attempts before the sweep ends, unless other work is
     /// urgent.
     waits_for_silent: bool,
-    /// Whether an answer differs from the former one without a report of the change.
+    /// Whether an answer differed from the one before although no report announced a change.
     stale: bool,
-    /// The switches that showed PortStateChange in a sweep ahead of a takeover, which reads no more
-    /// of them; `None` in other sweeps.
+    /// In a sweep ahead of a takeover, the switches that showed PortStateChange: such a sweep reads
+    /// only SwitchInfo of a switch. `None` in other sweeps.
     ahead: Option<BTreeSet<Guid>>,
     moves: Moves,
     /// Number of cables probed, as a measure of progress.
@@ -129,7 +131,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Starts a sweep of `scope` with the next number.
+    /// Starts a sweep of `scope`, and raises the inventory's epoch by one.
     pub fn start(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
         let mut sweep = Sweep::empty(scope, inventory, policy);
         match scope {
@@ -201,7 +203,7 @@ impl Sweep {
         }
     }
 
-    /// Repeats the queries without an answer.
+    /// Repeats the queries that earlier sweeps left without an answer.
     pub fn ask_again(&mut self, inventory: &Inventory) {
         let silent: Vec<PortKey> = inventory.faults.to_ask_again().collect();
         for port in silent {
@@ -213,8 +215,8 @@ impl Sweep {
         }
     }
 
-    /// Asks nodes that have answered only NodeInfo: if an earlier sweep withdrew a query, no fault
-    /// remains that would repeat it.
+    /// Asks nodes that have answered NodeInfo, but no PortInfo. An earlier sweep may have withdrawn
+    /// their queries, and no fault is recorded that would repeat them.
     fn ask_unread(&mut self, inventory: &Inventory) {
         let unread = |&(guid, node): &(Guid, &InventoryNode)| {
             let mut ports = (0..node.ports.len()).zip(&node.ports);
@@ -259,7 +261,7 @@ impl Sweep {
         self.reading.changed
     }
 
-    /// Whether a node answered that had not answered before.
+    /// Whether a node answered that was silent before this sweep.
     pub fn found_healed(&self, inventory: &Inventory) -> bool {
         inventory.faults.has_healed(&self.before.faults)
     }
@@ -270,12 +272,12 @@ impl Sweep {
         nodes.any(|(guid, _)| !self.entered.contains(&guid))
     }
 
-    /// Parts to read back, and those that differed.
+    /// The parts to read back, and the parts that differed.
     pub fn read_back(&self) -> &ReadBack {
         &self.reading.read_back
     }
 
-    /// Parts to read back, to set them or to take those that differed.
+    /// Like [`Sweep::read_back`], to set the parts to read or to take the parts that differed.
     pub fn read_back_mut(&mut self) -> &mut ReadBack {
         &mut self.reading.read_back
     }
@@ -351,13 +353,14 @@ impl Sweep {
         is_first
     }
 
-    /// Adds a port of a switch that may have changed: asks again for its PortInfo.
+    /// Adds a port of a switch that may have changed: asks for its PortInfo, unless this sweep has
+    /// asked already.
     pub fn read_again(&mut self, key: PortKey) {
         self.reading.ask(Query::Port(key));
     }
 
-    /// Adds ports that may have changed without a report. If a switch has a table, its ports of
-    /// which only the state is unverified are read by that table; other ports are read by PortInfo.
+    /// Adds ports that may have changed without a report. Ports with only an unverified state are
+    /// read by the port state table of their switch, if it has one; other ports by PortInfo.
     pub fn read_all_again(
         &mut self,
         inventory: &Inventory,
@@ -367,8 +370,8 @@ impl Sweep {
         self.port_states.read_all_again(reading, inventory, ports);
     }
 
-    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
-    /// behind ports with an undecided contest. Returns whether there are any.
+    /// Asks again behind ports that were left out because another place had the node's GUID, if
+    /// that place has lost it or the contest is undecided. Returns whether there are such ports.
     pub fn ask_left_out_again(&mut self, inventory: &mut Inventory) -> bool {
         self.contests
             .ask_left_out_again(&mut self.reading, inventory)
@@ -459,8 +462,8 @@ impl Sweep {
         gone
     }
 
-    /// Gives this full sweep up. What it has not asked again counts as it did before. Returns the
-    /// switches that reported a change to it.
+    /// Gives this full sweep up. Faults, and the locks of nodes that it has not met, are as they
+    /// were before it. Returns the switches that reported a change to it.
     pub fn give_way(self, inventory: &mut Inventory) -> Vec<Guid> {
         let epoch = inventory.hardware.epoch;
         for (port, sign) in self.before.locked {
@@ -473,8 +476,9 @@ impl Sweep {
         self.targets.into_keys().collect()
     }
 
-    /// Cables that this sweep probed and did not confirm, each given by the port of a switch or the
-    /// local port. Cables of silent ports or nodes are not included, because they may still exist.
+    /// Cables that this full sweep could probe and did not confirm, each given by the port of a
+    /// switch or the local port. Cables of silent ports or nodes are not included, because they may
+    /// still exist.
     fn disproved_cables(&self, inventory: &Inventory) -> Vec<PortKey> {
         let faults = &inventory.faults;
         let asks_through = |key: PortKey| {
@@ -559,12 +563,14 @@ impl Sweep {
             .ask_reported_ports(reading, inventory, guid, repeats);
     }
 
+    /// Queues the queries of a switch's description and of its port 0.
     fn ask_node_but_ports(&mut self, guid: Guid) {
         self.reading.ask(Query::Description(guid));
         self.reading
             .ask(Query::Port(PortKey::new(guid, PortNum::ZERO)));
     }
 
+    /// The Get for `query`; `None` if no path leads to the agent, or the port to probe is Down.
     fn address(&self, inventory: &Inventory, query: Query) -> Option<Ask> {
         // The LID route may lead over the part that just changed; only a light sweep has time to
         // try it.
@@ -612,7 +618,7 @@ impl Sweep {
                 let (path, alternate) =
                     self.ways_to(inventory, PortKey::new(port.node, PortNum::ZERO))?;
                 let alternate = alternate.and_then(|way| way.child(port.port).ok());
-                // The agent behind a port is not known, so that each port counts as an agent.
+                // The agent behind a port is not known, so each port counts as an agent of its own.
                 let target = !port.node.0 ^ u64::from(port.port.0);
                 Some(ask(target, (path.child(port.port).ok()?, alternate)))
             }
@@ -642,8 +648,8 @@ impl Sweep {
         }
     }
 
-    /// The paths to an agent. For a switch that reported a change, the path of its report comes
-    /// first.
+    /// The path to an agent, and an alternate one if there is one. For a node that reported a
+    /// change, the path of its report comes first.
     fn ways_to(
         &self,
         inventory: &Inventory,

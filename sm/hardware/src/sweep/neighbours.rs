@@ -10,6 +10,7 @@ use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, capabilities, duplicates};
 
 impl Sweep {
+    /// Handles NodeInfo of the node behind `from`; `None` stands for the local node.
     pub(super) fn on_node(
         &mut self,
         inventory: &mut Inventory,
@@ -52,8 +53,9 @@ impl Sweep {
         duplicates::decide(&mut self.reading, inventory, from, info, contenders);
     }
 
-    /// The first place of a node that answers `info` behind `from`, see
-    /// [`duplicates::first_place`]. A full sweep asks behind the remaining ports later.
+    /// The place that had the GUID of `info` before it was found behind `from`, as
+    /// [`duplicates::first_place`] returns it. A full sweep considers only nodes that it has
+    /// already found; it asks behind the other ports later.
     fn first_place(
         &self,
         inventory: &Inventory,
@@ -65,6 +67,7 @@ impl Sweep {
         duplicates::first_place(inventory, from, info, is_met)
     }
 
+    /// Handles NodeInfo of the local node; `here` is the local port.
     fn meet_local(&mut self, inventory: &mut Inventory, here: PortKey, info: &NodeInfo) {
         if here.node.is_zero() {
             inventory.faults.at_port(here, Fault::ZeroGuid);
@@ -77,9 +80,9 @@ impl Sweep {
         }
     }
 
-    /// Handles a cable from `from` back to its own node, at `here`. Routes cannot use it. The link
-    /// is brought up like any other once both ends confirm the cable: seen from one end, two nodes
-    /// with the same GUID look alike.
+    /// Handles a cable from `from` to `here`, a port of the same node. Routes cannot use such a
+    /// cable, but its link is brought up like any other once both ends confirm the cable. Seen from
+    /// one end only, it could also be a cable to another node with the same GUID.
     fn meet_itself(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey) {
         if here.port == from.port {
             inventory.part(from);
@@ -102,7 +105,7 @@ impl Sweep {
         }
     }
 
-    /// Handles a cable from `from` to `here`, a port of a node that can be managed.
+    /// Handles a cable from `from` to `here`, a port of another node with a unique GUID.
     fn meet(&mut self, inventory: &mut Inventory, from: PortKey, here: PortKey, info: &NodeInfo) {
         let Some(path) = inventory
             .hardware
@@ -134,8 +137,8 @@ impl Sweep {
             self.hear_outward(here.node);
         }
         if is_moved && !switch {
-            // Answers of this sweep that arrived earlier from behind the former cable may be
-            // another node's: only NodeInfo names its node.
+            // Earlier answers in this sweep came over the former cable, and may be those of another
+            // node: only NodeInfo shows which node answered.
             self.reading.again(Query::Port(here));
             self.reading.again(Query::Description(here.node));
             if !is_full || is_of_this_sweep {
@@ -144,8 +147,8 @@ impl Sweep {
         }
         // The far end may have a new state. A full sweep asks all ports of a new switch anyway.
         self.reading.ask(Query::Port(here));
-        // A node whose link came up may have been reset or replaced, so that the sweep asks for its
-        // identity. Its earlier answers in this sweep are older than the change.
+        // A node whose link came up may have been reset or replaced: ask for an attribute that
+        // shows it. Earlier answers in this sweep are older than the change.
         let is_reported = self.is_target(from.node);
         let sign = match switch {
             true => Query::Switch(here.node),
@@ -174,8 +177,8 @@ impl Sweep {
         if exchanged {
             inventory.remove(here.node);
         }
-        // The node's epoch is no evidence: Gets through a cable that is gone may have reached the
-        // node before this sweep found it.
+        // The node's epoch does not tell: Gets by a former path may have reached the node before
+        // this sweep found it.
         let first = if full {
             self.entered.insert(here.node)
         } else {
@@ -235,6 +238,7 @@ impl Sweep {
         }
     }
 
+    /// Handles the missing answer of the node behind `from`.
     pub(super) fn on_silence(&mut self, inventory: &mut Inventory, from: Option<PortKey>) {
         let Some(from) = from else { return };
         // The port may have gone down while the Get was under way; that is no fault.

@@ -1,18 +1,18 @@
 //! The search outwards: used when many parts fail at once and known paths cannot be trusted.
 //!
-//! If several nodes leave queries unanswered, the paths to all others may lead through dead parts,
-//! and each dead path would cost time-outs of its own. The sweep then withdraws all queries under
-//! way and starts at the manager's own port. It asks a switch for SwitchInfo along a path on which
-//! every hop has answered since, and continues over the ports that this answer shows as up. A
-//! switch without PortStateChange has its cables as known, and costs only this Get; any other
-//! switch is asked for each port. All other queries wait until their switch has answered, so that a
-//! silent switch costs one time-out for all queries to it and behind it.
+//! If several nodes leave queries unanswered, the paths to all other nodes may lead through dead
+//! parts, and each dead path would cost time-outs. The sweep then withdraws all queries under way
+//! and starts at the manager's own port. It asks each switch for SwitchInfo along a path on which
+//! every hop has answered since, and continues over the ports of the switch that are up. A switch
+//! without PortStateChange still has its known cables, and costs only this Get; any other switch is
+//! asked for each port. All other queries wait until their switch has answered, so a silent switch
+//! costs one time-out for all queries to it and behind it.
 //!
 //! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
-//! suspects at the end of the sweep; without a cable to them, they are gone.
+//! suspects at the end of the sweep. Switches without a cable to them are gone.
 //!
-//! If switches that had answered fall silent, the search starts again, at most four times. Packet
-//! loss alone, even if heavy, does not start a search.
+//! If switches fall silent after they answered, the search starts again, at most four times. Even
+//! heavy packet loss does not start a search on its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,28 +23,29 @@ use super::inventory::Inventory;
 use super::suspicion::{ATTEMPTS_TO_SUSPICION, Suspicion, cables};
 use super::{Query, Sweep, SweepScope, paths, stale_paths};
 
-/// Maximum number of restarts of a search in one sweep because switches that had answered fell
-/// silent.
+/// Maximum number of searches in one sweep: the first one, and the restarts because switches fell
+/// silent after they answered.
 const ROUNDS_MAX: u8 = 4;
 
-/// Number of switches that must fall silent after an answer to restart a search.
+/// Number of switches that must fall silent after they answered to restart a search.
 const FALLEN_SILENT: usize = 2;
 
-/// Maximum number of further paths kept for each switch.
+/// Maximum number of paths kept for each switch besides the path in use.
 const FURTHER_MAX: usize = 4;
 
 /// State of a search outwards.
 #[derive(Debug)]
 pub(super) struct Outward {
-    /// Further paths to each switch found, in the order of discovery; the node's record has the
-    /// path in use.
+    /// The switches found, each with further paths to it in the order of discovery. The path in use
+    /// is in the node's record.
     met: BTreeMap<Guid, VecDeque<DirectedPath>>,
     /// Switches that have answered.
     heard: BTreeSet<Guid>,
-    /// Queries that wait for an answer of the switch on their path, by that switch.
+    /// Queries that wait until a switch on their path answers, by that switch.
     parked: BTreeMap<Guid, BTreeSet<Query>>,
-    /// Switches that had answered, and then left queries unanswered.
+    /// Switches that answered, and then left queries unanswered.
     fell_silent: BTreeSet<Guid>,
+    /// Number of searches before this one in the sweep.
     round: u8,
 }
 
@@ -67,9 +68,9 @@ impl Sweep {
         self.outward.is_some()
     }
 
-    /// Gives up all known paths, and starts a search at the manager's port. Returns `false` if it
-    /// does not: a full sweep goes outwards anyway, and a sweep ahead of a takeover reads only
-    /// SwitchInfo.
+    /// Gives up all known paths, and starts a search at the manager's port. Returns `false` if no
+    /// search starts: a full sweep goes outwards anyway, a sweep ahead of a takeover reads only
+    /// SwitchInfo, or there have been [`ROUNDS_MAX`] searches.
     pub(super) fn go_outward(&mut self, inventory: &mut Inventory) -> bool {
         let round = self.outward.as_ref().map_or(0, |before| before.round + 1);
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
@@ -124,8 +125,8 @@ impl Sweep {
         self.reading.again(query);
     }
 
-    /// Whether the search has not yet reached the switch of `query`; if so, keeps the query until
-    /// then.
+    /// Whether `query` must wait because the switch on its path has not answered this search yet.
+    /// If so, keeps the query until the switch answers.
     pub(super) fn defers(&mut self, inventory: &Inventory, query: Query) -> bool {
         let Some(outward) = &mut self.outward else {
             return false;
@@ -183,7 +184,7 @@ impl Sweep {
         self.reading.again(Query::Switch(guid));
     }
 
-    /// Handles an answer of a switch: sends the queries that waited for it.
+    /// Handles an answer of a switch: queues the queries that waited for it.
     pub(super) fn hear_outward(&mut self, guid: Guid) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -196,7 +197,8 @@ impl Sweep {
         }
     }
 
-    /// Handles SwitchInfo: continues over all cables, or first asks for the ports.
+    /// Handles SwitchInfo of a switch. If it shows no change, continues over all its cables that
+    /// are up; otherwise the answers about its ports continue the search.
     pub(super) fn search_on(&mut self, inventory: &mut Inventory, guid: Guid, is_changed: bool) {
         if self.outward.is_none() {
             return;
@@ -216,9 +218,9 @@ impl Sweep {
         }
     }
 
-    /// Handles the loss of a cable to `peer` that a neighbour showed by its answer: the switch
-    /// there counts as not having answered, and must answer SwitchInfo before it gets other
-    /// queries. If no cable leads to it any longer, the search does not wait for it.
+    /// Handles an answer of a neighbour that shows the loss of the cable to `peer`: the switch of
+    /// `peer` must answer SwitchInfo again before it gets other queries. If no cable leads to it
+    /// any longer, the search does not wait for it.
     pub(super) fn mark_outward_stale(&mut self, inventory: &mut Inventory, peer: PortKey) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -250,8 +252,8 @@ impl Sweep {
         }
     }
 
-    /// Sends an overdue query of a search again: by another path to its switch as long as there is
-    /// one, then once more by the last path. Returns whether it does.
+    /// Sends an overdue query of a search again: by the next path to its switch, or, without
+    /// another path, once more by the last one. Returns whether it sends the query again.
     pub(super) fn sends_again(
         &mut self,
         inventory: &mut Inventory,
@@ -271,12 +273,12 @@ impl Sweep {
         true
     }
 
-    /// Handles an overdue query of a search. Packet loss does not explain `attempts` of its
-    /// attempts.
+    /// Handles an overdue query of a search to the node `guid`. `attempts` is the number of its
+    /// unanswered attempts that packet loss does not explain.
     ///
-    /// If several switches that had answered fall silent, the search restarts. A single silent
-    /// switch first gets a Get of SwitchInfo again, and is a suspect if it leaves this Get
-    /// unanswered on all its paths.
+    /// If several switches fall silent after they answered, the search restarts. A single silent
+    /// switch is asked for SwitchInfo again, and becomes a suspect if it leaves this Get unanswered
+    /// on all paths.
     pub(super) fn overdue_outward(
         &mut self,
         inventory: &mut Inventory,
@@ -305,8 +307,8 @@ impl Sweep {
         }
     }
 
-    /// Withdraws the queries to a switch that had answered and fell silent, and asks it for
-    /// SwitchInfo.
+    /// Withdraws the unsent queries to a switch that answered and then fell silent, and asks it for
+    /// SwitchInfo again.
     fn ask_first_again(&mut self, inventory: &mut Inventory, guid: Guid) {
         let Some(outward) = &mut self.outward else {
             return;
@@ -320,8 +322,8 @@ impl Sweep {
         self.reading.again(Query::Switch(guid));
     }
 
-    /// Ends the search with the sweep: switches that it did not reach are suspects if a cable leads
-    /// there, and the queries kept for them count as unanswered.
+    /// Ends the search with the sweep: switches that have not answered are suspects, and the
+    /// queries kept for them count as unanswered.
     pub(super) fn end_outward(&mut self, inventory: &mut Inventory) {
         let Some(outward) = self.outward.take() else {
             return;

@@ -12,39 +12,40 @@ use super::inventory::Inventory;
 /// the node by another port, if there is one. Returns the nodes without a path.
 ///
 /// Only cables with both ends up count. Paths lead through a suspect only if there is no other
-/// path. Ports are tried in their order, so that equal inventories give equal paths. If the search
-/// would still reach each switch first over the same cable, only nodes written since the last
-/// search are searched.
+/// path. Ports are tried in order of their numbers, so that equal inventories give equal paths. If
+/// a new search would still reach each switch first over the same cable as the last one, only the
+/// paths of rewired nodes and their neighbours are updated.
 pub(super) fn refresh(inventory: &mut Inventory) -> Vec<Guid> {
     let rewired = inventory.hardware.take_rewired();
-    match follow(inventory, &rewired) {
-        Ok(ways) => {
-            let gone = lead(inventory, ways);
+    match update(inventory, &rewired) {
+        Ok(paths) => {
+            let gone = record_paths(inventory, paths);
             debug_assert!(is_as_searched(inventory, &gone), "{rewired:?}");
             return gone;
         }
         Err(why) => inventory.searched = Some(why),
     }
     inventory.search = None;
-    let ways = match inventory.hardware.local {
+    let paths = match inventory.hardware.local {
         Some(local) => {
-            let (ways, search) = search(inventory, local);
+            let (paths, search) = search(inventory, local);
             inventory.search = Some(search);
-            ways
+            paths
         }
         None => vec![None; inventory.hardware.len()],
     };
     let guids: Vec<Guid> = inventory.hardware.nodes().map(|(guid, _)| guid).collect();
-    lead(inventory, guids.into_iter().zip(ways).collect())
+    record_paths(inventory, guids.into_iter().zip(paths).collect())
 }
 
-/// Forgets the last search, because other code is about to change paths.
+/// Forgets the last search: other code is about to change paths, so the next [`refresh`] searches
+/// all of them.
 pub(super) fn forget(inventory: &mut Inventory) {
     inventory.search = None;
 }
 
-/// First and second path of a node.
-type Ways = (DirectedPath, Option<DirectedPath>);
+/// The shortest path to a node, and a second one that enters the node by another port.
+type NodePaths = (DirectedPath, Option<DirectedPath>);
 
 /// The last full search: its start, and the switches that it passed.
 #[derive(Clone, Debug)]
@@ -56,20 +57,20 @@ pub(super) struct Search {
     unreached: Vec<Guid>,
 }
 
-/// A switch in a search, or its start.
+/// A switch that a search passed, or the node at which it started.
 #[derive(Clone, Copy, Debug)]
 struct Passed {
     /// Position of the switch in the order of the search.
     rank: u32,
-    /// The first path found to the switch. The node may hold another path since, by which its last
-    /// NodeInfo came.
+    /// The first path found to the switch. The inventory may since have another path for it: the
+    /// path by which its last NodeInfo came.
     path: DirectedPath,
 }
 
-/// Records the paths of nodes. Returns the nodes without one.
-fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid> {
+/// Records the paths of nodes in the inventory. Returns the nodes without one.
+fn record_paths(inventory: &mut Inventory, paths: Vec<(Guid, Option<NodePaths>)>) -> Vec<Guid> {
     let mut gone = Vec::new();
-    for (guid, way) in ways {
+    for (guid, way) in paths {
         match way {
             Some((path, second)) => inventory.hardware.lead_to(guid, path, second),
             None => gone.push(guid),
@@ -81,17 +82,17 @@ fn lead(inventory: &mut Inventory, ways: Vec<(Guid, Option<Ways>)>) -> Vec<Guid>
     gone
 }
 
-/// The paths of the nodes that may have changed, after writes to the nodes in `rewired`.
+/// The new paths of the nodes in `rewired`, of their neighbours, and of nodes that had no path.
 ///
-/// Two searches pass the switches in the same order if they reach each switch first by the same
-/// port of the same neighbour.
+/// The last search is still valid for all other nodes if each switch is still reached first by the
+/// same port of the same neighbour: a new search would then pass the switches in the same order.
 ///
 /// # Errors
 /// The reason why paths of other nodes may have changed as well, or why a full search is cheaper.
-fn follow(
+fn update(
     inventory: &Inventory,
     rewired: &BTreeSet<Guid>,
-) -> Result<Vec<(Guid, Option<Ways>)>, &'static str> {
+) -> Result<Vec<(Guid, Option<NodePaths>)>, &'static str> {
     let search = inventory.search.as_ref().ok_or("none were known")?;
     if inventory.hardware.local != Some(search.local) {
         return Err("the local port is another");
@@ -114,7 +115,7 @@ fn follow(
             None => {}
         }
     }
-    let mut ways = Vec::with_capacity(affected.len());
+    let mut paths = Vec::with_capacity(affected.len());
     for guid in affected
         .into_iter()
         .filter(|&guid| guid != search.local.node)
@@ -128,9 +129,9 @@ fn follow(
             return Err("a switch is reached otherwise");
         }
         let mut arrivals = arrivals.into_iter();
-        ways.push((guid, arrivals.next().map(|path| (path, arrivals.next()))));
+        paths.push((guid, arrivals.next().map(|path| (path, arrivals.next()))));
     }
-    Ok(ways)
+    Ok(paths)
 }
 
 impl Search {
@@ -173,21 +174,22 @@ fn is_as_searched(inventory: &Inventory, gone: &[Guid]) -> bool {
     let Some(local) = inventory.hardware.local else {
         return false;
     };
-    let (ways, _) = search(inventory, local);
-    let mut nodes = inventory.hardware.nodes().zip(ways);
+    let (paths, _) = search(inventory, local);
+    let mut nodes = inventory.hardware.nodes().zip(paths);
     nodes.all(|((guid, node), way)| match way {
         Some(way) => way == (node.path, node.alternate) && !gone.contains(&guid),
         None => gone.contains(&guid),
     })
 }
 
-/// Searches the paths of all nodes, in the order of their GUIDs.
-fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) {
+/// Searches the paths of all nodes, breadth first. The paths are in the order of the nodes' GUIDs;
+/// `None` for a node that is not reached.
+fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<NodePaths>>, Search) {
     // Indices in the order of GUIDs replace the GUIDs: each cable needs one lookup, and memory
     // accesses are local.
     let nodes: Vec<(Guid, &InventoryNode)> = inventory.hardware.nodes().collect();
     let place = |guid: Guid| nodes.binary_search_by_key(&guid, |&(guid, _)| guid).ok();
-    let mut ways: Vec<Option<Ways>> = vec![None; nodes.len()];
+    let mut paths: Vec<Option<NodePaths>> = vec![None; nodes.len()];
     let mut search = Search {
         local,
         suspects: inventory.suspects.clone(),
@@ -198,11 +200,11 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
     // Suspects that the search has reached; nodes behind them come last.
     let mut suspects = VecDeque::new();
     if let Some(start) = place(local.node) {
-        ways[start] = Some((DirectedPath::new(), None));
+        paths[start] = Some((DirectedPath::new(), None));
         queue.push_back(start);
     }
     while let Some(at) = queue.pop_front().or_else(|| suspects.pop_front()) {
-        let Some((path, _)) = ways[at] else { continue };
+        let Some((path, _)) = paths[at] else { continue };
         let (guid, node) = nodes[at];
         if node.is_switch() || guid == local.node {
             let rank = search.passed.len() as u32;
@@ -212,7 +214,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
             let (Some(next), Ok(way)) = (place(peer.node), path.child(exit)) else {
                 continue;
             };
-            match &mut ways[next] {
+            match &mut paths[next] {
                 Some((_, second)) if second.is_none() && peer.node != local.node => {
                     *second = Some(way);
                 }
@@ -228,7 +230,7 @@ fn search(inventory: &Inventory, local: PortKey) -> (Vec<Option<Ways>>, Search) 
             }
         }
     }
-    (ways, search)
+    (paths, search)
 }
 
 /// Whether the first or second path that [`refresh`] recorded enters `to` by the cable from `from`.
@@ -275,8 +277,8 @@ mod tests {
     /// GUID of a node and number of a port.
     type End = (u64, u8);
 
-    /// An inventory of nodes with these GUIDs, with these cables, ports that are down, and
-    /// suspects.
+    /// An inventory of `switches` switches, with GUIDs from 0, and a host with the next GUID, whose
+    /// port 1 is the local port; with these cables, ports that are down, and suspects.
     fn inventory(
         switches: u64,
         cables: &[(End, End)],

@@ -12,14 +12,14 @@ pub(super) struct QueryQueue {
     /// Ports behind which NodeInfo is asked for. These come first, because each answer opens more
     /// queries.
     probes: VecDeque<PortKey>,
-    /// Other queries, sent when no probe waits. So the sweep crosses nearly every cable from one
-    /// end before PortInfo of the other end suggests to probe it again.
+    /// Other queries, sent when no probe waits. In this order, the sweep has probed nearly every
+    /// cable from one end before PortInfo of the other end suggests to probe it again.
     others: VecDeque<Query>,
-    /// Queries of this sweep, waiting or sent.
+    /// Queries of this sweep, waiting or sent, except forgotten ones.
     asked: HashSet<Query>,
     /// Queries of `asked` that are not sent yet.
     waiting: HashSet<Query>,
-    /// Number of queries under way.
+    /// Number of queries sent and not yet settled or withdrawn.
     outstanding: usize,
     /// Number of queries settled, by an answer or by silence.
     settled: usize,
@@ -48,7 +48,7 @@ impl QueryQueue {
         Some(query)
     }
 
-    /// Whether the sweep has sent `query`, or will, and has not forgotten it since.
+    /// Whether `query` waits or was sent, and was not forgotten since.
     pub(super) fn has_asked(&self, query: Query) -> bool {
         self.asked.contains(&query)
     }
@@ -74,12 +74,13 @@ impl QueryQueue {
         self.settled += 1;
     }
 
-    /// Counts a query as no longer under way, without an answer.
+    /// Counts a query as no longer under way, without counting it as settled.
     pub(super) fn withdraw(&mut self) {
         self.outstanding = self.outstanding.saturating_sub(1);
     }
 
-    /// Forgets all queries but those under way. Returns the waiting ones, probes first.
+    /// Empties the queue: no query counts as asked or waiting any more, though those under way
+    /// still count as open. Returns the queries that waited, probes first.
     pub(super) fn start_over(&mut self) -> Vec<Query> {
         self.asked.clear();
         self.waiting.clear();
@@ -111,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn probes_go_first_and_a_waiting_query_is_sent_once() {
+    fn probes_go_first_and_a_query_pushed_twice_is_sent_once() {
         let mut queue = QueryQueue::default();
         let port = PortKey::new(Guid(1), PortNum(1));
         let (switch, probe) = (Query::Switch(Guid(1)), Query::Node(Some(port)));

@@ -3,14 +3,15 @@
 /// The scope of a sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SweepScope {
-    /// The whole subnet. With `audit`, tables that are already known are read again.
+    /// The whole subnet, from the local port outwards.
     Full {
-        /// Whether known forwarding tables are read back as well.
+        /// Whether tables that are already known are read again.
         audit: bool,
     },
     /// SwitchInfo of each switch, parts to read back, unanswered queries, and the local port while
     /// it has no cable.
     Light,
-    /// The switches given to [`Sweep::add_target`](super::Sweep::add_target).
+    /// Only the nodes, ports and managers that the caller adds, for example by
+    /// [`Sweep::add_target`](super::Sweep::add_target), and new nodes behind them.
     Targets,
 }

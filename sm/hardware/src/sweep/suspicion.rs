@@ -18,17 +18,16 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Number of successive unanswered attempts that make a node a suspect: a single one may be packet
-/// loss.
+/// Number of successive unanswered attempts of a query that make a node a suspect: a single one may
+/// be packet loss.
 pub(super) const ATTEMPTS_TO_SUSPICION: u8 = 2;
 
-/// Number of signs of faults at one instant after which no known path is trusted. A sign is a node
-/// that leaves queries unanswered, or a switch that lost cables according to its neighbours and
-/// reported none, like a switch that lost power.
+/// Number of signs of faults at one instant from which no known path is trusted. A sign is a node
+/// that leaves queries unanswered, or a switch that lost cables according to its neighbours but
+/// reported no change, as a switch without power does.
 const SIGNS_OF_MANY_FAULTS: usize = 4;
 
-/// Number of signs that suffices once [`REPORTS_AT_ONCE`] switches have reported changes; see
-/// [`SIGNS_OF_MANY_FAULTS`].
+/// Value of [`SIGNS_OF_MANY_FAULTS`] once [`REPORTS_AT_ONCE`] switches have reported changes.
 const SIGNS_BESIDE_REPORTS: usize = 2;
 
 /// Number of reporting switches that indicates several faults: after one fault in a small fabric,
@@ -39,10 +38,10 @@ const REPORTS_AT_ONCE: usize = 6;
 /// together are hardly a coincidence.
 const ATTEMPTS_AFTER_LOST_CABLE: u8 = 1;
 
-/// Number of successive unanswered attempts explained by packet loss above which no search outwards
+/// If packet loss explains more successive unanswered attempts than this, no search outwards
 /// starts: such loss also silences several nodes at once, and asking every switch again would cost
 /// more than it saves.
-const EXPLAINED_IN_HEARSAY: u8 = 2;
+const EXPLAINED_BEFORE_OUTWARD: u8 = 2;
 
 /// Queries that the caller must withdraw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +50,9 @@ pub enum Withdrawal {
     Unsent(Guid),
     /// All queries to this node: no cable leads to it.
     Node(Guid),
-    /// All queries to this node and to those behind its ports, for later: a search outwards has
-    /// found no cable to it so far, or a full sweep asks it after all others. [`Sweep::park`] keeps
-    /// them.
+    /// All queries to this node and to the nodes behind its ports: a search outwards has found no
+    /// cable to it so far, or a full sweep asks it after all others. [`Sweep::park`] keeps the
+    /// queries.
     ForLater(Guid),
     /// All queries to this port of a channel adapter: its cable is gone.
     Port(PortKey),
@@ -95,8 +94,8 @@ pub(super) struct Suspicion {
     heard: HashSet<Guid>,
     /// Number of unanswered attempts of each query.
     unanswered: HashMap<Query, u8>,
-    /// Ports of switches whose cables are gone according to the far ends, and that the switches
-    /// have not confirmed.
+    /// Ports whose cables are gone according to the far ends, by switch. The switch itself has not
+    /// answered about these ports yet.
     lost: BTreeMap<Guid, BTreeSet<PortNum>>,
     /// Nodes that became suspects in this sweep, or showed another sign of being dead.
     suspected: BTreeSet<Guid>,
@@ -104,7 +103,7 @@ pub(super) struct Suspicion {
     asked: BTreeSet<Guid>,
     /// Suspects that a full sweep has asked after all others, and that have not answered since.
     asked_last: BTreeSet<Guid>,
-    /// Whether there may be switches that a full sweep still has to ask after all others.
+    /// Whether there may be suspects that a full sweep has postponed and not asked yet.
     may_ask_last: bool,
     /// Suspects with an overdue query.
     overdue: BTreeSet<Guid>,
@@ -125,9 +124,10 @@ pub(super) struct Suspicion {
     sent_by_present_paths: HashSet<Query>,
     /// Whether there are new suspects since [`Sweep::take_suspicion`].
     is_new: bool,
-    /// Nodes that were not suspects, and left a query unanswered without answering any other.
+    /// Nodes that were not suspects when they left a query unanswered, and have answered no other
+    /// query since.
     overdue_at_once: BTreeSet<Guid>,
-    /// New suspects, and switches that lost a cable, of which it is not known yet whether a cable
+    /// New suspects, and switches that lost a cable: the sweep has not checked yet whether a cable
     /// still leads to them.
     unexamined: BTreeSet<Guid>,
     /// Whether paths lead through new suspects.
@@ -144,8 +144,8 @@ impl Suspicion {
         }
     }
 
-    /// The queries that waited for an answer of a suspect, and the queries about ports whose cables
-    /// are gone according to the far ends.
+    /// The queries that a new search must repeat: those that waited for an answer of a suspect, and
+    /// those about ports whose cables are gone according to the far ends.
     pub(super) fn into_kept(self) -> impl Iterator<Item = Query> {
         let ports = self.lost.into_iter().flat_map(|(node, ports)| {
             let of_node = ports.into_iter();
@@ -154,8 +154,8 @@ impl Suspicion {
         self.postponed.into_values().flatten().chain(ports)
     }
 
-    /// Whether an overdue query is not yet a sign against its node, because the node has answered
-    /// since its former overdue query.
+    /// Whether an overdue query does not count against its node yet, because the node has answered
+    /// since its last overdue query. The next overdue query counts.
     pub(super) fn excuses(&mut self, guid: Guid) -> bool {
         self.heard.remove(&guid)
     }
@@ -189,8 +189,9 @@ impl Suspicion {
 }
 
 impl Sweep {
-    /// Records queries with the number of their attempts that were not answered in time; packet
-    /// loss explains `explained` attempts of each. The client repeats the queries.
+    /// Handles overdue queries, each with the number of its attempts that were not answered in
+    /// time. Packet loss explains `explained` attempts of each query. The client repeats the
+    /// queries.
     pub fn on_overdue(
         &mut self,
         inventory: &mut Inventory,
@@ -203,6 +204,8 @@ impl Sweep {
         self.examine_suspects(inventory);
     }
 
+    /// Handles one overdue query: makes its node a suspect, or starts a search outwards, if there
+    /// are enough signs.
     fn note_overdue(
         &mut self,
         inventory: &mut Inventory,
@@ -250,12 +253,12 @@ impl Sweep {
         if self.suspicion.heard.remove(&guid) {
             return;
         }
-        let is_hearsay =
-            explained <= EXPLAINED_IN_HEARSAY && self.has_lost_its_paths(inventory, guid, attempts);
-        if is_hearsay && self.go_outward(inventory) {
+        let distrusts_paths = explained <= EXPLAINED_BEFORE_OUTWARD
+            && self.has_lost_its_paths(inventory, guid, attempts);
+        if distrusts_paths && self.go_outward(inventory) {
             return;
         }
-        let enough = if is_hearsay || self.suspicion.lost.contains_key(&guid) {
+        let enough = if distrusts_paths || self.suspicion.lost.contains_key(&guid) {
             ATTEMPTS_AFTER_LOST_CABLE
         } else {
             ATTEMPTS_TO_SUSPICION
@@ -267,8 +270,9 @@ impl Sweep {
         }
     }
 
-    /// Whether several nodes are silent at once, including `guid`, so that paths lead through or to
-    /// dead parts. A light sweep asks so many nodes that packet loss alone silences some of them.
+    /// Records that `guid` is silent. Returns whether so many nodes are silent at once that known
+    /// paths probably lead through dead parts. In a light sweep, a node counts only after a second
+    /// attempt: the sweep asks so many nodes that packet loss alone silences some of them.
     fn has_lost_its_paths(&mut self, inventory: &Inventory, guid: Guid, attempts: u8) -> bool {
         let enough = match self.reading.scope {
             SweepScope::Light => ATTEMPTS_TO_SUSPICION,
@@ -278,11 +282,11 @@ impl Sweep {
         if attempts >= enough && !inventory.suspects.contains(&guid) {
             silent.insert(guid);
         }
-        silent.len() >= self.signs_to_hearsay()
+        silent.len() >= self.signs_of_many_faults()
     }
 
-    /// Number of signs at one instant after which no known path is trusted.
-    fn signs_to_hearsay(&self) -> usize {
+    /// Number of signs at one instant from which no known path is trusted.
+    fn signs_of_many_faults(&self) -> usize {
         match self.targets.len() >= REPORTS_AT_ONCE {
             true => SIGNS_BESIDE_REPORTS,
             false => SIGNS_OF_MANY_FAULTS,
@@ -322,10 +326,9 @@ impl Sweep {
         self.waits_for_silent
     }
 
-    /// Whether the sweep can end without the outstanding answers. Only suspects may owe these
-    /// answers, or the answers must serve only reading back. In addition, the sweep must have found
-    /// a change (a full sweep: got a report, or found nodes cut off), or other work must be
-    /// `urgent`.
+    /// Whether the sweep may end without answers that are overdue ([`Sweep::is_overdue`]), once all
+    /// queries are sent. The sweep must have found a change (a full sweep: got a report, or found
+    /// that no cable leads to a node), or other work must be `urgent`.
     pub fn can_leave_out(&self, urgent: bool) -> bool {
         let worthwhile = match self.reading.scope {
             _ if self.waits_for_silent => false,
@@ -342,8 +345,8 @@ impl Sweep {
         all_asked && some_overdue && (worthwhile || urgent)
     }
 
-    /// Whether the answer to `query` is due from a node with overdue queries, or no part of the
-    /// sweep waits for it.
+    /// Whether the sweep may end without the answer to `query`: its node has overdue queries, or
+    /// the answer only serves reading back.
     pub fn is_overdue(&self, query: Query) -> bool {
         match query {
             _ if self.reading.read_back.is_sample(query) => true,
@@ -354,8 +357,8 @@ impl Sweep {
         }
     }
 
-    /// Searches all paths again. The caller then reroutes overdue queries. Returns the nodes
-    /// without a path.
+    /// Searches paths again. The caller of the sweep then reroutes overdue queries. Returns the
+    /// nodes without a path.
     fn find_ways(&mut self, inventory: &mut Inventory) -> Vec<Guid> {
         self.suspicion.paths_stale = false;
         self.suspicion.is_rerouted = true;
@@ -391,7 +394,7 @@ impl Sweep {
         !suspicion.by_path.contains(&query) && !suspicion.sent_by_present_paths.contains(&query)
     }
 
-    /// Records that `query` is sent.
+    /// Records that `query` is sent over the present paths.
     pub(super) fn note_sent(&mut self, inventory: &Inventory, query: Query) {
         if !inventory.suspects.is_empty() {
             self.suspicion.sent_by_present_paths.insert(query);
@@ -408,8 +411,8 @@ impl Sweep {
         }
     }
 
-    /// The node whose silence holds `query` back. In a full sweep, a silent switch also holds back
-    /// NodeInfo behind its ports.
+    /// The node whose silence holds `query` back; `None` if no node does. In a full sweep, a silent
+    /// switch also holds back NodeInfo behind its ports.
     fn holder(&self, query: Query) -> Option<Guid> {
         match query {
             Query::Node(Some(from)) if self.is_full() => Some(from.node),
@@ -417,8 +420,8 @@ impl Sweep {
         }
     }
 
-    /// Whether `query` must not be sent now, because its node is unreachable, or is a suspect with
-    /// an unanswered query.
+    /// Whether `query` must not be sent now: no cable leads to its node, or its node is a suspect
+    /// with an unanswered query. In the second case, keeps the query until the node answers.
     pub(super) fn holds_back(&mut self, inventory: &Inventory, query: Query) -> bool {
         if self.is_outward() {
             return self.defers(inventory, query);
@@ -487,8 +490,8 @@ impl Sweep {
         }
     }
 
-    /// Handles the loss of the cable from `from` to `peer`, as `from` shows it: the last answer of
-    /// `peer` is no longer valid.
+    /// Handles the loss of the cable from `from` to `peer`, which an answer of `from` shows: the
+    /// last answer of `peer` is no longer valid.
     pub(super) fn lost(&mut self, inventory: &mut Inventory, from: PortKey, peer: PortKey) {
         let is_switch = inventory.hardware.is_switch(peer.node);
         let is_local = inventory.hardware.local == Some(peer);
@@ -534,7 +537,7 @@ impl Sweep {
         let is_alone = ports.len() == 1;
         let unheard = self.suspicion.lost.keys();
         let unheard = unheard.filter(|&&guid| !self.is_target(guid)).count();
-        if unheard >= self.signs_to_hearsay() && self.go_outward(inventory) {
+        if unheard >= self.signs_of_many_faults() && self.go_outward(inventory) {
             return;
         }
         if !is_alone && !self.is_target(peer.node) {
@@ -574,8 +577,8 @@ impl Sweep {
         }
     }
 
-    /// Searches paths around new suspects that others are reached through, and stops waiting for
-    /// suspects to which no cable leads, and for nodes reached only through these.
+    /// Searches paths around new suspects through which other nodes are reached. Stops waiting for
+    /// suspects to which no cable leads, and for nodes behind these.
     fn examine_suspects(&mut self, inventory: &mut Inventory) {
         let unexamined = std::mem::take(&mut self.suspicion.unexamined);
         let suspects = &inventory.suspects;
@@ -611,10 +614,10 @@ impl Sweep {
         port.is_some_and(InventoryPort::is_up) && !self.suspicion.unreachable.contains(&key.node)
     }
 
-    /// Asks the suspects of a full sweep, once no other query waits: a silent node would keep a
-    /// place in the client's window for seconds. Each gets one query with all its attempts. Hosts
-    /// come last, because the answers of their switches show which of them are gone; those at
-    /// silent switches are not asked. Returns whether a query waits now.
+    /// Asks the suspects of a full sweep after all other nodes: a silent node would keep a place in
+    /// the client's window for seconds. Each suspect gets one query with all its attempts. Hosts
+    /// come last, because the answers of their switches show which hosts are gone; hosts at silent
+    /// switches are not asked. Returns whether a query waits now.
     pub(super) fn ask_suspects_last(&mut self, inventory: &Inventory) -> bool {
         let is_all_settled = self.reading.queries.open() == 0;
         let may_ask = std::mem::take(&mut self.suspicion.may_ask_last) || is_all_settled;
@@ -644,6 +647,7 @@ impl Sweep {
         matches!(self.reading.scope, SweepScope::Full { .. })
     }
 
+    /// Records that no cable leads to a node, and withdraws the queries to it.
     fn give_up(&mut self, guid: Guid) {
         if self.suspicion.unreachable.insert(guid) {
             let withdrawals = &mut self.suspicion.withdrawals;
@@ -651,6 +655,7 @@ impl Sweep {
         }
     }
 
+    /// Keeps a query until the node whose silence holds it back answers.
     fn keep_for_later(&mut self, query: Query) {
         if self.reading.misses_sample(query) {
             return;
@@ -667,8 +672,8 @@ impl Sweep {
         }
     }
 
-    /// Records a missing answer for every remaining suspect, so that the next sweep asks it again:
-    /// its query may have been withdrawn.
+    /// Records a missing answer for every remaining suspect without one, so that the next sweep
+    /// asks it again: the suspect's queries may have been withdrawn.
     pub(super) fn owe_one_each(inventory: &mut Inventory) {
         let faults = &inventory.faults;
         let silent = faults
@@ -711,8 +716,8 @@ impl Sweep {
                             self.on_missing(inventory, Query::Port(key), None);
                         }
                     }
-                    // The query was never sent, so that the silence says nothing about its kind of
-                    // device.
+                    // The query was never sent, so the missing answer says nothing about the kind
+                    // of device.
                     Query::Capabilities(_) | Query::ExtendedPort(_) => {}
                     #[cfg(feature = "error-correction")]
                     Query::ErrorCorrection(_) => {}
@@ -724,7 +729,8 @@ impl Sweep {
     }
 }
 
-/// The ports at the far ends of a node's cables whose agents can be asked without passing the node.
+/// The far ends of a node's cables whose agents can be asked without passing the node: ports of
+/// other switches, and the local port.
 fn witnesses(inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
     let can_tell = |peer: &PortKey| {
         let is_switch = inventory.hardware.is_switch(peer.node);

@@ -1,9 +1,9 @@
-//! Ports whose answer to a Set of PortInfo leaves open whether they hold its values.
+//! Ports whose answer to a Set of PortInfo does not show whether they took the values.
 //!
 //! Some agents answer a Set with the values from before the Set. Other agents change their state by
 //! themselves and then refuse the Set of this state. Only a Get shows the values that such a port
-//! holds. A Set stays unverified until a Get or another answer shows its values. If a Get shows
-//! other values, the Set has failed, or this kind of device never keeps the field.
+//! holds. A Set stays unverified until an answer to a Get or to a later Set shows its values. If a
+//! Get shows other values, the Set has failed, or this kind of device never keeps the field.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use rsm_model::port_info::FieldMask;
 /// A Set of PortInfo whose effect is not verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnverifiedSet {
-    /// Fields whose value in the answer differs from their value in the Set.
+    /// Fields that are not verified: their values in the answer differ from those in the Set.
     pub fields: FieldMask,
-    /// The content of the Set.
+    /// The content of the Set, with the values of fields that an earlier Set left unverified.
     pub asked: PortInfo,
     /// The result of the Get that followed, if any.
     pub reading: Reading,
 }
 
-/// Result of a Get that verifies a Set.
+/// Whether a Get has followed the Set, and with which result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reading {
     /// The port was not read since the Set.
     None,
-    /// The port was read in this sweep; the answer is not compared yet.
+    /// The port was read since; the answer is not compared yet.
     New,
     /// The port was read, and did not hold the values of the Set.
     Contradicted,
@@ -40,12 +40,12 @@ pub struct UnverifiedPorts {
 }
 
 impl UnverifiedPorts {
-    /// Records that the answer to a Set of `asked` left open whether the port holds `fields`, or
-    /// the state. Returns whether the port was read after an earlier unverified Set, so that
-    /// another Get would show nothing new.
+    /// Records a Set of `asked` whose answer does not show whether the port took `fields`, or the
+    /// state. Returns whether the port was read after an earlier unverified Set: another Get would
+    /// show nothing new.
     ///
     /// `answer` is the port's answer; `None` if it shows nothing about the state. Records nothing
-    /// if the answer shows all fields and no earlier Set left any open.
+    /// if there is an answer, `fields` is empty, and no field of an earlier Set is left unverified.
     pub fn raise(
         &mut self,
         key: PortKey,
@@ -60,8 +60,8 @@ impl UnverifiedPorts {
             reading: before.map_or(Reading::None, |before| before.reading),
         };
         if let Some(before) = before {
-            // Fields that an earlier Set left open stay open, unless this Set repeats them or its
-            // answer shows them.
+            // Fields of an earlier Set stay unverified, unless this Set repeats them or its answer
+            // shows their values.
             let rest = before.fields.without(fields);
             let rest = answer.map_or(rest, |answer| rest.differing(&before.asked, answer));
             rest.copy(&mut set.asked, &before.asked);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_the_values_verifies_a_set() {
+    fn an_answer_with_the_values_of_a_set_verifies_it() {
         let mut unverified = UnverifiedPorts::default();
         let lid = FieldMask::ESSENTIAL.differing(&asked(), &PortInfo::default());
         assert!(!unverified.raise(PORT, lid, asked(), Some(&PortInfo::default())));
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unverified_set_after_a_reading_says_so() {
+    fn raise_tells_whether_the_port_was_read_since_an_earlier_unverified_set() {
         let mut unverified = UnverifiedPorts::default();
         let lid = FieldMask::ESSENTIAL.differing(&asked(), &PortInfo::default());
         assert!(!unverified.raise(PORT, lid, asked(), None));
@@ -140,10 +140,10 @@ mod tests {
         assert!(unverified.raise(PORT, lid, asked(), None));
     }
 
-    /// A Set of an Active port leaves NeighborMTU as it is, so that its answer shows nothing about
-    /// a field that an earlier Set left open.
+    /// The second Set keeps the old NeighborMTU, as Sets to Active ports do. Its answer shows that
+    /// old MTU, which does not verify the MTU of the first Set.
     #[test]
-    fn fields_of_an_earlier_set_stay_open() {
+    fn fields_of_an_earlier_set_stay_unverified() {
         let mut unverified = UnverifiedPorts::default();
         let mut first = PortInfo::default();
         first.set_neighbor_mtu(rsm_mad::wire::attr::Mtu::from_code(5));

@@ -1,14 +1,14 @@
 //! Discovers the virtual ports of hosts' ports.
 //!
-//! A port shows in CapabilityMask2 that it has virtual ports, and its type shows it in GeneralInfo.
-//! The sweep reads VirtualizationInfo; the push enables the virtual ports, which stay Down
-//! otherwise. Then the sweep reads the states of all indices, and for each index that is not Down
-//! VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. It reads them again
-//! after trap 1144 or 1146, when VPortStateChange is set (which light sweeps check), and after the
-//! push has cleared that bit.
+//! A port supports virtual ports if its CapabilityMask2 and the GeneralInfo of its device type both
+//! show it. The sweep reads VirtualizationInfo; the push enables the virtual ports, which otherwise
+//! stay Down. Then the sweep reads the states of all indices. For each index that is not Down, it
+//! reads VPortInfo, VNodeInfo, VNodeDescription, the P_KeyTable and the GUID table. All of this is
+//! read again after trap 1144 or 1146, when VPortStateChange is set (which light sweeps check), and
+//! after the push has cleared that bit.
 //!
-//! A device type that refuses VirtualizationInfo, or several of whose devices leave it unanswered,
-//! has a [habit](DeviceHabit::RefusesVPorts) and is not asked again.
+//! If a kind of device refuses VirtualizationInfo, or leaves it unanswered several times, the
+//! [habit](DeviceHabit::RefusesVPorts) is recorded, and the kind is not asked again.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -143,7 +143,8 @@ impl Inventory {
         })
     }
 
-    /// Forgets the virtual ports of a port, to be read again with its next PortInfo.
+    /// Forgets the virtual ports of a port. The next PortInfo of the port makes the sweep read them
+    /// again.
     pub(super) fn forget_vports(&mut self, key: PortKey) {
         if self
             .hardware
@@ -178,7 +179,7 @@ impl Inventory {
         Some(Arc::make_mut(self.hardware.port_mut(key)?.vports.as_mut()?))
     }
 
-    /// Whether the sweep asks a port for virtual ports.
+    /// Whether a port supports virtual ports and the sweep may ask for them.
     fn has_vports(&self, node: &InventoryNode, key: PortKey, info: &PortInfo) -> bool {
         self.vport_reading.is_on
             && !node.is_switch()
@@ -195,13 +196,14 @@ impl Inventory {
             && !self.refuses_vports(node, key)
     }
 
+    /// Whether the kind of device has the habit to refuse VirtualizationInfo.
     fn refuses_vports(&self, node: &InventoryNode, key: PortKey) -> bool {
         let kind = DeviceKind::of(&node.info, key.port);
         self.hardware.habits.has(kind, DeviceHabit::RefusesVPorts)
     }
 
-    /// Whether an unanswered query is about virtual ports of a kind of device that refuses them, or
-    /// about rate limits that are no longer planned.
+    /// Whether it is useless to repeat an unanswered query: it is about virtual ports or GUID
+    /// tables that the kind of device refuses, or about rate limits that are no longer planned.
     pub(super) fn is_vain(&self, policy: &SweepPolicy, query: Query) -> bool {
         match query {
             Query::VPorts(key, query) => {
@@ -216,8 +218,8 @@ impl Inventory {
     }
 }
 
-/// Asks an answered port for VirtualizationInfo, if its virtual ports are unknown or may have
-/// changed. A port whose link is down has no virtual ports.
+/// Handles a port's PortInfo: asks for VirtualizationInfo if the port's virtual ports are unknown
+/// or may have changed, and forgets the virtual ports of a port whose link is down.
 pub(super) fn see_vports(
     reading: &mut Reading,
     inventory: &mut Inventory,
