@@ -1,5 +1,5 @@
-//! Adaptive routing in the core: the hardware that plans see, the trial of each type of switch, and
-//! the Sets that wait for forwarding tables.
+//! Adaptive routing in the core: the capable switches as input of a plan, and the trial of each
+//! type of switch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use super::work::Work;
 /// Pause before queries to a switch on trial are repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Switches that can route adaptively, as input of a plan; `ids` holds the numbers that groups of
-/// leaves have so far.
+/// The switches that can route adaptively, as input of a plan. `ids` has the numbers assigned to
+/// groups of leaves so far.
 pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHardware> {
     let capable = inventory
         .hardware
@@ -51,8 +51,8 @@ pub(super) fn hardware(inventory: &Inventory, ids: &GroupIds) -> Arc<AdaptiveHar
     })
 }
 
-/// Counts failed Sets of adaptive routing against the types of the switches, once per type and
-/// push.
+/// Counts failed Sets of adaptive routing against the types of their switches: at most one failure
+/// per type and push.
 pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) {
     let mut faults: BTreeMap<DeviceType, (Guid, TrialFault)> = BTreeMap::new();
     for failure in failures {
@@ -76,7 +76,8 @@ pub(super) fn count_failures(inventory: &mut Inventory, failures: &[FailedSet]) 
     }
 }
 
-/// Begins to read back the tables of switches on trial that hold the tables of `plan`.
+/// Begins to read back the tables of the switches on trial, once they hold the tables of `plan`. A
+/// switch that has left the queries of an earlier call unanswered is asked again after a pause.
 pub(super) fn read_back(
     plan: &Plan,
     adaptive: &Adaptive,
@@ -106,7 +107,7 @@ pub(super) fn read_back(
     }
 }
 
-/// Records the groups in force on switches that hold them from an earlier run.
+/// Records the groups of `plan` as in force on switches that hold them from an earlier run.
 fn adopt_in_force(plan: &Plan, adaptive: &Adaptive, inventory: &mut Inventory) {
     let unknown = inventory.hardware.adaptive().filter(|&guid| {
         let node = inventory.hardware.node(guid);

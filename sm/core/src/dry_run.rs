@@ -1,4 +1,4 @@
-//! A dry run: everything up to the difference, which is listed instead of written.
+//! A dry run: sweep, plan and comparison as usual; the Sets are listed instead of sent.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use rsm_ids::PortKey;
 use rsm_model::fabric::Fabric;
 use rsm_state::Handover;
 
-/// `fabric` with the master's port as this manager's own. Every takeover changes MasterSMLID at all
-/// ports, which would hide the other changes of a dry run.
+/// `fabric` with the master's port as this manager's own port. With its real port, a dry run would
+/// list a new MasterSMLID for every port, which would hide the other changes.
 pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fabric> {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let lid = own.map(|info| info.master_sm_lid());
@@ -24,18 +24,20 @@ pub(super) fn at_masters_port(fabric: &Fabric, inventory: &Inventory) -> Arc<Fab
     Arc::new(planned)
 }
 
-/// Ports that a takeover writes. In `comparison`, all hosts must register again.
+/// The ports that a takeover writes. `comparison` must be made with [`Reregister::everybody`].
+///
+/// [`Reregister::everybody`]: rsm_hardware::diff::Reregister::everybody
 pub(super) fn handover(comparison: &Comparison) -> Handover {
-    let told = comparison.changes(None).ports.into_iter();
-    let reregistered = told.filter(|(_, change)| change.reregister);
+    let changes = comparison.changes(None).ports.into_iter();
+    let reregistered = changes.filter(|(_, change)| change.reregister);
     Handover {
         reregistered: reregistered.map(|(key, _)| key).collect(),
         new_master_lids: ports_with_another_manager(comparison),
     }
 }
 
-/// Ports whose MasterSMLID names a port other than this manager's. Empty if the LID floats between
-/// managers.
+/// Ports whose MasterSMLID is not the planned LID of this manager's port. Empty if the LID floats
+/// between managers, or the plan was not made for the master's port.
 fn ports_with_another_manager(comparison: &Comparison) -> BTreeSet<PortKey> {
     let (plan, inventory) = (comparison.plan, comparison.inventory);
     let planned_at = plan.fabric.local.map(|local| plan.fabric.key(local));

@@ -1,4 +1,4 @@
-//! The port of this subnet manager, as shown by its driver and by the last sweep.
+//! The state of this subnet manager's own port, according to its driver and the last sweep.
 
 use rsm_hardware::sweep::inventory::Inventory;
 use rsm_mad::wire::attr::PortState;
@@ -9,7 +9,7 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 #[derive(Debug)]
 pub(super) struct LocalPort {
     is_up: bool,
-    /// Whether the port fell back to Init, and no pass has ended since.
+    /// Whether the port fell back to Init, and no pass has read it since.
     has_retrained: bool,
 }
 
@@ -23,13 +23,13 @@ impl Default for LocalPort {
 }
 
 impl LocalPort {
-    /// Whether the driver has reported no loss of its link.
+    /// Whether the link is up according to the driver; true until the driver reports a loss.
     pub(super) fn is_up(&self) -> bool {
         self.is_up
     }
 
-    /// Whether the port can send datagrams, judging by the driver and the last sweep: after a
-    /// start, the driver reports only changes.
+    /// Whether the port can send datagrams. The last sweep counts as well, because the driver
+    /// reports only changes after a start.
     pub(super) fn is_usable(&self, inventory: &Inventory) -> bool {
         let own = inventory.own_port();
         self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)

@@ -1,5 +1,5 @@
-//! Mastership in the core: its view of the core, its actions, the events of the shared store, and
-//! the M_Keys that managers share.
+//! Mastership in the core: carries out its actions, passes the events of the shared store to it,
+//! and follows the M_Keys that managers share.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use super::work::FullSweep;
 use super::{Core, Pass};
 
 impl Core {
-    /// Calls mastership with its view of the core, and carries out the actions that follow.
+    /// Calls mastership with its view of the core, and carries out the actions that it decides.
     pub(super) fn on_mastership<T>(
         &mut self,
         now: Time,
@@ -92,6 +92,7 @@ impl Core {
         }
     }
 
+    /// Queues the work that mastership requests.
     fn queue(&mut self, request: PassRequest, now: Time) {
         match request {
             PassRequest::Everything { audit, cause } => {
@@ -113,7 +114,8 @@ impl Core {
         self.stage = Stage::HandingOver(handing_over);
     }
 
-    /// Withdraws every Set of a push under way, including unanswered ones; the push ends at once.
+    /// Ends a push under way at once: withdraws all its Sets, including those that were sent and
+    /// not answered. Mastership notes the nodes that may have executed such a Set.
     fn halt_push(&mut self) {
         let Stage::Pushing(push) = &mut self.stage else {
             return;
@@ -135,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Repeats the open Gets of sweeps: silence across a pause of this process proves nothing.
+    /// Repeats the open Gets of sweeps: silence during a pause of this process proves nothing.
     fn repeat_gets(&mut self, now: Time) {
         let questions = self
             .client
@@ -162,7 +164,7 @@ impl Core {
         self.recorder.discard();
     }
 
-    /// Declines all commands that wait, so that none is carried out by a later takeover.
+    /// Declines all waiting commands for `reason`, so that a later takeover carries out none.
     fn abandon_commands(&mut self, reason: &str) {
         let policy = &mut self.config.policy;
         let trials = &mut self.trials;
@@ -178,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Turns the reading ahead under way into the sweep of a succession.
+    /// Turns the reading ahead of a takeover, which is under way, into the sweep of the succession.
     fn go_on_as_succession(&mut self, cause: &str) {
         if let Stage::Sweeping(sweep) = &mut self.stage {
             for switch in sweep.take_reported() {
@@ -189,7 +191,7 @@ impl Core {
         }
     }
 
-    /// Continues after a sweep of a succession; `rewires` says whether links have changed.
+    /// Continues after the sweep of a succession; `rewires` says whether the model has changed.
     pub(super) fn end_succession_sweep(&mut self, sweep: &Sweep, rewires: bool, now: Time) {
         if sweep.found_stale() || sweep.owes_more(&self.inventory) {
             return self.give_up_succession(now);
@@ -203,8 +205,8 @@ impl Core {
         }
     }
 
-    /// Whether the pass may write `changes` now. If not, a succession reads the missing parts, or
-    /// gives up.
+    /// Whether the pass may write `changes` now. If not, the succession first reads missing parts,
+    /// or ends in favour of a full sweep.
     pub(super) fn may_succeed(&mut self, changes: &Changes, now: Time) -> bool {
         if self.pass != Pass::Succession {
             return true;
@@ -220,7 +222,8 @@ impl Core {
         false
     }
 
-    /// Reads the whole subnet before anything is written.
+    /// Ends the succession without a push: mastership then reads the whole subnet before anything
+    /// is written.
     fn give_up_succession(&mut self, now: Time) {
         self.pass = Pass::Full;
         self.stage = Stage::Idle;
@@ -241,7 +244,7 @@ impl Core {
         }
     }
 
-    /// Begins the plan ahead of a takeover from the present master.
+    /// Begins a plan ahead of a takeover, with the LIDs that this manager would assign after it.
     fn plan_ahead(&mut self) {
         let Role::Standby { master } = self.mastership.role() else {
             return;
@@ -271,7 +274,7 @@ impl Core {
         self.outbox.push(Effect::Prepare(Box::new(job)));
     }
 
-    /// Handles a plan ahead.
+    /// Handles the outcome of the plan ahead.
     pub(super) fn on_prepared(&mut self, outcome: Outcome, now: Time) {
         let (inventory, not_kept) = (&self.inventory, self.writing.not_kept());
         self.mastership
@@ -317,7 +320,7 @@ impl Core {
             EpochEvent::Configurations(configurations) => {
                 self.mastership.note_configurations(configurations);
             }
-            // This manager's own state is newer.
+            // Ignore the remaining events: this manager's own state is newer.
             _ if self.mastership.has_own_state() => {}
             EpochEvent::Claims(claims) => self.plans.assigned.take_stored(claims, is_master),
             EpochEvent::Positions(positions) => {
@@ -337,6 +340,7 @@ impl Core {
         self.carry_out_actions(now);
     }
 
+    /// Passes an epoch that another manager holds to `handle`.
     fn on_holder(
         &mut self,
         by: Epoch,
@@ -375,8 +379,8 @@ impl Core {
         self.on_mastership(now, |mastership, view| mastership.begin_granted(view, now));
     }
 
-    /// Swaps claims if the LID floats: this manager's port gets the former manager's LID, and the
-    /// former manager's port gets this one's.
+    /// If the manager's LID floats, exchanges the LIDs of this manager's port and the former
+    /// manager's port.
     fn float_lid(&mut self) {
         if let Some(before) = self.mastership.former_holder() {
             let (policy, claims) = (&self.config.policy, &mut self.plans.assigned.claims);
@@ -428,8 +432,8 @@ impl Core {
         partitions.adopt(overlay, policy, &self.fabric, &mut answers);
     }
 
-    /// Uses stored alias GUIDs before the SA reports them, and queues a reading of their GUIDInfo
-    /// blocks: the sweep that waited for the grant did not read these.
+    /// Uses stored alias GUIDs before the SA reports them, and queues a reading of the ports with
+    /// alias GUIDs: the sweep that waited for the grant did not read their GUIDInfo.
     fn adopt_alias_guids(&mut self, aliases: Arc<AliasGuids>) {
         let mut ports = Vec::new();
         for (guid, node) in self.inventory.hardware.nodes() {
@@ -464,11 +468,11 @@ impl Core {
         }
     }
 
-    /// Announces an imminent rotation to managers that share the store. Increments the number of
-    /// the plan, so that they read the store at once.
+    /// Announces an imminent rotation to the managers that share the store: a higher plan number
+    /// makes them read the store at once.
     fn announce_rotation(&mut self) {
         self.mastership.news_mut().doubt();
-        // A job under way already has a new number, and its plan must have the same.
+        // A job under way has a new number already, which must stay the number of its plan.
         if !matches!(self.stage, Stage::Planning { .. }) {
             self.plans.advance();
         }
@@ -509,8 +513,8 @@ impl Core {
         }
     }
 
-    /// Gives switches M_Keys unknown to the former master: should it wake up, its Sets change no
-    /// forwarding table.
+    /// Gives switches M_Keys that the former master does not know: if it runs again, its Sets
+    /// cannot change forwarding tables.
     fn fence_switches(&mut self) {
         if self.config.policy.ports.m_keys.secret().is_some() {
             self.set_generations(self.generations().fenced());
@@ -532,8 +536,8 @@ impl Core {
         }
     }
 
-    /// Continues with the key generations that ports show: another manager has rotated keys, which
-    /// this manager's store does not record.
+    /// Continues with the key generations that ports show, if they are later: another manager has
+    /// rotated keys, and this manager's store does not show it.
     pub(super) fn follow_generations(&mut self) {
         if let Some(ahead) = self.inventory.generations_ahead() {
             self.adopt_generations(ahead);
@@ -551,8 +555,8 @@ impl Core {
         });
     }
 
-    /// Queues a full sweep if the stored or expected cabling names the neighbour of a silent port:
-    /// the neighbour's M_Key can now be derived. Returns whether it does.
+    /// Queues a full sweep if the stored or expected cabling shows which node is behind a silent
+    /// port, so that the M_Key of that node can be derived. Returns whether it does.
     fn look_behind_guarded_ports(&mut self) -> bool {
         let mut silent = self.inventory.faults.to_ask_again();
         let (stored, expected) = (&self.inventory.stored_cabling, self.missing.expected());

@@ -190,7 +190,7 @@ impl Core {
             Outcome::Unchanged { .. } => {
                 self.stage = Stage::Idle;
                 self.recorder.discard();
-                self.tell_end_of_push();
+                self.announce_end_of_push();
             }
             Outcome::Plan(plan) => {
                 let mut answers = Answers::to(&mut self.work, &mut self.outbox);

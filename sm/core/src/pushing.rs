@@ -1,4 +1,4 @@
-//! Pushes in the core: writing the difference, reporting failures, and the end of a pass.
+//! Pushes in the core: from the comparison with the plan to the end of the pass.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +22,9 @@ use super::writing::{drop_verified, failures, unverified_ports};
 use super::{Core, Mode, Pass, adaptive, dry_run, rebalancing, snapshot};
 
 impl Core {
-    /// Writes the difference to the plan in force, which was made for an earlier state of the
-    /// hardware. If tables differ, plans again, because the interim tables need a new proof.
+    /// Writes the differences from the plan in force, which was made for an earlier state of the
+    /// hardware. If forwarding tables differ, plans again instead: interim tables are proved only
+    /// for the tables that switches held when they were planned.
     pub(super) fn resume_push(&mut self, now: Time) {
         let Some(plan) = self.plans.in_force().cloned() else {
             return;
@@ -36,12 +37,14 @@ impl Core {
         }
     }
 
-    /// Writes the difference to `plan`, which was just made for the tables that the hardware holds.
+    /// Writes the differences from `plan`, which was just made for the tables that the hardware
+    /// holds.
     pub(super) fn start_push(&mut self, plan: Arc<Plan>, now: Time) {
         let changes = self.differing(&plan, &plan.transition.interim);
         self.push(plan, changes, now);
     }
 
+    /// Compares the hardware with `plan` and its interim tables, as far as the pass writes them.
     fn differing(&mut self, plan: &Arc<Plan>, interim: &[Tables]) -> Changes {
         let babbling = self.traps.babbling_links(&self.inventory, &self.config);
         let ordered = self.trials.detours.in_force().disabled();
@@ -57,13 +60,13 @@ impl Core {
         self.writing
             .fit_adaptive(&mut changes, plan, &self.inventory);
         if changes.blocks() > 0 {
-            // Routes leave a link before an operator's order takes it down.
+            // First move routes off the links that operators' orders take down.
             changes.links.retain(|port, _| babbling.contains(port));
         }
         changes
     }
 
-    /// Comparison of `plan` with the hardware as last read and written.
+    /// The hardware as last read and written, and `plan`, to be compared.
     pub(super) fn comparison<'a>(
         &'a self,
         plan: &'a Arc<Plan>,
@@ -73,7 +76,7 @@ impl Core {
             .comparison(&self.inventory, &self.fabric, plan, interim)
     }
 
-    /// Adds the difference between the held multicast tables and `plan`.
+    /// Adds the differences of multicast tables from `plan` to `changes`.
     pub(super) fn compare_multicast(&mut self, plan: &Plan, changes: &mut Changes) {
         let whole = self
             .writing
@@ -81,6 +84,8 @@ impl Core {
         self.recorder.note(whole);
     }
 
+    /// Begins the push of `changes`, and ends the pass if there is nothing to write. A dry run
+    /// lists the Sets instead. Without the right to write, the changes stay open.
     pub(super) fn push(&mut self, plan: Arc<Plan>, changes: Changes, now: Time) {
         if self.config.mode == Mode::DryRun {
             self.foresee(plan, changes, now);
@@ -94,9 +99,9 @@ impl Core {
             drop_verified(&mut self.inventory, &changes);
         }
         if changes.blocks() == 0 {
-            // A link order that is not due now is dropped: executed later, it would surprise the
-            // operator. Due orders stay until their Sets are answered, because urgent work may stop
-            // the push before they leave.
+            // Drop orders about links that are not due now: operators would not expect them later.
+            // Due orders stay until their Sets are answered, because urgent work may stop the push
+            // before these are sent.
             let due = &changes.links;
             let orders = &mut self.inventory.link_orders;
             orders.retain(|port, _| due.contains_key(port));
@@ -119,21 +124,21 @@ impl Core {
             return;
         }
         if !self.may_set() {
-            // Orders of operators wait with the rest, until it is decided who is master.
+            // All changes wait, also those that operators ordered, until the master is decided.
             self.end_succession(now);
             self.writing.leave_open();
             self.stage = Stage::Idle;
             self.recorder.discard();
             return;
         }
-        self.tell_push();
+        self.announce_push();
         self.silence.begin_push();
         self.serve(&changes, now);
         self.stage = Stage::Pushing(Box::new(Push::start(plan, changes, &self.inventory)));
     }
 
-    /// Lets the SA answer from the plan before the push makes a port Active. A push that makes no
-    /// end port Active needs this only once, because it adds no host unknown to the SA.
+    /// Lets the SA answer from the plan before the push makes an end port Active. Without such
+    /// ports, once is enough: the push adds no host that is unknown to the SA.
     fn serve(&mut self, changes: &Changes, now: Time) {
         let mut ports = changes.ports.values();
         let brings_hosts = ports.any(|change| change.activates_end_port())
@@ -155,6 +160,8 @@ impl Core {
         self.outbox.push(Effect::Serve(Arc::new(forthcoming)));
     }
 
+    /// Handles the end of a push: reports failures, queues the work that follows, and ends the
+    /// pass.
     pub(super) fn end_push(&mut self, now: Time) {
         let Stage::Pushing(push) = std::mem::replace(&mut self.stage, Stage::Idle) else {
             return;
@@ -202,11 +209,11 @@ impl Core {
         if report.learned() | self.inventory.hardware.habits.take_news() {
             self.remember();
         }
-        // After a bring-up, the records of the push take more memory than the new model does.
+        // Free the push before the new model is built: after a bring-up, it takes more memory.
         drop(push);
         self.conclude(pushed, &nodes, now);
-        // The next plan needs the tables that this push has written; they are collected now, when
-        // nothing waits.
+        // The next plan needs the tables that this push has written. Collect them now, while no
+        // work waits for it; the result is kept.
         drop(self.plans.held_tables(&self.inventory));
     }
 
@@ -220,8 +227,9 @@ impl Core {
         }
     }
 
-    /// Reads back ports that have just been disabled: the answer to the Set may still have the state
-    /// from before, and the command ends once the link is seen down.
+    /// Queues a reading of switches with ports that were just disabled. The answer to the Set may
+    /// still show the state before it, and the operator's command completes once the link is seen
+    /// down.
     fn look_at_disabled(&mut self) {
         let disabled = self.trials.detours.in_force().disabled();
         let answered = disabled.filter(|&port| {
@@ -240,7 +248,7 @@ impl Core {
         }
     }
 
-    /// Plans again to take links down or up that waited for the tables of this push.
+    /// Plans again if orders to take links down or up waited for the tables of this push.
     fn order_links(&mut self, wrote_tables: bool) {
         let waits = {
             let is_up = |port| {
@@ -261,8 +269,8 @@ impl Core {
         }
     }
 
-    /// Sends the waiting Sets of adaptive routing, and reads back the tables of switches on trial.
-    /// Called after a push, or if there was nothing to write.
+    /// Queues the waiting Sets of adaptive routing, and reads back the tables of switches on trial,
+    /// after a `complete` push or if there was nothing to write.
     fn go_on_with_adaptive(&mut self, complete: bool, now: Time) {
         if !complete {
             return;
@@ -296,9 +304,10 @@ impl Core {
     }
 }
 
-/// The end of a pass: its record, the commands that it completes, and the repairs that follow.
+/// The end of a pass.
 impl Core {
-    /// Ends a pass: records its cost, publishes its result, and schedules a repair of its failures.
+    /// Ends a pass: records its cost, publishes its result, completes commands, and schedules the
+    /// repair of its failures. `failed` are the nodes with failed Sets.
     pub(super) fn conclude(&mut self, mut pushed: Pushed, failed: &[Guid], now: Time) {
         self.stage = Stage::Idle;
         pushed.unwritten.unread = self.unanswered_ports();
@@ -318,11 +327,12 @@ impl Core {
                     .compare_written(&self.inventory, &self.fabric, plan);
             }
         }
-        // The difference at the end of the first sweep includes the failures from before that end.
+        // While the first sweep goes on, no repair is needed: the comparison at its end includes
+        // the failures of the early bring-up.
         if !self.first_sweep.goes_on() {
             self.schedule_repair(failed, now);
         }
-        self.tell_end_of_push();
+        self.announce_end_of_push();
         if !is_multicast {
             let plan = self.plans.in_force();
             let plan = plan.filter(|_| self.mastership.is_master());
@@ -340,7 +350,8 @@ impl Core {
         self.recorder.note(self.inventory.take_searched());
         if let Some(convergence) = self.recorder.finish(pushed, now, &self.client.stats()) {
             let convergence = Arc::new(convergence);
-            // Multicast passes come by the thousand, one for each join, and would fill the history.
+            // There may be thousands of multicast passes, one for each join: they would fill the
+            // history.
             if !is_multicast {
                 self.recorder.record(convergence.clone());
             }
@@ -350,7 +361,7 @@ impl Core {
         }
     }
 
-    /// Completes the commands that wait, unless urgent work follows at once.
+    /// Completes the waiting commands, unless urgent work or the rest of a full sweep follows.
     pub(super) fn keep_promises(&mut self, convergence: &Arc<Convergence>) {
         if self.work.is_urgent() || self.work.owes_full_sweep() || self.first_sweep.goes_on() {
             return;
@@ -363,8 +374,8 @@ impl Core {
         }
     }
 
-    /// The ports that have left a question unanswered; port 0 stands for the node, and a port for
-    /// the node at its cable, if that is not known.
+    /// The ports that stand for missing answers: port 0 for its node, another port for the unknown
+    /// node behind it.
     fn unanswered_ports(&self) -> BTreeSet<PortKey> {
         let faults = &self.inventory.faults;
         let unasked = faults.owed().filter_map(|query| match query {
@@ -377,6 +388,7 @@ impl Core {
         behind_ports.chain(whole).collect()
     }
 
+    /// Schedules a repair of missing answers and of the nodes in `failed`.
     pub(super) fn schedule_repair(&mut self, failed: &[Guid], now: Time) {
         let mut awaiting_answer = self.unanswered_ports();
         let failing = failed.iter();
@@ -386,9 +398,9 @@ impl Core {
             .repair_pass(awaiting_answer, failed, has_failed_sets, now);
     }
 
-    /// Announces to managers that share the store that hardware is being written, before the first
-    /// Set.
-    pub(super) fn tell_push(&mut self) {
+    /// Announces to the managers that share the store that hardware is being written. The caller
+    /// does so before the first Set.
+    pub(super) fn announce_push(&mut self) {
         if self.mastership.policy().shares_store
             && self.pass != Pass::Multicast
             && self.mastership.news_mut().begin_push()
@@ -397,10 +409,10 @@ impl Core {
         }
     }
 
-    /// Announces to managers that share the store that the hardware holds the plan, and what has
-    /// changed since the former plan. Increments the number of the plan at the end of a push, so
-    /// that no reading made during the push counts as a reading of its result.
-    pub(super) fn tell_end_of_push(&mut self) {
+    /// Announces to the managers that share the store that the hardware holds the plan, and which
+    /// parts have changed since the former plan. At the end of a push, the number of the plan is
+    /// incremented: a reading during the push must not count as a reading of its result.
+    pub(super) fn announce_end_of_push(&mut self) {
         if !self.mastership.policy().shares_store
             || self.writing.is_open()
             || self.rotation.is_announced()
@@ -420,6 +432,7 @@ impl Core {
         self.remember();
     }
 
+    /// Stores the state of the core, if this manager has the right to write.
     pub(super) fn remember(&mut self) {
         if !self.mastership.has_right() {
             // Only the master stores the state.
@@ -459,7 +472,7 @@ impl Core {
         !self.stage.is_idle() || self.first_sweep.goes_on() || self.work.is_urgent()
     }
 
-    /// The ports that a takeover writes besides the difference to the plan in force; `None` if
+    /// The ports that a takeover writes besides the differences from the plan in force; `None` if
     /// there is no plan.
     pub fn handover(&self) -> Option<Handover> {
         let plan = self.plans.in_force()?;
@@ -471,12 +484,14 @@ impl Core {
         Some(dry_run::handover(&comparison))
     }
 
-    /// The present state, published or not. Sweeps that found no change show only in its counters.
+    /// The present state, whether or not it was published. A sweep that found no change affects
+    /// only the counters.
     pub fn snapshot(&self, now: Time) -> Snapshot {
         snapshot::take(self, now)
     }
 
-    /// Publishes other findings soon, and stores the health of ports if it has changed.
+    /// Publishes the present findings if it is time for that, and stores the health of ports if it
+    /// has changed.
     pub(super) fn publish_findings(&mut self, now: Time) {
         if self.reports.shows_now(now) {
             if std::mem::take(&mut self.reports.owes_health) && self.mastership.is_master() {
@@ -486,6 +501,7 @@ impl Core {
         }
     }
 
+    /// Publishes a snapshot of the present state.
     pub(super) fn publish(&mut self, now: Time) {
         let is_sweeping = matches!(self.stage, Stage::Sweeping(_));
         let silences = &mut self.silence.silences;

@@ -11,7 +11,7 @@ use rsm_model::NodeNames;
 use rsm_model::design::Design;
 use rsm_plan::policy::{DampingPolicy, Policy, RebalancePolicy};
 
-/// What the core does with a plan.
+/// Whether the core writes a plan or only lists its Sets.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Mode {
     /// Writes the plan to the hardware.

@@ -1,4 +1,4 @@
-//! The stages.
+//! The stages of a pass: sweep, plan, push; and handovers.
 
 use rsm_hardware::push::Push;
 use rsm_hardware::sweep::Sweep;
@@ -10,8 +10,12 @@ use rsm_state::Activity;
 pub(super) enum Stage {
     Idle,
     Sweeping(Box<Sweep>),
-    Planning { generation: u64 },
+    /// A job is being planned outside the core; the number of its plan.
+    Planning {
+        generation: u64,
+    },
     Pushing(Box<Push>),
+    /// The subnet was offered to another manager, which has not answered yet.
     HandingOver(Box<HandingOver>),
 }
 
@@ -20,7 +24,7 @@ impl Stage {
         matches!(self, Stage::Idle)
     }
 
-    /// The stage for operators; the model has `nodes` nodes.
+    /// The stage as operators see it; `nodes` is the number of nodes in the model.
     pub(super) fn activity(&self, nodes: usize) -> Activity {
         match self {
             // `HandingOver` lasts no longer than one answer of the other manager.
@@ -48,7 +52,7 @@ impl Stage {
         }
     }
 
-    /// The stage, for mastership.
+    /// The stage as mastership sees it.
     pub(super) fn view(&self) -> StageView {
         match self {
             Stage::Idle => StageView::Idle,

@@ -1,5 +1,5 @@
-//! Traps: the core represses those within the share of their source, does the work of their kind,
-//! and merges storms.
+//! Traps: the core represses the traps of a source up to its share, does the work that each calls
+//! for, and merges storms.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use super::trap_sources::{TrapSender, TrapSources, is_credible, is_never_honest}
 /// add to the counts of traps.
 const PORTS_REMEMBERED: usize = 4096;
 
-/// Number of reported key violations that make a finding about a port: hosts of tenants probe. One
-/// Set with a wrong M_Key suffices, unless it comes from a manager, which may have the key from
-/// before a rotation.
+/// Number of reported key violations that make a finding about a port. Fewer are normal, because
+/// hosts of tenants probe keys. One Set with a wrong M_Key suffices, except from a manager, which
+/// may still use the key from before a rotation.
 const VIOLATIONS_WORTH_A_FINDING: u32 = 10;
 
-/// Number of Sets with a wrong M_Key to switches that rules out a mistake: an operator's tool tries
-/// once or twice.
+/// Number of Sets with a wrong M_Key to switches from which the port counts as hostile: the tool of
+/// an operator tries only once or twice.
 const SETS_WORTH_ISOLATION: u32 = 3;
 
 /// Time without a report after which the violations of a port are forgotten.
 const VIOLATIONS_KEPT: Duration = Duration::from_secs(3600);
 
-/// Number under which all traps with unknown numbers are counted, because a host may send any
-/// number.
+/// Key under which traps with unknown numbers are counted together. A host may send any number, so
+/// separate counts could grow without bound.
 const OTHER_TRAPS: u16 = u16::MAX;
 
 /// A report of a wrong key.
@@ -47,6 +47,7 @@ const OTHER_TRAPS: u16 = u16::MAX;
 struct Violation {
     /// The port that used the key.
     port: PortKey,
+    /// The port that reported it.
     reporter: PortKey,
     is_by_switch: bool,
     /// Whether the wrong key was the M_Key of a Set.
@@ -63,8 +64,9 @@ struct Violations {
     sets_at_switches: u32,
     /// Port that reported the first violation.
     reporter: PortKey,
-    /// Whether a switch or another port confirms the report.
+    /// Whether a switch, or a port of a second node, has reported a violation as well.
     is_confirmed: bool,
+    /// Time of the last report.
     last: Time,
 }
 
@@ -74,12 +76,13 @@ impl Violations {
         now.since(self.last) < VIOLATIONS_KEPT
     }
 
+    /// Whether there are enough violations for a finding.
     fn is_finding(&self) -> bool {
         self.has_set || self.count >= VIOLATIONS_WORTH_A_FINDING
     }
 
-    /// Whether the violation is proved, so that the finding is about the port and not about its
-    /// accuser.
+    /// Whether the violations are proved. The finding is then about the port that used wrong keys,
+    /// otherwise about the port that reported them.
     fn is_proved(&self) -> bool {
         self.sets_at_switches > 0 || self.is_confirmed && self.count >= VIOLATIONS_WORTH_A_FINDING
     }
@@ -96,20 +99,21 @@ pub(super) struct TrapContext<'a> {
 }
 
 impl TrapContext<'_> {
-    /// The port that has `lid` by the plan in force, or, before there is one, by the last sweep.
+    /// The port that has `lid` according to the plan in force, or to the last sweep if there is no
+    /// plan yet.
     fn holder(&self, lid: Lid) -> Option<PortKey> {
         Plan::holder(self.plan.map(Arc::as_ref), &self.inventory.hardware, lid)
     }
 }
 
-/// Work that a trap makes.
+/// Work of the core that a trap calls for.
 #[derive(Debug)]
 pub(super) enum TrapWork {
     /// Send a TrapRepress.
     Repress(Box<Datagram>),
     /// Pass the notice on to the SA.
     Notify(Box<Notice>),
-    /// Ask every switch: the reporting one is unknown.
+    /// Ask every switch for SwitchInfo, because the switch that reported is unknown.
     AskSwitches,
     /// Sweep a switch.
     Read(Guid),
@@ -117,9 +121,9 @@ pub(super) enum TrapWork {
     ReadLater(Guid, Time),
     /// Read a port.
     ReadPort(PortKey),
-    /// A port reports errors of its link: routes may go around it.
+    /// Count an error report of a port: routes may go around its link.
     CountErrors(PortKey),
-    /// Disable the link of a host that babbles.
+    /// Disable the links of hosts that send traps without an end.
     DisableLink,
     /// Publish the findings.
     Publish,
@@ -130,17 +134,17 @@ pub(super) enum TrapWork {
 pub(super) struct TrapHandler {
     pauses: TrapPauses,
     sources: TrapSources,
-    /// Key violations by the port that used a wrong key.
+    /// Key violations, by the port that used a wrong key.
     violations: BTreeMap<PortKey, Violations>,
     babbling: Babbling,
-    /// Number of traps, by trap number; [`OTHER_TRAPS`] for all numbers that are not known.
+    /// Number of traps, by trap number; [`OTHER_TRAPS`] stands for all unknown numbers.
     counts: BTreeMap<u16, u64>,
     /// Work that waits for the core.
     work: VecDeque<TrapWork>,
 }
 
 impl TrapHandler {
-    /// Records the changes that a reading found.
+    /// Records the changes that a sweep found, for the pauses between readings.
     pub(super) fn note_changes(&mut self, delta: &Delta) {
         let links = delta.links_vanished.iter().chain(&delta.links_appeared);
         let ends = links.flat_map(|&(a, b)| [a, b]);
@@ -149,8 +153,8 @@ impl TrapHandler {
         }
     }
 
-    /// Counts a report. Returns whether that makes a finding.
-    fn violation(&mut self, report: Violation, now: Time) -> bool {
+    /// Counts a report. Returns whether a finding about it begins or changes.
+    fn count_report(&mut self, report: Violation, now: Time) -> bool {
         let Violation { port, reporter, .. } = report;
         let is_full = |all: &BTreeMap<PortKey, Violations>| {
             all.len() >= PORTS_REMEMBERED && !all.contains_key(&port)
@@ -207,7 +211,8 @@ impl TrapHandler {
         releases.into_iter().flatten().min()
     }
 
-    /// The ports with proof that their hosts act against the subnet, each with its last act.
+    /// The ports whose hosts provably act against the subnet, each with the act and the time of its
+    /// last occurrence.
     pub(super) fn hostile(
         &self,
         now: Time,
@@ -230,10 +235,10 @@ impl TrapHandler {
         &self.counts
     }
 
-    /// Findings about ports with many reports.
+    /// Findings about ports with wrong keys, endless traps or forged traps.
     ///
-    /// `place` has the name of a port and its cable, and `is_disabled` whether the link of a babbling
-    /// port is disabled, or about to be.
+    /// `name` gives the name of a port, `place` its name and its cable. `is_disabled` tells whether
+    /// the link of a babbling port is disabled, or about to be.
     pub(super) fn findings(
         &self,
         name: impl Fn(PortKey) -> String,
@@ -301,8 +306,9 @@ impl TrapHandler {
         self.work.pop_front()
     }
 
-    /// Takes a trap; [`TrapHandler::poll`] returns the resulting work. Ignores a trap from a LID
-    /// that no port has, beyond the share of its source, or about a port other than its sender.
+    /// Takes a trap; [`TrapHandler::poll`] returns the resulting work. A trap is only counted if no
+    /// port has its source LID, if it exceeds the share of its source, or if it is not about its
+    /// sender. Reports of link changes still make the core read the switch.
     pub(super) fn handle(&mut self, datagram: &Datagram, context: &mut TrapContext<'_>, now: Time) {
         let smp = Smp::from_bytes(&datagram.mad);
         let mut notice = *Notice::from_data(smp.data());
@@ -321,7 +327,7 @@ impl TrapHandler {
             _ => context.holder(source),
         };
         let Some(sender) = sender else {
-            // Without a plan, ports are yet to get their LIDs.
+            // Before the first plan, ports have no LIDs yet, so senders cannot be identified.
             if context.plan.is_none() {
                 self.believe(datagram, &notice, source, context, now);
             }
@@ -342,7 +348,7 @@ impl TrapHandler {
                 self.repress(datagram, source, context);
                 self.read_sender(source, is_switch, context, now);
             }
-            // While LIDs change, the port that holds the source by the plan may not have sent it.
+            // While LIDs change, the planned holder of the source LID may not be the sender.
             let info = context
                 .inventory
                 .hardware
@@ -357,7 +363,7 @@ impl TrapHandler {
         } else if is_within_share {
             self.believe(datagram, &notice, source, context, now);
         } else if let TrapDetails::LinkStateChange(change) = notice.details() {
-            // The readings of a switch have pauses of their own.
+            // Pauses of their own limit the readings of a switch, so read it all the same.
             self.on_link_state_change(change.lid(), context, now);
         }
     }
@@ -390,8 +396,8 @@ impl TrapHandler {
     /// Set (IBA 14.2.4.1).
     fn repress(&mut self, trap: &Datagram, source: Lid, context: &TrapContext<'_>) {
         if source == Lid::NONE {
-            // No datagram can be sent there; the agent repeats the trap, and the own port has its
-            // LID by then.
+            // There is no LID to answer to yet. The agent repeats the trap; by then, the own port
+            // has its LID.
             return;
         }
         let policy = &context.config.policy.ports.m_keys;
@@ -451,7 +457,7 @@ impl TrapHandler {
         }
     }
 
-    /// The switch with this LID reports that the state of a link changed.
+    /// Handles the report of the switch with this LID that the state of a link changed.
     fn on_link_state_change(&mut self, lid: Lid, context: &TrapContext<'_>, now: Time) {
         if !context.config.reads_on_trap {
             return;
@@ -469,6 +475,7 @@ impl TrapHandler {
             });
     }
 
+    /// Handles an error report of a port.
     fn on_threshold(&mut self, threshold: &PortThreshold, context: &TrapContext<'_>) {
         let Some(at) = context.holder(threshold.lid()) else {
             return;
@@ -479,7 +486,8 @@ impl TrapHandler {
         }
     }
 
-    /// Counts the trap for its port, or else for the port that it came from.
+    /// Counts the trap, to detect ports that send traps without an end. A trap about a threshold
+    /// counts for the port that it names, any other trap for the sending port.
     fn listen_for_babbling(
         &mut self,
         notice: &Notice,
@@ -503,8 +511,8 @@ impl TrapHandler {
         }
     }
 
-    /// Switch ports to disable because a host's port behind them babbles; empty unless the operator
-    /// wants it.
+    /// Switch ports to disable because the host's port behind them sends traps without an end;
+    /// empty unless `health.disable_babbling` is set.
     pub(super) fn babbling_links(
         &self,
         inventory: &Inventory,
@@ -515,8 +523,8 @@ impl TrapHandler {
         links.collect()
     }
 
-    /// Handles a change of virtual ports at the port with this LID: of virtual port `index`, or of
-    /// any if `None`.
+    /// Handles a change of virtual ports at the port with this LID. `index` names the virtual port
+    /// that changed; `None` if the trap does not.
     fn on_vport_change(&mut self, lid: Lid, index: Option<u16>, context: &mut TrapContext<'_>) {
         if context.config.reads_on_trap
             && let Some(at) = context.holder(lid)
@@ -529,14 +537,15 @@ impl TrapHandler {
         }
     }
 
+    /// Queues a reading of the port with this LID.
     fn read_holder(&mut self, lid: Lid, context: &TrapContext<'_>) {
         if let Some(at) = context.holder(lid) {
             self.work.push_back(TrapWork::ReadPort(at));
         }
     }
 
-    /// Handles the report of a wrong M_Key: a stranger's, or this manager's own, whose Sets the
-    /// reporting port then ignores.
+    /// Handles the report of a wrong M_Key. Either another host used it, which is a violation; or
+    /// this manager did, so the reporting port holds another key and ignores this manager's Sets.
     fn on_bad_m_key(
         &mut self,
         notice: &Notice,
@@ -580,15 +589,15 @@ impl TrapHandler {
                 is_by_switch: context.inventory.hardware.is_switch(reporter.node),
                 is_set: is_set && context.inventory.hardware.manager(port).is_none(),
             };
-            if self.violation(report, now) {
+            if self.count_report(report, now) {
                 self.work.push_back(TrapWork::Publish);
             }
         }
     }
 }
 
-/// Whether the trap says what others do to its port, with wrong keys, or belongs to a virtual port.
-/// Other hosts and virtual machines can make any number of them.
+/// Whether the trap reports a wrong key of another port, or belongs to a virtual port. Other hosts
+/// and virtual machines can cause any number of such traps, so they are not the sender's fault.
 fn is_of_others(notice: &Notice) -> bool {
     matches!(
         notice.details(),
@@ -600,8 +609,8 @@ fn is_of_others(notice: &Notice) -> bool {
     )
 }
 
-/// Source LID of a trap. A trap of the own node that was never on the wire states 0 and gets the
-/// own LID.
+/// Source LID of a trap. A trap of the own node, which was never on the wire, has source LID 0; the
+/// result is then the own LID.
 fn source_of(trap: &Datagram, inventory: &Inventory) -> Lid {
     if trap.remote.lid != Lid::NONE {
         return trap.remote.lid;
@@ -609,15 +618,16 @@ fn source_of(trap: &Datagram, inventory: &Inventory) -> Lid {
     inventory.own_info().map_or(Lid::NONE, |info| info.lid())
 }
 
-/// The switch port to disable for a babbling port. `None` if its link stays: the operator does not
-/// want it, the port is a switch's, or it is this manager's link.
+/// The switch port to disable for a port that sends traps without an end. `None` if the link stays:
+/// `health.disable_babbling` is off, the port belongs to a switch or is this manager's port, or no
+/// switch is behind its cable.
 fn link_of_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> Option<PortKey> {
     let peer = inventory.hardware.port(port)?.peer?;
     (disables_babbling(port, inventory, config) && inventory.hardware.is_switch(peer.node))
         .then_some(peer)
 }
 
-/// Whether the link of a babbling port is disabled, or about to be.
+/// Whether rsm disables the link of this port if it sends traps without an end.
 pub(super) fn disables_babbling(port: PortKey, inventory: &Inventory, config: &CoreConfig) -> bool {
     let is_own = inventory.hardware.local == Some(port);
     config.health.disables_babbling && !is_own && !inventory.hardware.is_switch(port.node)

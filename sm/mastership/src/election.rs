@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!               DISABLE                 HANDOVER, DISCOVER, silence of the master
-//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶
-//! Master
+//! NotActive ◀──────────── Standby ────────────────────────────────────────────▶ Discovering ─▶ Master
 //!     └──── STANDBY ────────▶ ▲                                                        HANDOVER  │
 //!                             └──────────────────────────────────────────────────────────────────┘
 //! ```

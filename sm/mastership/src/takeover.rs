@@ -28,7 +28,8 @@ use crate::view::{StageView, View};
 
 /// Polls of the master.
 impl Mastership {
-    /// Begins to poll the master often, if it holds the epoch of the shared store.
+    /// Begins to poll the master ten times per second if it holds the epoch of the shared store;
+    /// else ends these polls.
     pub(crate) fn begin_peer_polls(&mut self, now: Time) {
         let is_peer = match &self.election.role {
             Role::Standby { master } => {
@@ -39,13 +40,13 @@ impl Mastership {
         self.polls.follow(is_peer, now);
     }
 
-    /// Forgets the unanswered polls, which say nothing about the master.
+    /// Forgets the unanswered polls, because they prove nothing about the master.
     pub(crate) fn forget_silence(&mut self) {
         self.election.silent_polls = 0;
         self.polls.end_silence();
     }
 
-    /// Polls the master, if that is due; claims the epoch after its silence.
+    /// Polls the master if a poll is due. Claims the epoch if the master counts as gone.
     pub(crate) fn poll_peer(&mut self, view: &mut View<'_>, now: Time) {
         if !self.polls.is_due(now) {
             return;
@@ -89,7 +90,7 @@ impl Mastership {
         })));
     }
 
-    /// Handles the answer to a poll, or the lack of one; `m_key` is the key that the request had.
+    /// Handles the answer to a poll, or its time-out; `m_key` is the M_Key of the request.
     pub(crate) fn on_peer_poll(
         &mut self,
         outcome: &Result<Response, RequestFailure>,
@@ -125,7 +126,7 @@ impl Mastership {
     }
 }
 
-/// Following the master, and the plan ahead.
+/// Following the master: reading its changes, and planning ahead of a takeover.
 impl Mastership {
     /// Handles the number of the master's last plan in the store.
     pub fn on_planned_elsewhere(&mut self, plan: u64, now: Time) {
@@ -137,10 +138,10 @@ impl Mastership {
         }
     }
 
-    /// Handles M_Keys that the holder of the epoch has stored: `is_pushing` says whether that
-    /// manager is writing hardware, `are_news` whether guarded ports get other keys. Until the end
-    /// of a push that changes keys, this manager does not know which ports have the new ones, and
-    /// reads nothing.
+    /// Handles M_Keys that the holder of the epoch has stored. `is_pushing` says whether that
+    /// manager is writing hardware, `are_news` whether ports that require keys for Gets receive new
+    /// keys. During a push that changes keys, this manager does not know which ports have got the
+    /// new ones, and therefore reads nothing.
     pub fn on_stored_keys(
         &mut self,
         is_pushing: bool,
@@ -162,7 +163,8 @@ impl Mastership {
         self.follower.deadline().filter(|_| self.is_standby())
     }
 
-    /// Begins to read what the master has changed since the last reading, if that is due.
+    /// Queues a reading of the parts that the master has changed, if it is due; or of the whole
+    /// subnet, if the parts are not known.
     pub(crate) fn follow_master(&mut self, now: Time) {
         if self.following_due().is_none_or(|due| due > now) {
             return;
@@ -180,8 +182,8 @@ impl Mastership {
         self.follower.begin_whole(counts);
     }
 
-    /// Begins to read what the master has changed. Returns the parts; `None` if there is nothing to
-    /// read.
+    /// Begins the reading of the parts that the master has changed, and returns them; `None` if
+    /// there is nothing to read.
     pub fn begin_following(&mut self, now: Time) -> Option<&Parts> {
         self.follower.unqueue();
         match self.is_standby() {
@@ -190,15 +192,14 @@ impl Mastership {
         }
     }
 
-    /// Ends the reading under way, whose sweep has ended or was dropped. Returns the number of the
-    /// plan that was read; `None` if no reading was under way.
+    /// Ends the reading under way, because its sweep has ended or was dropped. Returns the number
+    /// of the master's plan whose result was read; `None` if no reading was under way.
     pub fn take_reading(&mut self) -> Option<u64> {
         self.follower.end_reading()
     }
 
-    /// Handles the end of a standby's sweep. `read` is the number of the plan that the sweep read;
-    /// `None` if it was no reading. `is_covered` says whether the last full sweep reached all known
-    /// nodes.
+    /// Handles the end of a standby's sweep. `read` is the result of [`Mastership::take_reading`].
+    /// `is_covered` says whether the last full sweep reached all known nodes.
     pub fn end_reading(
         &mut self,
         read: Option<u64>,
@@ -215,7 +216,7 @@ impl Mastership {
             _ => !sweep.owes_more(inventory),
         };
         if sweep.is_contradicted(inventory) {
-            // The answers may come from other nodes, and a sweep of everything is waiting.
+            // The answers may come from other nodes. A full sweep is queued already.
             return self.follower.lose_reading(now);
         }
         self.follower.note_read(read, is_complete, now);
@@ -225,7 +226,7 @@ impl Mastership {
         }
     }
 
-    /// Plans ahead, if the subnet was read as of the master's last plan.
+    /// Requests a plan ahead, if this standby has read the result of the master's last plan.
     fn prepare(&mut self) {
         if self.is_standby()
             && self.policy.shares_store
@@ -236,12 +237,14 @@ impl Mastership {
         }
     }
 
-    /// Begins the plan ahead with this basis. Returns the plan that it follows, if there is one.
+    /// Begins a plan ahead with this basis. Returns the plan that it follows; `None` if it is the
+    /// first one.
     pub fn begin_plan_ahead(&mut self, basis: Basis) -> Option<Arc<Plan>> {
         self.preparation.begin(basis)
     }
 
-    /// Handles a plan ahead: keeps it with its comparison with the hardware as last read.
+    /// Handles the outcome of a plan ahead: keeps the plan, and its comparison with the hardware as
+    /// last read.
     pub fn on_prepared(
         &mut self,
         outcome: Outcome,
@@ -262,8 +265,8 @@ impl Mastership {
 
 /// Reading ahead.
 impl Mastership {
-    /// Queues a reading ahead, if the master does not answer and this standby has read the subnet
-    /// as of the master's last plan. Only one reading ahead is valid at a time.
+    /// Queues a reading ahead, because the master does not answer. Does nothing if a fresh reading
+    /// ahead exists, or this standby has not read the result of the master's last plan.
     fn start_reading_ahead(&mut self, view: &mut View<'_>, now: Time) {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         // A takeover marks ARInfo as unverified, and reads it again.
@@ -277,7 +280,7 @@ impl Mastership {
         }
         match view.stage {
             StageView::Idle => {}
-            // The slower usual poll waits for the same silent manager, for seconds.
+            // The usual poll would wait for seconds for the same silent manager.
             StageView::Sweeping {
                 asks_managers_only: true,
             } => self.drop_stage(view),
@@ -287,7 +290,7 @@ impl Mastership {
         self.act(Action::Work(PassRequest::ReadAhead));
     }
 
-    /// Starts the sweep of the reading ahead; `None` if there is none to start.
+    /// Starts the sweep of the reading ahead; `None` if this manager is no longer a standby.
     pub fn begin_reading_ahead(
         &mut self,
         inventory: &mut Inventory,
@@ -304,7 +307,8 @@ impl Mastership {
         Some(sweep)
     }
 
-    /// Ends the reading ahead, if the ended sweep belongs to one. Returns whether it does.
+    /// Handles the end of a sweep. If it was the sweep of a reading ahead and this manager is still
+    /// a standby, ends the pass and returns `true`.
     pub fn end_reading_ahead(
         &mut self,
         sweep: &mut Sweep,
@@ -325,21 +329,20 @@ impl Mastership {
         self.discard_pass();
         if sweep.found_stale() || sweep.owes_more(inventory) {
             self.follower.reading_ahead = None;
-            // The subnet differs from the last reading, and this manager reads it again, as the
-            // standby or as the master.
+            // The subnet differs from the last reading: read it again, as standby or as master.
             self.follower.lose_reading(now);
         }
         true
     }
 
-    /// Takes a reading ahead that has ended and is valid; `None` if there is none.
+    /// Takes the reading ahead if its sweep has ended and it is still fresh.
     fn take_reading_ahead(&mut self, now: Time) -> Option<ReadingAhead> {
         let reading_ahead = self.follower.reading_ahead.take()?;
         (reading_ahead.is_complete() && reading_ahead.is_fresh(now)).then_some(reading_ahead)
     }
 
-    /// Whether the reading ahead under way can continue as the first reading of a takeover.
-    fn goes_on_reading_ahead(&self, view: &View<'_>, now: Time) -> bool {
+    /// Whether a reading ahead is under way that can continue as the first reading of a takeover.
+    fn can_continue_reading_ahead(&self, view: &View<'_>, now: Time) -> bool {
         let reading_ahead = self.follower.reading_ahead.as_ref();
         let is_open = reading_ahead.is_some_and(|one| {
             !one.is_complete() && one.is_of(view.inventory.hardware.epoch) && one.is_fresh(now)
@@ -350,10 +353,10 @@ impl Mastership {
 
 /// The takeover itself.
 impl Mastership {
-    /// Takes over from the silent master, if this standby claimed the epoch for that.
+    /// Takes over from the silent master, if this manager is its standby.
     pub(crate) fn take_over_if_standby(&mut self, view: &mut View<'_>, now: Time) {
         if self.is_standby() {
-            if !self.goes_on_reading_ahead(view, now) {
+            if !self.can_continue_reading_ahead(view, now) {
                 self.drop_stage(view);
             }
             self.begin_as_successor(view, now);
@@ -365,8 +368,8 @@ impl Mastership {
         let before = std::mem::replace(&mut self.election.role, Role::Master);
         self.follower.keys_change = false;
         self.news.begin();
-        // Further attempts of open requests would try other keys at the former master's port, and
-        // start the lease of its key.
+        // Further attempts of open requests would try other M_Keys at the former master's port. A
+        // wrong key would start the lease of the port's key.
         self.act(Action::Withdraw(|request| {
             matches!(
                 request,
@@ -379,9 +382,11 @@ impl Mastership {
         self.publish();
     }
 
-    /// Begins to manage the subnet after the manager in the role `before`.
+    /// Begins to manage the subnet; `before` is the former role. With a current reading of the
+    /// subnet, a standby reads only the parts that the first push needs; otherwise it sweeps
+    /// everything.
     fn succeed(&mut self, before: &Role, view: &mut View<'_>, now: Time) {
-        let goes_on = self.goes_on_reading_ahead(view, now);
+        let goes_on = self.can_continue_reading_ahead(view, now);
         let is_current = std::mem::take(&mut self.follower.is_current);
         match before {
             Role::Standby { master } if is_current && view.inventory.hardware.local.is_some() => {
@@ -419,8 +424,8 @@ impl Mastership {
         }
     }
 
-    /// Starts the sweep of a succession, which reads the signs of changes, and the entries of the
-    /// managers' LIDs.
+    /// Starts the sweep of a succession. It reads SwitchInfo, which shows changes, and the blocks
+    /// with the managers' LIDs, unless a reading ahead has just read these.
     pub fn begin_succession(
         &mut self,
         inventory: &mut Inventory,
@@ -429,13 +434,13 @@ impl Mastership {
     ) -> Sweep {
         let before = self.succession.before;
         let (sweep, blocks) = match (self.take_reading_ahead(now), inventory.hardware.local) {
-            (Some(scouted), Some(local)) => {
+            (Some(reading_ahead), Some(local)) => {
                 let own = vec![Query::Port(local)];
                 let mut sweep = Sweep::start_reading(inventory, policy, own);
-                for switch in scouted.reported {
+                for switch in reading_ahead.reported {
                     sweep.add_target(inventory, switch);
                 }
-                (sweep, scouted.blocks)
+                (sweep, reading_ahead.blocks)
             }
             _ => {
                 let blocks = managers_blocks(inventory, before);
@@ -446,13 +451,13 @@ impl Mastership {
         sweep
     }
 
-    /// The plan made ahead that the first plan of a succession follows; `None` if there is none.
+    /// The plan made ahead, which the first plan of a succession follows; `None` if there is none.
     pub fn prepared_plan(&self) -> Option<&Arc<Plan>> {
         self.succession.prepared.as_ref()
     }
 
-    /// Records that the plan of a succession is made. Returns whether that was already recorded, so
-    /// that the pass has only read further blocks.
+    /// Records that the plan of a succession is made. Returns `true` if that was already recorded:
+    /// the pass has then only read further blocks since.
     pub fn note_succession_planned(&mut self) -> bool {
         self.succession.note_planned()
     }
@@ -462,9 +467,9 @@ impl Mastership {
         self.succession.decide(changes)
     }
 
-    /// Ends a succession, after its push or because the subnet differs from the last reading
-    /// (`is_misfit`). Queues a reading of the whole subnet, for changes of the master that the
-    /// store did not show.
+    /// Ends a succession: after its push, or because the subnet differs from the last reading
+    /// (`is_misfit`). Queues a full sweep, to find changes of the former master that the store did
+    /// not show.
     pub fn end_succession(&mut self, is_misfit: bool) {
         self.succession = Succession::default();
         let cause = match is_misfit {
@@ -478,7 +483,8 @@ impl Mastership {
     }
 }
 
-/// Blocks of forwarding tables with the LIDs of this manager and of the former one, `before`.
+/// The blocks of forwarding tables with the LIDs of this manager's port and of `before`, the former
+/// manager's port.
 fn managers_blocks(inventory: &Inventory, before: Option<PortKey>) -> BTreeSet<u16> {
     let lid = |key: PortKey| Some(inventory.hardware.port(key)?.info.as_ref()?.lid());
     let lids = [inventory.hardware.local, before].into_iter().flatten();

@@ -1,9 +1,9 @@
 //! Keeps a flapping link out of the routes until it is quiet.
 //!
-//! A link that changed its state a number of times within a window is kept out of the routes until
-//! it has not changed for the hold time. Only links between switches are kept out, and only if
-//! others join the same switches: a flapping link is better than none. Flapping links of hosts are
-//! recorded for findings.
+//! A link that changes its state a given number of times within a window is suppressed: it is kept
+//! out of the routes until it has not changed for the hold time. The caller keeps only links
+//! between switches out of the routes, and only if other links join the same switches: a flapping
+//! link is better than none. Flapping links of hosts are only recorded for findings.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ use rsm_mad::wire::attr::PortState;
 use rsm_model::fabric::{Delta, Fabric};
 use rsm_plan::policy::DampingPolicy;
 
-/// Recent changes of links, each named by its end with the lower (GUID, port).
+/// Recent changes of links. The key of a link is its end with the lower (GUID, port).
 #[derive(Clone, Debug)]
 pub(crate) struct Damping {
     policy: DampingPolicy,
@@ -22,13 +22,14 @@ pub(crate) struct Damping {
     suppressed: BTreeSet<(Time, PortKey)>,
 }
 
+/// Recent changes of one link.
 #[derive(Clone, Default, Debug)]
 struct Changes {
     /// Times of the latest changes, at most as many as suppress a link.
     recent: VecDeque<Time>,
     /// Number of changes since the link was last quiet.
     count: u32,
-    /// Whether an end is no switch, so that routes still use the link.
+    /// Whether one end is not a switch; routes then still use the link.
     is_of_host: bool,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct FlappingLink {
     pub link: PortKey,
     /// Number of changes since the link was last quiet.
     pub changes: u32,
-    /// Whether an end is no switch, so that routes still use the link.
+    /// Whether one end is not a switch; routes then still use the link.
     pub is_of_host: bool,
 }
 
@@ -69,7 +70,8 @@ impl Damping {
         self.policy = policy;
     }
 
-    /// Records that the link changed its state at `now`. If it `is_of_host`, routes still use it.
+    /// Records that the link changed its state at `now`, and suppresses it if it changes too often.
+    /// A threshold of 0 turns damping off.
     pub(crate) fn flapped(&mut self, link: PortKey, is_of_host: bool, now: Time) {
         let DampingPolicy {
             threshold, window, ..
@@ -93,7 +95,7 @@ impl Damping {
         }
     }
 
-    /// Forgets suppressed links that have been quiet until `now`.
+    /// Forgets suppressed links that have been quiet for the hold time at `now`.
     pub(crate) fn release(&mut self, now: Time) -> Released {
         let mut released = Released::None;
         while let Some(&(last, link)) = self.suppressed.first()
@@ -110,7 +112,7 @@ impl Damping {
         released
     }
 
-    /// Forgets links that changed too rarely to be suppressed, once they are quiet for the window.
+    /// Forgets links that are not suppressed, once they have been quiet for the window.
     fn forget_rare(&mut self, now: Time) {
         let window = self.policy.window;
         self.links.retain(|&link, changes| {
@@ -166,10 +168,10 @@ pub(super) fn count_flaps(
     let vanished: BTreeSet<Guid> = delta.nodes_vanished.iter().copied().collect();
     for &(a, b) in &delta.links_vanished {
         if vanished.contains(&a.node) && vanished.contains(&b.node) {
-            // Both ends were cut off: nothing is known about the link between them.
+            // Both nodes were cut off, so the link between them may still be up.
             continue;
         }
-        // The loss of a host's link is also seen when the host is switched off.
+        // The link of a host also vanishes when the host is switched off, which is no fault.
         let is_of_host = !(old.is_switch(a.node) && old.is_switch(b.node));
         damping.flapped(a, is_of_host, now);
     }
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn flapping_link_of_a_host_is_known_and_stays_in_the_routes() {
+    fn flapping_link_of_a_host_is_reported_and_not_suppressed() {
         let mut damping = damping();
         (0..3).for_each(|second| damping.flapped(LINK, true, at(second)));
         assert_eq!(damping.suppressed(), BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Findings about bad links.
+//! Findings about unhealthy, slow and flapping links.
 
 use rsm_config::Isolate;
 use rsm_hardware::sweep::inventory::Inventory;
@@ -22,7 +22,7 @@ pub(in super::super) struct LinkContext<'a> {
     pub(in super::super) avoid: &'a Avoid,
     /// The plan in force.
     pub(in super::super) plan: Option<&'a Plan>,
-    /// Whether the plan is in force with this manager as the master.
+    /// Whether this manager is the master and has a plan in force.
     pub(in super::super) manages: bool,
 }
 
@@ -64,6 +64,7 @@ impl Links {
         findings
     }
 
+    /// The finding about an unhealthy port; `errors` describes its errors.
     fn finding_of_errors(&self, port: PortKey, errors: &str, context: &LinkContext) -> Finding {
         let at = context.fabric.find_port(port);
         let peer = at.and_then(|at| context.fabric.port(at).peer);

@@ -1,9 +1,10 @@
 //! Inherited multicast members: group members that only the hardware shows.
 //!
-//! A manager that takes over a running subnet without the registrations (the store is lost, or
-//! another manager was master) learns about members as they join again. Until then, the receivers
-//! in the switches' multicast tables stay members: the first port to join must not cut off all
-//! others. An inherited member counts until it has joined again, at most for [`INHERITED_FOR`].
+//! A manager may take over a running subnet without the registrations: the store is lost, or
+//! another manager was master. It then learns about members only as they join again. Until then,
+//! the receivers in the switches' multicast tables stay members: otherwise the first port to join
+//! would cut off all others. An inherited member counts until it has joined again, at most for
+//! [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,25 +32,26 @@ pub(super) enum Inherited {
     Valid {
         /// Time at which the inherited members expire.
         until: Time,
-        /// Inherited members that have not registered.
+        /// Inherited members that have not registered yet.
         members: MembersByLid,
+        /// The last results of [`Inherited::merged_into`].
         merged: Merged,
     },
     /// Only registered ports are members.
     Over,
 }
 
-/// Inherited members by multicast LID and port GUID, and whether they receive.
+/// Multicast LID → port GUID → whether the port receives.
 type MembersByLid = BTreeMap<Lid, BTreeMap<Guid, bool>>;
 
-/// For each multicast LID, the registered members when [`Inherited::merged_into`] last merged the
-/// inherited ones into them, and the merged set. Unchanged registered members give the same `Arc`,
-/// so that the plan sees no change.
+/// Multicast LID → (registered members, registered and inherited members together), from the last
+/// call of [`Inherited::merged_into`]. As long as the registered members are unchanged, the result
+/// is the same `Arc`, so that the plan sees no change.
 type Merged = BTreeMap<Lid, (Option<Arc<GroupMembers>>, Arc<GroupMembers>)>;
 
 impl Inherited {
-    /// Reads the multicast tables again after a takeover, because another master may have written
-    /// them.
+    /// Makes the members be read from the multicast tables again. Called at a takeover, because
+    /// another master may have written the tables.
     pub(super) fn read_again(&mut self) {
         *self = Inherited::Due;
     }
@@ -73,8 +75,8 @@ impl Inherited {
         }
     }
 
-    /// Applies a group set of the SA: the first one decides whether the switches' tables must be
-    /// read, and every one removes the inherited members that have registered.
+    /// Handles the SA's group set: removes the inherited members that have registered. The first
+    /// group set also decides whether the switches' tables must be read.
     pub(super) fn on_registrations(&mut self, groups: &GroupSet) {
         if matches!(self, Inherited::Unasked) {
             *self = if groups.partial {
@@ -141,7 +143,8 @@ impl Inherited {
         }
     }
 
-    /// Drops the inherited members if their time is over at `now`. Returns whether it is.
+    /// Drops the inherited members if they expire at `now` or before. Returns whether it drops
+    /// them.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let is_over = self.deadline().is_some_and(|until| until <= now);
         if is_over {
@@ -151,9 +154,9 @@ impl Inherited {
     }
 }
 
-/// Members that the switches' multicast tables show. The tables do not show send-only members: for
-/// each switch that has an entry but no registered member, its port 0 is added as a send-only
-/// member, so that the switch stays in the tree.
+/// The receivers that the switches' multicast tables show. Send-only members do not show there: so
+/// for each switch with end ports that has an entry but no registered member, port 0 of the switch
+/// is added as a send-only member, which keeps the switch in the tree.
 fn members_in_tables(fabric: &Fabric, masks: &HeldMasks, groups: &GroupSet) -> MembersByLid {
     let mut members = MembersByLid::new();
     for (&guid, held) in &masks.by_switch {

@@ -1,5 +1,5 @@
-//! Parts that routes avoid: drained by an operator, or unhealthy. Drained parts are on trial at
-//! first, and used again if ports would be cut off.
+//! Nodes and cables that routes avoid: drained by an operator, or unhealthy. A drain is on trial
+//! until its first plan; if that plan would cut ports off, the parts are used again.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,11 @@ const FINDINGS: usize = 64;
 /// The parts to avoid, including those on trial.
 #[derive(Debug)]
 pub(in super::super) struct Detours {
+    /// The parts to avoid in the next job, including those of `trial`.
     avoid: Arc<Avoid>,
-    /// A drain that has no plan yet.
+    /// The drain on trial; `None` if every drain has a plan.
     trial: Option<Trial<BeforeDrain>>,
-    /// Drains that begin after that one, in their order; no more than callers that wait.
+    /// Drains that begin after the one on trial, in the order of their requests.
     waiting: VecDeque<WaitingDrain>,
 }
 
@@ -38,7 +39,7 @@ struct WaitingDrain {
 struct BeforeDrain {
     /// The parts to restore.
     avoid: Arc<Avoid>,
-    /// Whether the new parts stay drained even if that cuts ports off.
+    /// Whether the drained parts stay drained even if that cuts ports off.
     forced: bool,
 }
 
@@ -51,19 +52,19 @@ impl Detours {
         }
     }
 
-    /// The parts for the next job, including those of a drain under way.
+    /// The parts to avoid in the next job, including those on trial.
     pub(in super::super) fn planned(&self) -> &Arc<Avoid> {
         &self.avoid
     }
 
-    /// The parts without those of a drain under way.
+    /// The parts to avoid without those on trial.
     pub(in super::super) fn in_force(&self) -> &Arc<Avoid> {
         let trial = self.trial.as_ref();
         trial.map_or(&self.avoid, |trial| &trial.before.avoid)
     }
 
-    /// The former parts, for the check that the next job cuts no further ports off; `None` unless
-    /// the next job may be refused.
+    /// The parts before the drain on trial: the next job is refused if it cuts off ports that these
+    /// parts do not cut off. `None` if there is no drain on trial, or it is forced.
     pub(in super::super) fn refusable(&self) -> Option<Arc<Avoid>> {
         let before = self.trial.as_ref().map(|trial| &trial.before);
         let refusable = before.filter(|before| !before.forced);
@@ -76,8 +77,8 @@ impl Detours {
         self.avoid = avoid;
     }
 
-    /// Plans without `parts` as well, and keeps them drained if no port would be cut off, or if the
-    /// operator insists. Waits while another drain is on trial.
+    /// Drains `parts`: makes the next plan avoid them, and keeps them drained if that cuts no port
+    /// off, or if the drain is `forced`. Waits while another drain is on trial.
     pub(in super::super) fn drain(
         &mut self,
         parts: BTreeMap<NodeOrCable, Reason>,
@@ -90,11 +91,11 @@ impl Detours {
             forced,
             ticket,
         });
-        self.go_on(answers);
+        self.begin_next(answers);
     }
 
-    /// Begins the next drain that can be made, unless one is on trial.
-    fn go_on(&mut self, answers: &mut Answers) {
+    /// Begins the next waiting drain that is possible, unless one is on trial.
+    fn begin_next(&mut self, answers: &mut Answers) {
         while self.trial.is_none()
             && let Some(drain) = self.waiting.pop_front()
         {
@@ -114,7 +115,8 @@ impl Detours {
         }
     }
 
-    /// Plans with drained parts again. Drains that wait come after this.
+    /// Makes the next plan use drained parts again. Waiting drains begin afterwards, and may drain
+    /// the parts once more.
     pub(in super::super) fn undrain(
         &mut self,
         parts: &BTreeSet<NodeOrCable>,
@@ -133,7 +135,7 @@ impl Detours {
         let is_unhealthy =
             |(_, reason): (NodeOrCable, &Reason)| matches!(reason, Reason::Unhealthy(_));
         if parts.is_empty() && !self.avoid.parts().any(is_unhealthy) {
-            // An unchanged set is not copied.
+            // Nothing changes: avoid copying the set.
             return false;
         }
         if let Some(trial) = &mut self.trial {
@@ -150,7 +152,7 @@ impl Detours {
 
     pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
         let has_passed = Trial::end(&mut self.trial, generation).is_some();
-        self.go_on(answers);
+        self.begin_next(answers);
         has_passed
     }
 
@@ -165,7 +167,7 @@ impl Detours {
         };
         self.avoid = trial.before.avoid;
         answers.refuse(trial.ticket, error);
-        self.go_on(answers);
+        self.begin_next(answers);
         true
     }
 
@@ -173,7 +175,7 @@ impl Detours {
         self.waiting.retain(|drain| drain.ticket != ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
             self.avoid = trial.before.avoid;
-            self.go_on(answers);
+            self.begin_next(answers);
         }
     }
 
@@ -187,7 +189,7 @@ impl Detours {
         }
     }
 
-    /// Findings about drained parts, so that none is forgotten.
+    /// Findings about drained parts, so that operators do not forget them.
     pub(in super::super) fn findings(&self, fabric: &Fabric) -> Vec<Finding> {
         let drained = self.in_force().drained();
         let mut findings: Vec<Finding> = drained
@@ -242,6 +244,7 @@ mod tests {
     use crate::outbox::Outbox;
     use crate::work::Work;
 
+    /// Detours with the parts of the core that they use.
     struct Bench {
         detours: Detours,
         work: Work,
@@ -300,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn drains_at_one_time_come_into_force_one_after_another() {
+    fn simultaneous_drains_come_into_force_one_after_another() {
         let mut bench = Bench::new();
         for switch in 1..=3 {
             bench.drain(switch, switch);
@@ -318,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn drain_ends_with_a_later_job_if_its_first_was_discarded() {
+    fn drain_passes_with_a_later_job_if_its_first_was_discarded() {
         let mut bench = Bench::new();
         bench.drain(1, 1);
         bench.detours.begin(10);
@@ -331,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn another_managers_parts_end_all_drains() {
+    fn adopting_another_managers_parts_declines_all_drains() {
         let mut bench = Bench::new();
         bench.drain(1, 1);
         bench.drain(2, 2);

@@ -1,9 +1,8 @@
-//! Settings that operators ask for while rsm runs. They are on trial until the first plan with
-//! them.
+//! Settings that operators request while rsm runs: another engine, drained parts, and changes of
+//! partitions. A setting is on trial until the first plan with it is accepted or refused.
 //!
-//! A new engine, drained parts and changes of partitions wait for a job. If its plan is accepted,
-//! the settings stay. If it is refused, the former settings are in force again, and the issuer gets
-//! the reason.
+//! If the plan is accepted, the setting stays. If it is refused, the former setting is in force
+//! again, and the issuer of the request gets the reason.
 
 mod detours;
 mod engine;
@@ -32,7 +31,8 @@ pub(super) struct Trials {
     pub(super) partitions: PartitionChanges,
 }
 
-/// How requests are answered: by the waiting work, and by effects to their issuers.
+/// Access to the parts of the core through which requests are answered: the waiting work completes
+/// tickets, and the outbox declines them.
 pub(super) struct Answers<'a> {
     work: &'a mut Work,
     outbox: &'a mut Outbox,
@@ -44,13 +44,13 @@ struct Trial<T> {
     ticket: Ticket,
     /// Setting to restore.
     before: T,
-    /// Generation of the first job with the requested setting; plans of earlier jobs do not concern
-    /// it. `None` before there is one.
+    /// Generation of the first job with the requested setting, so that plans of earlier jobs do not
+    /// end the trial; `None` before that job.
     generation: Option<u64>,
 }
 
 impl<T> Trial<T> {
-    /// A trial that no job has yet.
+    /// A trial that is in no job yet.
     fn new(ticket: Ticket, before: T) -> Trial<T> {
         Trial {
             ticket,
@@ -64,20 +64,21 @@ impl<T> Trial<T> {
         self.generation.get_or_insert(generation);
     }
 
-    /// Ends the trial if the job of this generation has its setting. Returns it. Its first job may
-    /// have been discarded with the stage, for example because mastership was in doubt.
+    /// Takes the trial if the job of this generation has the requested setting. This may be a later
+    /// job than the first one, which may have been discarded, for example because mastership was in
+    /// doubt.
     fn end(trial: &mut Option<Trial<T>>, generation: u64) -> Option<Trial<T>> {
         trial.take_if(|trial| trial.generation.is_some_and(|first| first <= generation))
     }
 
-    /// Ends the trial of `ticket` if no job has its setting yet. Returns it.
+    /// Takes the trial of `ticket` if no job has its setting yet.
     fn withdraw(trial: &mut Option<Trial<T>>, ticket: Ticket) -> Option<Trial<T>> {
         trial.take_if(|trial| trial.ticket == ticket && trial.generation.is_none())
     }
 }
 
 impl Trials {
-    /// State without trials; these settings are in force.
+    /// State without trials; `avoid` and `overlay` are in force.
     pub(super) fn new(
         avoid: Arc<Avoid>,
         overlay: Arc<Overlay>,
@@ -90,22 +91,23 @@ impl Trials {
         }
     }
 
-    /// Puts the waiting settings into the policy of the job of `generation`, which begins.
+    /// Puts the waiting settings into the policy of the job with this `generation`, which begins
+    /// now.
     pub(super) fn begin(&mut self, generation: u64, policy: &mut Arc<Policy>) {
         self.partitions.begin(generation, policy);
         self.engine.begin(generation);
         self.detours.begin(generation);
     }
 
-    /// Keeps the settings of the job of `generation`, which made a plan. Returns whether they must
-    /// be stored.
+    /// Keeps the settings of the job with this `generation`, whose plan was accepted. Returns
+    /// whether they must be stored.
     pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
         self.engine.pass(generation);
         self.detours.pass(generation, answers) | self.partitions.pass(generation)
     }
 
-    /// Restores the settings that the trials of the refused job of `generation` had replaced.
-    /// Returns whether the job had trials.
+    /// Restores the former settings after the job with this `generation` was refused. Returns
+    /// whether the job had settings on trial.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -122,8 +124,8 @@ impl Trials {
                 .end(&ChangeError::Plan { reason }, policy, fabric, answers)
     }
 
-    /// Handles that the issuer of `ticket` no longer waits. A setting that no job has yet is
-    /// dropped. The plan of a job decides about a setting that the job has.
+    /// Handles that the issuer of `ticket` no longer waits. A setting that is in no job yet is
+    /// dropped; the plan still decides about a setting that is in a job.
     pub(super) fn withdraw(
         &mut self,
         ticket: Ticket,
@@ -135,7 +137,7 @@ impl Trials {
         self.engine.withdraw(ticket, policy);
     }
 
-    /// Ends all trials without a decision, for `reason`.
+    /// Ends all trials, restores the former settings, and declines the requests for `reason`.
     pub(super) fn abandon(
         &mut self,
         reason: &str,
@@ -154,7 +156,7 @@ impl<'a> Answers<'a> {
         Answers { work, outbox }
     }
 
-    /// Completes `ticket` with the plan that includes its request.
+    /// Queues a plan, which completes `ticket`.
     fn promise(&mut self, ticket: Ticket, cause: impl Into<String>) {
         self.work.plan_again(cause);
         self.work.promise(ticket);
@@ -176,13 +178,13 @@ impl<'a> Answers<'a> {
         });
     }
 
-    /// Reports that the request of `ticket` will not be done, for `reason`.
+    /// Declines the request of `ticket`, for `reason`.
     fn decline(&mut self, ticket: Ticket, reason: String) {
         self.work.withdraw(ticket);
         self.outbox.decline(ticket, reason);
     }
 
-    /// Reports that the partition of `ticket` is not changed.
+    /// Reports that the change of a partition that `ticket` requested was refused.
     fn refuse_change(&mut self, ticket: Ticket, error: ChangeError) {
         self.work.withdraw(ticket);
         self.outbox.push(Effect::PartitionRefused { ticket, error });

@@ -303,7 +303,7 @@ impl Work {
         now: Time,
     ) {
         if !awaiting_answer.is_subset(&self.repairs.awaiting_answer) {
-            // The pauses have grown add_cause of other nodes: start again for the new ones.
+            // The pauses have grown because of other nodes: start again for the new ones.
             self.repaired();
         }
         if awaiting_answer.is_empty() {
@@ -419,7 +419,7 @@ impl Work {
     }
 
     /// Whether work waits that should not wait for the end of a push. Reports of ports can wait,
-    /// add_cause most of them are caused by the push itself, which changes LIDs.
+    /// because most of them are caused by the push itself, which changes LIDs.
     pub(crate) fn is_urgent(&self) -> bool {
         self.plan
             || self.repairs.is_due
@@ -496,7 +496,7 @@ impl Work {
         std::mem::take(&mut self.master).then_some(Next::Master)
     }
 
-    /// Begins a full sweep. Other sweeps no longer wait, add_cause the full sweep reads their
+    /// Begins a full sweep. Other sweeps no longer wait, because the full sweep reads their
     /// parts.
     fn begin_everything(&mut self, sweep: FullSweep) -> Next {
         let sweep = sweep.and(self.everything_after_reports.take());

@@ -1,10 +1,11 @@
 //! Fields that a kind of device accepts in a Set but does not keep.
 //!
-//! An unkept field that is not remembered would differ for ever, and every sweep would set it.
+//! Without this record, such a field would always differ from the plan, and every sweep would cause
+//! another Set.
 //!
 //! A Get after the Set shows which kind of device (vendor, device, revision, role of the port) does
-//! not keep which field. Essential fields are never learned: a port without them is faulty. A
-//! reload of the configuration forgets the fields, so that each is tried once more.
+//! not keep which field. Essential fields are never recorded: a port without them is faulty. A
+//! reload of the configuration clears the record, so that each field is tried once more.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ impl NotKept {
         self.kinds.get(&kind).copied().unwrap_or_default()
     }
 
-    /// Learns that devices of `kind` answered a Set without keeping `fields`. Returns whether any
+    /// Records that devices of `kind` answered a Set without keeping `fields`. Returns whether any
     /// of these fields is new.
     pub fn learn(&mut self, kind: DeviceKind, fields: FieldMask) -> bool {
         let fields = fields.without(FieldMask::ESSENTIAL);

@@ -1,7 +1,7 @@
 //! Hosts that must register again with the SA (ClientReregister, IBA 14.4.11).
 //!
-//! A host is due once: after its port changed to this manager, after earlier registrations became
-//! unknown, or after its registrations ended while its port was cut off.
+//! A host must register again once after each of these events: its port changed to this manager,
+//! its earlier registrations became unknown, or its registrations ended while its port was cut off.
 
 use std::collections::BTreeSet;
 
@@ -14,9 +14,10 @@ use super::Changes;
 /// bit always reads as 0. A port stays due until a Set with the bit was acknowledged.
 #[derive(Clone, Default, Debug)]
 pub struct Reregister {
+    /// Ports that are due for a reason of their own.
     due: BTreeSet<PortKey>,
-    /// The ports that already got the bit, if every host is due once; `None` otherwise.
-    told: Option<BTreeSet<PortKey>>,
+    /// If every host is due once, the ports that already got the bit; else `None`.
+    reregistered: Option<BTreeSet<PortKey>>,
 }
 
 impl Reregister {
@@ -24,16 +25,16 @@ impl Reregister {
     pub fn everybody() -> Reregister {
         Reregister {
             due: BTreeSet::new(),
-            told: Some(BTreeSet::new()),
+            reregistered: Some(BTreeSet::new()),
         }
     }
 
-    /// Whether no host is due.
+    /// Whether no port is due for a reason of its own.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }
 
-    /// Ports that are due by themselves, not because every host is.
+    /// Ports that are due for a reason of their own, not because every host is.
     pub(super) fn due(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.due.iter().copied()
     }
@@ -46,22 +47,22 @@ impl Reregister {
     /// Limits the due ports to those of `changes`. A host that is absent, or ignores
     /// ClientReregister, does not get the bit later: it registers again after its own reset.
     pub fn begin(&mut self, changes: &Changes) {
-        let told = changes.ports.iter().filter(|(_, change)| change.reregister);
-        self.due = told.map(|(&port, _)| port).collect();
+        let asked = changes.ports.iter().filter(|(_, change)| change.reregister);
+        self.due = asked.map(|(&port, _)| port).collect();
     }
 
     /// Records that a port got ClientReregister.
     pub fn done(&mut self, port: PortKey) {
         self.due.remove(&port);
-        if let Some(told) = &mut self.told {
-            told.insert(port);
+        if let Some(reregistered) = &mut self.reregistered {
+            reregistered.insert(port);
         }
     }
 
     /// Whether a port is due, and supports ClientReregister.
     pub(super) fn includes(&self, port: PortKey, info: &PortInfo) -> bool {
-        let is_new = |told: &BTreeSet<PortKey>| !told.contains(&port);
-        let due = self.due.contains(&port) || self.told.as_ref().is_some_and(is_new);
+        let is_new = |reregistered: &BTreeSet<PortKey>| !reregistered.contains(&port);
+        let due = self.due.contains(&port) || self.reregistered.as_ref().is_some_and(is_new);
         due && heeds(info)
     }
 }

@@ -1,17 +1,17 @@
-//! The push: turns differences into Sets. No other code sends them.
+//! The push: turns the differences that a comparison found into Sets. No other code sends Sets.
 //!
 //! All switches get their tables in parallel. A port gets its settings and Armed in one Set, as
-//! soon as it is discovered. [`Task::needs`] lists what each Set waits for. The barriers of the
-//! whole fabric are those of `phases`: interim tables, and the links that later tables lead to.
-//! Multicast tables have two steps of their own; see [`crate::diff::MulticastChange`].
+//! soon as it is discovered. [`Task::needs`] lists the conditions that each Set waits for. Only two
+//! of them concern all switches: the phases of the push ([`Phase`]), and the two steps of multicast
+//! tables ([`crate::diff::MulticastChange`]).
 //!
 //! The push records every acknowledged Set in the [`Inventory`], and marks every lost Set there, so
 //! that the next comparison starts from the true state.
 //!
-//! A port gets LID, MTU, VLs and Armed in one Set. A second Set makes it Active, once both ends of
-//! its link are armed and the switches there forward as planned. After a push that clears
-//! PortStateChange, the core reads the ports again ([`PushReport::unread`]): the bit also covered changes
-//! since the first reading, and some switches send trap 128 only when the bit goes from 0 to 1.
+//! A second Set makes a port Active, once both ends of its link are armed and the switches there
+//! forward as planned. After a push that clears PortStateChange, the core reads the ports again
+//! ([`PushReport::unread`]): the bit also covered changes since the first reading, and some
+//! switches send trap 128 only when the bit goes from 0 to 1.
 
 mod adaptive;
 mod answers;
@@ -70,28 +70,30 @@ pub struct Push {
     moves_own_lid: bool,
     switches: BTreeMap<Guid, SwitchPush>,
     ports: BTreeMap<PortKey, PortPush>,
-    /// The planned M_Keys of switches that hold other keys. Each block of a table needs the key,
-    /// and a bring-up has a hundred times as many ports as switches.
+    /// The planned M_Keys of switches that hold other keys. They are collected once, because every
+    /// Set of a block looks for its switch's key, and `ports` may be a hundred times as large.
     switch_keys: BTreeMap<Guid, u64>,
     multicast: MulticastPush,
     adaptive: AdaptivePush,
     managed: ManagedPush,
-    /// Sets of virtual ports, by the port of their host.
+    /// Sets of virtual ports, by physical port.
     vports: BTreeMap<PortKey, VPortPush>,
     /// Switches with Sets to send, in the order of their turns.
     turn: VecDeque<Guid>,
-    /// Ports with Sets to send.
+    /// Sets of ports, links and virtual ports whose conditions are met.
     ready: VecDeque<Task>,
     phases: Phases,
-    /// Links that tables wait for, as (one end, other end).
+    /// Links that tables wait for: one end → other end.
     awaited: BTreeMap<PortKey, PortKey>,
+    /// Number of Sets sent and not yet answered, lost or taken back.
     outstanding: usize,
     stopped: bool,
-    /// Whether a port's Set is sent next: Sets of ports and of tables alternate, so that neither
-    /// kind waits for the whole other kind.
+    /// Whether a Set of a port was considered last. Sets of ports and of tables alternate, so that
+    /// neither kind waits for all of the other.
     ports_next: bool,
     report: PushReport,
-    /// Nodes that get no more Sets: they left one unanswered, or are mute and not tried.
+    /// Nodes that get no more Sets: they left a Set unanswered, or the plan counts them as mute and
+    /// does not try them.
     silent: BTreeSet<Guid>,
     known_ways: KnownWays,
 }
@@ -107,7 +109,7 @@ fn moves_own_lid(changes: &Changes, inventory: &Inventory) -> bool {
 }
 
 impl Push {
-    /// Starts a push that makes `changes`, which lead to `plan`.
+    /// Starts a push of `changes`, the differences between the hardware and `plan`.
     pub fn start(plan: Arc<Plan>, changes: Changes, inventory: &Inventory) -> Push {
         let progress = PushProgress {
             expected: changes.sets(),
@@ -141,7 +143,7 @@ impl Push {
                     (guid, SwitchPush::new(change, held, sets_lid, top_first))
                 })
                 .collect(),
-            // The map is built at once, which takes half the memory of a growing one.
+            // A map collected from a sorted iterator takes half the memory of a growing map.
             ports: changes
                 .ports
                 .into_iter()
@@ -179,7 +181,7 @@ impl Push {
         push
     }
 
-    /// Starts the phases, and queues the Sets that wait for nothing.
+    /// Starts the phases, and queues the Sets whose conditions are met.
     fn begin(&mut self, inventory: &Inventory) {
         self.switch_keys = self.changing_keys(inventory);
         self.awaited = links::awaited(&self.plan, inventory);
@@ -232,7 +234,7 @@ impl Push {
             && self.adaptive.is_idle()
     }
 
-    /// Whether Sets were omitted because a node did not answer.
+    /// Whether there are nodes that get no more Sets because they do not answer.
     pub fn left_out_nodes(&self) -> bool {
         !self.silent.is_empty()
     }
@@ -274,6 +276,7 @@ impl Push {
         }
     }
 
+    /// The next Set, even to a silent node; `None` if none may be sent now.
     fn next_order(&mut self, inventory: &Inventory) -> Option<Order> {
         for _ in 0..2 {
             self.ports_next = !self.ports_next;

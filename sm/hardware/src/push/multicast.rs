@@ -1,7 +1,7 @@
 //! Sets of multicast tables, and their progress.
 //!
-//! During the push, packets follow a part of the old tree or of the new one, never a mixture with a
-//! cycle.
+//! Ports are removed on all switches before any switch adds ports. During the push, packets of a
+//! group therefore never travel in a cycle that parts of the old and the new tree form.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,20 +30,27 @@ pub(super) struct MulticastPush {
     stopped: bool,
 }
 
+/// The Sets of one switch's multicast table, and their progress.
 #[derive(Debug)]
 struct MulticastSwitchPush {
     change: MulticastChange,
+    /// Number of blocks sent that remove ports.
     first_sent: usize,
+    /// Number of final blocks sent or withheld.
     blocks_sent: usize,
+    /// Number of Sets sent and neither answered nor given up.
     unsettled: usize,
+    /// Whether MulticastFDBTop was sent.
     top_sent: bool,
+    /// Whether a Set has failed or a block was withheld.
     failed: bool,
+    /// Whether the switch is queued for its turn.
     in_turn: bool,
 }
 
 impl MulticastPush {
-    /// Prepares the Sets. `mute` are the switches that do not answer: no other switch adds ports to
-    /// blocks from which a mute switch must remove ports.
+    /// Prepares the Sets. `mute` are the switches that do not answer; they get no Sets, and no
+    /// other switch adds ports to blocks from which a mute switch should remove ports.
     pub(super) fn new(
         mut changes: BTreeMap<Guid, MulticastChange>,
         mute: &BTreeSet<Guid>,
@@ -91,7 +98,7 @@ impl MulticastPush {
         self.turn.clear();
     }
 
-    /// Queues every switch, after an event that any switch may have waited for.
+    /// Queues every switch with a Set to send, after an event that any switch may have waited for.
     pub(super) fn give_turns(&mut self) {
         if self.stopped {
             return;
@@ -104,7 +111,7 @@ impl MulticastPush {
         }
     }
 
-    /// Queues a switch, after an event that the switch may have waited for.
+    /// Queues a switch if it has a Set to send, after an event that it may have waited for.
     pub(super) fn give_turn(&mut self, guid: Guid) {
         if !self.stopped
             && let Some(switch) = self.switches.get_mut(&guid)
@@ -147,7 +154,7 @@ impl MulticastPush {
         }
     }
 
-    /// Whether all blocks sent to a switch were acknowledged.
+    /// Whether all Sets to a switch so far were acknowledged, and no block was withheld.
     pub(super) fn holds_blocks(&self, guid: Guid) -> bool {
         let switch = self.switches.get(&guid);
         switch.is_none_or(|switch| !switch.failed && switch.unsettled == 0)
@@ -216,7 +223,7 @@ impl Push {
             if let Some(order) = self.write_table(inventory, task) {
                 return Some(order);
             }
-            // A withheld Set gets no answer.
+            // The Set cannot be built, for example because its switch is gone.
             self.report.failures.push(FailedSet {
                 task,
                 cause: Cause::Silence,
@@ -226,8 +233,8 @@ impl Push {
         None
     }
 
-    /// The content of a block of a multicast table: of the Set that removes ports, or of the final
-    /// one.
+    /// The content to write to a block of a multicast table: the kept ports if `first`, else the
+    /// planned ports. `None` if the switch is not known or not planned.
     pub(super) fn wanted_masks(
         &self,
         inventory: &Inventory,
@@ -255,8 +262,7 @@ impl Push {
             return;
         };
         self.report.progress.multicast_blocks += 1;
-        // The kept masks depend on the held ones, which the answer overwrites; they are therefore
-        // computed first.
+        // Compute the kept masks before the answer overwrites the held masks, on which they depend.
         let wanted = self.wanted_masks(inventory, switch, at, first);
         if let Some(record) = inventory.hardware.switch_mut(switch) {
             record.mft.store(at, masks);
@@ -287,7 +293,7 @@ impl Push {
         info: &SwitchInfo,
     ) {
         let task = Task::MulticastTop(guid);
-        // This Set of SwitchInfo would hide an earlier reset.
+        // This Set of SwitchInfo hides an earlier reset of the switch.
         self.report.unread.insert(PortKey::new(guid, PortNum::ZERO));
         let held = info.multicast_fdb_top();
         // A switch that does not know the field answers 0.
@@ -303,16 +309,17 @@ impl Push {
         }
     }
 
-    /// Handles a settled Set of a multicast table: queues the Sets that it permits.
+    /// Handles a settled Set of a multicast table: queues the Sets that waited for it.
     pub(super) fn multicast_settled(&mut self, inventory: &Inventory, task: Task, failed: bool) {
         let (Task::Multicast { switch: guid, .. } | Task::MulticastTop(guid)) = task else {
             return;
         };
-        let let_go = self.multicast.settle(guid, task, failed);
-        if let_go && !self.phases.is_last() {
+        let removes_ports = self.multicast.settle(guid, task, failed);
+        if removes_ports && !self.phases.is_last() {
             self.phases.unmet -= 1;
             if failed {
-                // The masks of the switch could close a cycle with the next unicast tables.
+                // The multicast table that the switch still holds could close a credit loop with
+                // the next unicast tables.
                 self.stop();
             } else {
                 self.advance(inventory);

@@ -1,8 +1,8 @@
 //! Sends the P_KeyTable of one port.
 //!
-//! Tables that the sweep has read are compared block by block. Switch ports that begin to enforce
-//! partitions get their tables without a reading. Keys keep their index, and a link becomes Active
-//! once both its ends hold their keys.
+//! Only blocks that differ are written. Switch ports that begin to enforce partitions get their
+//! whole tables, which the sweep has not read. A key keeps its index in the table. A link becomes
+//! Active once both ends hold their keys.
 
 use std::sync::Arc;
 
@@ -17,7 +17,9 @@ use crate::sweep::inventory::Inventory;
 #[derive(Debug)]
 pub(super) struct PKeyPush {
     blocks: Vec<PKeyBlock>,
+    /// Whether all blocks were queued.
     sent: bool,
+    /// Number of queued blocks that are neither answered nor given up.
     unsettled: usize,
     failed: bool,
 }
@@ -47,7 +49,7 @@ impl PKeyPush {
         self.sent
     }
 
-    /// The planned content of a block.
+    /// The planned content of a block; `None` if the push does not write it.
     pub(super) fn block(&self, block: u16) -> Option<&PKeyBlock> {
         self.blocks.iter().find(|part| part.block == block)
     }
@@ -58,7 +60,7 @@ impl PKeyPush {
         self.failed |= failed;
     }
 
-    /// Whether every queued Set is settled.
+    /// Whether all blocks were queued and are settled.
     pub(super) fn is_settled(&self) -> bool {
         self.sent && self.unsettled == 0
     }
@@ -70,6 +72,7 @@ impl PKeyPush {
 }
 
 impl Push {
+    /// Handles the answer to the Set of a block, which shows the keys that the port now holds.
     pub(super) fn p_keys_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -92,6 +95,7 @@ impl Push {
         }
     }
 
+    /// Handles the Set of a block that was refused, lost or not kept.
     pub(super) fn p_keys_failed(
         &mut self,
         inventory: &mut Inventory,

@@ -1,7 +1,7 @@
-//! Rehearses a push: lists its Sets in their order, and sends none.
+//! Rehearses a push: lists its Sets in the order of sending, and sends none.
 //!
-//! The push runs against a copy of the inventory, which answers as devices would. A dry run ends
-//! here: the core enters no stage that sends Sets.
+//! The push runs against a copy of the inventory, and gets the answers that devices would give. A
+//! dry run ends here: the core enters no stage that sends Sets.
 
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ fn held(inventory: &Inventory, task: Task) -> Option<[u8; 64]> {
     }
 }
 
-/// The device's content after the Set of `task`, which is also its answer.
+/// The device's content after the Set of `task` with `data`, which is also the answer.
 fn carried_out(task: Task, before: Option<&[u8; 64]>, data: [u8; 64]) -> [u8; 64] {
     match (task, before) {
         (Task::Switch(_) | Task::MulticastTop(_), _) => {

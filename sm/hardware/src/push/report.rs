@@ -1,4 +1,4 @@
-//! The report of a push: what it has achieved, and what it has not.
+//! The report of a push: its progress, failed Sets, and ports that must be read afterwards.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ impl PushReport {
         }
     }
 
-    /// Whether no Set has failed, and the answers show that ports hold their values.
+    /// Whether no Set has failed, and the answers show that all ports hold their values.
     pub(super) fn is_complete(&self) -> bool {
         self.failures.is_empty() && !self.has_unverified
     }
@@ -46,18 +46,18 @@ impl PushReport {
         self.learned
     }
 
-    /// Ports that may have changed unnoticed, and have not answered since.
+    /// Ports that may have changed unnoticed during the push and must be read.
     ///
-    /// Clearing PortStateChange also clears reports of changes since the ports were last read. A
-    /// switch without a LID, or with another manager, could send no trap about these changes, and
-    /// some switches send none while the bit is set. A Set of LinearFDBTop hides a reset of the
+    /// A Set that clears PortStateChange also clears reports of changes since the ports were last
+    /// read. The switch may have sent no traps about these changes: it had no LID or another
+    /// manager, or sends none while the bit is set. A Set of LinearFDBTop hides a reset of the
     /// switch. A port whose answers were lost may or may not hold the values of the Set.
     pub fn unread(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unread.iter().copied()
     }
 
-    /// One end of each link that tables wait for and that this push could not bring to Active; the
-    /// push ended before these tables.
+    /// One end of each link that this push could not bring to Active although tables wait for it.
+    /// The push ended before it wrote these tables.
     pub fn unopened(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.unopened.iter().copied()
     }
@@ -67,7 +67,7 @@ impl PushReport {
         &self.reregistered
     }
 
-    /// Sets that were refused or lost.
+    /// Sets that had no effect.
     pub fn failures(&self) -> &[FailedSet] {
         &self.failures
     }
@@ -86,8 +86,8 @@ impl PushReport {
         self.progress
     }
 
-    /// Whether multicast tables differ from the plan after failures that no later answer of a
-    /// switch may show.
+    /// Whether a Set of a multicast table has failed: the table then differs from the plan, and a
+    /// later answer of the switch may not show it.
     pub fn owes_multicast(&self) -> bool {
         let mut failures = self.failures.iter();
         failures

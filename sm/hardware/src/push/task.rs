@@ -48,11 +48,11 @@ pub enum Task {
         /// Whether the Set writes the kept masks, which removes ports, rather than the final ones.
         first: bool,
     },
-    /// SwitchInfo of a switch, with another MulticastFDBTop.
+    /// SwitchInfo of a switch, to change MulticastFDBTop.
     MulticastTop(Guid),
     /// PortInfo of a port.
     Port(PortKey, PortStep),
-    /// PortInfo of a port, to take its link down or up.
+    /// PortInfo of a port, to bounce, disable or enable its link.
     Link(PortKey, LinkStep),
     /// A block of a port's P_KeyTable.
     PKeys(PortKey, u16),
@@ -72,8 +72,8 @@ impl Task {
         self.port().node
     }
 
-    /// The Set of the first block of the table that this Set writes a block of; other Sets as they
-    /// are.
+    /// One Set in place of all Sets of blocks of the same table, to compare them: the Set of the
+    /// first block. Sets that write no block of a switch's table are returned unchanged.
     pub fn of_first_block(self) -> Task {
         match self {
             Task::Block { switch, .. } => Task::Block {
@@ -95,7 +95,8 @@ impl Task {
         }
     }
 
-    /// Whether the Set writes a part of the tables by which a switch forwards unicast packets.
+    /// Whether the Set writes SwitchInfo or a table on which the unicast forwarding of a switch
+    /// depends.
     pub(crate) fn is_of_table(&self) -> bool {
         matches!(
             self,
@@ -152,9 +153,9 @@ impl Task {
 pub enum PortStep {
     /// Writes the port's settings, and keeps its state.
     Configure,
-    /// Writes the port's settings, and Armed.
+    /// Writes the port's settings and the state Armed.
     Arm,
-    /// Writes Active.
+    /// Writes the state Active.
     Activate,
 }
 
@@ -181,7 +182,7 @@ pub struct Order {
     pub alternate: Option<DirectedPath>,
 }
 
-/// Reason for which a Set had no effect.
+/// Why a Set had no effect.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cause {
     /// The device sent no answer.
@@ -222,7 +223,8 @@ pub struct PushProgress {
     pub expected: usize,
     /// Acknowledged blocks of forwarding tables, including interim tables.
     pub blocks: usize,
-    /// Acknowledged blocks of multicast forwarding tables, counting both steps.
+    /// Acknowledged blocks of multicast forwarding tables; a block that first loses and then gains
+    /// ports counts twice.
     pub multicast_blocks: usize,
     /// Switches on which at least one block was written.
     pub switches: usize,

@@ -12,13 +12,13 @@ use super::Query;
 /// A Get with its paths.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
-    /// Query of the Get.
+    /// The query that the Get answers.
     pub query: Query,
     /// AttributeID.
     pub attribute: AttrId,
     /// AttributeModifier.
     pub modifier: u32,
-    /// Key of the agent, which bounds the requests to it.
+    /// Identifies the agent: the client limits the number of open requests to each agent.
     pub target: u64,
     /// The response time of the agent; zero if it is not known yet.
     pub response_time: Duration,
@@ -40,7 +40,7 @@ pub enum AgentAnswer<'a> {
     /// The agent answered with a status other than zero.
     Refused(Status),
     /// The agent answered a repetition with a status other than zero. It may have executed an
-    /// earlier attempt whose answer was lost, which may be the reason for the refusal.
+    /// earlier attempt whose answer was lost, and refuse the repetition for that reason.
     RefusedRepetition(Status),
     /// The agent did not answer any attempt.
     Silence,

@@ -39,7 +39,9 @@ pub(super) fn see_error_correction(
         return;
     }
     // A link that trained again may use another code.
-    if (port.is_retrained(before) || !is_known) && port.info.as_ref().is_some_and(supports_attribute) {
+    if (port.is_retrained(before) || !is_known)
+        && port.info.as_ref().is_some_and(supports_attribute)
+    {
         reading.ask(Query::ErrorCorrection(key));
     }
 }

@@ -1,6 +1,7 @@
 //! The inventory: the state of the hardware as last reported, and the working state of sweeps.
 //!
-//! The inventory is the only mutable view of the subnet.
+//! Sweeps and pushes update the inventory. All other views of the subnet are derived from it and
+//! immutable.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct Inventory {
     pub hardware: Hardware,
     /// Wrong or missing answers, kept until an answer ends them.
     pub faults: Faults,
-    /// Places with a right to a GUID that is elsewhere.
+    /// Ports that have a right to a GUID although it was found elsewhere.
     pub rights: Rights,
     /// Nodes that may be dead, and that paths avoid: they left a Get unanswered, or several of
     /// their cables went down at once, and they have answered nothing since.
@@ -49,15 +50,15 @@ pub struct Inventory {
     /// The subnet manager's own port according to the host's driver, which knows the port before it
     /// answers.
     pub attached: Option<KeyHolder>,
-    /// Ports that may not hold the values of a Set, until a sweep reads them.
+    /// Ports that may not hold the values of the last Set; a sweep must read them.
     pub unverified: UnverifiedPorts,
-    /// Links bounced for another MTU or number of VLs: the far end, by the port that was set to
-    /// Down.
+    /// Links that were bounced to change their MTU or VLs: port that was set to Down → far end.
     pub bounced: BTreeMap<PortKey, PortKey>,
-    /// Ports of switches to disable, because the port at the other end babbles or an operator wants
-    /// it.
+    /// Ports of switches to disable: the port at the other end sends traps without an end, or an
+    /// operator wants it.
     pub disabling: BTreeSet<PortKey>,
-    /// Orders of operators to bounce or enable ports, until the Sets are answered or fail.
+    /// Ports that operators ordered to bounce or enable; an order stays until its Sets are answered
+    /// or fail.
     pub link_orders: BTreeMap<PortKey, LinkStep>,
     /// The highest multicast LID in use: sweeps read the multicast tables of switches without a
     /// valid MulticastFDBTop up to this LID.
@@ -70,16 +71,16 @@ pub struct Inventory {
     pub adaptive_trials: AdaptiveTrials,
     /// Answers of kinds of devices to QoSConfigSL.
     pub(super) rate_limit_answers: KindAnswers,
-    /// Number of successive unanswered Gets of the limits of each virtual port.
+    /// Number of successive unanswered Gets of the rate limits of each virtual port.
     pub(super) rate_limit_silences: BTreeMap<BlockKey, u8>,
-    /// Number of refused Sets of the limits of each virtual port since it last accepted one.
+    /// Number of refused Sets of the rate limits of each virtual port since it last accepted one.
     pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
     /// State of reading virtual ports, except the ports' own records.
     pub(super) vport_reading: VPortReading,
     /// Proofs that SwitchPortStateTables are correct.
     pub port_state_proofs: PortStateProofs,
-    /// The reason for which all paths were searched since the last [`Inventory::take_searched`];
-    /// `None` if they were not.
+    /// Why all paths were searched since the last [`Inventory::take_searched`]; `None` if they were
+    /// not.
     pub(super) searched: Option<&'static str>,
     /// State of the last search for paths.
     pub(super) search: Option<Search>,
@@ -101,7 +102,7 @@ impl Inventory {
         self.own_port().map_or(Guid::ZERO, |port| port.guid)
     }
 
-    /// Reason for which all paths were searched since the last call; `None` if they were not.
+    /// Why all paths were searched since the last call; `None` if they were not.
     pub fn take_searched(&mut self) -> Option<Whole> {
         let why = self.searched.take()?;
         Some(Whole::new(Step::Paths, why))
@@ -128,8 +129,8 @@ impl Inventory {
         }
     }
 
-    /// Records that the cable at `key` is gone, at both ends if the other end was known. Returns
-    /// the other end.
+    /// Records that the cable at `key` is gone. Returns the other end; `None` if no cable was
+    /// known.
     pub fn part(&mut self, key: PortKey) -> Option<PortKey> {
         let peer = self.hardware.part(key)?;
         for end in [key, peer] {

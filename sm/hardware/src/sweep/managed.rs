@@ -7,7 +7,8 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Handles an answered port: asks for its planned blocks that are unknown.
+/// Handles PortInfo of a port: asks for the port's planned blocks that are unknown. An audit also
+/// reads known QoS blocks again.
 pub(super) fn see_managed(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
     let source = reading.policy.source(inventory);
     let audit = reading.audits(port);
@@ -26,6 +27,7 @@ pub(super) fn see_managed(reading: &mut Reading, inventory: &Inventory, port: Po
     }
 }
 
+/// Handles a block that a port shows.
 pub(super) fn on_managed(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -51,14 +53,14 @@ pub(super) fn on_managed(
     }
 }
 
-/// Handles an agent that refuses to show a block. Returns whether a habit exists for the
-/// refusal, which the kind of device then has.
+/// Handles an agent that refuses to show a block. Returns whether the refusal was recorded as a
+/// habit of the kind of device.
 pub(super) fn on_managed_refused(inventory: &mut Inventory, key: BlockKey) -> bool {
     inventory.hardware.learn_refused_block(key)
 }
 
-/// Whether a manager has configured the port before. A push writes the tables of a fresh port
-/// without reading them.
+/// Whether a manager has configured the port before. Tables of a fresh port are written without
+/// being read.
 fn was_managed(inventory: &Inventory, key: PortKey) -> bool {
     let Some(node) = inventory.hardware.node(key.node) else {
         return false;

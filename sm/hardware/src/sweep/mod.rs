@@ -359,8 +359,9 @@ impl Sweep {
         self.reading.ask(Query::Port(key));
     }
 
-    /// Adds ports that may have changed without a report. Ports with only an unverified state are
-    /// read by the port state table of their switch, if it has one; other ports by PortInfo.
+    /// Adds ports that may have changed without a report. If a switch has a proved port state table
+    /// and enough of the ports, the table is read instead of PortInfo, except for ports with an
+    /// unverified Set.
     pub fn read_all_again(
         &mut self,
         inventory: &Inventory,

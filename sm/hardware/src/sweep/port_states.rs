@@ -2,13 +2,14 @@
 //! one or two Gets.
 //!
 //! After a report, and after a push that cleared PortStateChange, a sweep reads the table of a
-//! switch, and then PortInfo of only those ports whose state differs. A table is trusted once it
-//! was proved right: it showed another state of a port than the table before, and PortInfo
-//! confirmed that state. Until then, a report also makes the sweep read PortInfo of all ports: a
-//! table that never changes proves nothing, however often it agrees.
+//! switch, and then PortInfo of only those ports whose state differs. The tables of a switch are
+//! trusted once they are proved: a table showed another state of a port than the table before, and
+//! PortInfo confirmed that state. Until then, a report also makes the sweep read PortInfo of all
+//! ports. A table that always shows the same states is no proof, even if PortInfo agrees.
 //!
-//! A kind of device has a [habit](DeviceHabit::RefusesPortStates) if it refuses the table, leaves
-//! it unanswered, or fills it with states that do not exist or that PortInfo contradicts.
+//! If a kind of device refuses the table, leaves it unanswered, or fills it with states that do not
+//! exist or that PortInfo contradicts, the [habit](DeviceHabit::RefusesPortStates) is recorded, and
+//! the table is no longer read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -27,20 +28,22 @@ use super::{Query, SweepPolicy};
 /// longer read. A port can change between the two Gets.
 const CONTRADICTIONS_MAX: u8 = 3;
 
-/// Number of ports to read from which on a table costs less.
+/// Number of ports to read at one switch from which the table costs less than PortInfo of each.
 const WORTH_A_TABLE: usize = 3;
 
 /// Proofs that the tables of switches are right.
 #[derive(Clone, Default, Debug)]
 pub struct PortStateProofs {
+    /// Switches whose tables are proved.
     switches: BTreeSet<Guid>,
-    /// The last table of each switch whose tables are not proved, by block.
+    /// The last tables of switches whose tables are not proved, by switch and block.
     last: BTreeMap<(Guid, u8), SwitchPortStateTable>,
     /// Number of contradictions since the last proof, by kind of switch.
     contradictions: BTreeMap<DeviceKind, u8>,
 }
 
 impl PortStateProofs {
+    /// Records that the tables of a switch are proved.
     fn prove(&mut self, guid: Guid, kind: DeviceKind) {
         self.switches.insert(guid);
         for block in 0..=1 {
@@ -57,7 +60,8 @@ impl PortStateProofs {
         }
     }
 
-    /// Records a contradiction. Returns whether the limit is reached.
+    /// Records that PortInfo contradicted a table of the switch, whose tables are then no longer
+    /// proved. Returns whether the limit for the kind is reached.
     fn contradict(&mut self, guid: Guid, kind: DeviceKind) -> bool {
         self.forget(guid);
         let count = self.contradictions.entry(kind).or_default();
@@ -66,9 +70,10 @@ impl PortStateProofs {
     }
 }
 
-/// State of a port as a table of this sweep shows it.
+/// State of a port in a table that this sweep read.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
+    /// State that the table shows.
     state: PortState,
     /// State that the inventory held when the table was read.
     known: Option<PortState>,
@@ -89,7 +94,7 @@ fn kind_of(node: &InventoryNode) -> DeviceKind {
     DeviceKind::of(&node.info, PortNum::ZERO)
 }
 
-/// The blocks with external ports of a switch.
+/// The blocks of a switch's table that cover its ports.
 fn blocks(node: &InventoryNode) -> impl Iterator<Item = u8> + use<> {
     0..=SwitchPortStateTable::block_of(PortNum(node.info.num_ports()))
 }
@@ -103,9 +108,9 @@ fn ports_in(node: &InventoryNode, block: u8) -> impl Iterator<Item = (usize, Por
 }
 
 impl Inventory {
-    /// Whether the SwitchPortStateTable of a switch is read: the operator allows capabilities to be
-    /// used, PortInfo of port 0 shows that the switch has the table, and its kind has no habit of
-    /// wrong tables.
+    /// Whether the SwitchPortStateTable of a switch is read: the settings allow it
+    /// (`sweep.capabilities`), PortInfo of port 0 shows that the switch has the table, and no habit
+    /// of its kind is recorded.
     fn has_port_states(&self, policy: &SweepPolicy, node: &InventoryNode) -> bool {
         let info = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
         let claims = |info: &PortInfo| {
@@ -166,8 +171,9 @@ impl PortStateTables {
         }
     }
 
-    /// Adds ports that may have changed without a report. If a switch has a table, its ports of
-    /// which only the state is unverified are read by that table; other ports are read by PortInfo.
+    /// Adds ports that may have changed without a report. If a switch has a proved table and at
+    /// least [`WORTH_A_TABLE`] of the ports, the table is read instead of PortInfo, except for port
+    /// 0 and for ports with an unverified Set.
     pub(super) fn read_all_again(
         &mut self,
         reading: &mut Reading,
@@ -198,6 +204,7 @@ impl PortStateTables {
         }
     }
 
+    /// Queues a block of a table. After a report, it is read again even if this sweep has read it.
     fn ask_table(&mut self, reading: &mut Reading, guid: Guid, block: u8, reason: Reason) {
         let query = Query::PortStates(guid, block);
         match reason {
@@ -279,8 +286,8 @@ impl PortStateTables {
         is_silent: bool,
     ) {
         if is_silent {
-            // A suspect may be gone. Any other switch lacks only the table if it answers other
-            // queries, before or after.
+            // A suspect may be gone. Any other switch lacks the table if it has answered another
+            // query of this sweep, or does so later.
             let is_suspect = inventory.suspects.contains(&guid);
             let epoch = inventory.hardware.epoch;
             match inventory.hardware.node(guid) {
@@ -306,6 +313,7 @@ impl PortStateTables {
         self.ask_ports_instead(reading, inventory, guid, block);
     }
 
+    /// Asks for PortInfo of each port in a block of the table.
     fn ask_ports_instead(
         &mut self,
         reading: &mut Reading,
@@ -318,7 +326,8 @@ impl PortStateTables {
         }
     }
 
-    /// The ports whose states the missing table would have shown.
+    /// The ports whose states the block of the table would show. The block no longer counts as
+    /// asked for because of a report.
     pub(super) fn ports_of_table(
         &mut self,
         inventory: &Inventory,
@@ -332,8 +341,8 @@ impl PortStateTables {
             .collect()
     }
 
-    /// Compares PortInfo of a port with the table of this sweep that contains it; `before` is the
-    /// state before this answer.
+    /// Compares the `state` in PortInfo of a port with the table that this sweep read; `before` is
+    /// the state that was known until now.
     pub(super) fn check(
         &mut self,
         inventory: &mut Inventory,
@@ -368,7 +377,7 @@ impl PortStateTables {
 }
 
 /// Whether an external port can be in `state`. Devices show state 5 (ActiveDefer) only to
-/// requesters that state that they know it.
+/// requesters that declare support for it.
 fn exists(state: PortState) -> bool {
     matches!(
         state,

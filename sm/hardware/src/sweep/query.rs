@@ -1,4 +1,4 @@
-//! The questions of a sweep: one [`Query`] is one Get.
+//! The queries of a sweep: one [`Query`] is one Get.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -27,7 +27,7 @@ pub enum Query {
     Switch(Guid),
     /// PortInfo.
     Port(PortKey),
-    /// A block of the forwarding table.
+    /// A block of the linear forwarding table.
     Table(Guid, u16),
     /// A block of the multicast forwarding table.
     Multicast(Guid, MftBlock),
@@ -59,7 +59,7 @@ pub enum Query {
 }
 
 impl Query {
-    /// The node of the query; `None` if it is not known.
+    /// The node that the query names; `None` for NodeInfo, which asks an unknown node.
     pub fn node(self) -> Option<Guid> {
         match self {
             Query::Node(_) => None,
@@ -84,7 +84,8 @@ impl Query {
         }
     }
 
-    /// The node that answers: for NodeInfo the one that was last behind the port, if any.
+    /// The node that probably answers: for NodeInfo, the node that was last found behind the port.
+    /// `None` if there is none.
     pub(super) fn target(self, inventory: &Inventory) -> Option<Guid> {
         match self {
             Query::Node(from) => Some(inventory.hardware.port(from?)?.peer?.node),
@@ -107,9 +108,9 @@ impl Query {
         }
     }
 
-    /// Whether silence does not count against the node. Agents may not know the attribute, because
-    /// it is a vendor's or optional; or a subnet manager answers it, which may hang while its host
-    /// does not.
+    /// Whether silence does not count against the node: the attribute is optional or of a vendor,
+    /// so that the agent may not know it; or a subnet manager answers it, which may hang although
+    /// its node works.
     pub fn is_optional(self) -> bool {
         match self {
             Query::AdaptiveRouting(_)

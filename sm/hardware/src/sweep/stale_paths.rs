@@ -1,11 +1,11 @@
-//! Directed routes that lead to another node than the asked one, because cables were moved.
+//! Stale paths: directed routes that lead to another node than intended, because cables were moved.
 //!
-//! A directed route names ports, not nodes, and only NodeInfo names the node that answers. If a
-//! sweep finds a known node behind another port than before, other nodes may have answered requests
-//! along the old routes, and a cable found there may be another node's. Once such a sweep has all
-//! its answers, it follows its routes over the cables as they are now. It repeats each request
-//! whose route no longer arrives, and asks for NodeInfo behind each port whose cable was found
-//! elsewhere.
+//! A directed route names ports, not nodes, and only NodeInfo shows which node answers. If a sweep
+//! finds a known node behind another port than before, other nodes may have answered the requests
+//! along old routes, and their answers may have been recorded for the wrong node. Once such a sweep
+//! has all its answers, it follows its routes over the cables known now. It repeats each request
+//! whose route no longer leads to its node, and asks for NodeInfo behind each port whose neighbour
+//! was found elsewhere.
 //!
 //! If cables between switches were moved, Sets and the Gets of earlier sweeps may also have reached
 //! the wrong switch. A race between moved cables and answers can make one switch appear as two. In
@@ -22,8 +22,8 @@ use super::fault::Fault;
 use super::inventory::Inventory;
 use super::{Query, Sweep, SweepScope, paths};
 
-/// Maximum number of rounds of repeated requests in one sweep. Two nodes with one GUID seem to move
-/// a cable with each answer, and would repeat requests without end.
+/// Maximum number of rounds of repeated requests in one sweep. Two nodes with one GUID look like a
+/// cable that moves with each answer, and would cause rounds without end.
 const ROUNDS_MAX: u8 = 3;
 
 /// Moved cables that a sweep has found.
@@ -33,10 +33,11 @@ pub(super) struct Moves {
     is_due: bool,
     /// Ports whose former neighbour was found behind another port.
     displaced: BTreeSet<PortKey>,
-    /// Whether a cable between two switches differs from the former one.
+    /// Whether a cable between two switches was moved, or a search outwards hides whether one was.
     is_of_trunk: bool,
     /// See [`Sweep::moved_hosts`].
     hosts: BTreeSet<PortKey>,
+    /// Number of rounds so far.
     rounds: u8,
 }
 
@@ -53,7 +54,7 @@ impl Moves {
         }
     }
 
-    /// Records that the cable known at `from` is gone.
+    /// Records that the cable known at `from` is about to be removed.
     pub(super) fn note_displaced(&mut self, inventory: &Inventory, from: PortKey) {
         self.is_due = true;
         let peer = inventory.hardware.port(from).and_then(|port| port.peer);
@@ -67,7 +68,7 @@ impl Moves {
 }
 
 impl Sweep {
-    /// Repeats the requests that another node than the asked one may have answered. Returns whether
+    /// Repeats the requests that another node than intended may have answered. Returns whether
     /// there are any.
     pub fn retry_stale_paths(&mut self, inventory: &mut Inventory) -> bool {
         let is_due = std::mem::take(&mut self.moves.is_due) && self.moves.rounds < ROUNDS_MAX;
@@ -104,7 +105,7 @@ impl Sweep {
         }
         paths::refresh(inventory);
         for (guid, query) in asked.into_iter().filter(|(guid, _)| stale.contains(guid)) {
-            // The report may have come along a stale path: the switch is asked along its new path.
+            // The path of the report may be stale as well: ask the switch along its new path.
             self.targets.entry(guid).and_modify(|way| *way = None);
             self.reading.again(query);
         }
@@ -114,8 +115,8 @@ impl Sweep {
         true
     }
 
-    /// Whether another node may have answered a query of this sweep or an earlier one, or executed
-    /// a Set of a push.
+    /// Whether the wrong node may have answered a query of this or an earlier sweep, or executed a
+    /// Set, so that a full sweep must follow.
     pub fn is_contradicted(&self, inventory: &Inventory) -> bool {
         let is_full = matches!(self.reading.scope, SweepScope::Full { .. });
         let faults = &inventory.faults;
@@ -135,19 +136,20 @@ impl Sweep {
         !is_full && (self.moves.is_of_trunk || has_switch_twice())
     }
 
-    /// Ports of hosts that were found behind another cable than before. The sweep reads these ports
-    /// once more, because a late answer from another host may have arrived last.
+    /// Takes the ports of hosts that were found behind another cable than before. They must be read
+    /// once more, because a late answer of another host may have been recorded last.
     pub fn moved_hosts(&mut self) -> BTreeSet<PortKey> {
         std::mem::take(&mut self.moves.hosts)
     }
 }
 
+/// Whether the link of a port is up and no cable is known there.
 fn lacks_neighbour(port: &InventoryPort) -> bool {
     port.peer.is_none() && port.state().is_some_and(|state| state != PortState::Down)
 }
 
-/// The switch whose directed route decides which node answers a query: the asked switch, or the
-/// switch at a host. `None` if that switch is not known.
+/// The last switch on the directed route of a query: the asked switch itself, or the switch at the
+/// asked host. `None` if that switch is not known.
 pub(super) fn switch_on_the_way(inventory: &Inventory, query: Query) -> Option<Guid> {
     let key = match query {
         Query::Node(from) => from?,

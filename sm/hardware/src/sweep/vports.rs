@@ -315,6 +315,7 @@ pub(super) fn on_vports(
     }
 }
 
+/// Handles VirtualizationInfo: asks for the states of all indices if they may have changed.
 fn on_virtualization(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -350,6 +351,8 @@ fn on_virtualization(
     }
 }
 
+/// Handles a block of VPortState: asks for VPortInfo of each index that is up, and forgets virtual
+/// ports that are Down.
 fn on_vport_states(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -384,6 +387,7 @@ fn on_vport_states(
     }
 }
 
+/// Handles VPortInfo of an index: asks for the other attributes of a new or reset virtual port.
 fn on_vport_info(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -430,6 +434,7 @@ fn on_vport_info(
     vport_guids::see_vport_guids(reading, inventory, key, index);
 }
 
+/// Handles VNodeInfo of an index: asks for the first block of P_Keys if the keys are unknown.
 fn on_vnode_info(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -453,6 +458,8 @@ fn on_vnode_info(
     }
 }
 
+/// Handles a block of P_Keys of a virtual port: the first block makes the sweep ask for the others,
+/// unless no manager has written the table yet.
 fn on_vport_p_keys(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -470,7 +477,7 @@ fn on_vport_p_keys(
         return;
     }
     if vport.info.state() == PortState::Init && image.is_initial() {
-        // The table is as after power-on: no manager has written it.
+        // The table has its power-on content: no manager has written it.
         image.mark_rest_empty();
         return;
     }
@@ -519,6 +526,7 @@ pub(super) fn on_no_vports(
     }
 }
 
+/// Records that the kind of device does not support virtual ports, and forgets those of the port.
 fn give_vports_up(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -534,7 +542,7 @@ fn give_vports_up(
     }
 }
 
-/// The last index of a port that rsm reads.
+/// The highest index of a virtual port that rsm reads.
 fn last_index(info: &VirtualizationInfo) -> u16 {
     info.vport_index_top().min(INDICES_MAX - 1)
 }
