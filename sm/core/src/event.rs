@@ -43,12 +43,12 @@ pub enum Event {
         /// The plan, or why there is none.
         outcome: Outcome,
     },
-    /// A job of [`Effect::Prepare`] has ended.
+    /// The job of [`Effect::Prepare`] has ended, with this outcome.
     Prepared(Outcome),
     /// The members of multicast groups changed, or became known. Before the first such event, the
     /// core leaves multicast tables as they are.
     Groups(Arc<GroupSet>),
-    /// The alias GUIDs that ports shall have.
+    /// The alias GUIDs that ports shall have; replaces the former ones.
     Guids(Arc<AliasGuids>),
     /// Inventories of hosts with GPUs arrived or were forgotten.
     GpuHosts(Arc<GpuInventory>),
@@ -56,8 +56,8 @@ pub enum Event {
     Reregister(BTreeSet<Guid>),
     /// The ports whose performance counters exceed a health limit; replaces the former ones.
     PortErrors(Arc<BTreeMap<PortKey, PortErrors>>),
-    /// The process, or its machine, was stopped for this long. Precedes every event that arrived or
-    /// became due meanwhile.
+    /// The process, or its machine, was stopped for this time. This event precedes every event that
+    /// arrived or became due meanwhile.
     Paused(Duration),
     /// An event of the store that several managers share.
     Epoch(EpochEvent),
@@ -65,7 +65,7 @@ pub enum Event {
     Command(Command),
     /// A new configuration to use from now on.
     Reload(Box<CoreConfig>),
-    /// A configuration was refused for these reasons, and the one in force stays.
+    /// A new configuration was refused for these reasons; the former one stays in force.
     Refused(Vec<Finding>),
 }
 
@@ -82,8 +82,9 @@ pub enum EpochEvent {
     Granted {
         /// The epoch.
         epoch: Epoch,
-        /// State to continue with, if another manager wrote the store after this one. A manager
-        /// that is already master takes only the LIDs of ports unknown to it.
+        /// State to continue with, if another manager wrote the store after this one; else `None`.
+        /// A manager that is already master takes only the LIDs of ports unknown to it, later key
+        /// generations, and partitions if it has none.
         state: Option<Box<SavedCoreState>>,
         /// Time since the former manager's last sign of life in the store; zero if it gave the
         /// epoch up properly, or there was none.
@@ -91,14 +92,15 @@ pub enum EpochEvent {
     },
     /// The claim failed: the holder of this epoch is alive.
     Refused(Epoch),
-    /// The store does not answer. A claim is repeated until it does. Until then, this manager
-    /// continues with the last state read from the store, if another manager had written it.
+    /// The store does not answer. The claim is repeated until it does. Until then, this manager
+    /// continues with the state last read from the store if another manager had written it
+    /// (`Some`).
     Unreachable(Option<Box<SavedCoreState>>),
     /// A check found that this manager still holds the epoch.
     Held,
     /// Another manager has claimed the epoch: from now on, this manager sets nothing.
     Deposed(Epoch),
-    /// The epoch in the store, which this manager does not hold.
+    /// The epoch in the store, which another manager holds; `None` if there is no epoch.
     Seen(Option<Epoch>),
     /// Number of the last plan that the master, another manager, has stored.
     Planned(u64),
@@ -108,8 +110,9 @@ pub enum EpochEvent {
     Claims(Arc<Claims>),
     /// The host order as stored by the holder of the epoch, another manager.
     Positions(Arc<HostPositions>),
-    /// The cables of the subnet as stored by the holder of the epoch, another manager. Names the
-    /// node behind each port before that node answers, which it may do only with its M_Key.
+    /// The cables of the subnet as stored by the holder of the epoch, another manager. They show
+    /// the node behind each port before it answers: a node may answer only requests with its M_Key,
+    /// which depends on the node.
     Cabling(Arc<Expected>),
     /// State of the M_Keys as stored by the holder of the epoch, another manager.
     MKeys {
@@ -141,14 +144,15 @@ pub enum Effect {
     },
     /// Compute a plan, and return it as [`Event::Planned`].
     Plan(Box<PlanJob>),
-    /// Compute the plan for a takeover ahead of it, and return it as [`Event::Prepared`]. No stage
-    /// waits for the plan.
+    /// Compute a plan ahead of a takeover, and return it as [`Event::Prepared`]. No stage waits for
+    /// the plan.
     Prepare(Box<PlanJob>),
-    /// Answer SA queries from this state until the next [`Effect::Publish`]. Precedes the first Set
-    /// of the push towards this state, so that the SA knows every port before it becomes Active.
+    /// Answer SA queries from this state until the next [`Effect::Publish`]. This effect precedes
+    /// the first Set of a push to this state, so that the SA knows every port before the port
+    /// becomes Active.
     Serve(Arc<Forthcoming>),
-    /// Report the Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order of a
-    /// push.
+    /// Report the Sets of a dry run ([`Mode::DryRun`](super::Mode::DryRun)), in the order in which
+    /// a push would send them.
     Foreseen(Vec<Foreseen>),
     /// Publish this snapshot to readers.
     Publish(Arc<Snapshot>),
@@ -191,7 +195,7 @@ pub enum Effect {
         /// Effect of the change; a later effect with the same ticket replaces it.
         effect: Box<ChangeEffect>,
     },
-    /// Report that the partition of [`Command::Partition`] is not changed.
+    /// Report that the change of [`Command::Partition`] was refused.
     PartitionRefused {
         /// Ticket of the command.
         ticket: Ticket,

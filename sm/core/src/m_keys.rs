@@ -1,14 +1,15 @@
 //! Rotation of the M_Keys of ports, if each port has its own.
 //!
-//! A rotation changes the policy. The difference then finds that every port holds another key than
-//! planned, and the push writes PortInfo port by port, each with the key that the port holds. Until
-//! its Set is acknowledged, requests to a port use the old key and the new one in turn, so that it
-//! can be reached at every moment. The store gets the new generation before the first Set is sent.
+//! A rotation changes the policy. The comparison then finds that every port holds another key than
+//! planned, and the push writes PortInfo of each port, with the key that the port holds. Until this
+//! Set is acknowledged, requests to the port use the old key and the new key in turn, so that the
+//! port can be reached at any time. The store gets the new generation before the first Set is sent.
 //!
-//! At protection levels 2 and 3, a port counts each Get with another key as a violation, and a
-//! standby reads the whole subnet with the keys that it knows. So a master that shares its store
-//! first announces a rotation there, as a push that has begun, and waits for [`NOTICE`]. A standby
-//! then ends its reading, and reads again with the new keys once the push has ended.
+//! At protection levels 2 and 3, a port counts each Get with a wrong key as a violation, and a
+//! standby reads the whole subnet with the keys that it knows. A master that shares its store
+//! therefore first announces a rotation there, like a push that has begun, and waits for
+//! [`NOTICE`]. A standby then ends its reading, and reads again with the new keys once the push has
+//! ended.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,33 +23,34 @@ use rsm_plan::policy::{Policy, PortPolicy};
 use rsm_state::{MKeyStatus, Ticket};
 use rsm_store::replica::{BEAT, FOLLOW_PLAN};
 
-/// Number of ports that a finding names.
+/// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// Allowance for an announcement to reach the store and a standby, and for Gets under way to end.
-const WAY: Duration = Duration::from_millis(900);
+/// Time in which an announcement reaches the store and a standby, and Gets under way end.
+const DELIVERY: Duration = Duration::from_millis(900);
 
 /// Time between the announcement of a rotation in the store and its first Set. A standby reads the
-/// epoch every [`BEAT`], and follows the store at most every [`FOLLOW_PLAN`].
-const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(WAY);
+/// epoch every [`BEAT`], and reads the stored plan number after at most [`FOLLOW_PLAN`].
+const NOTICE: Duration = BEAT.saturating_add(FOLLOW_PLAN).saturating_add(DELIVERY);
 
 /// A rotation, before its first Set.
 #[derive(Debug)]
 pub(super) struct Rotation {
     /// The generations that ports get.
     pub(super) generations: Generations,
-    /// Start of the rotation.
+    /// Time at which the rotation begins.
     due: Time,
-    /// Commands that wait for it.
+    /// Tickets of the commands that requested it.
     pub(super) tickets: Vec<Ticket>,
 }
 
-/// An operator's request to rotate the keys of all ports, and the state that decides about it.
+/// An operator's request to rotate the keys of all ports, and the state on which the decision
+/// depends.
 pub(super) struct RotationRequest<'a> {
     pub(super) policy: &'a PortPolicy,
     /// Number of ports that hold a key of an earlier generation.
     pub(super) behind: usize,
-    /// Whether the operator insists although there are such ports.
+    /// Whether the operator wants the rotation even if there are such ports.
     pub(super) forced: bool,
     /// Whether a standby may follow this master through the shared store.
     pub(super) may_be_followed: bool,
@@ -58,7 +60,7 @@ pub(super) struct RotationRequest<'a> {
 /// The decision about a request to rotate keys.
 #[derive(Debug)]
 pub(super) enum RotationStep {
-    /// The request joins the rotation that is announced.
+    /// The request joins the announced rotation.
     Joined,
     /// There will be no rotation, for this reason.
     Declined(String),
@@ -68,15 +70,15 @@ pub(super) enum RotationStep {
     Begin(Rotation),
 }
 
-/// A rotation of M_Keys that was announced in the shared store, before its first Set.
+/// The rotation of M_Keys that is announced in the shared store and has not begun, if there is one.
 #[derive(Default, Debug)]
 pub(super) struct KeyRotation {
     announced: Option<Rotation>,
 }
 
 impl KeyRotation {
-    /// Decides about a request at `now`. Refuses while ports hold keys of the former rotation,
-    /// unless the operator insists.
+    /// Decides about a request at `now`. Declines it while ports hold keys of an earlier
+    /// generation, unless it is forced.
     pub(super) fn request(&mut self, request: &RotationRequest<'_>, now: Time) -> RotationStep {
         if let Some(rotation) = &mut self.announced {
             rotation.tickets.push(request.ticket);
@@ -128,7 +130,7 @@ impl KeyRotation {
         self.announced.take_if(|rotation| rotation.due <= now)
     }
 
-    /// The generations to store: those in use, or those of a rotation that is about to begin.
+    /// The generations to store: those in use, or those of the announced rotation.
     pub(super) fn stored(&self, in_use: Generations) -> Generations {
         let announced = self.announced.as_ref();
         let announced = announced.map(|rotation| rotation.generations);
@@ -136,7 +138,8 @@ impl KeyRotation {
     }
 }
 
-/// Sets the M_Key generations of the policy; a reload calls it again. Returns whether they changed.
+/// Sets the M_Key generations of the policy. Must be called again after a reload, which replaces
+/// the policy. Returns whether the generations changed.
 pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generations) -> bool {
     let is_news = policy.ports.m_keys.generations != generations;
     if is_news {
@@ -145,7 +148,7 @@ pub(super) fn set_key_generations(policy: &mut Arc<Policy>, generations: Generat
     is_news
 }
 
-/// State of the keys, for readers.
+/// The state of the keys, for the snapshot.
 pub(super) fn status(policy: &PortPolicy, inventory: &Inventory) -> MKeyStatus {
     let policy = &policy.m_keys;
     MKeyStatus {
@@ -157,8 +160,8 @@ pub(super) fn status(policy: &PortPolicy, inventory: &Inventory) -> MKeyStatus {
     }
 }
 
-/// The finding about ports that do not hold their planned key, while nothing is under way; `None`
-/// if there are none.
+/// The finding about ports that do not hold their planned key; `None` if there are none. Called
+/// while no stage is under way. Ports with a foreign key have a finding of their own.
 pub(super) fn finding(inventory: &Inventory) -> Option<Finding> {
     let behind = inventory.ports_behind().iter().copied();
     let behind: Vec<PortKey> = behind
@@ -219,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_without_keys_of_their_own_are_not_rotated() {
+    fn rotation_is_declined_if_ports_have_no_keys_of_their_own() {
         let mut rotation = KeyRotation::default();
         let policy = PortPolicy::default();
         let step = rotation.request(&request(&policy, 0, true), Time::ZERO);
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_are_behind_keep_a_rotation_back_unless_the_operator_insists() {
+    fn rotation_is_declined_while_ports_are_behind_unless_it_is_forced() {
         let policy = per_port();
         let mut rotation = KeyRotation::default();
         let step = rotation.request(&request(&policy, 3, false), Time::ZERO);
@@ -238,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_rotation_begins_after_its_notice_with_all_its_commands() {
+    fn announced_rotation_begins_after_its_notice_for_all_requests() {
         let policy = per_port();
         let before = policy.m_keys.generations;
         let mut rotation = KeyRotation::default();
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rotation_that_no_standby_can_see_begins_at_once() {
+    fn rotation_begins_at_once_if_no_standby_follows() {
         let policy = per_port();
         let mut rotation = KeyRotation::default();
         let request = RotationRequest {

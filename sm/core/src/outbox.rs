@@ -1,4 +1,4 @@
-//! The effects that the core has decided, in order, until the daemon takes them.
+//! The effects that the core has decided and the daemon has not taken yet.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,23 +11,24 @@ use super::event::Effect;
 /// Effects that wait for the daemon.
 #[derive(Default)]
 pub(super) struct Outbox {
-    /// Responses and TrapRepress, which are sent before other effects.
+    /// Responses and TrapRepress, which are taken before other effects.
     replies: VecDeque<Datagram>,
+    /// All other effects, in the order of decision.
     effects: VecDeque<Effect>,
 }
 
 impl Outbox {
-    /// Appends an effect to those that wait.
+    /// Queues an effect after all others.
     pub(super) fn push(&mut self, effect: Effect) {
         self.effects.push_back(effect);
     }
 
-    /// Queues a datagram without an answer, before all other effects.
+    /// Queues a datagram that gets no answer, after other replies and before all other effects.
     pub(super) fn reply(&mut self, datagram: Datagram) {
         self.replies.push_back(datagram);
     }
 
-    /// Reports that the command of `ticket` will not be done, for `reason`.
+    /// Declines the command of `ticket`, for `reason`.
     pub(super) fn decline(&mut self, ticket: Ticket, reason: String) {
         self.push(Effect::Declined { ticket, reason });
     }

@@ -7,15 +7,15 @@ use rsm_ids::Guid;
 use rsm_mad::client::{Request, Routes};
 use rsm_mastership::MastershipRequest;
 
-/// Number of requests that the core hands to the client before they are sent.
+/// Maximum number of requests that wait in the client to be sent.
 ///
-/// Several times the largest default window keeps the window full between two rounds of the event
-/// loop, and bounds what a stopped push still sends.
+/// This is several times the largest default window, which keeps the window full between two rounds
+/// of the event loop. The bound limits how many Sets a stopped push still sends.
 pub(super) const AHEAD: usize = 1024;
 
-/// Factor on the retries of a request while packet loss alone explains the silence. If 50 % of SMPs
-/// are lost, one of eight requests stays unanswered after seven attempts, and one of 3000 after
-/// four times as many.
+/// Factor on the number of attempts of a request while packet loss alone explains its silence. If
+/// 50 % of SMPs are lost, one in eight requests stays unanswered after seven attempts, and one in
+/// 3000 after four times as many.
 const LOSSY_ROUNDS: u8 = 4;
 
 /// Why a request was sent.
@@ -23,14 +23,14 @@ const LOSSY_ROUNDS: u8 = 4;
 pub(super) enum Context {
     Sweep(Query),
     Push(Task),
-    /// Asks the manager's own switch, to see whether the fabric answers at all.
+    /// A Get to the manager's own switch, which shows whether the fabric answers at all.
     Witness,
     /// A question or an order to another manager, or about one.
     Mastership(MastershipRequest),
 }
 
 impl Context {
-    /// Target switch of a request that may have travelled by LID; `None` for other requests.
+    /// Target node of a request that may be LID-routed; `None` for other requests.
     pub(super) fn switch_by_lid(&self) -> Option<Guid> {
         match self {
             Context::Sweep(Query::Switch(guid)) => Some(*guid),
@@ -44,8 +44,8 @@ impl Context {
 pub(super) fn get(ask: Ask, is_sample: bool) -> Request<Context> {
     let routes = Routes::to_agent(ask.lid, ask.path, ask.alternate);
     let rounds = match ask.query {
-        // Nothing waits for capabilities or for parts that are read back: a later sweep asks
-        // again.
+        // No work waits for capabilities or for parts that are read back: a later sweep asks for
+        // them again.
         Query::Capabilities(_) => 1,
         _ if is_sample => 1,
         _ => LOSSY_ROUNDS,

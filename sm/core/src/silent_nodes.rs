@@ -1,9 +1,9 @@
-//! Limits waiting for silent nodes while there is other work to do.
+//! Limits the time that the core waits for silent nodes while there is other work to do.
 //!
 //! When paths change, overdue Gets to other nodes are withdrawn and sent by the new paths: the old
-//! ones may have led through a dead switch, and each further attempt would wait twice as long. Once
-//! no cable leads to a switch, the core does not wait for it. A sweep that has found a change, and
-//! a push that delays urgent work, end without the answers of silent nodes.
+//! paths may have led through a dead switch, and each further attempt would wait twice as long.
+//! Once no cable leads to a switch, the core does not wait for it. A sweep that has found a change,
+//! and a push that delays urgent work, end without the answers of silent nodes.
 //!
 //! Packet loss alone makes some attempts fail. The core uses the loss rate measured before the
 //! fault: attempts through dead switches also time out, and would raise the present rate.
@@ -22,27 +22,27 @@ use rsm_mad::wire::attr::{Attribute, NodeInfo};
 use super::requests::Context;
 use super::silences::Silences;
 
-/// Attempts of a Set that a node may leave unanswered before a push continues without it, if urgent
+/// Number of unanswered attempts of a Set after which a push continues without the node, if urgent
 /// work waits.
 const ATTEMPTS_OF_URGENT_PUSH: u8 = 2;
 
-/// Limit in place of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push. It is lower because the next
-/// push repeats all Sets that this push leaves undone.
+/// Value of [`ATTEMPTS_OF_URGENT_PUSH`] for a stopped push, lower because the next push repeats the
+/// Sets that this push leaves undone.
 const ATTEMPTS_OF_STOPPED_PUSH: u8 = 1;
 
-/// Time after a node's last answer during which the node does not count as silent in a push,
-/// however often one of its Sets was lost.
+/// Time after a node's last answer during which the node does not count as silent in a push, even
+/// if a Set to it is overdue.
 const ANSWER_VALID_FOR: Duration = Duration::from_millis(300);
 
-/// Probability, in permille, below which packet loss does not explain an unanswered query, so that
-/// the node is to blame.
+/// If packet loss causes as many unanswered attempts with at most this probability, in permille,
+/// the silence counts against the node.
 const CHANCE_PERMILLE: u32 = 10;
 
-/// Time after the last moment without a convergence during which the loss rate of that moment is
-/// used. The present rate also counts attempts through dead switches.
+/// Time after the beginning of a convergence during which the loss rate from before it is used. The
+/// present rate also counts attempts through dead switches.
 const IDLE_LOSS_VALID_FOR: Duration = Duration::from_secs(1);
 
-/// Nodes that do not answer.
+/// State that decides how long the core waits for nodes that do not answer.
 #[derive(Default)]
 pub(super) struct Silence {
     losses: Losses,
@@ -59,26 +59,26 @@ pub(super) struct Situation {
     /// Whether no stage is under way.
     pub(super) is_idle: bool,
     /// Whether work waits for answers: a plan is in force, or this manager reads the subnet for its
-    /// first plan. Nothing waits for what a standby reads.
+    /// first plan. No work waits for the readings of a standby.
     pub(super) awaits_answers: bool,
 }
 
-/// Timeouts of the client's attempts, and the loss rate before a convergence.
+/// Time-outs of the client's attempts, and the loss rate before a convergence.
 #[derive(Default)]
 struct Losses {
-    /// Number of timeouts at the last call of [`Silence::apply_silence`].
+    /// Number of time-outs at the last call of [`Silence::apply_silence`].
     timeouts: u64,
-    /// Number of timeouts at the last call of [`Silence::abandon`].
+    /// Number of time-outs at the last call of [`Silence::abandon`].
     timeouts_of_push: u64,
-    /// Lost attempts in 1000 at the last time without a convergence, and that time; `None` before
-    /// the first.
+    /// Loss rate in permille when last no convergence was under way, and that time; `None` before
+    /// the first such time.
     idle_loss: Option<(u32, Time)>,
     /// Whether the whole fabric is silent.
     fabric: FabricSilence,
 }
 
-/// Whether single nodes are silent, or the whole fabric. The [`witness`] decides, a switch beside
-/// the manager's node.
+/// Whether only single nodes are silent, or the whole fabric. The [`witness`] decides: a switch
+/// next to the manager's node.
 ///
 /// ```text
 ///                an attempt becomes overdue          the witness's attempt is overdue as well,
@@ -90,7 +90,7 @@ struct Losses {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum FabricSilence {
-    /// No attempt is overdue, or all overdue ones have counted.
+    /// No attempt is overdue, or all overdue ones have counted against their nodes.
     #[default]
     NotSuspected,
     /// Attempts are overdue, and the witness has been asked.
@@ -112,8 +112,8 @@ enum FabricSilence {
 const LONGEST_FABRIC_SILENCE: Duration = Duration::from_secs(1);
 
 impl Losses {
-    /// Number of successive unanswered attempts that packet loss explains, if it is `permille` of
-    /// 1000 now.
+    /// Number of successive unanswered attempts that packet loss explains; `permille` is the
+    /// present loss rate.
     fn explain(&self, permille: u32, now: Time) -> u8 {
         let while_idle = self
             .idle_loss
@@ -122,8 +122,8 @@ impl Losses {
     }
 }
 
-/// Number of successive unanswered attempts that packet loss explains, if this many of 1000 are
-/// lost: more of them are rarer than [`CHANCE_PERMILLE`].
+/// Number of successive unanswered attempts that packet loss with this rate explains: one more has
+/// at most the probability [`CHANCE_PERMILLE`].
 fn explained_by_losses(loss_permille: u32) -> u8 {
     let mut explained = 0;
     let mut chance = loss_permille.min(1000);
@@ -134,8 +134,8 @@ fn explained_by_losses(loss_permille: u32) -> u8 {
     explained
 }
 
-/// The `unwanted` queries of sweeps that `take` withdraws from the MAD client. A query that is
-/// under way twice is returned twice.
+/// Withdraws the queries of sweeps for which `unwanted` returns true from the MAD client, by
+/// `take`. A query that is under way twice is returned twice.
 fn pick<T>(
     unwanted: impl Fn(Query) -> bool,
     take: impl FnOnce(&mut dyn FnMut(&Context) -> bool) -> T,
@@ -152,7 +152,7 @@ fn pick<T>(
 }
 
 impl Silence {
-    /// Forgets the answers to the push before.
+    /// Forgets the answers to the Sets of the last push.
     pub(super) fn begin_push(&mut self) {
         self.answered.clear();
     }
@@ -165,8 +165,8 @@ impl Silence {
         }
     }
 
-    /// Tells the `sweep` under way about overdue queries, and withdraws those that it no longer
-    /// wants. Returns whether the set of suspected nodes has changed.
+    /// Passes overdue queries to the `sweep` under way, and withdraws the queries that it no longer
+    /// wants. Returns whether there are new suspects.
     pub(super) fn apply_silence(
         &mut self,
         sweep: Option<&mut Sweep>,
@@ -190,8 +190,8 @@ impl Silence {
             sweep.on_overdue(inventory, overdue_queries(client), explained);
         }
         withdraw_unwanted(sweep, client, inventory);
-        // A query from before the paths changed may become overdue only now. If it is sent again
-        // before its silence counts, its node never becomes a suspect.
+        // A query sent before the paths changed may become overdue only now. It must not be sent
+        // again before its silence counts: otherwise its node would never become a suspect.
         let may_follow_dead_path = overdue_counts && !inventory.suspects.is_empty();
         if !sweep.is_outward() && (sweep.take_rerouted() || may_follow_dead_path) {
             reroute_overdue(sweep, client, inventory);
@@ -199,13 +199,13 @@ impl Silence {
         sweep.take_suspicion()
     }
 
-    /// Advances [`FabricSilence`], and returns whether overdue attempts count against their nodes.
-    /// They do not until some node has answered since they became overdue: until then, the whole
-    /// fabric may be silent. Without a witness, they count immediately.
+    /// Advances [`FabricSilence`], and returns whether overdue attempts count against their nodes
+    /// now. They count only once some node has answered after they became overdue: until then, the
+    /// whole fabric may be silent. Without a witness, they count immediately.
     ///
-    /// `has_waited`: an attempt has become overdue since the last call. `may_ask`: the same, while
-    /// a stage is under way, so that the witness may be asked. `explained`: the number of
-    /// successive unanswered attempts that packet loss explains.
+    /// `has_waited`: an attempt has become overdue since the last call. `may_ask`: in addition, a
+    /// stage is under way, so that the witness may be asked. `explained`: the number of successive
+    /// unanswered attempts that packet loss explains.
     fn update_fabric_silence(
         &mut self,
         client: &mut Client<Context>,
@@ -253,6 +253,7 @@ impl Silence {
         }
     }
 
+    /// Records that a node has answered, and withdraws the Get to the witness.
     fn end_fabric_silence(&mut self, client: &mut Client<Context>) {
         self.losses.fabric = FabricSilence::NotSuspected;
         client.withdraw(|context| matches!(context, Context::Witness));
@@ -280,11 +281,11 @@ impl Silence {
         let timeouts = client.stats().timeouts;
         let before = std::mem::replace(&mut self.losses.timeouts_of_push, timeouts);
         if limit > 1 && before == timeouts {
-            // This function is called at each answer, but only a timeout can make a node silent.
+            // This function is called at each answer, but only a time-out can make a node silent.
             return BTreeSet::new();
         }
-        // With packet loss, one of a thousand Sets is late at a healthy node as well. Such a node
-        // answers its other Sets meanwhile.
+        // With packet loss, some of a thousand Sets to healthy nodes are overdue as well. A healthy
+        // node answers its other Sets meanwhile.
         let has_answered_lately = |node: &Guid| {
             let last = self.answered.get(node);
             last.is_some_and(|&last| now.since(last) < ANSWER_VALID_FOR)
@@ -336,7 +337,7 @@ fn withdraw_unwanted(sweep: &mut Sweep, client: &mut Client<Context>, inventory:
     }
 }
 
-/// Queries of sweeps that are overdue, each with its number of unanswered attempts.
+/// The overdue queries of sweeps, each with its number of unanswered attempts.
 fn overdue_queries(client: &Client<Context>) -> impl Iterator<Item = (Query, u8)> + '_ {
     client
         .pending_requests()
@@ -346,7 +347,7 @@ fn overdue_queries(client: &Client<Context>) -> impl Iterator<Item = (Query, u8)
         })
 }
 
-/// Sends overdue queries again, by paths that work. Leaves out queries to suspects: one unanswered
+/// Sends overdue queries again by their present paths, except queries to suspects: one unanswered
 /// query to a suspect suffices, by any path.
 fn reroute_overdue(sweep: &mut Sweep, client: &mut Client<Context>, inventory: &Inventory) {
     let suspects = &inventory.suspects;
@@ -379,7 +380,7 @@ fn ask_witness(client: &mut Client<Context>, inventory: &Inventory) -> bool {
     client.submit(request).is_ok()
 }
 
-/// The first switch beside the manager's node that is not a suspect; `None` if there is none.
+/// The first switch next to the manager's node that is not a suspect; `None` if there is none.
 fn witness(inventory: &Inventory) -> Option<Guid> {
     let local = inventory.hardware.local?;
     let node = inventory.hardware.node(local.node)?;
@@ -396,9 +397,9 @@ fn witness(inventory: &Inventory) -> Option<Guid> {
     neighbour.map(|end| end.node)
 }
 
-/// Completes `sweep` without the answers of silent nodes, if all outstanding queries are overdue
-/// and either `urgent` work waits or the sweep has found a change. Returns whether any query was
-/// given up.
+/// Completes `sweep` without the answers of silent nodes if it allows that
+/// ([`Sweep::can_leave_out`]) and all outstanding queries are overdue. Returns whether any query
+/// was given up.
 pub(super) fn leave_silent_nodes_out(
     sweep: &mut Sweep,
     urgent: bool,
@@ -409,11 +410,11 @@ pub(super) fn leave_silent_nodes_out(
         Context::Sweep(query) => sweep.is_overdue(query),
         _ => true,
     };
-    let none_is_needed = sweep.can_leave_out(urgent)
+    let can_end = sweep.can_leave_out(urgent)
         && client
             .pending_requests()
             .all(|(context, _)| is_left_out(context));
-    if !none_is_needed {
+    if !can_end {
         return false;
     }
     let queries = pick(|_| true, |picks| client.withdraw(picks));

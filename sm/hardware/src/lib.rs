@@ -4,7 +4,7 @@
 //! to send, the answers recorded in the [`Hardware`](rsm_model::Hardware), and findings about
 //! devices that answer wrongly or not at all.
 //!
-//! Three state machines without I/O run in turn:
+//! Three steps without I/O follow each other:
 //!
 //! ```text
 //! [`sweep`]  reads nodes, ports and tables, until each query is answered or has no attempts left

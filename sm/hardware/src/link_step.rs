@@ -3,7 +3,7 @@
 /// A Set of PortInfo that takes a link down or up.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum LinkStep {
-    /// PortState Down, so that the link trains again.
+    /// PortState Down: the link goes down and trains again.
     Bounce,
     /// PortPhysicalState Disabled: the link stays down.
     Disable,

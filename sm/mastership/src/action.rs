@@ -1,5 +1,4 @@
-//! The outputs: the actions that the core carries out for mastership, in the order of their
-//! decisions.
+//! The outputs of mastership: actions, which the core carries out in the order of decision.
 
 use rsm_hardware::diff::LastComparison;
 use rsm_ids::{Guid, PortKey};
@@ -19,9 +18,9 @@ pub enum MastershipRequest {
     PeerPoll,
     /// Asks whether another manager is master.
     Inquiry(Question),
-    /// Asks a visible manager that did not answer before.
+    /// Asks a silent manager, at a port with IsSM.
     Manager(PortKey),
-    /// Sends an order or acknowledgement to another manager, which need not answer.
+    /// Sends an order or an acknowledgement to another manager; no answer is needed.
     Announcement,
 }
 
@@ -32,7 +31,8 @@ pub enum EpochRequest {
     Claim {
         /// GUID of this manager.
         own: Guid,
-        /// GUID of the silent or former master, whose epoch ends.
+        /// GUID of the silent or former master, whose epoch the claim ends; `None` if there is
+        /// none.
         over: Option<Guid>,
         /// Whether the epoch of `over` ends even if `over` shows signs of life in the store.
         insists: bool,
@@ -48,7 +48,7 @@ pub enum EpochRequest {
 /// Work for the stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PassRequest {
-    /// Sweep everything.
+    /// Sweep the whole subnet.
     Everything {
         /// Whether to read known tables back as well.
         audit: bool,
@@ -63,31 +63,32 @@ pub enum PassRequest {
     Master,
     /// Poll the master at this time.
     MasterAt(Time),
-    /// Read the parts that the first push of a takeover needs, from a subnet that this standby has
-    /// read before, for this cause.
+    /// Take over, for this cause: read the parts of the subnet that the first push needs. This
+    /// standby has read the rest before.
     Succession(&'static str),
-    /// Read what a takeover needs, while the master is silent.
+    /// Read the parts that a takeover would need, while the master is silent.
     ReadAhead,
-    /// Read what the master has changed since the last reading.
+    /// Read the parts that the master has changed since the last reading.
     Following,
-    /// Start no waiting work before the pause of a repair is over.
+    /// Make all waiting work wait for the pause of a repair.
     Postpone,
 }
 
 /// An output of mastership: an action of the core.
 #[derive(Debug)]
 pub enum Action {
-    /// Send a request, and return its completion.
+    /// Send a request, and pass its outcome to
+    /// [`Mastership::on_answer`](crate::Mastership::on_answer).
     Ask(Box<Request<MastershipRequest>>),
-    /// Send a datagram without an answer, before all other effects.
+    /// Send a datagram that gets no answer, before all other effects.
     Reply(Box<Datagram>),
-    /// Withdraw the open requests that this predicate names.
+    /// Withdraw the open requests for which this function returns true.
     Withdraw(fn(MastershipRequest) -> bool),
     /// Send a request to the shared store.
     Store(EpochRequest),
-    /// Withdraw every Set of a push under way, also those without an answer; the push ends at once.
+    /// End a push under way at once: withdraw all its Sets, including those sent and not answered.
     HaltPush,
-    /// Repeat all open requests of sweeps.
+    /// Repeat all open Gets of sweeps.
     RepeatGets,
     /// Drop the stage under way, and its requests.
     DropStage,
@@ -95,23 +96,23 @@ pub enum Action {
     DiscardPass,
     /// Wait for the answer to an offer of the subnet; the offer follows as [`Action::Ask`].
     HandOver(Box<HandingOver>),
-    /// Turn the reading ahead under way into the sweep of a succession, for this cause.
+    /// Turn the reading ahead, which is under way, into the sweep of a succession, for this cause.
     GoOnAsSuccession(&'static str),
     /// Queue work for the stages.
     Work(PassRequest),
-    /// Keep the LIDs of ports from now on: a takeover moves none.
+    /// Keep the LIDs of ports from now on: a takeover must not change LIDs.
     KeepLids,
-    /// Forget differences that another manager may have written.
+    /// Forget findings about foreign writes: another manager has written the subnet.
     ForgetForeignWrites,
-    /// Decline all commands that wait, with their settings on trial, for this reason.
+    /// Decline all waiting commands and end all trials of settings, for this reason.
     AbandonCommands(&'static str),
-    /// Inherit multicast members from the switches again.
+    /// Inherit multicast members from the switches' tables again.
     InheritMembers,
     /// Ask all hosts to register again.
     ReregisterHosts,
-    /// Give switches keys that the former master does not know.
+    /// Give switches M_Keys that the former master does not know.
     FenceSwitches,
-    /// Continue with the generations of M_Keys that ports show.
+    /// Continue with the generations of M_Keys that ports show, if they are later.
     FollowGenerations,
     /// Make the next comparison with the hardware start from this one.
     FollowComparison(Box<LastComparison>),

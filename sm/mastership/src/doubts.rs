@@ -257,7 +257,8 @@ impl Mastership {
     }
 
     /// Ends the inquiry as soon as its answers suffice. One answer of another master suffices;
-    /// otherwise all questions must be settled, by answers or time-outs.
+    /// otherwise all questions, and the check of the epoch, must have ended by answers or
+    /// time-outs.
     fn try_conclude(&mut self, view: &mut View<'_>, now: Time) {
         let Some(inquiry) = &self.doubts.inquiry else {
             return;

@@ -7,9 +7,9 @@ use rsm_ids::Guid;
 use rsm_plan::lids::{Claim, Claims};
 use rsm_plan::policy::Policy;
 
-/// Exchanges in `claims` the LIDs of this manager's port and of the port with the GUID `before`,
-/// the former manager's, if the LID moves with the manager (`sm.lid`). Returns whether they
-/// changed.
+/// If the LID moves with the manager (`sm.lid`), exchanges in `claims` the LIDs of this manager's
+/// port and of the former manager's port, which has the GUID `before`. Returns whether `claims`
+/// changed: not if this manager's port already has the LID, or MasterSMLID is another one.
 pub fn exchange_lids(
     inventory: &Inventory,
     policy: &Policy,

@@ -2,10 +2,11 @@
 //! over.
 //!
 //! The store has the number of the master's last plan, and the [footprints](rsm_model::footprint)
-//! of the last ones. Whenever that number changes, the standby reads the parts in these footprints
-//! again, with few Gets at a time; if footprints are missing since its last reading, it reads the
-//! whole subnet. A takeover can start from a reading that began after the master had stored the
-//! number of a plan, if there was no push since.
+//! of its last few plans: the parts that each of them changed. Whenever the number changes, the
+//! standby reads the parts again that have changed since its last reading, with few Gets at a time.
+//! If a footprint is missing, it reads the whole subnet. A takeover can start from a reading that
+//! began after the master stored the number of its last plan, if the master has pushed nothing
+//! since.
 
 use std::time::Duration;
 
@@ -16,26 +17,27 @@ use rsm_state::Following;
 
 use crate::reading_ahead::ReadingAhead;
 
-/// Why the standby reads.
+/// Cause of a standby's readings, for the record of a pass.
 pub const MASTER_CHANGED: &str = "the master has changed the subnet";
 
-/// Time between the end of a reading and the start of the next reading of the whole subnet; also
-/// the time in which the footprint of a plan follows its number.
+/// Pause between a reading and the next reading of the whole subnet; also the time for which a
+/// standby waits for the footprint of a plan after its number.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Time to the next reading after one that did not reach all nodes; also to a reading of the whole
-/// subnet while the master writes hardware, whose footprint comes at the end.
+/// Pause after a reading that did not reach all nodes; also before a reading of the whole subnet
+/// while the master writes hardware, because the footprint comes at the end of the push.
 const LONG_PAUSE: Duration = Duration::from_secs(30);
 
-/// Gets that a standby hands to the client before they are sent: few, so that the master keeps most
-/// of the switches' time.
+/// Number of Gets that a standby hands to the client before they are sent: few, so that most of the
+/// switches' time is left for the master.
 pub const STANDBY_AHEAD: usize = 64;
 
 /// A reading that is due.
 #[derive(Debug)]
 enum Due {
-    /// A reading of the parts that the master changed up to this plan.
+    /// A reading of the parts that the master changed up to the plan with this number.
     Parts(u64, Parts),
+    /// A reading of the whole subnet.
     Everything,
 }
 
@@ -43,9 +45,9 @@ enum Due {
 #[derive(Default, Debug)]
 pub(crate) struct Follower {
     pub(crate) state: Following,
-    /// Footprints in the store.
+    /// The footprints in the store.
     pub(crate) footprints: Footprints,
-    /// Time at which the store showed the number of the last plan.
+    /// Time at which the store first showed the number of the last plan.
     shown_at: Option<Time>,
     /// Whether the master is writing hardware, according to the store.
     pub(crate) is_pushing: bool,
@@ -53,11 +55,11 @@ pub(crate) struct Follower {
     due: Option<(Due, Time)>,
     /// Whether the reading waits in the queue of work.
     is_queued: bool,
-    /// Number of the plan after which the reading under way began.
+    /// Number of the last plan when the reading under way began; `None` if none is under way.
     reading: Option<u64>,
-    /// End of the last reading, and whether it reached all nodes.
+    /// Time at which the last reading ended, and whether it reached all nodes.
     ended: Option<(Time, bool)>,
-    /// Whether the state in the last grant of the epoch is the state of the last reading.
+    /// Whether this standby has read the result of the last plan that the grant of the epoch shows.
     pub(crate) is_current: bool,
     /// The reading ahead while the master is silent; `None` if there is no valid one.
     pub(crate) reading_ahead: Option<ReadingAhead>,
@@ -78,11 +80,12 @@ impl Follower {
         self.reading.is_some()
     }
 
+    /// Whether the result of the last plan in the store was not read yet.
     fn is_behind(&self) -> bool {
         self.state.planned.is_some() && self.state.planned != self.state.read
     }
 
-    /// Whether the subnet was read as of the last plan in the store.
+    /// Whether the result of the last plan in the store was read.
     pub(crate) fn has_caught_up(&self) -> bool {
         self.state.read.is_some() && !self.is_behind() && !self.keys_change
     }
@@ -108,21 +111,21 @@ impl Follower {
             true => ended + pause,
             false => ended + LONG_PAUSE,
         });
-        // The footprint comes later than the number of a plan that is being made or written.
+        // The store shows the footprint of a plan later than its number.
         let patience = match (&due, self.is_pushing, self.state.read) {
             (Due::Parts(..), ..) | (Due::Everything, false, None) => Duration::ZERO,
             (Due::Everything, false, Some(_)) => PAUSE,
             (Due::Everything, true, _) => LONG_PAUSE,
         };
-        let told = self.shown_at.map(|at| at + patience);
-        let begins = [rested, told].into_iter().flatten().fold(now, Time::max);
+        let waited = self.shown_at.map(|at| at + patience);
+        let begins = [rested, waited].into_iter().flatten().fold(now, Time::max);
         self.due = Some((due, begins));
     }
 
     /// Records the number of the master's last plan in the store. Returns whether the number is
     /// new.
     pub(crate) fn note_plan(&mut self, plan: u64, now: Time) -> bool {
-        // Footprints may be of a later plan, whose number will follow.
+        // The footprints may already include a later plan, whose number will follow.
         let plan = self.footprints.last().max(Some(plan));
         let is_news = self.state.planned != plan;
         if is_news {
@@ -139,15 +142,15 @@ impl Follower {
         matches!(self.due, Some((Due::Parts(..), _)))
     }
 
-    /// Records that a sweep of the whole subnet begins. The sweep replaces earlier readings, whose
-    /// state is from another moment; if it `counts`, it is a reading of the last plan.
+    /// Records that a full sweep begins, which makes earlier readings invalid. If it `counts`, the
+    /// sweep is a reading of the last plan's result.
     pub(crate) fn begin_whole(&mut self, counts: bool) {
         self.state.read = None;
         self.is_queued = false;
         self.reading = self.state.planned.filter(|_| counts);
     }
 
-    /// Begins a reading of parts. Returns the parts; `None` if none are due.
+    /// Begins a reading of parts, and returns the parts; `None` if none are due.
     pub(crate) fn begin_parts(&mut self, now: Time) -> Option<&Parts> {
         if !matches!(self.due, Some((Due::Parts(..), _))) {
             // The store's state changed in between.
@@ -166,12 +169,13 @@ impl Follower {
         self.is_queued = false;
     }
 
-    /// Ends the reading under way. Returns the number of its plan; `None` if there was none.
+    /// Ends the reading under way. Returns the number of the plan whose result it read; `None` if
+    /// no reading was under way.
     pub(crate) fn end_reading(&mut self) -> Option<u64> {
         self.reading.take()
     }
 
-    /// Records the end of a reading of the plan `read`, and whether it reached all nodes.
+    /// Records the end of a reading of the result of plan `read`, and whether it reached all nodes.
     pub(crate) fn note_read(&mut self, read: u64, is_complete: bool, now: Time) {
         self.ended = Some((now, is_complete));
         if is_complete {

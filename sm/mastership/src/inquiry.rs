@@ -10,17 +10,17 @@
 //!                                                       Standby, HANDOVER, or Master: role::decide
 //! ```
 //!
-//! A master in doubt withdraws every Set, sent or not. It asks its own port, whose MasterSMLID
-//! shows the manager that wrote it last, and every port that shows a subnet manager (IsSM). After a
-//! pause, any other master has taken the subnet over, and this manager stands by. If its standby
-//! priority has precedence, this manager then sends its successor trap 144, and the successor hands
-//! over (IBA 14.4.1). Until the outcome is known, requests for this manager's SMInfo wait: seeing a
-//! master with the higher `master_priority`, the successor would hand over. Sweeps and plans
-//! continue meanwhile, because they change no hardware.
+//! A master in doubt withdraws all Sets, including those already sent. It asks its own port, whose
+//! MasterSMLID shows the manager that wrote it last, and every port that shows a subnet manager
+//! (IsSM). After a pause of this process, any other master has taken the subnet over, so this
+//! manager stands by. If this manager has precedence even as a standby, it then sends its successor
+//! trap 144, and the successor hands over (IBA 14.4.1). Until the outcome is known, requests for
+//! this manager's SMInfo wait: the successor would hand over to a master with the higher
+//! `master_priority`. Sweeps and plans continue meanwhile, because they change no hardware.
 //!
 //! If a store is shared, the inquiry after a pause also waits for the answer of the store, at most
-//! one second, and then repeats queries whose answers are too old. The check shows a sign of life
-//! and compares the epoch in one transaction, so that no claim comes between the two.
+//! one second, and then repeats queries whose answers are too old. In one transaction, the check
+//! gives a sign of life and compares the epoch, so no claim can succeed between the two.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -31,23 +31,24 @@ use rsm_mad::Time;
 use rsm_mad::transport::Datagram;
 use rsm_mad::wire::attr::{CapabilityMask, PortInfo};
 
-/// Time until a master repeats its queries, if neither a manager nor its own port has answered.
+/// Time until a master repeats its queries, if its own port has not answered and no other master
+/// has.
 pub(crate) const ASK_AGAIN: Duration = Duration::from_millis(250);
 
-/// Time for which a standby's answer proves that it is still one: it takes over after three polls,
-/// 100 ms apart, that this manager leaves unanswered.
+/// Time for which a standby's answer proves that it has not taken over since: a standby takes over
+/// only after three unanswered polls, 100 ms apart.
 pub(crate) const FRESH: Duration = Duration::from_millis(100);
 
-/// Maximum number of requests for SMInfo that wait for the end of an inquiry: one from each manager
-/// of a subnet, with repetitions.
+/// Maximum number of requests for SMInfo that wait for the end of an inquiry; enough for one from
+/// each manager of a subnet, with repetitions.
 const DEFERRED_MAX: usize = 64;
 
-/// Reason to doubt that this subnet manager is the only master.
+/// Why this subnet manager may not be the only master.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum MastershipDoubt {
     /// Another master appeared while this one was running: precedence decides.
     Rival,
-    /// This process was paused: any other master has taken over.
+    /// This process was paused: any other master has taken over meanwhile.
     Paused,
 }
 
@@ -58,7 +59,7 @@ pub enum Question {
     OwnPort(PortKey),
     /// SMInfo of the manager behind a port.
     Manager(PortKey),
-    /// SMInfo of the manager at a LID that a MasterSMLID shows.
+    /// SMInfo of the manager at a LID, which a MasterSMLID showed.
     Lid(Lid),
 }
 
@@ -106,19 +107,19 @@ impl Doubts {
     }
 }
 
-/// The queries and their answers so far.
+/// An inquiry under way: its queries, and their answers so far.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
     doubt: MastershipDoubt,
-    /// Time of the queries; `None` once the answered queries have been repeated.
+    /// Time at which the queries were sent; `None` once the answered queries have been repeated.
     pub(crate) asked: Option<Time>,
     /// Number of queries without an answer.
     waiting: usize,
     /// Ports whose manager has answered.
     heard: BTreeSet<PortKey>,
-    /// LID of another master that no known port has.
+    /// LID of another master, if no known port has this LID.
     pub(crate) unknown_master: Option<Lid>,
-    /// Whether another manager has written the own port since the last reading.
+    /// Whether the own port differs from the last reading, so that another manager has written it.
     pub(crate) overwritten: bool,
     pub(crate) own_port_silent: bool,
     /// Time at which the inquiry repeats all queries, because the own port did not answer.
@@ -186,7 +187,7 @@ impl Inquiry {
         self.heard.iter().copied()
     }
 
-    /// Whether an answer of a port or of the store is still outstanding.
+    /// Whether the inquiry still waits: for an answer of a port or the store, or to ask again.
     pub(crate) fn is_open(&self) -> bool {
         self.waiting > 0 || self.again_at.is_some() || self.epoch_until.is_some()
     }
@@ -201,7 +202,7 @@ impl Inquiry {
     }
 }
 
-/// Ports with a subnet manager, by IsSM or an earlier answer, in their order; without the own port.
+/// The end ports that show a subnet manager, by IsSM or by an earlier SMInfo; without the own port.
 pub(crate) fn manager_ports(inventory: &Inventory) -> impl Iterator<Item = PortKey> + '_ {
     inventory.hardware.nodes().flat_map(move |(guid, node)| {
         let end_ports = if node.is_switch() {

@@ -1,19 +1,19 @@
-//! Mastership: which subnet manager is master, whether this one may write hardware, and what it
-//! needs to take over. A state machine of its own, without I/O, clock or thread.
+//! Mastership: decides which subnet manager is master and whether this one may write hardware, and
+//! prepares a takeover. A state machine without I/O, clock or thread.
 //!
 //! ```text
 //!  SMInfo, sweeps ─▶ election ─▶ role ◀── inquiry (is this one still the master?)
 //!                                  │
-//!  shared store ─▶ epoch ──────────┴─▶ takeover: from what was read as the standby (following,
-//!                                      plan ahead, reading ahead), or from a sweep of everything
+//!  shared store ─▶ epoch ──────────┴─▶ takeover: from readings as the standby (following,
+//!                                      plan ahead, reading ahead), or from a full sweep
 //! ```
 //!
-//! In: SMInfo of other managers, answers to own questions, the end of a sweep, events of the shared
-//! store, pauses of the process, and the time; each with a [`View`] of the subnet and of the core.
-//! Out: [`Action`]s, which the core takes by [`Mastership::poll`] after each call and carries out
-//! in their order: questions and orders to other managers, requests to the store, work for the
-//! stages. A reading ahead and the plan ahead are sweeps and jobs like any other; their state is
-//! here, and the core runs them.
+//! Input: SMInfo of other managers, answers to questions of this manager, the end of a sweep,
+//! events of the shared store, pauses of the process, and the time; each with a [`View`] of the
+//! subnet and of the core. Output: [`Action`]s, which the core takes by [`Mastership::poll`] after
+//! each call and carries out in order: questions and orders to other managers, requests to the
+//! store, work for the stages. The core runs a reading ahead like any other sweep, and a plan ahead
+//! like any other job; only their state is here.
 //!
 //! Mastership must never send a Set other than SubnSet(SMInfo), decide a route or a LID, or know
 //! the core.
@@ -83,23 +83,23 @@ pub use self::view::{StageView, View};
 /// The state machine of mastership.
 #[derive(Debug)]
 pub struct Mastership {
-    /// The operator's decisions.
+    /// The settings of mastership.
     policy: MastershipPolicy,
-    /// Role among other managers.
+    /// The role of this manager, and the state of the election.
     election: Election,
     /// Signs of another master, and the inquiry about them.
     doubts: Doubts,
-    /// Right to write, given by a shared store.
+    /// The right to write, which a shared store grants.
     epoch: EpochState,
-    /// State that other managers read in the store.
+    /// The state that this manager publishes to other managers in the store.
     news: SharedNews,
     /// Polls of a master that shares the store.
     polls: PeerPolls,
-    /// How a standby follows the master.
+    /// The readings by which a standby follows the master.
     follower: Follower,
     /// The plan made ahead of a takeover.
     preparation: Preparation,
-    /// The first pass of a takeover, for a standby that had read the subnet.
+    /// The first pass of a takeover by a standby that had read the subnet.
     succession: Succession,
     /// Actions that wait for the core.
     actions: VecDeque<Action>,
@@ -128,7 +128,7 @@ impl Mastership {
         self.policy = policy;
     }
 
-    /// The operator's decisions in force.
+    /// The settings in force.
     pub fn policy(&self) -> &MastershipPolicy {
         &self.policy
     }
@@ -154,7 +154,7 @@ impl Mastership {
         matches!(self.election.role, Role::Standby { .. })
     }
 
-    /// Whether an inquiry is open, which finds out whether another manager is master.
+    /// Whether an inquiry is open: this manager asks whether another manager is master.
     pub fn is_inquiring(&self) -> bool {
         self.doubts.inquiry.is_some()
     }
@@ -170,7 +170,7 @@ impl Mastership {
         self.epoch.permits()
     }
 
-    /// Whether this manager continues with its own state: it holds the epoch, or shares no store.
+    /// Whether this manager's own state is valid: it holds the epoch, or shares no store.
     pub fn has_own_state(&self) -> bool {
         self.epoch.has_own_state()
     }
@@ -180,17 +180,18 @@ impl Mastership {
         self.epoch.is_partitioned()
     }
 
-    /// The state that other managers read in the store.
+    /// The state that this manager publishes to other managers in the store.
     pub fn news(&self) -> &SharedNews {
         &self.news
     }
 
-    /// The state that other managers read in the store, to be changed.
+    /// Like [`Mastership::news`], mutable.
     pub fn news_mut(&mut self) -> &mut SharedNews {
         &mut self.news
     }
 
-    /// How far this manager has followed the master; `None` unless the master shares the store.
+    /// How far this standby has followed the master; `None` unless it is a standby and shares a
+    /// store.
     pub fn following(&self) -> Option<Following> {
         (self.is_standby() && self.policy.shares_store).then_some(self.follower.state)
     }
@@ -221,8 +222,8 @@ impl Mastership {
         self.follow_master(now);
     }
 
-    /// Handles the completion of an [`Action::Ask`]; `m_key` is the key that the answered request
-    /// had.
+    /// Handles the answer to an [`Action::Ask`], or its failure; `m_key` is the M_Key of the last
+    /// attempt.
     pub fn on_answer(
         &mut self,
         request: MastershipRequest,
@@ -234,7 +235,7 @@ impl Mastership {
             MastershipRequest::PeerPoll => self.on_peer_poll(outcome, m_key, view),
             MastershipRequest::Inquiry(question) => self.on_inquiry(question, outcome, view),
             MastershipRequest::Manager(port) => self.on_silent_manager(port, outcome, view),
-            // The stage has the answer to an offer, and announcements need none.
+            // The stage of the handover takes its answer, and announcements need none.
             MastershipRequest::HandOver | MastershipRequest::Announcement => {}
         }
     }
@@ -244,23 +245,23 @@ impl Mastership {
         self.election.silent.note(port, answered);
     }
 
-    /// Ports of visible managers that do not answer.
+    /// Ports with IsSM whose manager does not answer.
     pub fn silent_managers(&self) -> impl Iterator<Item = PortKey> + '_ {
         self.election.silent.ports()
     }
 
-    /// Forgets silent managers that are no longer visible. Returns whether the set of silent
+    /// Forgets silent managers whose port no longer shows IsSM. Returns whether the set of silent
     /// managers differs from the published one.
     pub fn follow_silent(&mut self, inventory: &Inventory) -> bool {
         self.election.silent.follow(inventory)
     }
 
-    /// Records a device with a withdrawn Set that may have arrived.
+    /// Records a device that may have executed a withdrawn Set.
     pub fn note_unsure(&mut self, device: Guid) {
         self.doubts.unsure.insert(device);
     }
 
-    /// Becomes master before the end of the first sweep, of a subnet that no manager has
+    /// Becomes master before the end of the first sweep. The subnet must be one that no manager has
     /// programmed.
     pub fn become_master_early(&mut self) {
         self.election.role = Role::Master;
@@ -291,14 +292,14 @@ impl Mastership {
         self.act(Action::Work(PassRequest::Master));
     }
 
-    /// Drops the stage under way; a reading of a standby ends with it.
+    /// Drops the stage under way, and with it a reading of the standby.
     fn drop_stage(&mut self, view: &mut View<'_>) {
         self.follower.end_reading();
         view.stage = StageView::Idle;
         self.act(Action::DropStage);
     }
 
-    /// Takes the devices that a push left in doubt.
+    /// Takes the devices that may have executed withdrawn Sets.
     fn take_unsure(&mut self) -> BTreeSet<Guid> {
         std::mem::take(&mut self.doubts.unsure)
     }

@@ -52,7 +52,7 @@ impl Mastership {
         others.into_iter().map(|other| other.port).collect()
     }
 
-    /// The ports that sent refused orders, each with the time of its last one.
+    /// The known ports that sent refused orders, each with the time at which its finding ends.
     pub fn senders_of_orders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.election.orders.senders()
     }

@@ -1,5 +1,6 @@
-//! Orders to this manager: those for which it reads the whole subnet have a rate; no manager of a
-//! healthy subnet orders a master to stop, to stand by or to discover.
+//! SMInfo orders to this manager. Orders that make it read the whole subnet are limited by a rate.
+//! Orders to a master to stop, to stand by or to discover are refused: no manager of a healthy
+//! subnet sends them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,15 +10,15 @@ use rsm_mad::Time;
 use rsm_mad::allowance::{Allowance, Rate};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Orders that are obeyed by reading the whole subnet: at once as many as a site has managers, which
-/// may all have been master while the subnet was in parts; then one in a time in which a large
-/// subnet is read.
+/// Rate of orders that make this manager read the whole subnet. The burst is the number of managers
+/// of a site, which may all have been master while the subnet was cut into parts. The pause is the
+/// time in which a large subnet is read.
 const RATE: Rate = Rate {
     burst: 4,
     pause: Duration::from_secs(30),
 };
 
-/// Time for which the finding about a refusal stays.
+/// Time for which the finding about a refusal is shown.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
 /// Maximum number of senders with a finding about refused orders. Orders of further senders are
@@ -29,7 +30,7 @@ const SENDERS: usize = 64;
 pub(crate) enum Refusal {
     /// A handover above [`RATE`].
     TooManyHandovers,
-    /// An order that no manager gives a master.
+    /// An order to stop, to stand by or to discover, sent to a master.
     NotAllowed,
 }
 
@@ -40,33 +41,34 @@ pub(crate) enum Limited {
     Handover,
     /// An order to this standby to discover.
     Discovery,
-    /// A refused order that makes this master inquire who is master, during which it writes nothing.
+    /// A refused order that makes this master start an inquiry, during which it writes nothing.
     Inquiry,
 }
 
 /// The use of the rates, and the refused orders.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Orders {
-    /// Use of [`RATE`] by each kind of order; a kind without one so far is absent.
+    /// Use of [`RATE`] by each kind of order received so far.
     used: BTreeMap<Limited, Allowance>,
-    /// When the findings about refused orders end, by their sender, where it is known.
+    /// (Sender, why its orders were refused) → time at which the finding ends. The sender is `None`
+    /// if it is not known.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
 impl Orders {
-    /// Whether an order of this kind at `now` is within [`RATE`], and has its consequence.
+    /// Whether an order of this kind at `now` is within [`RATE`], so that this manager acts on it.
     pub(crate) fn admit(&mut self, kind: Limited, now: Time) -> bool {
         let allowance = self.used.entry(kind);
         allowance.or_insert(Allowance::whole(now)).take(RATE, now)
     }
 
-    /// Forgets the orders to a master, which stands by from now on.
+    /// Forgets the orders to a master, because this manager stands by from now on.
     pub(crate) fn forget_those_to_a_master(&mut self) {
         self.refused.clear();
         self.used.remove(&Limited::Handover);
     }
 
-    /// Notes that an order from the port `from` was refused. Returns whether that is news.
+    /// Records that an order from the port `from` was refused. Returns whether a finding begins.
     pub(crate) fn note_refused(&mut self, from: Option<PortKey>, why: Refusal, now: Time) -> bool {
         let sender = (from, why);
         if self.refused.len() >= SENDERS && !self.refused.contains_key(&sender) {
@@ -75,8 +77,8 @@ impl Orders {
         self.refused.insert(sender, now + KEPT_FOR).is_none()
     }
 
-    /// Known senders of refused orders, each with the time its finding ends; every further order
-    /// extends it.
+    /// The known senders of refused orders, each with the time at which its finding ends, which
+    /// every further order postpones.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         let refused = self.refused.iter();
         refused.filter_map(|(&(from, _), &until)| Some((from?, until)))
@@ -89,12 +91,12 @@ impl Orders {
         self.refused.len() < before
     }
 
-    /// When [`Orders::release`] ends the next finding.
+    /// Time at which [`Orders::release`] ends the next finding; `None` if there is none.
     pub(crate) fn deadline(&self) -> Option<Time> {
         self.refused.values().min().copied()
     }
 
-    /// The findings about refused orders; `place` has the name of a port and its cable.
+    /// The findings about refused orders; `place` gives the name of a port and its cable.
     pub(crate) fn findings(
         &self,
         place: impl Fn(PortKey) -> String,
@@ -143,6 +145,7 @@ mod tests {
         assert!(!orders.admit(Limited::Handover, later));
     }
 
+    /// The only finding about `orders`; `None` if there is none.
     fn finding(orders: &Orders) -> Option<Finding> {
         let mut all = orders.findings(|_| "host-7 port 1 at leaf-1".to_owned());
         let finding = all.next();
@@ -151,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_orders_are_findings_with_their_port_for_five_minutes() {
+    fn refused_orders_make_one_finding_about_their_port_until_its_time_is_over() {
         let port = PortKey::new(Guid(7), PortNum(1));
         for (why, kind, text) in [
             (
@@ -181,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn many_senders_are_bounded() {
+    fn number_of_senders_with_a_finding_is_bounded() {
         let mut orders = Orders::default();
         let port = |node| Some(PortKey::new(Guid(node), PortNum(1)));
         let news = (0..1000)

@@ -1,9 +1,10 @@
-//! The plan that a standby makes ahead: after a takeover, only changes since then must be planned.
+//! The plan that a standby makes ahead of a takeover, so that the takeover plans only later
+//! changes.
 //!
-//! After each reading of the subnet, the standby plans as it would after a takeover, from the state
-//! in the store and with the two managers' LIDs exchanged. The plan is never in force. After a
-//! takeover with the same LIDs and host order, the first plan follows it, and the first comparison
-//! with the hardware follows its comparison.
+//! After each reading of the subnet, the standby plans as it would after a takeover: from the state
+//! in the store, and, if the manager's LID floats, with the two managers' LIDs exchanged. The plan
+//! is never in force. After a takeover with the same LIDs and host order, the first plan starts
+//! from it, and the first comparison with the hardware starts from its comparison.
 
 use std::sync::Arc;
 
@@ -24,12 +25,13 @@ pub struct Basis {
 }
 
 impl Basis {
+    /// Whether the basis has these LIDs and positions.
     fn is(&self, claims: &Claims, positions: &HostPositions) -> bool {
         *self.claims == *claims && *self.positions == *positions
     }
 }
 
-/// A plan ahead.
+/// A finished plan ahead.
 #[derive(Debug)]
 struct Prepared {
     basis: Basis,
@@ -42,13 +44,14 @@ struct Prepared {
 #[derive(Default, Debug)]
 pub(crate) struct Preparation {
     last: Option<Prepared>,
+    /// The basis of the job under way; `None` if there is no job.
     under_way: Option<Basis>,
-    /// Whether another reading has ended meanwhile.
+    /// Whether another reading has ended since the job began.
     is_due: bool,
 }
 
 impl Preparation {
-    /// Whether a job may begin now. If another job is under way, the new one begins at its end.
+    /// Whether a job may begin now. If another job is under way, a new one becomes due at its end.
     pub(crate) fn may_begin(&mut self) -> bool {
         self.is_due = self.under_way.is_some();
         !self.is_due
@@ -75,12 +78,13 @@ impl Preparation {
         self.under_way.take()
     }
 
-    /// Whether another job must begin after the one that has ended; true only once.
+    /// Whether another job became due during the one that has ended; true only once.
     pub(crate) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }
 
-    /// Keeps the plan of a job, compared with the hardware.
+    /// Keeps the plan of a job, with its comparison with the hardware. A plan that needs
+    /// SLtoVLMappingTables is not kept.
     pub(crate) fn keep(
         &mut self,
         basis: Basis,
@@ -90,7 +94,7 @@ impl Preparation {
         not_kept: &NotKept,
     ) {
         let before = self.last.take().map(|before| before.last_comparison);
-        // Only the master's plan shows which SL-to-VL tables the switches hold.
+        // A standby does not know which SLtoVLMappingTables the switches hold.
         if plan.routing.lanes.is_single() {
             let comparison = Comparison {
                 inventory,
@@ -109,8 +113,8 @@ impl Preparation {
         }
     }
 
-    /// Takes the plan ahead and its comparison with the hardware; `None` unless it has these LIDs
-    /// and this host order.
+    /// Takes the plan ahead and its comparison with the hardware; `None` unless the plan was made
+    /// with these LIDs and positions.
     pub(crate) fn take(
         &mut self,
         claims: &Claims,
@@ -127,8 +131,8 @@ impl Preparation {
     }
 }
 
-/// Compares the hardware with a plan that is not in force, starting from the comparison `before`,
-/// if there is one.
+/// Compares the hardware with a plan that is not in force. If there was a comparison `before`, only
+/// parts that may have changed since are compared.
 fn compare(comparison: &Comparison<'_>, before: Option<LastComparison>) -> LastComparison {
     let scope = before.and_then(|before| before.scope(comparison).ok());
     let changes = comparison.changes(scope.as_ref());

@@ -1,17 +1,17 @@
 //! The reading ahead of a standby: while the master is silent, though perhaps only busy, the
-//! standby reads the parts that a takeover needs first.
+//! standby already reads the parts that a takeover needs first.
 //!
 //! ```text
-//!  a question unanswered ──▶ SwitchInfo, and the blocks with the managers' LIDs ──▶ known
-//!        │                                                                           │
-//!        └── silent for long enough here and in the store ──▶ the epoch ──▶ takeover ┘
+//!  a poll unanswered ──▶ SwitchInfo, and the blocks with the managers' LIDs ──▶ known
+//!        │                                                                       │
+//!        └── silent for long enough here and in the store ──▶ epoch ──▶ takeover ┘
 //! ```
 //!
-//! Only a standby that has read the subnet as of the master's last plan reads ahead, and it sends
-//! only Gets. The result is valid for [`FRESH`], and only for a grant whose state is that of the
-//! last reading: a master that was writing meanwhile has announced that in the store. A reading
-//! still under way at the grant continues as the first one of the takeover. Changed ports are read
-//! only in the takeover, so that the standby keeps its path to a master that may come back.
+//! Only a standby that has read the result of the master's last plan reads ahead, and it sends only
+//! Gets. The result is valid for [`FRESH`], and only if the store shows no later plan when the
+//! epoch is granted: a master that was writing meanwhile has announced that in the store. A reading
+//! still under way at the grant continues as the first reading of the takeover. Changed ports are
+//! read only in the takeover, so that the standby keeps its path to a master that may answer again.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,14 +26,15 @@ const FRESH: Duration = Duration::from_secs(1);
 /// State of a reading ahead.
 #[derive(Debug)]
 pub(crate) struct ReadingAhead {
+    /// Time at which the reading began.
     began: Time,
-    /// Number of its sweep.
+    /// Number of its sweep: the epoch of the inventory.
     sweep: u32,
     /// Blocks of forwarding tables that the reading covers.
     pub(crate) blocks: BTreeSet<(Guid, u16)>,
     /// Switches that showed PortStateChange.
     pub(crate) reported: BTreeSet<Guid>,
-    /// Whether the reading has ended without contradicting the last reading of the subnet.
+    /// Whether the sweep of the reading has ended.
     is_complete: bool,
 }
 
@@ -59,12 +60,12 @@ impl ReadingAhead {
         self.sweep == sweep
     }
 
-    /// Whether the reading has ended.
+    /// Whether the sweep of the reading has ended.
     pub(crate) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Ends the reading, which found these switches with PortStateChange.
+    /// Records the end of the sweep, which found these switches with PortStateChange.
     pub(crate) fn end(&mut self, reported: BTreeSet<Guid>) {
         (self.reported, self.is_complete) = (reported, true);
     }

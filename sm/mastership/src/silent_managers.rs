@@ -1,9 +1,9 @@
-//! Subnet managers that are visible (IsSM) and do not answer SMInfo, because they were stopped or
-//! hang.
+//! Silent subnet managers: their port shows IsSM, but they do not answer SMInfo, because they were
+//! stopped or hang.
 //!
-//! The silence of a manager does not count against its node, because the node's agent answers all
-//! other attributes. Each light sweep asks the manager again, and reads the PortInfo that shows
-//! whether the port still has a manager.
+//! The silence of a manager does not count against its node, whose agent answers all other
+//! attributes. Each light sweep asks the manager again, and reads PortInfo, which shows whether the
+//! port still has a manager.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl SilentManagers {
         self.ports.iter().copied()
     }
 
-    /// Forgets managers that are no longer visible in `inventory`. Returns whether the set of
+    /// Forgets managers whose port no longer shows IsSM in `inventory`. Returns whether the set of
     /// silent managers differs from the published one.
     pub(crate) fn follow(&mut self, inventory: &Inventory) -> bool {
         self.ports.retain(|&port| {
@@ -51,7 +51,7 @@ impl SilentManagers {
         is_news
     }
 
-    /// Findings about visible managers that do not answer.
+    /// Findings about the silent managers.
     pub(crate) fn findings<'a>(
         &'a self,
         inventory: &'a Inventory,

@@ -1,18 +1,18 @@
-//! The first pass after a takeover by a standby that had read the subnet in the state in which the
+//! The succession: the first pass after a takeover, if the standby had read the subnet as the
 //! master left it.
 //!
 //! ```text
-//! SwitchInfo of each switch, and its blocks with the two managers' LIDs, unless that was
-//! read ahead while the master was silent
-//!     │ nothing differs from what was read
+//! SwitchInfo of each switch, and its blocks with the two managers' LIDs,
+//! unless they were read ahead while the master was silent
+//!     │ nothing differs from the last reading
 //!     ▼
-//!   plan ──▶ blocks to write that were not read now ──▶ read them ──▶ push ──▶ the whole subnet is read
+//!   plan ──▶ read the blocks to write that this pass has not read ──▶ push ──▶ full sweep
 //! ```
 //!
-//! The pass writes only blocks that it has read, so that it undoes no change of the master that the
-//! store did not show. The pass ends if anything but reported port changes differs from the last
-//! reading, or if anything but routes and PortInfo must change. In that case this manager reads the
-//! whole subnet before it writes, as after a master that shares no store.
+//! The pass writes only blocks that it has read, so that it overwrites no change of the master that
+//! the store did not show. The pass ends if anything except reported port changes differs from the
+//! last reading, or if anything except routes and PortInfo must change. In that case this manager
+//! reads the whole subnet before it writes, as after a master that shares no store.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,13 +34,14 @@ pub(crate) struct Succession {
     pub(crate) prepared: Option<Arc<Plan>>,
     /// Blocks of forwarding tables that this pass has read.
     blocks: BTreeSet<(Guid, u16)>,
-    /// Ports whose PortInfo this pass has read, or is known from the last reading.
+    /// Ports whose PortInfo need not be read before it is written: the two managers' ports, and
+    /// ports that this pass has read.
     ports: BTreeSet<PortKey>,
-    /// Whether the plan of this pass waits for blocks to be read.
+    /// Whether this pass has made its plan.
     is_planned: bool,
 }
 
-/// Whether a takeover may write its plan, must read more first, or must start over.
+/// Whether a succession may write its plan, must read more first, or must end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The changes may be written.
@@ -52,7 +53,7 @@ pub enum Verdict {
 }
 
 impl Succession {
-    /// The pass after the manager at this port; `prepared` is the plan made ahead.
+    /// The succession after the manager at the port `before`; `prepared` is the plan made ahead.
     pub(crate) fn after(before: PortKey, prepared: Option<Arc<Plan>>) -> Succession {
         Succession {
             before: Some(before),
@@ -61,7 +62,7 @@ impl Succession {
         }
     }
 
-    /// Begins the readings of the pass: of these blocks, and of the two managers' ports.
+    /// Records that the pass reads these blocks and the two managers' ports.
     pub(crate) fn enter(&mut self, blocks: BTreeSet<(Guid, u16)>, local: Option<PortKey>) {
         self.blocks = blocks;
         self.ports = [local, self.before].into_iter().flatten().collect();
@@ -75,7 +76,7 @@ impl Succession {
     /// Decides whether the pass may write these changes now. Parts that must be read first count as
     /// read from now on.
     pub(crate) fn decide(&mut self, changes: &Changes) -> Verdict {
-        let verdict = self.weigh(changes);
+        let verdict = self.judge(changes);
         if let Verdict::Read(queries) = &verdict {
             for &query in queries {
                 match query {
@@ -92,7 +93,8 @@ impl Succession {
         verdict
     }
 
-    fn weigh(&self, changes: &Changes) -> Verdict {
+    /// The verdict about `changes`, without recording anything.
+    fn judge(&self, changes: &Changes) -> Verdict {
         let has_links = changes.bounce.is_some() || !changes.links.is_empty();
         if !changes.managed.is_empty() || has_links {
             return Verdict::Misfit;

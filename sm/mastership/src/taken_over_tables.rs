@@ -1,12 +1,12 @@
 //! Decides whether the tables that the former manager left in switches count as held.
 //!
-//! A switch forwards by the tables that it reads back, so that a restart or a takeover finds
-//! nothing to write. The exception is a switch on which another manager turned adaptive routing on:
-//! packets leave by the ports of groups, and the switch may hold a LinearForwardingTable that it
-//! does not use.
+//! Normally a switch forwards by the table that it shows. Its table then counts as held, and a
+//! restart or a takeover need not write it again. The exception is a switch on which another
+//! manager turned adaptive routing on: packets leave by the ports of groups, and the switch may
+//! show a LinearForwardingTable that it does not use.
 //!
-//! The table of such a switch counts as not held, block by block, until the switch acknowledges a
-//! Set, and the core turns adaptive routing off in ARInfo before the first new table. ARInfo is
+//! Each block of such a switch's table counts as not held until the switch acknowledges a Set of
+//! it. The core turns adaptive routing off in ARInfo before it writes the first block. ARInfo is
 //! read only from kinds of switches that have it, and only if they hold tables.
 
 use rsm_config::Takeover;
@@ -15,26 +15,26 @@ use rsm_ids::{Guid, Lid};
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use rsm_model::{InventoryPort, InventorySwitch, Mark};
 
-/// Which tables of former managers count.
+/// Which tables of former managers count as held.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust {
-    /// The operator's decision (`sm.takeover`).
+    /// The setting `sm.takeover`.
     pub takeover: Takeover,
     /// Whether this manager routes adaptively.
     pub routes_adaptively: bool,
-    /// Whether this manager has stored state, so that tables written from this port count as its
-    /// own.
+    /// Whether this manager has stored state of its own. If not, another manager may have written
+    /// the tables from the same port.
     pub remembers: bool,
 }
 
-/// Begins to manage the subnet. The former manager may have turned adaptive routing on since this
-/// one first read the switches.
+/// Prepares the inventory at a takeover. The former manager may have turned adaptive routing on
+/// since this manager first read the switches, so earlier decisions about such switches end.
 pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
-    // A standby's searches for paths do not belong to the takeover.
+    // Searches for paths from the time as a standby must not count as cost of the takeover.
     drop(inventory.take_searched());
     inventory.hardware.forget_taken_over();
     let switches = inventory.hardware.switches();
-    // Other switches are not touched: what is known of them stays as last computed.
+    // Write only these switches: the next comparison then skips the others.
     let unverified: Vec<Guid> = switches
         .filter(|(_, _, switch)| routes_adaptively || is_unverified(switch))
         .map(|(guid, ..)| guid)
@@ -48,8 +48,8 @@ pub fn begin(inventory: &mut Inventory, routes_adaptively: bool) {
     }
 }
 
-/// Decides, after a sweep as the master, for each switch written after `since` whether its tables
-/// count as held.
+/// Decides for each switch written after `since` whether its tables count as held. Called after a
+/// sweep of the master.
 pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     let own = inventory.own_port().and_then(|port| port.info.as_ref());
     let own_lid = own.map_or(Lid::NONE, |info| info.lid());
@@ -69,7 +69,7 @@ pub fn decide(inventory: &mut Inventory, since: Mark, trust: Trust) {
     }
 }
 
-/// Distrusts all tables, because the operator wants every block written.
+/// Makes all tables count as not held, because the operator wants every block to be written.
 pub fn distrust_all(inventory: &mut Inventory) {
     for switch in inventory.hardware.switches_mut() {
         switch.lft.distrust();
@@ -112,9 +112,9 @@ fn is_unverified(switch: &InventorySwitch) -> bool {
     switch.ar_info().is_some() || switch.keeps_adaptive_routing || !switch.lft.is_trusted()
 }
 
-/// Adopts adaptive routing that the former manager left on, if all tables were read back and
-/// packets that are not routed adaptively follow the forwarding table that the switch shows. The
-/// difference decides whether the groups are as planned.
+/// Adopts adaptive routing that the former manager left on, if all tables were read, and packets
+/// that are not routed adaptively follow the forwarding table that the switch shows. The comparison
+/// with the plan then decides whether the groups must be written.
 fn adopt(switch: &mut InventorySwitch) {
     let Some(info) = switch.ar_info().filter(|info| info.uses_groups()) else {
         return;
@@ -135,6 +135,7 @@ fn is_foreign(ports: &[InventoryPort], own_lid: Lid, remembers: bool) -> bool {
     last != Lid::NONE && (last != own_lid || !remembers)
 }
 
+/// Whether the tables of a switch count as not held.
 fn distrusts(takeover: Takeover, switch: &InventorySwitch, is_foreign: bool) -> bool {
     let uses_groups = switch.ar_info().is_some_and(|info| info.uses_groups());
     let uses_groups = uses_groups && !switch.adaptive.is_own();

@@ -1,4 +1,4 @@
-//! The machine without a core: events in, actions out.
+//! Tests of mastership without a core: events in, actions out.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::*;
 
 const FULL: SweepScope = SweepScope::Full { audit: false };
 
-/// A machine, and the state of a core that has read its own port alone.
+/// Mastership, and the state of a core that knows only its own port.
 struct Bench {
     mastership: Mastership,
     inventory: Inventory,
@@ -41,6 +41,7 @@ impl Bench {
         }
     }
 
+    /// A manager that shares a store.
     fn sharing() -> Bench {
         Bench::new(MastershipPolicy {
             shares_store: true,
@@ -48,7 +49,7 @@ impl Bench {
         })
     }
 
-    /// Calls the machine after `pause`. Returns its answer, and the actions that follow.
+    /// Makes a call after `pause`. Returns its result, and the actions that follow.
     fn call<T>(
         &mut self,
         pause: Duration,
@@ -71,7 +72,7 @@ impl Bench {
         (answer, actions)
     }
 
-    /// Ends a sweep of everything. Returns whether the machine holds it open.
+    /// Asks whether a full sweep must stay open. Returns the answer, and the actions that follow.
     fn holds_open(&mut self, pause: Duration) -> (bool, Vec<Action>) {
         self.call(pause, |mastership, view, now| {
             mastership.holds_sweep_open(FULL, view, now)
@@ -118,7 +119,7 @@ fn requests(actions: &[Action]) -> Vec<EpochRequest> {
 const AT_ONCE: Duration = Duration::ZERO;
 
 #[test]
-fn without_a_shared_store_a_sweep_that_finds_no_other_manager_ends_as_master() {
+fn without_a_shared_store_a_manager_alone_becomes_master_after_its_sweep() {
     let mut bench = Bench::new(MastershipPolicy::default());
     assert!(!bench.holds_open(AT_ONCE).0);
     assert!(!bench.mastership.may_set());
@@ -127,7 +128,7 @@ fn without_a_shared_store_a_sweep_that_finds_no_other_manager_ends_as_master() {
 }
 
 #[test]
-fn with_a_shared_store_the_sweep_waits_for_the_epoch_and_then_ends_as_master() {
+fn with_a_shared_store_a_manager_becomes_master_only_after_the_epoch_is_granted() {
     let mut bench = Bench::sharing();
     let (is_held_open, actions) = bench.holds_open(AT_ONCE);
     assert!(is_held_open);
@@ -147,7 +148,7 @@ fn with_a_shared_store_the_sweep_waits_for_the_epoch_and_then_ends_as_master() {
 }
 
 #[test]
-fn a_store_that_never_answers_does_not_stop_the_fabric() {
+fn a_manager_whose_store_never_answers_becomes_master_after_fifteen_seconds() {
     let mut bench = Bench::sharing();
     assert!(bench.holds_open(AT_ONCE).0);
     bench.deadline(Duration::from_secs(14));
@@ -161,7 +162,7 @@ fn a_store_that_never_answers_does_not_stop_the_fabric() {
 }
 
 #[test]
-fn claims_refused_for_five_seconds_make_a_master_of_its_own_part() {
+fn claims_refused_for_five_seconds_make_this_manager_master_without_the_epoch() {
     let mut bench = Bench::sharing();
     for _ in 0..5 {
         assert!(bench.holds_open(AT_ONCE).0);
@@ -187,12 +188,12 @@ fn claims_refused_for_five_seconds_make_a_master_of_its_own_part() {
 }
 
 #[test]
-fn a_deposed_master_sets_nothing_from_then_on_and_an_older_grant_does_not_count() {
+fn a_deposed_master_may_not_set_even_if_an_older_grant_arrives_later() {
     let mut bench = Bench::sharing();
     bench.holds_open(AT_ONCE);
     assert!(bench.grant(epoch(1)));
     assert!(bench.settle());
-    // Without a port of its own it has no manager to ask.
+    // Without its own port, the manager cannot make an inquiry, and discovers the subnet again.
     bench.inventory.hardware.local = None;
     let ((), actions) = bench.call(AT_ONCE, |mastership, view, now| {
         mastership.on_deposed(epoch(2), view, now);
@@ -225,7 +226,7 @@ fn a_master_that_was_paused_withdraws_its_sets_and_checks_the_epoch_first() {
     assert_eq!(requests(&actions), [EpochRequest::Check]);
     assert!(bench.mastership.is_inquiring());
     assert!(!bench.mastership.may_set());
-    // The store answers, and no port can be asked: nothing contradicts.
+    // The store answers, and no port can be asked: no answer shows another master.
     bench.mastership.end_epoch_check();
     bench.call(AT_ONCE, |mastership, view, now| {
         mastership.settle_doubts(view, now);

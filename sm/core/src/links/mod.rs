@@ -1,10 +1,10 @@
 //! Bad links, and which of them routes leave out.
 //!
-//! A link is bad if its error counters show that it is unhealthy, if it flaps, is slower than its
-//! siblings, or is up and does not become Active. A link must be Active before a table leads to it:
-//! if one end refuses or does not answer, every table planned to use the link would wait. So routes
-//! leave such a link out. The core still tries to bring up its ports, as often as other repairs,
-//! and plans routes over it once it is Active.
+//! A link is bad if its error counters show that it is unhealthy, if it flaps, if it is slower than
+//! its siblings, or if it is up and does not become Active. A link must be Active before a table
+//! leads to it: if one end refuses or does not answer, every table that is planned to use the link
+//! would wait. Routes therefore leave such a link out. The core still tries to bring up its ports,
+//! as often as other repairs, and plans routes over it once it is Active.
 
 pub(super) mod damping;
 mod findings;
@@ -28,14 +28,15 @@ use super::settings::CoreConfig;
 use damping::{Damping, Released};
 pub(super) use findings::LinkContext;
 
-/// Number of cables that isolation may take out of the routes in a fabric of any size.
+/// Number of cables that isolation may take out of the routes even in a small fabric.
 const LEAST_ISOLATED: usize = 10;
 
-/// Isolation takes at most one in this many cables between switches out of the routes: health
-/// limits that are too low must not take the fabric apart.
+/// In a large fabric, isolation takes at most one in this many cables between switches out of the
+/// routes: health limits that are too low must not disconnect the fabric.
 const ISOLATED_ONE_IN: usize = 200;
 
-/// Maximum delay until a new recovery time of a port is stored: each further error moves that time.
+/// The recovery time of ports is stored again once it has moved by more than this: each further
+/// error moves it, and not every move must be stored.
 const STORED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Bad links.
@@ -44,9 +45,9 @@ pub(super) struct Links {
     /// Value of [`Health::last_release`] when it was last stored.
     stored: Option<Time>,
     damping: Damping,
-    /// Links that are up, and that no push could make Active.
+    /// Links that are up, and that no push could make Active, each by one of its ends.
     unopened: BTreeSet<PortKey>,
-    /// Links that routes leave out, each given by one of its ends, or both.
+    /// Links that routes leave out, each by one or both of its ends.
     left_out: Arc<BTreeSet<PortKey>>,
     slow: SlowLinks,
 }
@@ -54,6 +55,7 @@ pub(super) struct Links {
 /// The change made by [`Links::count_errors`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HealthNews {
+    /// Nothing that matters has changed.
     None,
     /// The recovery time of ports has moved, and should be stored.
     Time,
@@ -62,7 +64,7 @@ pub(super) enum HealthNews {
 }
 
 impl Links {
-    /// The state that an earlier run left.
+    /// State at the start of a run; `saved` is the health that an earlier run has stored.
     pub(super) fn new(config: &CoreConfig, saved: &SavedHealth) -> Links {
         let health = Health::restored(config.health, saved);
         Links {
@@ -86,7 +88,7 @@ impl Links {
         self.health.configure(config.health);
     }
 
-    /// Handles the ports whose counters exceed a limit.
+    /// Handles the ports whose error counters exceed a limit now.
     pub(super) fn count_errors(
         &mut self,
         errors: Arc<BTreeMap<PortKey, PortErrors>>,
@@ -105,12 +107,12 @@ impl Links {
         self.health.report(port, now)
     }
 
-    /// Makes quiet ports healthy. Returns whether there were any.
+    /// Makes ports healthy that have been quiet for long enough. Returns whether there were any.
     pub(super) fn release_healthy(&mut self, now: Time) -> bool {
         self.health.release(now)
     }
 
-    /// Forgets flapping links that have been quiet until `now`.
+    /// Forgets flapping links that have been quiet for the hold time at `now`.
     pub(super) fn release_quiet(&mut self, now: Time) -> Released {
         self.damping.release(now)
     }
@@ -122,7 +124,7 @@ impl Links {
         releases.into_iter().flatten().min()
     }
 
-    /// The unhealthy ports for the store; those in `avoid` are isolated.
+    /// The health of ports for the store. Unhealthy ports in `avoid` are stored as isolated.
     pub(super) fn saved_health(&self, avoid: &Avoid) -> SavedHealth {
         let isolated = avoid
             .parts()
@@ -138,7 +140,7 @@ impl Links {
         self.stored = self.health.last_release();
     }
 
-    /// Makes the first routes of a run avoid the cables that an earlier run had isolated.
+    /// Adds the unhealthy cables that an earlier run or another manager had isolated to `avoid`.
     pub(super) fn isolate_again(&self, saved: &SavedHealth, avoid: &mut Arc<Avoid>) {
         if self.health.policy().isolate != Isolate::On {
             return;
@@ -153,8 +155,8 @@ impl Links {
         }
     }
 
-    /// Unhealthy cables to isolate, by unhealthy port: first the cables that `avoid` already
-    /// isolates, then the worst ones, up to the limit.
+    /// The cables to isolate, by their unhealthy port, each with a description of its errors.
+    /// Cables that `avoid` already isolates come first, then the worst ones, up to the limit.
     pub(super) fn to_isolate(
         &self,
         fabric: &Fabric,
@@ -192,19 +194,19 @@ impl Links {
         parts
     }
 
-    /// Follows the model: links that flap, and links that are slow.
+    /// Updates flapping and slow links after a sweep that changed the model from `before` to `new`.
     pub(super) fn follow(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         damping::count_flaps(&mut self.damping, delta, before, new, now);
         self.slow.follow(before, new);
     }
 
-    /// Uses the comparison of parallel cables in a plan that comes into force.
+    /// Takes the cables that are slower than parallel ones from a plan that comes into force.
     pub(super) fn note_plan(&mut self, plan: &Plan) {
         self.slow.set_siblings(&plan.slow_cables);
     }
 
-    /// The slow links. Those slower than their siblings are included only while a plan of this
-    /// manager is in force.
+    /// The slow links. Links that are only slower than their siblings are included if a plan of
+    /// this manager is in force (`manages`).
     pub(super) fn slow(&self, manages: bool) -> SlowLinks {
         match manages {
             true => self.slow.clone(),
@@ -246,15 +248,15 @@ impl Links {
         }
     }
 
-    /// The links that routes should leave out according to present knowledge. Flapping links are
-    /// used if nothing else joins their switches to others.
+    /// The links that routes should leave out now: flapping links, and links that do not become
+    /// Active. A flapping link is used all the same if its switches have no other connection.
     pub(super) fn bad_for_routes(
         &mut self,
         inventory: &Inventory,
         fabric: &Fabric,
     ) -> BTreeSet<PortKey> {
         self.unopened
-            .retain(|&port| is_up_and_idle(inventory, port));
+            .retain(|&port| is_up_and_not_active(inventory, port));
         let mut out = self.damping.suppressed();
         out.extend(&self.unopened);
         let flapping = self.damping.quietest_first();
@@ -266,7 +268,8 @@ impl Links {
     }
 }
 
-fn is_up_and_idle(inventory: &Inventory, port: PortKey) -> bool {
+/// Whether both ends of a link are up, and not both are Active.
+fn is_up_and_not_active(inventory: &Inventory, port: PortKey) -> bool {
     let peer = inventory.hardware.port(port).and_then(|record| record.peer);
     let ends = [Some(port), peer].map(|end| end.and_then(|end| inventory.hardware.port(end)));
     let [Some(one), Some(other)] = ends else {

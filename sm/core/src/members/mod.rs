@@ -1,7 +1,7 @@
 //! The members of multicast groups, as input of plans.
 //!
 //! ```text
-//! the SA's members ─▶ with those that only switches know ─▶ ports in the place of virtual ports ─▶ plan
+//! registered members ─▶ and inherited ones ─▶ physical ports instead of virtual ports ─▶ plan
 //! ```
 
 mod held_masks;
@@ -43,8 +43,8 @@ impl Members {
         self.registered = None;
     }
 
-    /// Inherits members from the switches again, because another master may have written their
-    /// tables.
+    /// Makes members be inherited from the switches' tables again, because another master may have
+    /// written them.
     pub(super) fn inherit_again(&mut self) {
         self.inherited.read_again();
     }
@@ -54,13 +54,14 @@ impl Members {
         self.inherited.deadline()
     }
 
-    /// Drops inherited members whose time is over at `now`. Returns whether there were any.
+    /// Drops the inherited members if they expire at `now` or before. Returns whether it drops
+    /// them.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         self.inherited.expire(now)
     }
 
-    /// Members for a plan at `now`, and the multicast tables of switches. The members are `None`
-    /// unless they are known and multicast is routed.
+    /// The members for a plan at `now`, and the masks in the multicast tables of switches. The
+    /// members are `None` before the SA's first report, or if multicast is not routed.
     pub(super) fn for_plan(
         &mut self,
         fabric: &Arc<Fabric>,

@@ -8,13 +8,15 @@ use rsm_ids::Guid;
 use rsm_model::Mark;
 use rsm_plan::HeldTable;
 
-/// Forwarding tables of all switches, kept from job to job: a job costs time only for the switches
-/// written since the last one.
+/// Forwarding tables of all switches, kept from job to job: each job collects only the tables of
+/// switches written since the one before.
 #[derive(Default)]
 pub(super) struct HeldTables {
     /// Tables in the order of GUIDs. A job under way shares them.
     held: Arc<Vec<HeldTable>>,
+    /// Position in the log of writes to switches when `held` was collected.
     mark: Mark,
+    /// Suspects when `held` was collected.
     suspects: BTreeSet<Guid>,
 }
 
@@ -43,6 +45,7 @@ impl HeldTables {
         self.held.clone()
     }
 
+    /// Whether the kept tables equal those in `inventory`.
     fn is_of(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.filter_map(|(guid, ..)| held_by(inventory, guid));
@@ -50,6 +53,7 @@ impl HeldTables {
     }
 }
 
+/// The table of a switch; `None` if the switch or its SwitchInfo is not known.
 fn held_by(inventory: &Inventory, guid: Guid) -> Option<HeldTable> {
     let switch = inventory.hardware.node(guid)?.switch.as_ref()?;
     let top = switch.info.linear_fdb_top();

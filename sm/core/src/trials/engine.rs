@@ -1,5 +1,5 @@
-//! Another engine on trial: the former one is restored if the proof refutes its routes. No other
-//! engine replaces an engine on trial.
+//! Another engine on trial. The former engine is restored if the plan with the new one is refused.
+//! While an engine is on trial, requests for other engines are declined.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::{Answers, Trial};
 #[derive(Default, Debug)]
 pub(in super::super) struct EngineTrial(Option<Trial<BeforeEngine>>);
 
-/// The state before another engine.
+/// The state before the engine on trial.
 #[derive(Clone, Copy, Debug)]
 struct BeforeEngine {
     /// The engine to restore.
@@ -25,8 +25,8 @@ struct BeforeEngine {
 }
 
 impl EngineTrial {
-    /// Requests a plan with `engine`. The engine stays if the plan is proved, and drops only
-    /// packets whose loss the operator accepts.
+    /// Requests a plan with `engine`. The engine stays if the plan is accepted. `when_cut_off` says
+    /// whether writing the plan's tables may drop packets.
     pub(in super::super) fn request(
         &mut self,
         engine: EngineKind,
@@ -86,8 +86,8 @@ impl EngineTrial {
         }
     }
 
-    /// Ends the trial without a decision, for `reason`. The engine of the configuration stays.
-    /// Returns whether there was one.
+    /// Ends the trial, and declines its request for `reason`. The policy keeps the engine on trial;
+    /// the caller replaces it if necessary. Returns whether there was a trial.
     pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) -> bool {
         let Some(trial) = self.0.take() else {
             return false;

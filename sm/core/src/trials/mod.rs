@@ -137,7 +137,8 @@ impl Trials {
         self.engine.withdraw(ticket, policy);
     }
 
-    /// Ends all trials, restores the former settings, and declines the requests for `reason`.
+    /// Ends all trials, and declines their requests for `reason`. The former drained parts and
+    /// partitions are restored; the policy keeps the engine on trial.
     pub(super) fn abandon(
         &mut self,
         reason: &str,

@@ -1,7 +1,7 @@
-//! Changes of the partition overlay: waiting, on trial, in force.
+//! Changes of the partition overlay, which are first waiting, then on trial, and then in force.
 //!
 //! A change is checked when it arrives, and waits for the next plan. All waiting changes go into
-//! one plan: if the core refuses it, none of them comes into force. If it is accepted, the changes
+//! one plan. If the plan is refused, none of them comes into force. If it is accepted, the changes
 //! are stored, and their callers are informed when the hardware holds the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,35 +20,37 @@ use rsm_state::{ChangeEffect, Ticket};
 use super::Answers;
 use crate::event::Effect;
 
-/// The partitions of file and overlay.
+/// The partitions of the configuration file and of the overlay.
 #[derive(Debug)]
 pub(in super::super) struct PartitionChanges {
     /// Partitions of the file.
     file: Arc<Partitions>,
-    /// Overlay in the policy: in force, or on trial.
+    /// The overlay in the policy, which may have changes on trial.
     current: Arc<Overlay>,
-    /// Conflicts between file and overlay.
+    /// Findings about conflicts between file and overlay.
     conflicts: Vec<Finding>,
+    /// The changes on trial; `None` if there are none.
     trial: Option<ChangesOnTrial>,
-    /// Changes that no job has yet; at most one for each waiting caller.
+    /// Changes that are in no job yet; at most one for each waiting caller.
     waiting: Vec<(Ticket, Change)>,
     /// `current` with the waiting changes applied.
     next: Arc<Overlay>,
+    /// Whether `next` and the checks of the waiting changes consider dropped changes.
     after_drops: AfterDrops,
 }
 
-/// How far the waiting changes and `next` follow the last dropped change.
+/// What must still be done because waiting changes were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AfterDrops {
-    /// All waiting changes are checked.
+    /// Nothing: all waiting changes were checked since.
     Checked,
-    /// `next` lacks the dropped changes; the waiting ones are not checked without them.
+    /// The waiting changes must be checked without the dropped ones; `next` already lacks these.
     Applied,
-    /// `next` has dropped changes.
+    /// Both: `next` still has the dropped changes, and the waiting ones must be checked.
     Behind,
 }
 
-/// Changes whose job is under way.
+/// Changes that are in a job under way.
 #[derive(Debug)]
 struct ChangesOnTrial {
     tickets: Vec<Ticket>,
@@ -59,7 +61,8 @@ struct ChangesOnTrial {
 }
 
 impl PartitionChanges {
-    /// State with the overlay and the partitions of `policy`, which gets both combined.
+    /// State with `overlay` and the partitions of `policy`, which are those of the file. Puts both
+    /// combined into `policy`.
     pub(in super::super) fn new(
         overlay: Arc<Overlay>,
         policy: &mut Arc<Policy>,
@@ -73,26 +76,26 @@ impl PartitionChanges {
             next: overlay,
             after_drops: AfterDrops::Checked,
         };
-        state.lay(policy);
+        state.combine(policy);
         state
     }
 
-    /// Combines the current overlay with the file, for the next jobs.
-    fn lay(&mut self, policy: &mut Arc<Policy>) {
-        let laid = self.current.over(&self.file);
-        self.conflicts = laid.findings;
-        if policy.partitions != laid.partitions {
-            Arc::make_mut(policy).partitions = laid.partitions;
+    /// Puts the partitions of the file and of the current overlay, combined, into `policy`.
+    fn combine(&mut self, policy: &mut Arc<Policy>) {
+        let combined = self.current.over(&self.file);
+        self.conflicts = combined.findings;
+        if policy.partitions != combined.partitions {
+            Arc::make_mut(policy).partitions = combined.partitions;
         }
     }
 
-    /// The overlay without changes on trial.
+    /// The overlay in force, without changes on trial.
     pub(in super::super) fn in_force(&self) -> &Arc<Overlay> {
         let trial = self.trial.as_ref();
         trial.map_or(&self.current, |trial| &trial.before)
     }
 
-    /// Accepts a change if it fits after the waiting ones.
+    /// Checks a change after the waiting ones, and makes it wait for the next plan or refuses it.
     pub(in super::super) fn change(
         &mut self,
         change: Change,
@@ -112,6 +115,7 @@ impl PartitionChanges {
         }
     }
 
+    /// Adds a checked change to the waiting ones; `next` is the overlay with it.
     fn take(
         &mut self,
         next: Overlay,
@@ -128,7 +132,8 @@ impl PartitionChanges {
             .push(Effect::PartitionTaken { ticket, effect });
     }
 
-    /// The overlay with the waiting changes and this one.
+    /// Checks a change. Returns the overlay with the waiting changes and this one, and the effect
+    /// of this one.
     fn changed(
         &self,
         change: &Change,
@@ -158,7 +163,7 @@ impl PartitionChanges {
         Ok((next, effect))
     }
 
-    /// Puts the waiting changes into the policy of the job of `generation`.
+    /// Puts the waiting changes into the policy of the job with this `generation`.
     pub(super) fn begin(&mut self, generation: u64, policy: &mut Arc<Policy>) {
         if self.waiting.is_empty() {
             return;
@@ -167,11 +172,11 @@ impl PartitionChanges {
         let waiting = std::mem::take(&mut self.waiting);
         let mut tickets: Vec<Ticket> = waiting.into_iter().map(|(ticket, _)| ticket).collect();
         if let Some(trial) = self.trial.take() {
-            // The former job was discarded.
+            // The former job was discarded: its changes are in this one.
             tickets.extend(trial.tickets);
         }
         self.current = self.next.clone();
-        self.lay(policy);
+        self.combine(policy);
         self.trial = Some(ChangesOnTrial {
             tickets,
             before,
@@ -179,14 +184,15 @@ impl PartitionChanges {
         });
     }
 
-    /// Keeps the changes on trial, if the accepted plan has them. Returns whether it has any.
+    /// Keeps the changes on trial if the accepted plan, of the job with this `generation`, has
+    /// them. Returns whether it has any.
     pub(super) fn pass(&mut self, generation: u64) -> bool {
         let ended = self.trial.take_if(|trial| trial.generation <= generation);
         ended.is_some()
     }
 
-    /// Restores the overlay from before the trial, because of `error`. Returns whether changes were
-    /// on trial.
+    /// Ends the trial: restores the overlay before it, and refuses the changes on trial with
+    /// `error`. Returns whether there were any.
     pub(super) fn end(
         &mut self,
         error: &ChangeError,
@@ -198,7 +204,7 @@ impl PartitionChanges {
             return false;
         };
         self.current = trial.before;
-        self.lay(policy);
+        self.combine(policy);
         for ticket in trial.tickets {
             answers.refuse_change(ticket, error.clone());
         }
@@ -206,8 +212,8 @@ impl PartitionChanges {
         true
     }
 
-    /// Applies the waiting changes again to the present overlay, and refuses those that no longer
-    /// fit.
+    /// Checks the waiting changes again, applied to the current overlay, and refuses those that no
+    /// longer pass.
     fn recheck(&mut self, fabric: &Fabric, answers: &mut Answers) {
         self.after_drops = AfterDrops::Checked;
         self.next = self.current.clone();
@@ -219,9 +225,9 @@ impl PartitionChanges {
         }
     }
 
-    /// Drops the change of `ticket`, whose issuer no longer waits, if no job has it yet. The changes
-    /// that wait are checked again with the next job, once for all that were dropped until then:
-    /// each check looks at the whole fabric.
+    /// Drops the change of `ticket`, whose issuer no longer waits, if it is in no job yet. The
+    /// other waiting changes are checked again only before the next job, because each check
+    /// examines the whole fabric.
     pub(super) fn withdraw(&mut self, ticket: Ticket) {
         let before = self.waiting.len();
         self.waiting.retain(|&(waiting, _)| waiting != ticket);
@@ -231,8 +237,8 @@ impl PartitionChanges {
         self.after_drops = AfterDrops::Behind;
     }
 
-    /// Applies the waiting changes to the present overlay, if others were dropped. A change that
-    /// does not fit any more is left out, and refused by the next check.
+    /// Computes `next` again if waiting changes were dropped. A waiting change that can no longer
+    /// be applied is left out, and refused by the next check.
     fn catch_up(&mut self) {
         if self.after_drops != AfterDrops::Behind {
             return;
@@ -247,14 +253,15 @@ impl PartitionChanges {
         self.next = Arc::new(next);
     }
 
-    /// Checks the waiting changes again, before a job takes them, if others were dropped.
+    /// Checks the waiting changes again if others were dropped. Called before a job takes them.
     pub(in super::super) fn settle(&mut self, fabric: &Fabric, answers: &mut Answers) {
         if self.after_drops != AfterDrops::Checked {
             self.recheck(fabric, answers);
         }
     }
 
-    /// Ends changes on trial and waiting ones without a decision, for `reason`.
+    /// Refuses the changes on trial and the waiting ones, for `reason`, and restores the overlay in
+    /// force.
     pub(super) fn abandon(
         &mut self,
         reason: &str,
@@ -272,7 +279,7 @@ impl PartitionChanges {
         self.next = self.current.clone();
     }
 
-    /// Uses the partitions of a reloaded configuration, with its `policy`.
+    /// Uses the partitions of a reloaded configuration; `policy` is its policy.
     pub(in super::super) fn reload(
         &mut self,
         policy: &mut Arc<Policy>,
@@ -280,7 +287,7 @@ impl PartitionChanges {
         answers: &mut Answers,
     ) {
         self.file = policy.partitions.clone();
-        self.lay(policy);
+        self.combine(policy);
         self.recheck(fabric, answers);
     }
 
@@ -295,7 +302,7 @@ impl PartitionChanges {
         let reason = "another subnet manager was master meanwhile";
         self.abandon(reason, policy, fabric, answers);
         (self.current, self.next) = (overlay.clone(), overlay);
-        self.lay(policy);
+        self.combine(policy);
     }
 
     /// Findings about conflicts between overlay and file.
@@ -304,8 +311,8 @@ impl PartitionChanges {
     }
 }
 
-/// Checks that no port has more keys of a tenant in the overlay `next` than the tenant's share of
-/// its table.
+/// Checks that no port gets more keys of a tenant in the overlay `next` than the tenant's share of
+/// the port's table.
 fn check_shares(
     change: &Change,
     before: &Overlay,
@@ -324,7 +331,7 @@ fn check_shares(
     next.check_shares(change, before, |guid| keys.get(&guid).copied())
 }
 
-/// Checks that the P_KeyTables of present members hold their keys in the partitions `after`.
+/// Checks that the P_KeyTables of present members are large enough for the partitions `after`.
 fn check_room(
     change: &Change,
     before: &Partitions,
@@ -372,7 +379,8 @@ mod tests {
         }
     }
 
-    /// Number of accepted changes, again or for the first time, and the refused tickets.
+    /// Number of reports that a change was accepted, including repeated ones, and the refused
+    /// tickets.
     fn drain(outbox: &mut Outbox) -> (usize, Vec<Ticket>) {
         let (mut taken, mut refused) = (0, Vec::new());
         while let Some(effect) = outbox.pop() {
@@ -386,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_changes_cost_one_check_of_the_others_at_the_next_job() {
+    fn waiting_changes_are_checked_once_before_the_next_job_after_others_were_dropped() {
         let fabric = Fabric::build(&Hardware::default());
         let (mut work, mut outbox) = (Work::default(), Outbox::default());
         let mut policy = Arc::default();

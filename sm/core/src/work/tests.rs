@@ -52,7 +52,7 @@ fn full_sweep_gives_way_to_reports_four_times() {
 }
 
 #[test]
-fn sweep_before_writing_gives_way_to_nothing_and_replaces_one_that_gave_way() {
+fn sweep_before_writing_never_gives_way_and_replaces_a_sweep_that_gave_way() {
     let mut work = Work::default();
     work.sweep_everything(FullSweep::in_use(true), "requested");
     work.take();
@@ -66,7 +66,7 @@ fn sweep_before_writing_gives_way_to_nothing_and_replaces_one_that_gave_way() {
     assert_eq!(work.take(), None);
 }
 
-/// A sweep that finds no change makes no plan, and does not see why the plan was wanted.
+/// A sweep that finds no change is not followed by a plan, so the wanted plan must stay queued.
 #[test]
 fn sweep_leaves_a_wanted_plan_waiting() {
     let mut work = Work::default();
@@ -97,7 +97,7 @@ fn targets_precede_light_sweep_and_master_poll() {
 }
 
 #[test]
-fn delayed_look_is_taken_at_its_first_time() {
+fn switch_queued_twice_for_later_is_swept_at_the_first_time() {
     let mut work = Work::default();
     work.look_at_later(SWITCH, at(50));
     work.look_at_later(SWITCH, at(90));
@@ -131,7 +131,8 @@ fn repair_pause_grows_until_a_repair_succeeds() {
     assert_eq!(work.next_wake(), Some(now + REPAIR_FIRST));
 }
 
-/// A push that fails more often than the pause is long must not put the repair off for ever.
+/// Pushes that fail at shorter intervals than the pause must not put the repair off again and
+/// again.
 #[test]
 fn second_failure_does_not_delay_a_repair() {
     let mut work = Work::default();
@@ -155,7 +156,7 @@ fn postponed_work_waits_despite_new_work() {
 }
 
 #[test]
-fn trap_storm_has_a_short_cause() {
+fn causes_of_a_trap_storm_are_cut_to_three() {
     let mut work = Work::default();
     for switch in 0..100 {
         work.look_at(Guid(switch), format!("trap 128 from {switch}"));
@@ -179,7 +180,7 @@ fn changed_switch_is_urgent_and_changed_port_is_not() {
 }
 
 #[test]
-fn the_first_pass_after_the_master_goes_before_reports_and_a_full_sweep_covers_it() {
+fn succession_precedes_reports_and_is_covered_by_a_full_sweep() {
     let mut work = Work::default();
     work.look_at(Guid(1), "trap");
     work.succeed("the master is gone");
@@ -193,7 +194,7 @@ fn the_first_pass_after_the_master_goes_before_reports_and_a_full_sweep_covers_i
 }
 
 #[test]
-fn reporters_that_a_sweep_refused_are_offered_again_only_with_news_or_to_another_sweep() {
+fn refused_reporters_are_offered_again_only_after_a_new_report_or_to_another_sweep() {
     let [a, b] = [1, 2].map(|guid| Reporter::Switch(Guid(guid)));
     let port = PortKey::new(Guid(3), PortNum(1));
     let mut work = Work::default();

@@ -1,5 +1,5 @@
-//! The difference between plan and hardware, from push to push: what was compared, what devices do
-//! not keep, and what the last push left open.
+//! State of writing plans to the hardware, from push to push: the last comparison, fields that
+//! devices do not keep, hosts that must register again, and whether the last push left work undone.
 
 pub(super) mod failures;
 mod unverified;
@@ -34,14 +34,15 @@ pub(super) struct Writing {
     last_multicast_comparison: LastMulticastComparison,
     /// Active ports whose MTU or VLs are not as planned.
     mismatches: BTreeMap<PortKey, LinkMismatch>,
+    /// See [`Writing::tables_decided`].
     tables_decided: Mark,
-    /// Whether Sets of adaptive routing wait until those of the push are made.
+    /// Whether Sets of adaptive routing wait for the end of the push.
     puts_adaptive_off: bool,
-    /// Whether the last push was cut short, so that the hardware differs from the plan although no
-    /// answer shows it.
+    /// Whether planned changes were not written, so that the hardware differs from the plan
+    /// although no sweep finds a change.
     is_open: bool,
-    /// Whether urgent work cut the last push short. The next push then runs to its end, so that
-    /// tables are written however fast links come and go.
+    /// Whether urgent work interrupted the last push. The next push then runs to its end: otherwise
+    /// frequent changes of links could keep tables from being written.
     was_interrupted: bool,
 }
 
@@ -59,7 +60,7 @@ impl Writing {
         }
     }
 
-    /// Continues after another manager, whose tables no plan was compared with.
+    /// Continues after another manager: nothing was compared with the tables that it wrote.
     pub(super) fn adopt(&mut self, not_kept: NotKept, everybody: bool) {
         *self = Writing {
             mismatches: std::mem::take(&mut self.mismatches),
@@ -70,18 +71,19 @@ impl Writing {
         };
     }
 
-    /// Forgets the fields that devices did not keep under the old settings, or refused with their
-    /// old firmware, so that they are tried once more.
+    /// Forgets the fields that devices did not keep, so that each is tried once more: settings or
+    /// firmware may have changed. All written tables are decided about again.
     pub(super) fn forget_learnt(&mut self) {
         self.not_kept = NotKept::default();
         self.tables_decided = Mark::default();
     }
 
+    /// Fields that devices do not keep.
     pub(super) fn not_kept(&self) -> &NotKept {
         &self.not_kept
     }
 
-    /// Fields that devices do not keep, for the answers of a push.
+    /// Fields that devices do not keep; the answers of a push add to them.
     pub(super) fn not_kept_mut(&mut self) -> &mut NotKept {
         &mut self.not_kept
     }
@@ -94,16 +96,16 @@ impl Writing {
     /// Makes all hosts register again.
     pub(super) fn reregister_everybody(&mut self) {
         self.reregister = Reregister::everybody();
-        // The former comparison did not consider that.
+        // The last comparison was made without this, so compare everything again.
         self.last_comparison = None;
     }
 
-    /// Whether hosts must still be told to register again.
+    /// Whether single hosts must still get ClientReregister.
     pub(super) fn reregisters_any(&self) -> bool {
         !self.reregister.is_empty()
     }
 
-    /// `inventory` with `plan`, to be compared.
+    /// The hardware in `inventory` and `plan`, to be compared.
     pub(super) fn comparison<'a>(
         &'a self,
         inventory: &'a Inventory,
@@ -121,8 +123,8 @@ impl Writing {
         }
     }
 
-    /// Difference to `plan`, computed from the last comparison if possible; else computed as a
-    /// whole, with the reason.
+    /// Compares the hardware with `plan`, as far as it may differ since the last comparison.
+    /// Returns the differences, and, if everything was compared, why.
     pub(super) fn compare(
         &mut self,
         inventory: &Inventory,
@@ -142,8 +144,8 @@ impl Writing {
         (changes, whole)
     }
 
-    /// Adds the difference between the held multicast tables and `plan`. Returns why all were
-    /// compared; `None` if they were not.
+    /// Adds the differences between the held multicast tables and `plan` to `changes`. Returns why
+    /// all tables were compared; `None` if only some were.
     pub(super) fn compare_multicast(
         &mut self,
         inventory: &Inventory,
@@ -156,8 +158,8 @@ impl Writing {
         whole.map(|why| Whole::new(Step::Difference, why))
     }
 
-    /// Compares all that a push has written with the plan at its end: a bring-up writes every port
-    /// and switch, and the repair of the first fault afterwards must not wait for their comparison.
+    /// Compares the parts that a push has written with the plan, at the end of the push. A bring-up
+    /// writes every port and switch; the first repair afterwards must not wait for this comparison.
     pub(super) fn compare_written(
         &mut self,
         inventory: &Inventory,
@@ -179,12 +181,12 @@ impl Writing {
         self.last_comparison = None;
     }
 
-    /// Makes the next comparison follow `last_comparison`.
+    /// Makes the next comparison start from `last_comparison`, which was made with a plan ahead.
     pub(super) fn go_on_from(&mut self, last_comparison: LastComparison) {
         self.last_comparison = Some(last_comparison);
     }
 
-    /// Defers Sets of adaptive routing, if tables must change first.
+    /// Removes Sets of adaptive routing from `changes` that must wait for forwarding tables.
     pub(super) fn fit_adaptive(
         &mut self,
         changes: &mut Changes,
@@ -199,17 +201,19 @@ impl Writing {
         std::mem::take(&mut self.puts_adaptive_off)
     }
 
-    /// Records that a push of these changes begins, unless it concerns only multicast tables.
+    /// Records that a push of these changes begins. The caller does so unless the push concerns
+    /// only multicast tables.
     pub(super) fn begin(&mut self, changes: &Changes) {
         self.reregister.begin(changes);
         self.note_mismatches(changes);
     }
 
-    /// Records the links that are not as planned.
+    /// Records the links whose MTU or VLs are not as planned.
     pub(super) fn note_mismatches(&mut self, changes: &Changes) {
         self.mismatches.clone_from(&changes.mismatches);
     }
 
+    /// Active ports whose MTU or VLs are not as planned.
     pub(super) fn mismatches(&self) -> &BTreeMap<PortKey, LinkMismatch> {
         &self.mismatches
     }
@@ -219,23 +223,23 @@ impl Writing {
         (self.is_open, self.was_interrupted) = (false, false);
     }
 
-    /// Records that planned changes are not written: the next pass computes the difference again,
-    /// whatever its sweep finds.
+    /// Records that planned changes are not written: the next pass compares the hardware with the
+    /// plan again, even if its sweep finds no change.
     pub(super) fn leave_open(&mut self) {
         self.is_open = true;
     }
 
-    /// Whether the hardware differs from the plan without an answer that shows it.
+    /// Whether planned changes were not written ([`Writing::leave_open`]).
     pub(super) fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// Records that urgent work cuts the push short.
+    /// Records that urgent work interrupts the push.
     pub(super) fn interrupt(&mut self) {
         self.was_interrupted = true;
     }
 
-    /// Whether urgent work has cut the last push short.
+    /// Whether urgent work has interrupted the last push.
     pub(super) fn was_interrupted(&self) -> bool {
         self.was_interrupted
     }
@@ -250,8 +254,8 @@ impl Writing {
         self.was_interrupted &= push.was_stopped();
     }
 
-    /// Position in the log of writes up to which the core has decided whether written tables count
-    /// as held.
+    /// Position in the log of writes to switches up to which the core has decided whether tables
+    /// count as held.
     pub(super) fn tables_decided(&self) -> Mark {
         self.tables_decided
     }

@@ -1,10 +1,10 @@
 //! Compares the planned groups and entries of adaptive routing with the groups and entries that a
 //! switch holds.
 //!
-//! A switch whose tables change first returns to its forwarding table, then gets groups and entries
-//! while these have no effect, and finally forwards by them again. A packet therefore never meets a
-//! half-written table, even if a Set of the forwarding table changes other tables of the switch as
-//! well.
+//! A switch whose tables change first returns to its forwarding table. Then it gets groups and
+//! entries, which have no effect meanwhile. Finally it forwards by them again. No packet is
+//! therefore forwarded by a half-written table, even if a Set of the forwarding table changes other
+//! tables of the switch as well.
 
 use std::collections::BTreeSet;
 
@@ -28,11 +28,12 @@ pub struct AdaptiveChange {
     pub prepare: Option<ArInfo>,
     /// Whether `prepare` takes groups out of force that are in force at present.
     pub leaves: bool,
-    /// Blocks of groups whose content differs.
+    /// Blocks with groups that differ and do not become empty, lowest first.
     pub groups: Vec<u16>,
-    /// Blocks of entries whose content differs.
+    /// Blocks of entries whose content differs, lowest first.
     pub entries: Vec<u16>,
-    /// Blocks with groups that become empty, because no entry names them any longer.
+    /// Blocks with groups that become empty, lowest first. They are written after the entries, so
+    /// that no entry names an empty group.
     pub emptied: Vec<u16>,
     /// ARInfo with groups in force; `None` if the switch holds it already.
     pub enable: Option<ArInfo>,
@@ -76,8 +77,8 @@ impl AdaptiveChange {
     }
 }
 
-/// The planned content of a block of groups. If `keeps` is true, groups that become empty keep the
-/// ports that the switch holds.
+/// The content to write to a block of groups. If `keeps` is true, groups that become empty keep the
+/// ports that the switch holds; otherwise the content is as planned.
 pub(crate) fn planned_groups(
     table: &AdaptiveTable,
     switch: &InventorySwitch,
@@ -92,8 +93,8 @@ pub(crate) fn planned_groups(
         let ports: PortMask = match (keeps && own.is_empty() && !is_no_group, is_known) {
             (false, _) => own,
             (true, true) => held,
-            // An entry from an earlier run may name this group, which therefore gets the ports of
-            // the block's other group until the entries are written.
+            // An entry from an earlier run may name this group. Until the entries are written, it
+            // gets the ports of the block's other group.
             (true, false) => wanted[1 - index],
         };
         content.set_ports(index, ports.ports());
@@ -119,7 +120,7 @@ pub(super) fn of_switch(
     };
     let is_on = info.uses_groups();
     if is_on && !switch.adaptive.is_own() {
-        // A takeover handles the groups of another manager.
+        // The groups are of another manager: see `taken_over_tables`.
         return none;
     }
     let adaptive = plan.adaptive.as_deref();
@@ -206,13 +207,13 @@ fn differing_tables(
 }
 
 impl Changes {
-    /// Adapts the Sets of adaptive routing to the other Sets, so that groups are in force only
-    /// together with the forwarding tables that they were proved with. Returns whether some Sets
-    /// must wait for a later push.
+    /// Removes Sets of adaptive routing that must wait for other Sets: groups may be in force only
+    /// together with the forwarding tables that they were proved with. Returns whether Sets must
+    /// wait for a later push.
     ///
-    /// While forwarding tables change, a push only takes groups out of force: all groups except
-    /// those that the plan proved to be safe meanwhile. Groups come into force once all switches
-    /// hold their forwarding tables.
+    /// A push that changes forwarding tables takes groups out of force, except those that the plan
+    /// proved to be safe meanwhile, and puts none in force. Groups come into force once all
+    /// switches hold their forwarding tables.
     pub fn fit_adaptive(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let mute = &plan.transition.mute;
         let writes_tables = self.blocks() > 0;
@@ -255,8 +256,8 @@ impl Changes {
         put_off
     }
 
-    /// Takes groups out of force that may not stay while forwarding tables change. Returns whether
-    /// there are any.
+    /// Adds Sets that take groups out of force on switches where they may not stay while forwarding
+    /// tables change. Returns whether there are any such switches.
     fn leave_groups(&mut self, plan: &Plan, inventory: &Inventory) -> bool {
         let adaptive = plan.adaptive.as_deref();
         let stays = |guid: &Guid| adaptive.is_some_and(|adaptive| adaptive.kept.contains(guid));

@@ -1,4 +1,4 @@
-//! Selects links to take down or up at once: ports to be disabled, and orders of operators.
+//! Selects links to take down or up now: ports to be disabled, and orders of operators.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use rsm_mad::wire::attr::PortState;
 use crate::link_step::LinkStep;
 use crate::sweep::inventory::Inventory;
 
-/// The Sets that are due. Only a port whose link is up is disabled or bounced, and only a port
-/// whose link is down is enabled; a port that is down may have been disabled since it was read. An
-/// operator's order replaces a pending disablement of the same port: the operator may just have
-/// revoked it, and the next push disables a port that must still be disabled.
+/// The links to take down or up now, by the port whose PortInfo is set. Only a port whose link is
+/// up is disabled or bounced. Only a port whose link is down is enabled, even if it was not
+/// disabled when it was read. An operator's order replaces a pending disablement of the same port,
+/// which the operator may just have revoked; if the port must be disabled all the same, the next
+/// push does so.
 pub(super) fn due(inventory: &Inventory) -> BTreeMap<PortKey, LinkStep> {
     let orders = inventory.link_orders.iter();
     let orders = orders.map(|(&port, &step)| (port, step));

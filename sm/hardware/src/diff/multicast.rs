@@ -16,9 +16,9 @@ use crate::sweep::inventory::Inventory;
 
 /// The changes of one switch's multicast forwarding table.
 ///
-/// No mixture of masks may close a cycle. Therefore every switch first removes the ports that it
-/// must lose, and unknown ones, before any switch adds a port. Packets always follow a part of the
-/// old tree, or of the new one.
+/// A mixture of old and new masks must not form a cycle. Therefore every switch removes the ports
+/// that it must lose, and unknown ports, before any switch adds a port. Packets always follow a
+/// part of the old tree, or of the new one.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct MulticastChange {
     /// Blocks that lose ports, in order, with the masks of [`kept`].
@@ -40,7 +40,8 @@ impl MulticastChange {
     }
 }
 
-/// The masks that a block keeps until it gets `wanted`: the known ports that are also in `wanted`.
+/// The masks that a block keeps until it gets `wanted`: the ports that the switch holds and that
+/// are also in `wanted`; none if the block is unknown.
 pub fn kept(image: &MftImage, at: MftBlock, wanted: &[u16; BLOCK_MLIDS]) -> [u16; BLOCK_MLIDS] {
     if !image.is_known(at) {
         return [0; BLOCK_MLIDS];
@@ -66,9 +67,11 @@ pub struct LastMulticastComparison {
 
 impl LastMulticastComparison {
     /// Adds to `changes` the differences between the multicast tables in `inventory` and in `plan`.
-    /// Returns the reason for which all switches were compared, or `None` if they were not.
+    /// Returns why all switches were compared; `None` if only some were, or the plan has no
+    /// multicast.
     ///
-    /// If a push writes SwitchInfo anyway, that Set also limits MulticastFDBTop.
+    /// If SwitchInfo of a switch changes anyway, the change includes a new limit in
+    /// MulticastFDBTop.
     pub fn diff(
         &mut self,
         inventory: &Inventory,
@@ -88,14 +91,14 @@ impl LastMulticastComparison {
                 .collect()
         });
         let mut of_all = cfg!(debug_assertions).then(|| changes.clone());
-        self.look(inventory, multicast, &switches, changes);
+        self.compare(inventory, multicast, &switches, changes);
         if let Some(of_all) = &mut of_all {
             let all = inventory
                 .hardware
                 .switches()
                 .map(|(guid, _, _)| guid)
                 .collect();
-            LastMulticastComparison::default().look(inventory, multicast, &all, of_all);
+            LastMulticastComparison::default().compare(inventory, multicast, &all, of_all);
             debug_assert_eq!(changes, of_all);
         }
         whole
@@ -113,7 +116,8 @@ impl LastMulticastComparison {
         Some(switches)
     }
 
-    fn look(
+    /// Compares `switches` with the plan, and adds their differences to `changes`.
+    fn compare(
         &mut self,
         inventory: &Inventory,
         multicast: &Arc<Multicast>,
@@ -172,10 +176,12 @@ fn with_other_tables(before: &Multicast, after: &Multicast) -> Vec<Guid> {
     others.map(|(guid, _)| guid).collect()
 }
 
+/// The SwitchInfo that a push writes to a switch anyway.
 fn pending_info(changes: &mut Changes, guid: Guid) -> Option<&mut SwitchInfo> {
     changes.switches.get_mut(&guid)?.info.as_mut()
 }
 
+/// Whether a switch supports MulticastFDBTop.
 fn knows_top(node: &InventoryNode, record: &InventorySwitch) -> bool {
     let zero = node.port(PortNum::ZERO).and_then(|port| port.info.as_ref());
     !record.forgets_multicast_top
@@ -193,6 +199,8 @@ fn extent(node: &InventoryNode, record: &InventorySwitch) -> Extent {
     }
 }
 
+/// The change of one switch's multicast table. `plan_top` is the highest multicast LID of the plan;
+/// `None` if the plan has no members.
 fn diff_switch(
     node: &InventoryNode,
     record: &InventorySwitch,
@@ -209,7 +217,7 @@ fn diff_switch(
         .min(LAST_MULTICAST.0));
     let needed = table.top().map_or(mft_image::NOTHING, end_of_block);
     let (in_effect, top) = match extent(node, record) {
-        // A subnet without multicast members needs no limit, however often a manager starts.
+        // Without multicast members and known masks, no limit is needed.
         Extent::Everything if plan_top.is_none() && record.mft.touched().next().is_none() => {
             return change;
         }
@@ -255,7 +263,7 @@ const LAST_MULTICAST: Lid = Lid(Lid::PERMISSIVE.0 - 1);
 
 /// The first multicast LID of a block.
 fn first_of(at: MftBlock) -> Lid {
-    // A block number has nine bits, so that the sum cannot overflow.
+    // A block number has nine bits, so the sum cannot overflow.
     Lid(Lid::MULTICAST_FIRST.0 + at.block * BLOCK_MLIDS as u16)
 }
 

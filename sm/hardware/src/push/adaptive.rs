@@ -44,6 +44,7 @@ impl AdaptiveStep {
         }
     }
 
+    /// The AttributeModifier of the Set.
     fn modifier(self) -> u32 {
         match self {
             AdaptiveStep::Prepare | AdaptiveStep::Enable => ArInfo::MODIFIER,
@@ -69,19 +70,21 @@ impl AdaptiveStep {
 /// Number of positions of [`AdaptiveStep::place`].
 const PLACES: usize = 5;
 
-/// Maximum number of Sets of one switch under way, so that a switch that leaves them unanswered
-/// delays a push only shortly.
+/// Maximum number of Sets of one switch under way, so that a silent switch delays a push only
+/// briefly.
 const WINDOW: usize = 4;
 
 /// The Sets of one switch, and their progress.
 #[derive(Debug)]
 struct Chain {
     change: AdaptiveChange,
-    /// Position of the Sets that are under way, or are sent next.
+    /// Position ([`AdaptiveStep::place`]) of the Sets that are under way or sent next.
     place: usize,
-    /// Number of Sets of the present position that were queued.
+    /// Number of Sets of this position that were queued.
     queued: usize,
+    /// Number of queued Sets that are not settled.
     open: usize,
+    /// Whether a Set has failed; the switch then gets no further Sets.
     failed: bool,
 }
 
@@ -98,7 +101,7 @@ impl Chain {
         chain
     }
 
-    /// The Set at `index` among the Sets of the present position.
+    /// The Set at `index` among the Sets of the present position; `None` beyond the last one.
     fn step(&self, index: usize) -> Option<AdaptiveStep> {
         let change = &self.change;
         let block =
@@ -119,7 +122,7 @@ impl Chain {
         }
     }
 
-    /// Moves to the next position with Sets, once the Sets of the present one are settled.
+    /// Moves to the next position with Sets, if all Sets of the present one are settled.
     fn skip(&mut self) {
         while self.place < PLACES && self.open == 0 && self.step(self.queued).is_none() {
             self.place += 1;
@@ -131,11 +134,14 @@ impl Chain {
 /// The adaptive routing Sets of all switches.
 #[derive(Default, Debug)]
 pub(super) struct AdaptivePush {
+    /// The Sets of each switch.
     chains: BTreeMap<Guid, Chain>,
+    /// Sets whose conditions are met.
     queue: VecDeque<Task>,
     /// Number of switches with groups that must still go out of force.
     leaving: usize,
-    /// Whether a switch may still forward by groups of an earlier plan.
+    /// Whether a Set that takes groups out of force has failed, so that the switch may still
+    /// forward by groups of an earlier plan.
     keeps_old: bool,
     stopped: bool,
 }
@@ -162,7 +168,8 @@ impl AdaptivePush {
         self.leaving == 0 && !self.keeps_old
     }
 
-    /// Whether a switch holds everything that precedes a step.
+    /// Whether all Sets of a switch that precede `step` have succeeded, and its later Sets are not
+    /// sent yet.
     pub(super) fn has_reached(&self, guid: Guid, step: AdaptiveStep) -> bool {
         let chain = self.chains.get(&guid);
         chain.is_some_and(|chain| !chain.failed && chain.place == step.place())
@@ -179,7 +186,7 @@ impl AdaptivePush {
 }
 
 impl Push {
-    /// Queues the Sets of all switches that may be sent now.
+    /// Queues the Sets that may be sent now, of all switches.
     pub(super) fn release_adaptive(&mut self, inventory: &Inventory) {
         let switches: Vec<Guid> = self.adaptive.chains.keys().copied().collect();
         for guid in switches {
@@ -187,6 +194,7 @@ impl Push {
         }
     }
 
+    /// Queues the Sets of one switch that may be sent now.
     fn release_adaptive_of(&mut self, inventory: &Inventory, guid: Guid) {
         if self.adaptive.stopped {
             return;
@@ -207,6 +215,7 @@ impl Push {
         }
     }
 
+    /// The next queued Set; `None` if none is queued.
     pub(super) fn next_adaptive(&mut self, inventory: &Inventory) -> Option<Order> {
         while let Some(task) = self.adaptive.queue.pop_front() {
             match self.write_adaptive(inventory, task) {
@@ -220,6 +229,7 @@ impl Push {
         None
     }
 
+    /// Builds an adaptive routing Set; `None` for another Set, or if its switch or table is gone.
     fn write_adaptive(&self, inventory: &Inventory, task: Task) -> Option<Order> {
         let Task::Adaptive(guid, step) = task else {
             return None;
@@ -238,7 +248,7 @@ impl Push {
         })
     }
 
-    /// The content of an adaptive routing Set.
+    /// The content of an adaptive routing Set; `None` if the push does not write it.
     fn wanted_adaptive(
         &self,
         inventory: &Inventory,
@@ -324,7 +334,8 @@ impl Push {
         self.adaptive_settled(inventory, guid, step, None);
     }
 
-    /// Handles a failed Set: its block is no longer known, and the switch takes no further step.
+    /// Handles a failed Set: the switch gets no further Sets. After silence, the content that the
+    /// Set would have replaced is unknown.
     pub(super) fn adaptive_failed(
         &mut self,
         inventory: &mut Inventory,
@@ -363,6 +374,7 @@ impl Push {
         self.adaptive_settled(inventory, guid, step, Some(cause));
     }
 
+    /// Handles a settled Set, with the cause if it failed: queues the Sets that waited for it.
     fn adaptive_settled(
         &mut self,
         inventory: &Inventory,
@@ -386,8 +398,8 @@ impl Push {
         if left && self.phases.current() == Phase::Adaptive {
             self.phases.unmet = self.phases.unmet.saturating_sub(1);
             match failure {
-                // The switch may be gone: the push ends, and the next plan, after a sweep, is made
-                // for the switches that remain.
+                // The switch may be gone: end the push. A sweep follows, and a plan for the
+                // switches that remain.
                 Some(Cause::Silence | Cause::NotSent) => self.stop(),
                 _ if self.phases.unmet == 0 => self.advance(inventory),
                 _ => {}

@@ -1,4 +1,4 @@
-//! Handles answers to Sets: records them in the inventory, and notes failures.
+//! Handles answers to Sets: records them in the inventory, and reports failures.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{
@@ -14,6 +14,7 @@ use crate::diff::NotKept;
 use crate::sweep::inventory::Inventory;
 
 impl Push {
+    /// Handles the answer to the Set of `task`: `data` is the content that the device now holds.
     pub(super) fn acknowledged(
         &mut self,
         inventory: &mut Inventory,
@@ -51,7 +52,7 @@ impl Push {
                         record.lft.share_around(number, table);
                     }
                 }
-                self.known_ways.block_written(inventory, before, block);
+                self.known_routes.block_written(inventory, before, block);
                 if self.wanted(switch, block, interim).as_ref() == Some(data) {
                     self.table_settled(inventory, task, switch, false);
                 } else {
@@ -112,7 +113,7 @@ impl Push {
         self.table_settled(inventory, Task::AdaptiveRouting(guid), guid, false);
     }
 
-    /// The ports that must be read again because a Set of SwitchInfo reached `guid`.
+    /// The ports that must be read again after a Set of SwitchInfo to the switch `guid`.
     fn made_unread(&self, inventory: &Inventory, guid: Guid) -> Vec<PortKey> {
         let (Some(node), Some(set)) = (
             inventory.hardware.node(guid),
@@ -121,11 +122,11 @@ impl Push {
             return Vec::new();
         };
         let zero = PortKey::new(guid, PortNum::ZERO);
-        // This Set would hide a reset of the switch since its last reading; the lost LID of port 0
+        // The Set hides a reset of the switch since its last reading; a lost LID of port 0 still
         // shows it.
         let mut unread = vec![zero];
-        // This Set also cleared reports of changes since the ports were read. Some switches send no
-        // trap while PortStateChange is set.
+        // The Set may also have cleared PortStateChange, and with it reports of changes since the
+        // ports were read. Some switches send no trap while that bit is set.
         if set.port_state_change() {
             let external = node.external_ports();
             unread.extend(external.map(|(number, _)| PortKey::new(guid, number)));
@@ -133,6 +134,7 @@ impl Push {
         unread
     }
 
+    /// Handles the answer to a Set of PortInfo.
     fn port_answered(
         &mut self,
         inventory: &mut Inventory,
@@ -162,7 +164,7 @@ impl Push {
             .as_ref()
             .is_some_and(|before| before.port_state() != PortState::Init);
         if kind.role == PortRole::End && fell_back && info.port_state() == PortState::Init {
-            // The port was reset since the Set before, or its link trained again.
+            // The port was reset since its last answer, or its link trained again.
             record.forget_tables();
         }
         self.lid_settled(inventory, key);
@@ -197,6 +199,8 @@ impl Push {
         }
     }
 
+    /// Handles a Set that had no effect, for `cause`: reports the failure, marks the content as
+    /// unknown if necessary, and continues with the Sets that waited for it.
     pub(super) fn failed(&mut self, inventory: &mut Inventory, task: Task, cause: Cause) {
         let failure = FailedSet { task, cause };
         if cause == Cause::Silence && !task.is_of_vports() {
@@ -259,15 +263,15 @@ impl Push {
         self.report.has_unverified = true;
         let before = self.report.failures.len();
         self.failed(inventory, task, Cause::Silence);
-        // To stop waiting is no failure of the device.
+        // The push stopped waiting: this is not a failure of the device.
         self.report.failures.truncate(before);
         if let Task::Port(key, _) = task {
             self.report.unread.insert(key);
         }
     }
 
-    /// Marks a port that must be read to know whether it executed the Set. No failure is recorded,
-    /// and the port gets no Sets until it is read.
+    /// Marks a port that must be read to know whether it executed a Set. No failure is reported,
+    /// and the port gets no further Sets from this push.
     pub(super) fn await_reading(&mut self, inventory: &Inventory, key: PortKey) {
         self.report.has_unverified = true;
         if let Some(port) = self.ports.get_mut(&key) {

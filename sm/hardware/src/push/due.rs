@@ -1,4 +1,4 @@
-//! Queues Sets that become possible when another Set is settled.
+//! Queues Sets that may be sent once another Set is settled or another phase begins.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
@@ -14,13 +14,13 @@ impl Push {
             self.plan.transition.interim.len(),
             self.plan.transition.cuts,
         );
-        // Multicast tables lose ports in the first phases, because the last unicast tables must not
-        // be in force together with these masks. That holds even if the hardware already holds the
-        // interim tables.
-        let lets_go = interim > 0 && self.multicast.unmet() > 0;
+        // Multicast tables lose ports in an early phase, because the old masks and the last unicast
+        // tables must not be in force together. This phase is needed even if all switches already
+        // hold the interim tables.
+        let removes_masks = interim > 0 && self.multicast.unmet() > 0;
         let links = interim > cuts && !self.awaited.is_empty();
         let sl2vl = self.switches.values().any(|switch| switch.sl2vl() > 0);
-        if lets_go || links || sl2vl || self.switches.values().any(SwitchPush::has_interim) {
+        if removes_masks || links || sl2vl || self.switches.values().any(SwitchPush::has_interim) {
             self.phases = Phases::new(interim, cuts, sl2vl, links);
         }
         if self.adaptive.leaving() > 0 {
@@ -29,7 +29,7 @@ impl Push {
         self.phases.unmet = self.counted(self.phases.current());
     }
 
-    /// Number of Sets that must be settled in `phase`, at its beginning.
+    /// Number of Sets or links that must be settled in `phase`, counted at its beginning.
     fn counted(&self, phase: Phase) -> usize {
         let mute = &self.plan.transition.mute;
         let switches = self.switches.iter();
@@ -45,7 +45,8 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Moves to the first phase with work, and queues the Sets that waited for that phase.
+    /// Moves to the next phase with something to settle, or to the last one, if the current phase
+    /// is settled. Queues the Sets that waited for it.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         if self.stopped {
             return;
@@ -84,6 +85,7 @@ impl Push {
         left.find(|&task| self.are_met(inventory, task.needs(), (task, at, Some(switch))))
     }
 
+    /// Whether a switch is not queued, and one of its Sets may be sent now.
     fn is_turn_due(&self, inventory: &Inventory, guid: Guid, switch: &SwitchPush) -> bool {
         !switch.in_turn && self.due_table(inventory, guid, switch).is_some()
     }
@@ -96,6 +98,7 @@ impl Push {
         }
     }
 
+    /// Queues a switch for its turn.
     fn queue(&mut self, guid: Guid) {
         if let Some(switch) = self.switches.get_mut(&guid) {
             switch.in_turn = true;
@@ -115,7 +118,8 @@ impl Push {
         self.multicast.give_turn(key.node);
     }
 
-    /// Handles settled PortInfo of port 0: other ports of the switch may have waited for it.
+    /// Handles settled PortInfo of a port. After port 0, queues Sets of the switch's other ports,
+    /// which may have waited for it.
     pub(super) fn consider_others_after(&mut self, inventory: &Inventory, key: PortKey) {
         if key.port != PortNum::ZERO {
             return;
@@ -140,14 +144,14 @@ impl Push {
         };
         switch.settle(task, failed);
         let is_programmed = switch.is_programmed();
-        // The plan and the image of the switch share the memory of the table.
+        // Let the inventory share the memory of the plan's table.
         let before = inventory.hardware.mark();
         if is_programmed
             && let Some(table) = self.plan.last_table(guid)
             && let Some(record) = inventory.hardware.switch_mut(guid)
         {
             record.lft.share_with(table);
-            self.known_ways.nothing_written(inventory, before);
+            self.known_routes.nothing_written(inventory, before);
         }
         let counts = self.phases.counts() && switch.is_counted(task);
         if counts {
@@ -191,9 +195,9 @@ impl Push {
         }
     }
 
-    /// Handles a switch that failed to get its interim tables, and could close a loop with the next
-    /// tables. The push goes on only if no packet passes the switch (it is dark): its links keep
-    /// their state.
+    /// Handles a switch that failed to take its interim tables: the tables that it holds could form
+    /// a credit loop with the next ones. The push continues only if the switch is dark (no packet
+    /// passes it): the switch then gets no further tables, so its links do not become Active.
     fn not_held(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
@@ -219,7 +223,7 @@ impl Push {
         else {
             return;
         };
-        // All blocks of a P_KeyTable have the same needs.
+        // All blocks of a P_KeyTable have the same conditions, so one stands for all.
         let sends_p_keys = !port.p_keys.is_sent() && self.may(inventory, Task::PKeys(key, 0));
         let mut steps = port.steps(info).into_iter().flatten();
         let step = steps.find(|&step| self.may(inventory, Task::Port(key, step)));

@@ -59,7 +59,7 @@ use crate::diff::{Changes, NotKept};
 use crate::link_step::LinkStep;
 use crate::sweep::AgentAnswer;
 use crate::sweep::inventory::Inventory;
-use crate::sweep::reach::KnownWays;
+use crate::sweep::reach::KnownRoutes;
 
 /// A push under way.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ pub struct Push {
     /// Nodes that get no more Sets: they left a Set unanswered, or the plan counts them as mute and
     /// does not try them.
     silent: BTreeSet<Guid>,
-    known_ways: KnownWays,
+    known_routes: KnownRoutes,
 }
 
 /// Whether the subnet manager's own port gets another LID.
@@ -171,7 +171,7 @@ impl Push {
             ports_next: false,
             report: PushReport::new(progress),
             silent: mute.difference(&plan.transition.tried).copied().collect(),
-            known_ways: KnownWays::default(),
+            known_routes: KnownRoutes::default(),
         };
         push.begin(inventory);
         let bounce = changes.bounce.map(|(near, _)| (near, LinkStep::Bounce));

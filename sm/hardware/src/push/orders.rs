@@ -113,7 +113,7 @@ impl Push {
             return None;
         }
         let plan = &self.plan;
-        self.known_ways
+        self.known_routes
             .lid_of(inventory, guid, |switch, lid, entry| {
                 let planned = || plan.last_table(switch);
                 !plan.transition.discards || planned().is_none_or(|lft| lft.entry(lid) == entry)

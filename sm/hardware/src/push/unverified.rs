@@ -1,4 +1,4 @@
-//! Handles answers to Sets of PortInfo that leave open whether the port holds the values.
+//! Handles answers to Sets of PortInfo that do not show whether the port took the values.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{Attribute, PortInfo};
@@ -12,8 +12,9 @@ use crate::sweep::inventory::Inventory;
 
 impl Push {
     /// Handles an answer in which `fields` differ from the Set. If the port was read after an
-    /// earlier Set (`read`), the Set has failed, or this kind of device never keeps the fields.
-    /// Otherwise a sweep reads the port after this push.
+    /// earlier Set with the same result (`read`), essential fields count as failed, and other
+    /// fields as fields that this kind of device never keeps. Otherwise a sweep reads the port
+    /// after this push.
     pub(super) fn fields_open(
         &mut self,
         not_kept: &mut NotKept,

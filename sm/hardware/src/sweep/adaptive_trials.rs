@@ -1,6 +1,6 @@
-//! Trials of adaptive routing, by type of switch. The encodings are not public: they are tried on
-//! one switch of each type, with adaptive routing off, and read back before any switch of the type
-//! forwards by them.
+//! Trials of adaptive routing, by type of switch. The encodings of its tables are not public.
+//! Before any switch of a type forwards by such tables, they are written to one switch of the type,
+//! with adaptive routing off, and read back.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use rsm_model::capabilities::DeviceType;
 
 use crate::sweep::Query;
 
-/// Number of successive pushes or readings with a refusal after which a type counts as without
-/// adaptive routing. A switch that is reset meanwhile refuses requests that others of its type
-/// accept.
+/// Number of refused attempts without a success after which a type counts as without adaptive
+/// routing. One is not enough: a switch that was just reset refuses requests that its type
+/// supports.
 const REFUSED_MAX: u8 = 3;
 
-/// Number of successive pushes or readings without an answer after which a type counts as without
-/// adaptive routing. Lost packets and dead switches look alike.
+/// Number of successive unanswered attempts after which a type counts as without adaptive routing.
+/// Lost packets and dead switches also leave attempts unanswered.
 const SILENT_MAX: u8 = 6;
 
-/// Failure of an attempt.
+/// How an attempt failed; an attempt is one push, or one reading back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TrialFault {
     /// The switch did not answer.
@@ -27,7 +27,8 @@ pub enum TrialFault {
     Refused,
 }
 
-/// Counts of successive failed attempts.
+/// Numbers of failed attempts of a type since its last success; `silent` also starts again at 0
+/// after any answer.
 #[derive(Clone, Copy, Default, Debug)]
 struct Failures {
     silent: u8,
@@ -37,20 +38,22 @@ struct Failures {
 /// The trials of all types of switches.
 #[derive(Clone, Default, Debug)]
 pub struct AdaptiveTrials {
+    /// Types of which a switch has shown its tables as written.
     passed: BTreeSet<DeviceType>,
     failures: BTreeMap<DeviceType, Failures>,
     /// Switches whose tables are being read back, with the unanswered queries.
     open: BTreeMap<Guid, BTreeSet<Query>>,
+    /// See [`AdaptiveTrials::take_news`].
     news: bool,
 }
 
 impl AdaptiveTrials {
-    /// Whether the tables of one switch of the type read back as written.
+    /// Whether a switch of the type has shown its tables as written.
     pub fn has_passed(&self, device: DeviceType) -> bool {
         self.passed.contains(&device)
     }
 
-    /// Records that a switch of the type holds the tables as written.
+    /// Records that a switch of the type has shown its tables as written.
     pub fn pass(&mut self, device: DeviceType) {
         self.passed.insert(device);
         self.failures.remove(&device);
@@ -89,7 +92,7 @@ impl AdaptiveTrials {
         self.news = true;
     }
 
-    /// Begins to read back the tables of a switch.
+    /// Begins to read back the tables of a switch with these queries.
     pub fn begin(&mut self, switch: Guid, questions: BTreeSet<Query>) {
         self.open.insert(switch, questions);
     }
@@ -104,7 +107,8 @@ impl AdaptiveTrials {
         self.open.get(&switch).into_iter().flatten().copied()
     }
 
-    /// Records that an answer equals the written content. Returns whether it was the last answer.
+    /// Records that the answer to `query` equals the written content. Returns whether it was the
+    /// last answer that was missing.
     pub fn confirm(&mut self, switch: Guid, query: Query) -> bool {
         let Some(open) = self.open.get_mut(&switch) else {
             return false;
@@ -117,7 +121,7 @@ impl AdaptiveTrials {
         is_last
     }
 
-    /// Stops reading back a switch's tables, without a result.
+    /// Ends reading back a switch's tables without a result.
     pub fn end(&mut self, switch: Guid) {
         self.open.remove(&switch);
     }
@@ -160,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_in_between_count_against_silence_alone() {
+    fn an_answer_resets_the_count_of_silences_and_not_of_refusals() {
         let mut trials = AdaptiveTrials::default();
         for _ in 0..20 {
             assert!(!trials.fail(DEVICE, TrialFault::Silent));
@@ -174,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_ends_with_the_last_answer() {
+    fn reading_back_ends_with_the_last_answer() {
         let mut trials = AdaptiveTrials::default();
         let questions = [0, 1].map(|block| Query::ArGroups(Guid(1), block));
         trials.begin(Guid(1), questions.into_iter().collect());

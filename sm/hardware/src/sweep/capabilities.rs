@@ -11,8 +11,8 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, adaptive, extended_port, rate_limits, vports};
 
-/// Asks a node for its capabilities, unless those of its type are known, or this sweep has
-/// asked for them.
+/// Asks a node for the capabilities of its type if the settings need them, unless they are known or
+/// this sweep has asked another node of the type.
 pub(super) fn ask_capabilities(
     reading: &mut Reading,
     inventory: &Inventory,
@@ -64,6 +64,8 @@ pub(super) fn on_no_capabilities(
     }
 }
 
+/// Records the capabilities of a node's type, and asks the type's ports for the attributes that
+/// depend on them.
 fn learn_capabilities(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -76,8 +78,7 @@ fn learn_capabilities(
     if !Arc::make_mut(&mut inventory.hardware.capabilities).learn(device, capabilities) {
         return;
     }
-    // Ports of the type that answered before are now asked for the attributes that the type
-    // supports.
+    // Ports of the type that answered earlier could not be asked for these attributes then.
     let nodes = inventory
         .hardware
         .nodes()

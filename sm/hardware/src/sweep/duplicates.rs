@@ -1,16 +1,17 @@
 //! Duplicate GUIDs: nodes behind two ports answer with the same GUID.
 //!
-//! A *place* is the port behind which a node is found. The place that had the GUID first keeps it,
-//! wherever the second node is. If a known node seems to be elsewhere, the sweep first asks behind
-//! its known place: a host that was moved no longer answers there, a host with a duplicate does.
-//! The port of the second node is left out ([`Fault::DuplicateGuid`]). It is asked again once the
-//! first place has lost the GUID, by each light sweep, and after each report of its switch.
+//! A *place* is the port behind which a node is found. The place that had a GUID first keeps it. If
+//! a known node seems to be elsewhere, the sweep asks behind its known place: a host that was moved
+//! no longer answers there, a host with a duplicate does. Then the second place is left out
+//! ([`Fault::DuplicateGuid`]): the node behind it is not managed. The sweep asks there again once
+//! the first place has lost the GUID; light sweeps always do, and sweeps after a report of its
+//! switch.
 //!
 //! A place that loses its host while the GUID is elsewhere keeps its right to the GUID for
-//! [`RIGHT_LASTS`]: a rebooting host is still the first one, even if its duplicate was served
-//! meanwhile. If no sweep has found either place before, the first place is that of the former run,
-//! according to the stored cabling; otherwise the place whose link a manager has brought to a
-//! higher state.
+//! [`RIGHT_LASTS`]: after a reboot, the host gets its GUID back, even if its duplicate was managed
+//! meanwhile. If no sweep has found either place before, the first place is the one in the stored
+//! cabling of the former run; without that, the place whose link a manager has brought to a higher
+//! state.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
@@ -37,12 +38,12 @@ pub const RIGHT_LASTS: Duration = Duration::from_secs(24 * 60 * 60);
 /// The undecided contests for GUIDs in one sweep.
 #[derive(Default, Debug)]
 pub(super) struct Contests {
-    /// The other ports behind which a GUID was found, with the answers from there, by the port
-    /// behind which the GUID is known and which is asked again.
+    /// Known place of a GUID, which is asked again → other places that showed the GUID → their
+    /// answers.
     open: BTreeMap<PortKey, BTreeMap<PortKey, NodeInfo>>,
     /// Number of queries of this sweep behind each port because of duplicates.
     probes: BTreeMap<PortKey, u8>,
-    /// Missing end ports by GUID; computed at the first lookup.
+    /// GUID → missing end port; computed at the first lookup.
     missing: OnceCell<HashMap<Guid, PortKey>>,
 }
 
@@ -76,7 +77,7 @@ impl Contests {
         }
         let contenders = self.open.entry(first).or_default();
         contenders.insert(from, *info);
-        // If the port is down, its PortInfo arrives before the query behind it times out.
+        // If the port is down, PortInfo shows it before the query behind the port times out.
         reading.again(Query::Port(first));
         reading.again(Query::Node(Some(first)));
     }
@@ -109,8 +110,8 @@ impl Contests {
         }
     }
 
-    /// Asks again behind ports that were left out in favour of a place that has lost the GUID, and
-    /// behind ports with an undecided contest. Returns whether there are any.
+    /// Asks again behind places that were left out, if the first place has lost the GUID, and
+    /// behind places with an undecided contest. Returns whether there are any.
     pub(super) fn ask_left_out_again(
         &mut self,
         reading: &mut Reading,
@@ -184,7 +185,7 @@ impl Contests {
     }
 }
 
-/// Places with a right to a GUID that is elsewhere now.
+/// Places with a right to a GUID although its node is elsewhere now.
 #[derive(Clone, Default, Debug)]
 pub struct Rights {
     by_place: BTreeMap<PortKey, Right>,
@@ -210,29 +211,30 @@ impl Rights {
         });
     }
 
+    /// Whether `place` has a right to a GUID in `info`.
     fn has(&self, place: PortKey, info: &NodeInfo) -> bool {
         let right = self.by_place.get(&place);
         right.is_some_and(|right| right.host == here(info) || right.guid == info.port_guid())
     }
 }
 
-/// The first place of a node that answers `info` behind `from` although it cannot be at both
-/// places. `None` if no such place is known, or the link of the first place is known to be
-/// down. `is_met` tells whether this sweep has found a node, or need not.
+/// The place that had a GUID of `info` before a node answered `info` behind `from`, if one node
+/// cannot be at both places. `None` if no such place is known, or its link is known to be down.
+/// `is_met` tells whether a node counts: in a full sweep, only nodes that it has found do.
 pub(super) fn first_place(
     inventory: &Inventory,
     from: PortKey,
     info: &NodeInfo,
     is_met: impl Fn(Guid) -> bool,
 ) -> Option<PortKey> {
-    let stands = |&other: &PortKey| {
+    let is_usable = |&other: &PortKey| {
         let state = inventory
             .hardware
             .port(other)
             .and_then(InventoryPort::state);
         other != from && inventory.hardware.passes_on(other) && state != Some(PortState::Down)
     };
-    let stands_and_met = |other: &PortKey| stands(other) && is_met(other.node);
+    let counts = |other: &PortKey| is_usable(other) && is_met(other.node);
     let here = here(info);
     if here == from {
         return None;
@@ -241,25 +243,26 @@ pub(super) fn first_place(
     let other_device = known
         .filter(|known| are_different(&known.info, info))
         .and_then(|known| {
-            // A host that a sweep finds before the switch must not take the switch's place.
-            cables(known).find(|other| stands(other) && (known.is_switch() || is_met(other.node)))
+            // A host that a sweep finds before the switch must not take the switch's GUID.
+            cables(known)
+                .find(|other| is_usable(other) && (known.is_switch() || is_met(other.node)))
         });
-    let same_port = || inventory.hardware.port(here)?.peer.filter(stands_and_met);
+    let same_port = || inventory.hardware.port(here)?.peer.filter(counts);
     let same_port_guid = || {
         let holder = inventory.hardware.port_with_guid(info.port_guid())?;
         let is_same = holder == here || is_switch(info) && holder.node == here.node;
         let node = inventory.hardware.node(holder.node).filter(|_| !is_same)?;
         match node.is_switch() {
-            true => cables(node).find(stands_and_met),
-            false => node.port(holder.port)?.peer.filter(stands_and_met),
+            true => cables(node).find(counts),
+            false => node.port(holder.port)?.peer.filter(counts),
         }
     };
     other_device.or_else(same_port).or_else(same_port_guid)
 }
 
-/// The port of the node that has the GUID of the device behind `from` and is certainly present:
-/// the node that forwarded the Get, or the manager's own node. `None` if there is no such
-/// conflict.
+/// A port of the node whose GUID the different device behind `from` also shows, if that node is
+/// certainly present: it forwarded the Get, or is the manager's own node. `None` if there is no
+/// such conflict.
 pub(super) fn impersonated(
     inventory: &Inventory,
     from: PortKey,
@@ -302,7 +305,8 @@ pub(super) fn decide(
     }
 }
 
-/// Whether `from` has a better right than `place` to the GUIDs that both of them show.
+/// Whether `from` has a better right than `place` to the GUIDs that both show. `claim` is the
+/// answer from behind `from`.
 fn precedes(inventory: &Inventory, from: PortKey, place: PortKey, claim: &NodeInfo) -> bool {
     let holder = inventory.hardware.port(place).and_then(|port| port.peer);
     let node = holder.and_then(|holder| inventory.hardware.node(holder.node));
@@ -336,7 +340,7 @@ fn is_switch(info: &NodeInfo) -> bool {
     info.node_type() == NodeType::Switch
 }
 
-/// Whether two answers come from different devices, even if they show one node GUID.
+/// Whether two answers certainly come from different devices, even if they show one node GUID.
 fn are_different(a: &NodeInfo, b: &NodeInfo) -> bool {
     let device = |info: &NodeInfo| (info.node_type(), info.num_ports(), info.system_image_guid());
     device(a) != device(b)
@@ -357,7 +361,8 @@ fn cables(node: &InventoryNode) -> impl Iterator<Item = PortKey> + '_ {
     node.external_ports().filter_map(|(_, port)| port.peer)
 }
 
-/// Rank of the state to which a manager has brought the link at `place`; higher for a higher state.
+/// Rank of the link state at `place`: 2 for Active, 1 for Armed, 0 for others. Only a manager
+/// brings a link to Armed or Active.
 fn progress(inventory: &Inventory, place: PortKey) -> u8 {
     match inventory
         .hardware

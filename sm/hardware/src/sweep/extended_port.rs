@@ -10,7 +10,7 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 
 /// Asks for ExtendedPortInfo of a port whose link came up, if it may show more than PortInfo;
-/// `before` is the former state. Drops the answer if the link is down.
+/// `before` is the former state. Forgets the known ExtendedPortInfo if the link is down.
 pub(super) fn see_extended_port(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -58,7 +58,7 @@ pub(super) fn on_extended_port(
     let Some(port) = inventory.hardware.port(key) else {
         return;
     };
-    // A port whose firmware lacks the attribute is not asked again while its link stays up.
+    // A default value keeps the sweep from asking again while the link stays up.
     let info = info.unwrap_or_default();
     if port.extended.as_deref() != Some(&info)
         && let Some(port) = inventory.hardware.port_mut(key)
@@ -74,8 +74,8 @@ fn may_be_fdr10(info: &PortInfo) -> bool {
     info.effective_speed() == Some(LinkSpeed::Qdr)
 }
 
-/// Whether a port is the last one of a switch that marks ports to aggregation nodes: the
-/// aggregation node is behind the port after the last cage.
+/// Whether an aggregation node may be behind a port: it is the last port of a switch, after the
+/// ports with cages, and the type of switch marks ports to aggregation nodes.
 fn may_lead_to_aggregation_node(inventory: &Inventory, key: PortKey) -> bool {
     inventory.hardware.node(key.node).is_some_and(|node| {
         node.kind() == NodeType::Switch

@@ -1,4 +1,4 @@
-//! Faults that a sweep found, kept until an answer ends them.
+//! Faults that sweeps found; each is kept until an answer ends it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,12 @@ use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 use super::inventory::Inventory;
 use super::{Query, m_key};
 
-/// A fault of one port or node, as its answers show it.
+/// A fault behind one port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// The link is up and no node answered behind it.
+    /// The link is up, and no node answered behind it.
     Unanswering {
-        /// Node that was behind the port before; `None` if there was none.
+        /// The node that is known behind the port; `None` if none is.
         known: Option<Guid>,
     },
     /// The node behind the port answered with GUID zero.
@@ -34,11 +34,12 @@ pub enum Fault {
     TooFar,
 }
 
-/// All faults, by port or query.
+/// All faults, and the queries without a good answer.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Faults {
+    /// The fault behind each port.
     ports: BTreeMap<PortKey, Fault>,
-    /// Queries without an answer (`None`), or answered with an error status.
+    /// Queries that were not answered (`None`), or refused with a status.
     owed: BTreeMap<Query, Option<Status>>,
 }
 
@@ -48,13 +49,13 @@ impl Faults {
         *self = Faults::default();
     }
 
-    /// Records a fault behind `port`.
+    /// Records a fault behind `port`, in place of an unanswered query for NodeInfo there.
     pub fn at_port(&mut self, port: PortKey, fault: Fault) {
         self.pay(Query::Node(Some(port)));
         self.ports.insert(port, fault);
     }
 
-    /// Ends the fault behind `port`, and the missing answers from there.
+    /// Ends the fault behind `port`, and the unanswered query for NodeInfo there.
     pub(crate) fn heal_port(&mut self, port: PortKey) {
         self.pay(Query::Node(Some(port)));
         self.ports.remove(&port);
@@ -86,7 +87,7 @@ impl Faults {
         self.ports.get(&port)
     }
 
-    /// Records that `query` got no answer (`status` is `None`), or an error status.
+    /// Records that `query` got no answer (`status` is `None`), or was refused with a status.
     pub(crate) fn owe(&mut self, query: Query, status: Option<Status>) {
         self.owed.insert(query, status);
     }
@@ -102,7 +103,7 @@ impl Faults {
         self.forget_owed(|query| query.node().is_some_and(|node| gone.contains(&node)));
     }
 
-    /// Forgets the unanswered queries for which `no_longer` returns true.
+    /// Forgets the unanswered and refused queries for which `no_longer` returns true.
     pub(crate) fn forget_owed(&mut self, no_longer: impl Fn(Query) -> bool) {
         self.owed.retain(|&query, _| !no_longer(query));
     }
@@ -122,12 +123,12 @@ impl Faults {
         silent.map(|(&port, _)| port)
     }
 
-    /// Whether `query` is without an answer.
+    /// Whether `query` was not answered, or was refused.
     pub(crate) fn is_owed(&self, query: Query) -> bool {
         self.owed.contains_key(&query)
     }
 
-    /// Queries without an answer, excluding refused ones.
+    /// The unanswered queries, without the refused ones.
     pub fn owed(&self) -> impl Iterator<Item = Query> + '_ {
         self.owed
             .iter()
@@ -139,7 +140,8 @@ impl Faults {
 /// Number of attributes that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// The subject that is silent if `query` gets no answer; `None` for the manager's own port.
+/// The node or port that is silent if `query` gets no answer; `None` for the local node, which has
+/// no known port yet.
 pub fn subject_of(query: Query) -> Option<Subject> {
     match query {
         Query::Node(from) => from.map(Subject::Port),
@@ -147,8 +149,8 @@ pub fn subject_of(query: Query) -> Option<Subject> {
     }
 }
 
-/// Subjects that leave queries unanswered: ports behind which no node answers, nodes with missing
-/// answers, and suspects.
+/// The silent ports and nodes: ports behind which no node answers, nodes with unanswered queries,
+/// and suspects.
 pub fn silent(inventory: &Inventory) -> BTreeSet<Subject> {
     let faults = &inventory.faults;
     let behind = faults.unanswering().map(Subject::Port);
@@ -280,7 +282,7 @@ fn of_port(
     Some(Finding::new(kind, Subject::Port(port), severity, text))
 }
 
-/// The unanswered query as a finding words it; `status` is its error status if it was refused.
+/// An unanswered or refused query in the words of a finding; `status` is the status of a refusal.
 fn question(query: &Query, status: &Option<Status>) -> String {
     let what = match query {
         Query::Port(key) => format!("{} of port {}", query.attribute(), key.port),
@@ -309,8 +311,8 @@ fn question(query: &Query, status: &Option<Status>) -> String {
     }
 }
 
-/// The finding about a node that leaves the queries of `list` unanswered. `severity` is the
-/// severity of its silence; `None` if the silence is too short for a finding.
+/// The finding about a node that left the queries of `list` unanswered, or refused them. `severity`
+/// is the severity of its silence; `None` if the silence is too short for a finding.
 fn of_node(
     inventory: &Inventory,
     node: Guid,
@@ -339,7 +341,7 @@ fn of_node(
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
     }
-    // A node that answers some queries is impaired, however long other queries stay unanswered.
+    // A node that answers some queries gets only a warning, however long others stay unanswered.
     let subject = Subject::Node(node);
     let is_silent = inventory.suspects.contains(&node);
     let severity = severity.filter(|_| is_silent);
@@ -354,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_silent_node_is_named_once_with_its_first_questions() {
+    fn each_silent_node_has_one_finding_with_its_first_five_queries() {
         let [suspect, behind_port, asked] = [1, 2, 3].map(Guid);
         let port = PortKey::new(Guid(9), PortNum(1));
         let mut inventory = Inventory::default();

@@ -1,8 +1,8 @@
 //! Ports that hold an M_Key other than this subnet manager's (IBA 14.2.4).
 //!
-//! The protection level of such a port decides how it answers Gets: at level 0 it shows its key, at
-//! level 1 it hides its key, and at levels 2 and 3 it does not answer. At every level it drops Sets
-//! without an answer.
+//! The protection level of such a port decides how it answers Gets without the right key: at level
+//! 0 it shows its key, at level 1 it hides its key, and at levels 2 and 3 it does not answer. At
+//! every level it drops Sets without the right key, and does not answer them.
 
 use std::collections::BTreeSet;
 
@@ -21,10 +21,11 @@ use super::inventory::Inventory;
 /// Number of ports that a finding names; the finding counts the others.
 const SHOWN: usize = 5;
 
-/// Maximum number of ports without cables that are considered as moved to another port.
+/// Maximum number of missing or silent ports whose keys are tried behind a port to which they may
+/// have been moved.
 const MOVED: usize = 8;
 
-/// Number of keys of the former neighbour that are tried before keys of other ports.
+/// Number of keys of each expected neighbour that are tried before keys of other ports.
 const LIKELY: usize = 3;
 
 impl Inventory {
@@ -92,8 +93,8 @@ impl Inventory {
         MKeys::several(all)
     }
 
-    /// Records that `key` answered a Get with this M_Key. The answer proves the key if the port
-    /// answers no request with another key.
+    /// Records that `key` answered a Get with this M_Key. At protection levels 2 and 3, the answer
+    /// proves that the port holds the key.
     pub fn key_answered(&mut self, key: PortKey, m_key: u64) {
         let holder = self.holder_of(key);
         let info = self
@@ -162,7 +163,8 @@ impl Inventory {
     }
 
     /// The ports that may be behind `from`, the most likely first: the ports that were there
-    /// according to the master, this run, an earlier run, or the files of another manager.
+    /// according to the cabling that the master stored, this run, an earlier run, or the files of
+    /// another manager.
     fn expected_behind(&self, from: PortKey) -> Vec<KeyHolder> {
         let mut holders: Vec<KeyHolder> = Vec::new();
         let known = self.hardware.port(from).and_then(|port| port.peer);
@@ -190,8 +192,8 @@ impl Inventory {
         holders
     }
 
-    /// Ports that may have been moved to `from`: missing ports, and ports that do not answer at
-    /// their known place.
+    /// At most [`MOVED`] ports that may have been moved to `from`: ports that do not answer at
+    /// their known place, and missing ports.
     fn moved(&self, from: PortKey) -> impl Iterator<Item = KeyHolder> + '_ {
         let missing = self.expected.ports().map(|(port, _)| port);
         let silent = self.faults.unanswering();
@@ -204,7 +206,7 @@ impl Inventory {
             .map(move |port| self.expected_holder(port))
     }
 
-    /// The port that holds the M_Key for `key`, on a node that may not have answered yet.
+    /// Like [`Inventory::holder_of`], also for a node that has not answered yet.
     fn expected_holder(&self, key: PortKey) -> KeyHolder {
         if self.hardware.node(key.node).is_some() {
             return self.holder_of(key);
@@ -224,8 +226,8 @@ impl Inventory {
         }
     }
 
-    /// Handles the PortInfo of an end port. Returns whether the port hides its key, and must be
-    /// asked with another one.
+    /// Handles the M_Key in PortInfo of a port. Returns whether the port hides its key and must be
+    /// asked again with another one. PortInfo of a switch's external port is ignored.
     pub(crate) fn see_m_key(&mut self, key: PortKey, info: &PortInfo) -> bool {
         if self.hardware.key_holder(key) != key {
             return false;
@@ -248,9 +250,9 @@ impl Inventory {
         false
     }
 
-    /// Handles the answer to a Set of PortInfo that plans this M_Key. Some agents hide the key that
-    /// they have just accepted, because they compare it with the key of the request; the returned
-    /// PortInfo then contains the key.
+    /// Handles the answer to a Set of PortInfo with the M_Key `planned`. Returns the PortInfo, with
+    /// the key filled in if the agent hides it: some agents hide a key that they have just
+    /// accepted, because the request had the former key.
     pub(crate) fn see_set_m_key(
         &mut self,
         key: PortKey,
@@ -259,7 +261,7 @@ impl Inventory {
     ) -> PortInfo {
         let mut info = *info;
         if self.has_one_key() {
-            // A device that keeps no key at all has a finding.
+            // Leave the answer unchanged: a device that does not keep the key must get a finding.
             return info;
         }
         if info.m_key() == 0 && info.m_key_protect_bits() != 0 {
@@ -280,7 +282,8 @@ impl Inventory {
         self.m_keys.silent_behind(from);
     }
 
-    /// Whether `m_key` is one of the keys for requests to `key`.
+    /// Whether `m_key` may be the key of the port `key`, as far as keys are known; `None` stands
+    /// for an unknown port.
     pub fn accepts_m_key(&self, key: Option<PortKey>, m_key: u64) -> bool {
         let unknown = PortKey::new(Guid::ZERO, PortNum::ZERO);
         self.m_keys
@@ -314,13 +317,13 @@ impl Inventory {
         silent_beyond(self).is_some()
     }
 
-    /// Prepares for a sweep of the whole subnet, which tries every key once more.
+    /// Prepares for a full sweep, which tries every key once more.
     pub(super) fn try_m_keys_again(&mut self) {
         self.m_keys.try_again();
     }
 
-    /// Records that a Set to `key` was not answered. If the port may have a hidden M_Key, the
-    /// silence indicates a foreign key.
+    /// Records that a Set to `key` was not answered. If the port hides its M_Key, this is a sign of
+    /// a foreign key.
     pub(crate) fn set_ignored(&mut self, key: PortKey) {
         let holder = self.hardware.key_holder(key);
         let info = self
@@ -334,8 +337,8 @@ impl Inventory {
     }
 
     /// Records that `key` reported a wrong M_Key from this subnet manager. Returns whether this is
-    /// the first sign of a foreign key. It is no sign while the port may hold one of several keys:
-    /// other keys are being tried, and the port's key may have changed meanwhile.
+    /// the first sign of a foreign key. If ports have keys of their own, the report is no sign:
+    /// several keys are tried, and the port's key may have changed meanwhile.
     pub fn key_refused(&mut self, key: PortKey) -> bool {
         let holder = self.hardware.key_holder(key);
         let news = self.has_one_key() && self.hardware.locked(holder).is_none();
@@ -345,7 +348,7 @@ impl Inventory {
         news
     }
 
-    /// Whether `key` is known to hold `m_key`, a key of its own.
+    /// Whether the port `key` is known to hold `m_key`, and ports have keys of their own.
     pub fn holds_m_key(&self, key: PortKey, m_key: u64) -> bool {
         self.m_keys.holds(self.holder_of(key), m_key)
     }
@@ -361,8 +364,8 @@ impl Inventory {
         }
     }
 
-    /// Uses these M_Keys and this protection level from now on, and forgets the signs about former
-    /// keys.
+    /// Uses these M_Keys and this protection level from now on. If the keys change, forgets which
+    /// ports held foreign keys.
     pub fn use_m_keys(&mut self, policy: &MKeyPolicy, protection: u8) {
         let mut keys = std::mem::take(&mut self.m_keys);
         let news = keys.use_policy(policy, protection > 1, |port| self.holder_of(port));
@@ -373,8 +376,8 @@ impl Inventory {
     }
 }
 
-/// Whether a node answers NodeInfo and ignores all other Gets, as a device does that checks the key
-/// of every attribute except NodeInfo.
+/// Whether a node answers NodeInfo and ignores all other Gets. Devices that check the M_Key of
+/// every attribute except NodeInfo do so if they hold a foreign key.
 pub(super) fn shows_node_info_only(inventory: &Inventory, guid: Guid) -> bool {
     let Some(node) = inventory.hardware.node(guid) else {
         return false;

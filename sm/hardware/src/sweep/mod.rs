@@ -300,7 +300,7 @@ impl Sweep {
         }
         let way = match self.is_outward() {
             true => None,
-            false => reach::way_of_reports(inventory, guid),
+            false => reach::path_of_reports(inventory, guid),
         };
         self.targets.insert(guid, way);
         self.reading.changed = true;

@@ -1,9 +1,9 @@
-//! Reads P_KeyTables back.
+//! Reads P_KeyTables.
 //!
-//! A port without a LID has not been managed since power-on. If the first block of its table is as
-//! after power-on, the sweep assumes that the other blocks are empty, and does not read them. It
-//! reads every unknown block of any other port, because an unknown key would give access to a
-//! partition. Switch ports are read if they enforce partitions.
+//! A port without a LID has not been managed since power-on. If the first block of its table has
+//! the power-on content, the sweep assumes that the other blocks are empty, and does not read them.
+//! Of any other port, the sweep reads every unknown block, because an unknown key would give access
+//! to a partition. Tables of external switch ports are read only if the ports enforce partitions.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, reset};
 
-/// Handles an answered port, whose former answer is `before`: asks for unknown blocks of its
-/// P_KeyTable.
+/// Handles PortInfo of a port, whose former PortInfo is `before`: forgets the P_KeyTable after a
+/// reset, and asks for its unknown blocks.
 pub(super) fn see_p_keys(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -28,14 +28,15 @@ pub(super) fn see_p_keys(
     let Some(info) = inventory.hardware.port(key).and_then(|port| port.info) else {
         return;
     };
-    // The host behind a link that trained again may have been powered off meanwhile.
+    // A host whose link trained again may have been powered off meanwhile.
     let retrained = info.port_state() == PortState::Init
         && before.is_none_or(|before| before.port_state() != PortState::Init);
     let end_port = !is_switch || key.port == PortNum::ZERO;
     if end_port && (reset::forgot_lid(before, &info) || !is_switch && retrained) {
         forget_p_keys(reading, inventory, key);
     } else if !end_port && before.is_some_and(enforces) && !enforces(&info) {
-        // Sets after the reset may have restored the LID and LinearFDBTop.
+        // The switch was reset: Sets after the reset may have restored the LID and LinearFDBTop,
+        // but not the enforcement.
         forget_all_p_keys(reading, inventory, key.node);
     }
     ask_p_keys(reading, inventory, key);
@@ -64,6 +65,8 @@ pub(super) fn forget_all_p_keys(reading: &mut Reading, inventory: &mut Inventory
     ask_p_keys(reading, inventory, PortKey::new(guid, PortNum::ZERO));
 }
 
+/// Handles a block of a P_KeyTable: asks for the other blocks of a fresh port if the first one does
+/// not have the power-on content.
 pub(super) fn on_p_keys(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -97,8 +100,9 @@ pub(super) fn on_p_keys(
     }
 }
 
-/// Handles an agent that refuses to show a table: assumes the table after power-on. A port that
-/// needs no other table can be used; for any other port, a Set shows the truth.
+/// Handles an agent that refuses to show a table: assumes that the table has its power-on content.
+/// If the plan needs that content, the port can be used; otherwise the answer to a Set shows the
+/// table.
 pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
     if let Some(port) = inventory.hardware.port_mut(key)
         && port.p_keys.is_none()
@@ -108,6 +112,8 @@ pub(super) fn on_p_keys_refused(reading: &mut Reading, inventory: &mut Inventory
     }
 }
 
+/// Forgets the P_KeyTable and the managed attributes of a port, and makes the sweep ask for them
+/// again.
 fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey) {
     if let Some(port) = inventory.hardware.port_mut(key) {
         port.forget_tables();
@@ -119,12 +125,13 @@ fn forget_p_keys(reading: &mut Reading, inventory: &mut Inventory, key: PortKey)
             reading.queries.forget(Query::Managed(block));
         }
     }
-    // Earlier Gets of this sweep were about the former port.
+    // Earlier answers in this sweep are from before the reset.
     for block in 0..p_keys::blocks(capacity(inventory, key)) {
         reading.queries.forget(Query::PKeys(key, block));
     }
 }
 
+/// Asks for the unknown blocks of a port's P_KeyTable; in an audit, for all blocks.
 fn ask_p_keys(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
     let (Some(node), Some(port)) = (
         inventory.hardware.node(key.node),
@@ -183,7 +190,8 @@ mod tests {
 
     const PORT: PortKey = PortKey::new(Guid(7), PortNum(1));
 
-    /// A sweep, and the inventory of a host with this LID and a table of 100 keys.
+    /// The inventory of a host with this LID and a table of 100 keys, and a sweep that has just
+    /// read the PortInfo of its port.
     fn host(lid: u16) -> (Inventory, Sweep) {
         let mut node = NodeInfo::default();
         node.set_node_type(NodeType::Ca)
@@ -219,7 +227,7 @@ mod tests {
         (inventory, sweep)
     }
 
-    /// The waiting queries, except the probe through the port.
+    /// Takes the waiting queries, except the probe through the port.
     fn asked(sweep: &mut Sweep, inventory: &mut Inventory) -> Vec<Query> {
         let asks = std::iter::from_fn(|| sweep.poll_ask(inventory));
         let queries = asks.map(|ask| ask.query);
@@ -228,10 +236,12 @@ mod tests {
             .collect()
     }
 
+    /// Queries for these blocks of P_Keys.
     fn blocks(range: std::ops::Range<u16>) -> Vec<Query> {
         range.map(|block| Query::PKeys(PORT, block)).collect()
     }
 
+    /// A block that begins with these keys.
     fn table(keys: &[u16]) -> PKeyTable {
         let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
         for (slot, &key) in all.iter_mut().zip(keys) {
@@ -243,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn fresh_port_has_one_block_read_unless_it_holds_keys() {
+    fn only_the_first_block_of_a_fresh_port_is_read_unless_it_holds_keys() {
         for (keys, more) in [
             (&[0xffff][..], 0..0),
             (&[0x7fff][..], 1..4),
@@ -271,13 +281,13 @@ mod tests {
     }
 
     #[test]
-    fn managed_port_has_every_block_read() {
+    fn every_block_of_a_managed_port_is_read() {
         let (mut inventory, mut sweep) = host(5);
         assert_eq!(asked(&mut sweep, &mut inventory), blocks(0..4));
     }
 
     #[test]
-    fn refused_table_counts_as_initial() {
+    fn refused_table_counts_as_having_its_power_on_content() {
         let (mut inventory, mut sweep) = host(0);
         let query = Query::PKeys(PORT, 0);
         assert_eq!(asked(&mut sweep, &mut inventory), [query]);

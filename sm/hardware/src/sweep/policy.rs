@@ -1,4 +1,4 @@
-//! The operator's decisions about the attributes that a sweep reads.
+//! The settings that decide which attributes a sweep reads.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl SweepPolicy {
             qos: self.qos.as_deref(),
             rate_limits: self.rate_limits.as_deref(),
             engine_has_lanes: self.reads_sl2vl,
-            // A rule of the sweep decides which ports are asked for ExtendedPortInfo.
+            // The sweep has a rule of its own for ExtendedPortInfo: see `extended_port`.
             fdr10: None,
             aggregation_nodes: None,
             out_of_order_sls: None,

@@ -1,4 +1,5 @@
-//! Follows the routes of LID-routed SMPs through the known tables of switches.
+//! Finds out whether LID-routed SMPs reach a switch, by following their routes through the known
+//! tables.
 
 use std::collections::HashMap;
 
@@ -9,14 +10,15 @@ use rsm_model::{InventoryPort, Mark};
 
 use super::inventory::Inventory;
 
-/// Maximum number of switches on a route, above the length of any sensible route: a longer route is
-/// a loop.
+/// Maximum number of switches on a route. No sensible route is that long: a longer one is a loop.
 const HOPS_MAX: usize = 64;
 
-/// A LID by which an SMP reaches the agent of switch `guid` and its answer returns; `None` if none
-/// is known. The tables along the route are known, and `stays` returns true for each entry used
-/// (switch, LID and output port). Only its target processes a LID-routed SMP; every switch on its
-/// path processes a directed-route SMP.
+/// A LID by which an SMP reaches the agent of switch `guid` and its answer returns. `None` if a
+/// table along the route is unknown, or `stays` returns false for an entry of the route (switch,
+/// LID and output port).
+///
+/// LID-routed SMPs are cheaper than directed-route SMPs, which the processor of every switch on the
+/// path must handle.
 pub fn lid_of(
     inventory: &Inventory,
     guid: Guid,
@@ -26,28 +28,28 @@ pub fn lid_of(
     ends.are_joined(inventory, stays).then_some(ends.lid)
 }
 
-/// Routes by LID that a push has followed for its Sets, valid for the present tables. A switch gets
-/// hundreds of Sets, and each Set changes few routes.
+/// Results of [`lid_of`] that a push keeps, valid for the present tables. A switch gets hundreds of
+/// Sets, and each Set changes few routes.
 #[derive(Default, Debug)]
-pub(crate) struct KnownWays {
+pub(crate) struct KnownRoutes {
     /// LID of the manager's port.
     own: Lid,
-    /// Whether the manager's port passes LID-routed packets.
+    /// Whether the manager's port is Active, so that it passes LID-routed packets.
     is_active: bool,
     /// Position in the log of writes up to which the routes are valid.
     mark: Mark,
-    /// Number of writes of each block on any switch since the push began.
+    /// Number of writes of each block on any switch since the push began, by block.
     written: Vec<u32>,
-    /// The count in `written` for each switch's LID when its route was followed, and whether that
-    /// route arrives.
+    /// Switch → (count in `written` of the block with the switch's LID when the route was followed,
+    /// whether the route reaches the switch).
     there: HashMap<Guid, (u32, bool)>,
-    /// The count in `written` for this manager's LID when the route back from each switch was
-    /// followed, and whether that route arrives.
+    /// Switch → (count in `written` of the block with the manager's LID when the route back was
+    /// followed, whether the route reaches the manager).
     back: HashMap<Guid, (u32, bool)>,
 }
 
-impl KnownWays {
-    /// Finds a LID as [`lid_of`] does. `stays` must be the same function in all calls.
+impl KnownRoutes {
+    /// The result of [`lid_of`]. `stays` must be the same function in all calls.
     pub(crate) fn lid_of(
         &mut self,
         inventory: &Inventory,
@@ -71,7 +73,7 @@ impl KnownWays {
         leads.then_some(ends.lid)
     }
 
-    /// Records that a block was written on a switch, and no other block since `before`.
+    /// Records that a block was written on a switch, and nothing else since `before`.
     pub(crate) fn block_written(&mut self, inventory: &Inventory, before: Mark, block: u16) {
         let block = usize::from(block);
         if self.written.len() <= block {
@@ -88,11 +90,13 @@ impl KnownWays {
         }
     }
 
+    /// Number of writes of the block with `lid`.
     fn written(&self, lid: Lid) -> u32 {
         let written = self.written.get(lid.index() / LFT_BLOCK);
         written.copied().unwrap_or(0)
     }
 
+    /// Whether the route from the manager reaches the switch.
     fn leads_there(
         &mut self,
         inventory: &Inventory,
@@ -110,6 +114,7 @@ impl KnownWays {
         }
     }
 
+    /// Whether the route from the switch reaches the manager.
     fn leads_back(
         &mut self,
         inventory: &Inventory,
@@ -130,7 +135,7 @@ impl KnownWays {
                 Hop::End(leads) => break leads,
             }
         };
-        // All these switches are on one route.
+        // The result holds for all switches passed: they are on one route.
         let passed = passed.into_iter().map(|switch| (switch, (written, leads)));
         self.back.extend(passed);
         leads
@@ -148,8 +153,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// The ends of an SMP to the switch; `None` if an end has no LID, or the switch takes no SMPs
-    /// by LID.
+    /// The ends of an SMP to the switch `guid`; `None` if an end has no LID, or the switch accepts
+    /// no LID-routed SMPs.
     fn of(inventory: &Inventory, guid: Guid) -> Option<Ends> {
         if !inventory.hardware.takes_smps_by_lid(guid) {
             return None;
@@ -166,6 +171,7 @@ impl Ends {
         })
     }
 
+    /// Whether the routes in both directions arrive.
     fn are_joined(&self, inventory: &Inventory, stays: impl Fn(Guid, Lid, u8) -> bool) -> bool {
         self.leads_there(inventory, &stays)
             && leads_to(inventory, self.target, self.own, self.local, &stays)
@@ -176,12 +182,12 @@ impl Ends {
     }
 }
 
-/// The directed path to switch `guid` that is the reverse of its packets' route to the subnet
-/// manager; `None` if that route is not known.
+/// The directed path to switch `guid` that reverses the route of its packets to the subnet manager;
+/// `None` if that route is not known.
 ///
-/// A report of the switch has just arrived on this route, so every cable of the route works. The
-/// shortest path may lead through the link that went down.
-pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
+/// A report of the switch has just arrived by this route, so every cable of the route works, while
+/// the shortest path may lead through a link that went down.
+pub(crate) fn path_of_reports(inventory: &Inventory, guid: Guid) -> Option<DirectedPath> {
     let local = inventory.hardware.local?;
     let own = inventory.hardware.port(local)?.info.as_ref()?.lid();
     let mut entries = Vec::new();
@@ -203,6 +209,7 @@ pub(crate) fn way_of_reports(inventory: &Inventory, guid: Guid) -> Option<Direct
     DirectedPath::from_hops(&entries).ok()
 }
 
+/// Whether a packet to `lid`, a LID of `to`, arrives if it starts at `from`.
 fn leads_to(
     inventory: &Inventory,
     from: PortKey,
@@ -220,6 +227,7 @@ fn leads_to(
     false
 }
 
+/// The result of following a packet by one hop.
 enum Hop {
     /// The packet is at this port of a switch.
     On(PortKey),
@@ -255,8 +263,8 @@ fn hop(
     if exit == PortNum::ZERO {
         return Hop::End(at.node == to.node);
     }
-    // A link that is up passes SMPs (IBA 7.2.7), but LID-routed packets are known to pass only
-    // Active links.
+    // Any link that is up passes SMPs (IBA 7.2.7), but only Active links certainly pass LID-routed
+    // ones.
     let port = node.port(exit).filter(|port| port.is_active());
     let Some(peer) = port.and_then(|port| port.peer) else {
         return Hop::End(false);

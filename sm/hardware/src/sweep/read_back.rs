@@ -1,15 +1,15 @@
-//! Reads back in light sweeps, to check that switches and hosts still hold the written content.
+//! Reading back: light sweeps check that switches and hosts still hold the written content.
 //!
-//! A switch without an M_Key accepts Sets from any host. A light sweep therefore asks each switch
-//! that answers SwitchInfo for some of its parts, in turn: blocks of its forwarding tables;
+//! A switch without an M_Key accepts Sets from any host. A light sweep therefore reads some parts
+//! of each switch that answers SwitchInfo, other parts each time: blocks of its forwarding tables;
 //! PortInfo, P_KeyTable and managed attributes (SLtoVLMappingTable, VLArbitrationTable, GUIDInfo)
 //! of its ports that are up and of the hosts behind them. If a part differs without a report of a
-//! change, the same sweep reads all parts of the switch. The answers are handled like all others: a
-//! push writes the differences from the plan after the plan was proved.
+//! change, the same sweep reads all parts of the switch. The answers are handled like all others:
+//! if they differ from the plan, a proved plan follows, and a push writes the differences.
 //!
-//! A sweep and a push never overlap, so that an answer shows what the switch held after its last
-//! acknowledged Set. No step waits for queries that only read back: silence has no consequence, and
-//! the sweep ends without these answers once other work is due.
+//! A sweep and a push never overlap, so an answer shows the content after the last acknowledged
+//! Set. No step waits for queries that only read back: silence has no consequence, and the sweep
+//! ends without these answers once other work is due.
 //!
 //! The SMPs use directed routes: a forged entry of a forwarding table cannot lead them to another
 //! agent.
@@ -27,24 +27,25 @@ use super::inventory::Inventory;
 use super::reading::Reading;
 use super::{Query, SweepScope};
 
-/// Maximum number of switches that a light sweep reads as a whole. On the largest subnets a switch
-/// has some 930 parts, and with quality of service about a thousand more.
+/// Maximum number of switches of which a light sweep reads all parts. On the largest subnets a
+/// switch has some 930 parts, and with quality of service about a thousand more.
 const WHOLE_SWITCHES: usize = 16;
 
 /// The parts to read back in a light sweep.
 #[derive(Clone, Default, Debug)]
 pub struct Samples {
-    /// Number of parts read from each of the two lists of a switch; 0 to read none.
+    /// Number of parts to read from each of a switch's two lists, settings and tables; 0 to read
+    /// none.
     pub per_list: usize,
-    /// Number of this reading, which continues after the parts of the former one.
+    /// Number of this reading. Each reading continues after the parts of the one before.
     pub turn: u64,
-    /// Switches that differed before and must be read as a whole; a sweep reads the first
+    /// Switches that differed before, and of which all parts must be read; a sweep reads at most
     /// `WHOLE_SWITCHES` of them.
     pub whole: BTreeSet<Guid>,
     /// Nodes that are not read back.
     pub paused: BTreeSet<Guid>,
-    /// Ports that do not keep the content written to them: repairs read and write these ports, at
-    /// intervals of their own.
+    /// Ports that are not read back, because Sets to them have failed: repairs read and write these
+    /// ports at intervals of their own.
     pub failing: BTreeSet<PortKey>,
 }
 
@@ -60,7 +61,7 @@ pub enum SwitchField {
 }
 
 impl SwitchField {
-    /// Name in the specification.
+    /// The field's name in the specification.
     pub const fn name(self) -> &'static str {
         match self {
             SwitchField::LinearFdbTop => "LinearFDBTop",
@@ -70,7 +71,7 @@ impl SwitchField {
     }
 }
 
-/// The parts of a node that differ from their former content without a report of a change.
+/// The parts of a node that differed from their known content without a report of a change.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Overwritten {
     /// Fields of SwitchInfo.
@@ -83,7 +84,8 @@ pub struct Overwritten {
     pub p_keys: BTreeSet<(PortNum, u16)>,
     /// Blocks of managed attributes, by port.
     pub managed: BTreeSet<(PortNum, BlockPlace)>,
-    /// Former PortInfo of ports whose PortInfo differs although their link stayed up.
+    /// Ports whose PortInfo differs although their state is the same, each with its former
+    /// PortInfo.
     pub ports: BTreeMap<PortNum, PortInfo>,
 }
 
@@ -106,16 +108,17 @@ pub struct ReadBack {
     is_late: bool,
     /// Switches of which all parts were asked for.
     whole: BTreeSet<Guid>,
-    /// Switches with a part that was not answered.
+    /// Switches that left a query for a part unanswered, or refused it.
     missed: BTreeSet<Guid>,
-    /// Switches whose LinearFDBTop is now 0, without a change of a port. Such a switch was reset,
-    /// unless it still has a LID.
+    /// Switches whose LinearFDBTop is now 0, without a change of a port. PortInfo of port 0
+    /// decides: a switch without a LID was reset, in a switch with a LID the field was overwritten.
     without_top: BTreeSet<Guid>,
+    /// The nodes that differed.
     found: BTreeMap<Guid, Overwritten>,
 }
 
 impl ReadBack {
-    /// Records that another part of the sweep needs the answer to `query`.
+    /// Records that the sweep needs the answer to `query` for more than reading back.
     pub(super) fn is_wanted(&mut self, query: Query) {
         self.asked.remove(&query);
     }
@@ -130,15 +133,15 @@ impl ReadBack {
         self.asked.contains(&query)
     }
 
-    /// Records an unanswered attempt of `query`. Returns whether [`ReadBack::is_sample`] holds for the
-    /// query, so that its node does not become a suspect.
+    /// Records an unanswered attempt of `query`. Returns whether the query only reads back
+    /// ([`ReadBack::is_sample`]), so that its node does not become a suspect.
     pub(super) fn is_late_sample(&mut self, query: Query) -> bool {
         let is_sample = self.is_sample(query);
         self.is_late |= is_sample;
         is_sample
     }
 
-    /// Whether answers to queries of [`ReadBack::is_sample`] are late.
+    /// Whether an answer that is only needed for reading back is late.
     pub(super) fn has_late_samples(&self) -> bool {
         self.is_late
     }
@@ -159,13 +162,14 @@ impl ReadBack {
         whole.difference(missed).copied()
     }
 
+    /// The record of a node that differed.
     fn found(&mut self, guid: Guid) -> &mut Overwritten {
         self.found.entry(guid).or_default()
     }
 }
 
-/// The parts of a switch, in two lists. Light sweeps take turns in each list, so that settings of
-/// ports and hosts do not wait for the tables of a large subnet.
+/// The parts of a switch, in two lists: settings and tables. Light sweeps read some parts of each
+/// list, so that settings of ports and hosts do not wait for the tables of a large subnet.
 struct Parts<'a> {
     guid: Guid,
     switch: &'a InventorySwitch,
@@ -173,8 +177,9 @@ struct Parts<'a> {
     settings: Vec<Query>,
     /// Number of blocks of the forwarding table in use.
     blocks: usize,
-    /// Multicast blocks in use, as the number of blocks and the number of positions of each block.
+    /// Number of multicast blocks in use.
     mask_blocks: usize,
+    /// Number of positions of each multicast block: groups of 16 ports.
     positions: usize,
 }
 
@@ -199,13 +204,13 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Number of blocks of both forwarding tables.
+    /// Number of blocks in use of both forwarding tables.
     fn tables(&self) -> usize {
         self.blocks + self.mask_blocks * self.positions
     }
 
-    /// The query for a block of a forwarding table; `None` if the block is unknown, so that the
-    /// sweep reads it anyway.
+    /// The query for the table block at this index, linear blocks first. `None` if the block is
+    /// unknown: the sweep reads it anyway.
     fn table(&self, index: usize) -> Option<Query> {
         if index < self.blocks {
             let is_known = self.switch.lft.is_known(index);
@@ -220,13 +225,14 @@ impl<'a> Parts<'a> {
         is_known.then_some(Query::Multicast(self.guid, at))
     }
 
-    /// The queries of turn `turn`: `count` from each list.
+    /// The queries of turn `turn`: at most `count` from each list.
     fn of_turn(&self, turn: u64, count: usize) -> Vec<Query> {
         let settings = window(self.settings.len(), turn, count).map(|index| self.settings[index]);
         let tables = window(self.tables(), turn, count).filter_map(|index| self.table(index));
         settings.chain(tables).collect()
     }
 
+    /// The queries for all parts.
     fn all(self) -> Vec<Query> {
         let tables = (0..self.tables()).filter_map(|index| self.table(index));
         let tables: Vec<Query> = tables.collect();
@@ -234,7 +240,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The indices of turn `turn`: `count` of `all`, continuing at the beginning after the last.
+/// The indices of turn `turn` in a list of `all` parts: the next `count` after those of the turn
+/// before. The last index is followed by 0.
 fn window(all: usize, turn: u64, count: usize) -> impl Iterator<Item = usize> {
     let first = (turn % all.max(1) as u64) as usize * count;
     (first..first + count.min(all)).map(move |index| index % all)
@@ -262,7 +269,7 @@ fn settings(inventory: &Inventory, ports: &[PortKey]) -> Vec<Query> {
     settings
 }
 
-/// The ports of a switch that are read back: port 0, ports that are up, and the ports of hosts
+/// The ports to read back with a switch: its port 0, its ports that are up, and the ports of hosts
 /// behind these.
 fn ports(inventory: &Inventory, guid: Guid, node: &InventoryNode) -> Vec<PortKey> {
     let mut ports = vec![PortKey::new(guid, PortNum::ZERO)];
@@ -294,8 +301,8 @@ pub(super) fn multicast_top(inventory: &Inventory, switch: &InventorySwitch) -> 
 }
 
 impl Reading {
-    /// Handles the silence or refusal of a part to read back; the next turn asks for this part
-    /// again. Returns whether `query` asked for such a part.
+    /// Handles a missing answer. Returns whether `query` only reads back: a later turn then asks
+    /// for the part again, and nothing else follows.
     pub(super) fn misses_sample(&mut self, query: Query) -> bool {
         let is_sample = self.read_back.asked.remove(&query);
         if let Some(guid) = query.node().filter(|_| is_sample) {
@@ -324,8 +331,8 @@ impl Reading {
         self.ask_back(queries);
     }
 
-    /// Asks for all parts of a switch, unless the sweep has reached its bound. Returns whether it
-    /// does.
+    /// Asks for all parts of a switch, unless the sweep has done so for [`WHOLE_SWITCHES`]
+    /// switches. Returns whether all parts are asked for.
     fn read_whole(&mut self, inventory: &Inventory, guid: Guid) -> bool {
         let whole = &mut self.read_back.whole;
         if whole.contains(&guid) {
@@ -340,6 +347,8 @@ impl Reading {
         true
     }
 
+    /// Queues queries that only read back, except those that the sweep has asked already, or that
+    /// [`Samples`] excludes.
     fn ask_back(&mut self, queries: Vec<Query>) {
         for query in queries {
             let Samples {
@@ -410,7 +419,8 @@ impl Reading {
             found.fields.insert(SwitchField::LinearFdbTop);
         }
         let stayed = before.port_state() == now.port_state() && before != now;
-        // A host that changes a LID may also report the change, so that the port is read at once.
+        // A change of the LID counts even if it was reported: the host that made it may have sent
+        // the report as well.
         let is_part = !matches!(self.scope, SweepScope::Full { .. });
         let is_used = now.port_state() == PortState::Active && now.lid().is_unicast();
         let has_other_lid = is_part && is_used && before.lid() != now.lid();
@@ -451,8 +461,8 @@ impl Reading {
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_list > 0 {
             match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {
-                // Ports came up as well, so that the switch was reset. If it still has a LID, the
-                // rest of a push has set the LID after the reset.
+                // Ports changed as well: the switch was reset. If it has a LID, the rest of a push
+                // has set it after the reset.
                 true if now.port_state_change() => {}
                 true => {
                     self.read_back.without_top.insert(guid);

@@ -1,5 +1,5 @@
-//! The part of a sweep that readers of attributes use: they queue queries, and record that
-//! something has changed.
+//! The part of a sweep that the code for single attributes uses: it queues queries, and records
+//! that something has changed.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,10 @@ pub(super) struct Reading {
     pub(super) policy: SweepPolicy,
     pub(super) queries: QueryQueue,
     pub(super) read_back: ReadBack,
-    /// Ports that this sweep reads in full, as an audit of the whole subnet does; port 0 stands for
-    /// the rest of its node.
+    /// Ports of which this sweep also reads known tables, as an audit does for all ports; port 0
+    /// stands for the tables of its node.
     pub(super) audited: BTreeSet<PortKey>,
-    /// Device types that one node was asked for its capabilities.
+    /// Device types of which this sweep has asked a node for capabilities.
     pub(super) asked_capabilities: BTreeSet<DeviceType>,
     /// Whether a report or answer showed a change.
     pub(super) changed: bool,
@@ -40,12 +40,12 @@ impl Reading {
         }
     }
 
-    /// Whether the sweep reads tables of the port that are known.
+    /// Whether the sweep also reads known tables of the port.
     pub(super) fn audits(&self, key: PortKey) -> bool {
         matches!(self.scope, SweepScope::Full { audit: true }) || self.audited.contains(&key)
     }
 
-    /// Queues a query, unless this sweep has it already.
+    /// Queues a query, unless it waits or this sweep has sent it.
     pub(super) fn ask(&mut self, query: Query) {
         if self.queries.has_asked(query) {
             self.read_back.is_wanted(query);

@@ -1,4 +1,4 @@
-//! Reads SLtoVLMappingTables back, if the engine in use needs them.
+//! Reads SLtoVLMappingTables, if the engine in use may need them.
 //!
 //! A switch has one table for each pair of input and output port. The sweep asks for unknown tables
 //! between ports whose link is up, and only on switches that forward: a push writes the tables of a
@@ -12,7 +12,8 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Asks for the tables between ports of a switch; only for those of port `only`, if given.
+/// Asks for the unknown tables of a switch, in an audit for all tables; with `only`, just for the
+/// tables from or to that port.
 pub(super) fn ask_sl2vl(
     reading: &mut Reading,
     inventory: &Inventory,
@@ -41,6 +42,7 @@ pub(super) fn ask_sl2vl(
     }
 }
 
+/// Records a table that a switch shows.
 pub(super) fn on_sl2vl(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -55,7 +57,7 @@ pub(super) fn on_sl2vl(
     }
 }
 
-/// Handles an answered port: asks for the tables from and to the port.
+/// Handles PortInfo of a port: asks for the unknown tables from and to the port, if its link is up.
 pub(super) fn see_sl2vl(reading: &mut Reading, inventory: &Inventory, key: PortKey) {
     let is_up = inventory
         .hardware

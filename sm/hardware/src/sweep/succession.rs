@@ -1,5 +1,5 @@
-//! Sweeps of a standby that has read the whole subnet before. They read the parts that the master
-//! has changed since, or the parts that a takeover needs first.
+//! Sweeps of a standby that has read the whole subnet before: of the parts that the master has
+//! changed since, and of the parts that a takeover needs first.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use super::{Query, Sweep, SweepPolicy, SweepScope};
 
 impl Sweep {
     /// Starts a sweep that asks each switch for SwitchInfo and for these blocks of its forwarding
-    /// table. Also returns the blocks that the sweep reads. Omits switches with missing answers, so
-    /// that the takeover does not wait for them again.
+    /// table, up to LinearFDBTop. Also returns the blocks that the sweep reads, by switch. Switches
+    /// with unanswered queries are left out, so that the takeover does not wait for them again.
     pub fn start_succession(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -40,8 +40,8 @@ impl Sweep {
         (sweep, read)
     }
 
-    /// Starts the sweep of [`Sweep::start_succession`] while the master may still be alive: changes
-    /// of ports are left to the takeover.
+    /// Like [`Sweep::start_succession`], while the master may still be alive: ports of switches
+    /// with PortStateChange are not read; the takeover reads them ([`Sweep::take_reported`]).
     pub fn start_ahead(
         inventory: &mut Inventory,
         policy: SweepPolicy,
@@ -57,8 +57,8 @@ impl Sweep {
         self.ahead.take().unwrap_or_default()
     }
 
-    /// Starts a sweep that reads these parts of the subnet again. Nodes that are not yet known are
-    /// found behind their neighbours' ports, which have changed as well.
+    /// Starts a sweep that reads these parts of the subnet again. The sweep finds unknown nodes
+    /// behind the ports of their neighbours, which have changed as well.
     pub fn start_following(inventory: &mut Inventory, policy: SweepPolicy, parts: &Parts) -> Sweep {
         let mut sweep = Sweep::empty(SweepScope::Targets, inventory, policy);
         for &key in &parts.ports {
@@ -106,12 +106,12 @@ impl Sweep {
         asked.all(|query| matches!(query, Query::Sm(_)))
     }
 
-    /// Whether an answer differs from the former one without a report of the change.
+    /// Whether an answer differed from the one before although no report announced a change.
     pub fn found_stale(&self) -> bool {
         self.stale
     }
 
-    /// Whether a query of this sweep is unanswered that was not unanswered before.
+    /// Whether a query is unanswered that was not so before this sweep.
     pub fn owes_more(&self, inventory: &Inventory) -> bool {
         let mut owed = inventory.faults.owed();
         owed.any(|query| !self.before.faults.is_owed(query))

@@ -1,13 +1,13 @@
 //! Reads the GUID tables of virtual ports: VPortGUIDInfo of virtual ports whose GUIDCap shows more
 //! than their own GUID, on adapters with the capability.
 //!
-//! Hosts fill the tables. The sweep reads them once a virtual port is up, after trap 1144 named it,
-//! and in audits. The position of the index in the AttributeModifier is not verified. If block 0
-//! does not begin with the GUID of the virtual port, the table belongs to another virtual port: the
-//! sweep ignores it, and asks for no further block.
+//! Hosts fill the tables. The sweep reads the table of a virtual port once the port is up, after a
+//! trap 1144 that names it, and in audits. It is not certain where the AttributeModifier has the
+//! index. If block 0 does not begin with the GUID of the virtual port, it belongs to another
+//! virtual port: the sweep ignores it, and asks for no further block.
 //!
-//! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a
-//! [habit](DeviceHabit::RefusesVPortGuids) and is not asked again.
+//! If a kind of device refuses the attribute, or leaves it unanswered several times, the
+//! [habit](DeviceHabit::RefusesVPortGuids) is recorded, and the kind is not asked again.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl Inventory {
 }
 
 /// Asks for the unknown blocks of a virtual port's GUID table. Block 0 comes first, because it
-/// shows whether the adapter answers as expected.
+/// shows whether the adapter answers about this virtual port.
 pub(super) fn see_vport_guids(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -61,7 +61,7 @@ pub(super) fn see_vport_guids(
         return;
     };
     let blocks = vport.guid_blocks();
-    // The physical function uses the table of its port.
+    // The virtual port of the physical function has the GUID table of the physical port.
     let is_port = inventory
         .hardware
         .port(key)
@@ -137,7 +137,7 @@ pub(super) fn on_no_vport_guids(
         None => inventory.vport_reading.guid_answers.unanswered(kind),
     };
     if is_habit {
-        // A finding shows the habit, so that the change counts.
+        // The habit has a finding, so it counts as a change.
         let habit = DeviceHabit::RefusesVPortGuids;
         reading.changed |= inventory.hardware.habits.learn(kind, habit);
     } else if status.is_none() {
