@@ -37,6 +37,7 @@ use super::work::FullSweep;
 use super::{Core, m_keys};
 
 impl Core {
+    /// Handles a received datagram.
     pub(super) fn on_datagram(&mut self, datagram: &Datagram, now: Time) {
         match self.client.handle(&datagram.mad, now) {
             Handled::Completed(completion) => self.on_completion(completion, now),
@@ -46,6 +47,7 @@ impl Core {
         }
     }
 
+    /// Handles an event of the local port.
     pub(super) fn on_port_event(&mut self, event: PortEvent, now: Time) {
         match event {
             PortEvent::Up => {
@@ -77,8 +79,8 @@ impl Core {
             return;
         }
         match (smp.header().method(), smp.header().attribute()) {
-            // Only the master sends to agents; a standby that represses would take the trap away
-            // from the master.
+            // Only the master handles traps: a standby that represses a trap would keep it from the
+            // master.
             (Method::TRAP, Notice::ID) if self.mastership.is_master() => {
                 self.on_trap(datagram, now);
             }
@@ -130,8 +132,8 @@ impl Core {
         }
     }
 
-    /// Adds a new report of `switch` to the sweep under way. Returns whether the sweep has the
-    /// switch as a target and accepts the report.
+    /// Adds a new report of `switch` to the sweep under way, if the switch is a target of the sweep
+    /// already. Returns whether the sweep accepts the report.
     fn joins_sweep(&mut self, switch: Guid) -> bool {
         let inventory = &self.inventory;
         self.stage
@@ -139,7 +141,7 @@ impl Core {
             .is_some_and(|sweep| sweep.is_target(switch) && sweep.add_target(inventory, switch))
     }
 
-    /// Handles the ports whose counters exceed a limit.
+    /// Handles the ports whose error counters exceed a limit now.
     pub(super) fn on_port_errors(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) {
         match self.links.count_errors(errors, now) {
             HealthNews::Ports => self.health_changed(now),
@@ -148,8 +150,8 @@ impl Core {
         }
     }
 
-    /// Handles a change of the unhealthy ports or of the policy about them: isolates ports, and
-    /// publishes the result.
+    /// Handles a change of the unhealthy ports or of the health policy: isolates ports, and
+    /// publishes the findings.
     pub(super) fn health_changed(&mut self, now: Time) {
         if self.mastership.is_master() {
             let detours = &mut self.trials.detours;
@@ -162,16 +164,16 @@ impl Core {
         self.publish_findings(now);
     }
 
-    /// Replaces the findings of the parts around the core (the store, the dumps, the trace), and
-    /// publishes them.
+    /// Replaces the findings of the daemon's other parts (the store, the dumps, the trace), and
+    /// publishes them if they differ.
     pub fn set_daemon_findings(&mut self, findings: Vec<Finding>, now: Time) {
         if self.reports.note_daemon(findings) {
             self.publish(now);
         }
     }
 
-    /// Handles the retraining of the local link: the switch at the other end may have been reset,
-    /// and without routes it cannot report that.
+    /// Handles the retraining of the local link: reads the switch at the other end, which may have
+    /// been reset, and cannot report that without routes.
     fn on_retrained(&mut self, now: Time) {
         let Some(local) = self.inventory.hardware.local else {
             return;
@@ -193,14 +195,15 @@ impl Core {
         self.publish(now);
     }
 
+    /// Handles a new set of multicast groups.
     pub(super) fn on_groups(&mut self, groups: Arc<GroupSet>) {
         self.inventory.multicast_top = groups.top();
         self.members.note(groups);
         self.work.regroup();
     }
 
-    /// Uses new alias GUIDs, and reads every port with other ones than before whose GUIDInfo
-    /// differs from them. A push writes the blocks that differ from the reading.
+    /// Uses new alias GUIDs. Queues a reading of each port whose alias GUIDs have changed and whose
+    /// known GUIDInfo differs from them; a push then writes the blocks that still differ.
     pub(super) fn on_guids(&mut self, guids: Arc<AliasGuids>) {
         let changed = guids.differing(&self.inventory.alias_guids);
         self.inventory.named |= !guids.by_port.is_empty();
@@ -232,6 +235,7 @@ impl Core {
         }
     }
 
+    /// Makes the hosts behind the ports with these GUIDs register again.
     pub(super) fn on_reregister(&mut self, ports: &BTreeSet<Guid>) {
         for (at, port) in self.fabric.end_ports() {
             if ports.contains(&port.guid) {
@@ -242,17 +246,17 @@ impl Core {
         }
     }
 
-    /// Has the next push take the link at `port` down or up.
+    /// Queues a plan whose push takes the link at `port` down or up.
     fn order_link(&mut self, port: PortKey, step: LinkStep, cause: &str) {
         self.inventory.link_orders.insert(port, step);
         self.writing.leave_open();
         self.work.plan_again(cause);
     }
 
-    /// Enables a port that rsm or another program has disabled.
+    /// Enables a port that rsm or another program has disabled, and completes `ticket` afterwards.
     fn enable_port(&mut self, port: PortKey, ticket: Ticket) {
         let detours = &mut self.trials.detours;
-        // Another program may have disabled a port that is only drained here.
+        // A port that is only drained stays drained: another program has disabled it.
         if detours.planned().disabled().any(|one| one == port) {
             let parts = BTreeSet::from([NodeOrCable::Port(port)]);
             let mut answers = Answers::to(&mut self.work, &mut self.outbox);
@@ -264,6 +268,7 @@ impl Core {
         self.order_link(port, LinkStep::Enable, "an operator enables a port");
     }
 
+    /// Handles a command of an operator or a signal.
     pub(super) fn on_command(&mut self, command: Command, now: Time) {
         match command {
             Command::Resweep { full, ticket } => {
@@ -354,7 +359,7 @@ impl Core {
         if self.trials.engine.abandon(reason, &mut answers)
             && matches!(self.stage, Stage::Planning { .. })
         {
-            // The plan under way may have the engine that is no longer tried.
+            // The plan under way may be made with the engine whose trial has ended.
             self.stage = Stage::Idle;
             self.recorder.discard();
         }
@@ -382,6 +387,7 @@ impl Core {
             .sweep_everything(FullSweep::in_use(false), "configuration reloaded");
     }
 
+    /// Handles the outcome of a request: passes it to the stage that sent it.
     pub(super) fn on_completion(&mut self, completion: Completion<Context>, now: Time) {
         match (completion.context, &mut self.stage) {
             (Context::Witness, _) => return,
@@ -447,11 +453,12 @@ impl Core {
                     answer,
                 );
             }
-            // A stage ends only after all of its requests have completed.
+            // A stage ends only after all of its requests have completed or were withdrawn.
             (context, _) => debug_assert!(false, "{context:?} completed in another stage"),
         }
     }
 
+    /// Handles the outcome of a job, unless its stage was dropped.
     pub(super) fn on_planned(&mut self, generation: u64, outcome: Outcome, now: Time) {
         if matches!(&self.stage, Stage::Planning { generation: expected } if *expected == generation)
         {

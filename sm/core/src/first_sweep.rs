@@ -1,11 +1,11 @@
-//! The first sweep of a subnet that no manager has programmed: the core brings up the nodes found
-//! so far while the sweep continues.
+//! The first sweep, and the early bring-up: in a subnet that no manager has programmed, the core
+//! brings up the nodes found so far if the sweep is slow.
 //!
-//! A sweep takes long if nodes answer slowly or not at all, or the fabric loses SMPs. As long as no
-//! switch forwards, there is no traffic that an incomplete plan could disturb. So the core plans
-//! and writes the known part while the sweep continues.
+//! A sweep takes long if nodes answer slowly or not at all, or if the fabric loses SMPs. As long as
+//! no switch forwards, there is no traffic that an incomplete plan could disturb. Therefore the
+//! core plans and writes the known part while the sweep continues.
 //!
-//! In a subnet in use, the sweep ends before the first plan.
+//! In a subnet in use, the first plan waits for the end of the sweep.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use rsm_mad::Time;
 use rsm_mad::client::ClientStats;
 use rsm_model::findings::{Finding, FindingKind, Severity, Subject};
 
-/// Number of settled queries per open query from which a sweep counts as waiting for stragglers.
+/// A sweep counts as waiting for stragglers, its last and slow answers, if it has at least this
+/// many settled queries for each open one.
 const SETTLED_PER_OPEN: usize = 8;
 
 /// Minimum time that a sweep waits for stragglers. Answers take less than 1 ms; after a few lost
 /// attempts, 100 ms.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// Time after which the core first brings up the known part of a slow sweep. The core repeats this
-/// each time the sweep's age has doubled, so that early plans and pushes take no longer than the
-/// sweep itself.
+/// Age of a slow sweep at which the core first brings up the known part. It does so again each time
+/// the age has doubled, so that early plans and pushes take no longer than the sweep itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
-/// Settled queries per second below which a sweep is slow: lossless fabrics settle ten times as
-/// many.
+/// Number of settled queries per second below which a sweep is slow. In a fabric without losses,
+/// ten times as many are settled.
 const SLOW_RATE: f64 = 4000.0;
 
 /// Share of lost attempts, in permille, from which the core reports a finding.
@@ -36,12 +36,12 @@ const LOSS_REPORTED: u32 = 50;
 /// Minimum time between two snapshots published within a pass.
 const REPORTED_EVERY: Duration = Duration::from_secs(1);
 
-/// State last published within a pass.
+/// The state in the last snapshot published because of [`FirstSweep::has_news`].
 #[derive(Debug)]
 struct Reported {
-    /// Losses, in steps of [`LOSS_REPORTED`].
+    /// Share of lost attempts, in units of [`LOSS_REPORTED`].
     losses: u32,
-    /// Number of ports that hold another M_Key.
+    /// Number of ports that hold a foreign M_Key.
     locked: usize,
     /// Time from which on the next snapshot may be published.
     next: Time,
@@ -61,20 +61,22 @@ impl Default for Reported {
 #[derive(Debug)]
 pub(super) struct FirstSweep {
     under_way: bool,
-    /// Whether no switch found forwards by foreign tables, and no manager found has precedence. If
-    /// false, the core writes nothing before the end of the sweep.
+    /// Whether an early bring-up is possible. False once a switch was found that forwards by
+    /// foreign tables, or a manager with precedence: the core then writes nothing before the sweep
+    /// ends.
     is_fresh: bool,
     /// The sweep, while the core plans and writes the part that it has found; else `None`.
     background: Option<Box<Sweep>>,
-    /// Start of the sweep, and the number of attempts that had timed out by then.
+    /// Start of the sweep, and the number of attempts that had timed out by then; `None` before the
+    /// first [`FirstSweep::watch`].
     began: Option<(Time, u64)>,
-    /// Time at which the sweep began to wait for stragglers.
+    /// Time at which the sweep began to wait for stragglers; `None` if it does not.
     straggling: Option<Time>,
     /// Time at which the core next checks whether the sweep is slow.
     slow_at: Time,
-    /// Queries settled at the last early bring-up.
+    /// Number of queries settled at the last early bring-up.
     brought_up: usize,
-    /// Queries settled at the last [`FirstSweep::watch`].
+    /// Number of queries settled at the last [`FirstSweep::watch`].
     seen: usize,
     /// Whether the plan in force was made before the end of the sweep.
     is_provisional: bool,
@@ -117,8 +119,8 @@ impl FirstSweep {
         self.under_way = false;
     }
 
-    /// Whether the plan in force was made before the end of the sweep, so that the next plan does
-    /// not follow it.
+    /// Whether the plan in force was made before the end of the sweep, so that a new plan must
+    /// follow even if nothing changes.
     pub(super) fn is_provisional(&self) -> bool {
         self.is_provisional
     }
@@ -128,7 +130,7 @@ impl FirstSweep {
         self.is_provisional &= self.under_way;
     }
 
-    /// The first sweep while it continues behind a plan or push; `None` otherwise.
+    /// The first sweep while it continues in the background of an early bring-up; `None` otherwise.
     pub(super) fn background_sweep_mut(&mut self) -> Option<&mut Sweep> {
         self.background.as_deref_mut()
     }
@@ -151,8 +153,8 @@ impl FirstSweep {
         self.is_provisional = true;
     }
 
-    /// Whether a snapshot is due at `now`, because the loss has changed or the number of `locked`
-    /// ports, which ignore Sets, has grown. Records it as published.
+    /// Whether a snapshot is due at `now`: the loss rate has changed, or the number of `locked`
+    /// ports, which ignore Sets, has grown. Records the snapshot as published.
     pub(super) fn has_news(&mut self, stats: &ClientStats, locked: usize, now: Time) -> bool {
         let reported = &mut self.reported;
         let losses = match self.under_way {
@@ -180,13 +182,14 @@ impl FirstSweep {
         self.is_due(sweep, stats, now)
     }
 
+    /// Updates the measures of the sweep's progress.
     fn watch(&mut self, sweep: &Sweep, stats: &ClientStats, now: Time) {
         if self.began.is_none() {
             self.began = Some((now, stats.timeouts));
             self.slow_at = now + SLOW_AFTER;
         }
         if self.seen == self.brought_up && sweep.settled() > self.seen {
-            // Nodes answer again: the queries that follow are awaited.
+            // Nodes answer again, which leads to further queries: wait for these.
             self.straggling = None;
         }
         self.seen = sweep.settled();
@@ -206,7 +209,8 @@ impl FirstSweep {
             && matches!(sweep.scope(), SweepScope::Full { .. })
             && stats.timeouts > timeouts
             && sweep.settled() > self.brought_up;
-        // Even in a sweep without losses, the last queries take their share of the time.
+        // Even without losses the last queries take some time: wait for half as long as the sweep
+        // took before them.
         let stragglers = self
             .straggling
             .map(|since| since + STRAGGLING.max(since.since(began) / 2));
@@ -231,7 +235,8 @@ impl FirstSweep {
         is_slow || self.straggling.is_some()
     }
 
-    /// Ends an early bring-up: returns the sweep, which continues.
+    /// Ends an early bring-up, and returns the sweep, which continues as a stage; `None` if there
+    /// is no early bring-up.
     pub(super) fn resume(&mut self, now: Time) -> Option<Box<Sweep>> {
         let sweep = self.background.take()?;
         self.straggling = self.straggling.map(|_| now);

@@ -1,9 +1,9 @@
 //! Devices whose content differs from what this manager wrote: the parts that light sweeps read
 //! back, and the findings about differences.
 //!
-//! The pass that finds a difference writes the planned content. Light sweeps read back a switch
-//! with repeated differences less and less often, so that an attacker, or a switch with arbitrary
-//! answers, costs at most a plan and a push per minute.
+//! The pass that finds a difference writes the planned content. A switch with repeated differences
+//! is read back less and less often, so that an attacker, or a switch with arbitrary answers,
+//! causes at most a plan and a push per minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,25 +21,26 @@ use rsm_model::port_info::{FieldIndex, FieldMask};
 
 use super::work::doubled;
 
-/// Maximum number of parts that a light sweep reads back, for settings and for forwarding tables
-/// each: with 250 switches and the default interval, light sweeps find a foreign write within a
-/// minute.
+/// Maximum number of settings that a light sweep reads back, and maximum number of table blocks.
+/// With 250 switches and the default interval, light sweeps find a foreign write within a minute.
 const SAMPLES: usize = 8192;
 
-/// Maximum number of parts of one switch that a light sweep reads back; the minimum is one.
+/// Maximum number of settings, and of table blocks, of one switch that a light sweep reads back;
+/// the minimum is one.
 const SAMPLES_OF_SWITCH: usize = 32;
 
-/// Pause after a second successive difference; doubled with each further one.
+/// Pause in reading a node back after a second successive difference; it doubles with each further
+/// one.
 const PAUSE_FIRST: Duration = Duration::from_secs(10);
 
 /// Longest pause.
 const PAUSE_LAST: Duration = Duration::from_secs(60);
 
-/// Time that a finding stays after the last difference.
+/// Time for which a finding is shown after the last difference.
 const KEPT: Duration = Duration::from_secs(3600);
 
-/// Number of light sweeps during which a repeated Set excuses a difference: one hour at the default
-/// interval, in which light sweeps read much of each switch even in large subnets.
+/// Number of light sweeps for which a Set with an unanswered attempt excuses a difference: one hour
+/// at the default interval, in which light sweeps read much of each switch even in large subnets.
 const LATE_SETS_EXCUSE: u64 = 360;
 
 /// Maximum number of nodes with a finding each, in the order of their first difference.
@@ -51,6 +52,7 @@ const PARTS_SHOWN: usize = 5;
 /// Nodes that differed from what this manager wrote.
 #[derive(Default)]
 pub(super) struct ForeignWrites {
+    /// Number of the last light sweep that read back.
     turn: u64,
     nodes: BTreeMap<Guid, ForeignWrite>,
     /// Nodes that left an attempt of a Set unanswered, with the turn at that time. A node may
@@ -64,8 +66,8 @@ impl ForeignWrites {
         self.late.insert(node, self.turn);
     }
 
-    /// Whether a late Set of this manager may have caused the difference of a node. Only the first
-    /// difference is excused.
+    /// Whether a Set of this manager that was executed late may have caused the difference of a
+    /// node. Excuses only one difference.
     fn excuses(&mut self, node: Guid) -> bool {
         self.late.remove(&node).is_some()
     }
@@ -74,17 +76,22 @@ impl ForeignWrites {
 /// Differences of one node so far.
 #[derive(Debug)]
 struct ForeignWrite {
+    // The parts that differed, as in `Overwritten`.
     fields: BTreeSet<SwitchField>,
     blocks: BTreeSet<u16>,
     masks: BTreeSet<MftBlock>,
     p_keys: BTreeSet<(PortNum, u16)>,
     managed: BTreeSet<(PortNum, BlockPlace)>,
+    /// Ports whose PortInfo differed, each with the fields.
     ports: BTreeMap<PortNum, FieldMask>,
     /// Number of light sweeps that found a difference.
     sweeps: u32,
-    /// Number of such light sweeps since a reading of all parts last found no difference.
+    /// Number of such light sweeps in the present series. The series of a switch ends when a
+    /// reading of all its parts finds no difference.
     in_a_row: u32,
+    /// Time of the first difference.
     first: Time,
+    /// Time of the last difference.
     last: Time,
     /// Time until which light sweeps read nothing back from the node.
     paused_until: Time,
@@ -107,6 +114,8 @@ impl ForeignWrite {
         }
     }
 
+    /// Adds the differences that a light sweep found; `ports` are the fields of PortInfo that
+    /// count.
     fn note(&mut self, found: Overwritten, ports: BTreeMap<PortNum, FieldMask>, now: Time) {
         self.fields.extend(found.fields);
         self.blocks.extend(found.blocks);
@@ -126,7 +135,7 @@ impl ForeignWrite {
         self.in_a_row = self.in_a_row.saturating_add(1);
     }
 
-    /// The ports that had another LID than this manager gave them.
+    /// The ports whose LID differed from the one that this manager had set.
     fn ports_with_other_lids(&self) -> impl Iterator<Item = PortNum> + '_ {
         let lid = FieldMask(1 << FieldIndex::BaseLid as u32);
         let ports = self.ports.iter();
@@ -164,7 +173,7 @@ impl ForeignWrite {
     }
 }
 
-/// The first names, and the number of the others; `None` if there are none.
+/// The first [`PARTS_SHOWN`] names, and the number of the others; `None` if there are none.
 fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
     let mut names: Vec<String> = names.collect();
     let more = names.len().saturating_sub(PARTS_SHOWN);
@@ -178,21 +187,20 @@ fn shortened(names: impl Iterator<Item = String>) -> Option<String> {
 }
 
 impl ForeignWrites {
-    /// Forgets nodes whose content has matched the plan for [`KEPT`]. Returns whether there were
-    /// any.
+    /// Forgets nodes without a difference for [`KEPT`]. Returns whether there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let known = self.nodes.len();
         self.nodes.retain(|_, write| now.since(write.last) < KEPT);
         self.nodes.len() < known
     }
 
-    /// Forgets all nodes: another manager may have written what differs.
+    /// Forgets all nodes, because another manager was master and may have written them.
     pub(super) fn another_manager_wrote(&mut self) {
         self.nodes.clear();
     }
 
-    /// The parts that the light sweep about to begin reads back; `failing` are the ports whose Sets
-    /// have failed.
+    /// The parts to read back in the light sweep that is about to begin; `failing` are the ports
+    /// with failed Sets, which are left out.
     pub(super) fn next_samples(
         &mut self,
         inventory: &Inventory,
@@ -218,8 +226,9 @@ impl ForeignWrites {
         }
     }
 
-    /// Records the differences that a light sweep found, before they are written as planned.
-    /// `comparison` is the hardware with the plan in force. Returns whether there are any.
+    /// Records the differences that a light sweep found. The caller does so before a push writes
+    /// the planned content. `comparison` is the hardware and the plan in force. Returns whether
+    /// there are any differences that count.
     pub(super) fn note(
         &mut self,
         read_back: &mut ReadBack,
@@ -234,7 +243,7 @@ impl ForeignWrites {
                 write.in_a_row = 0;
             }
         }
-        self.forgive_hosts(inventory, now);
+        self.end_series_of_hosts(inventory, now);
         let mut is_news = false;
         for (guid, mut found) in read_back.take_overwritten() {
             let ports = overwritten_ports(guid, &found, comparison);
@@ -262,9 +271,9 @@ impl ForeignWrites {
         is_news
     }
 
-    /// Ends the series of differences of each host that has shown none for longer than the longest
-    /// pause. For switches, a reading of all parts ends the series.
-    fn forgive_hosts(&mut self, inventory: &Inventory, now: Time) {
+    /// Ends the series of each host without a difference for twice the longest pause: a host has no
+    /// reading of all parts that could end its series.
+    fn end_series_of_hosts(&mut self, inventory: &Inventory, now: Time) {
         for (&guid, write) in &mut self.nodes {
             if !inventory.hardware.is_switch(guid) && now.since(write.last) > 2 * PAUSE_LAST {
                 write.in_a_row = 0;
@@ -272,8 +281,8 @@ impl ForeignWrites {
         }
     }
 
-    /// GUIDs of the ports whose LID another host has overwritten, until an hour after the last
-    /// difference of their node.
+    /// GUIDs of the ports whose LID was overwritten, until [`KEPT`] after the last difference of
+    /// their node.
     pub(super) fn ports_with_other_lids(&self, inventory: &Inventory) -> BTreeSet<Guid> {
         let keys = self.nodes.iter().flat_map(|(&guid, write)| {
             let ports = write.ports_with_other_lids();
@@ -323,12 +332,13 @@ impl ForeignWrites {
     }
 }
 
-/// The port; `None` unless it is Active: a reset port has lost its tables.
+/// The port, if it is Active; else `None`: a port that is not Active may have been reset and lost
+/// its tables.
 fn active_port(inventory: &Inventory, key: PortKey) -> Option<&InventoryPort> {
     inventory.hardware.port(key).filter(|port| port.is_active())
 }
 
-/// The fields of PortInfo that were as planned and no longer are, by port.
+/// The fields of PortInfo that were as planned and no longer are, by port of the node `guid`.
 fn overwritten_ports(
     guid: Guid,
     found: &Overwritten,

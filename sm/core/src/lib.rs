@@ -4,17 +4,17 @@
 //! Event ─▶ handle ─▶ [ Idle ─▶ Sweeping ─▶ Planning ─▶ Pushing ─▶ Idle ] ─▶ poll_effect ─▶ Effect
 //! ```
 //!
-//! Every event (start-up, a trap, an operator's request, an answer that never came) becomes
-//! [`work::Work`]. When the core is idle, it takes the waiting work through the stages. Work that
-//! arrives meanwhile joins a sweep under way, or waits for a plan. It cuts a push short if the rest
-//! of the push takes longer than another discovery and plan: that rest is then part of the next
-//! difference.
+//! Events (start-up, a trap, an operator's request, a missing answer) become [`work::Work`]. When
+//! the core is idle, it takes the waiting work through the stages. Work that arrives meanwhile
+//! joins a sweep under way, or waits for the end of the pass. Urgent work interrupts a push if the
+//! rest of the push would take longer than another discovery and plan; the next comparison then
+//! includes that rest.
 //!
-//! A run is a function of the events and their times.
+//! A run depends only on the events and their times.
 //!
-//! In: an [`Event`] and its time. Out: an [`Effect`] for each datagram to send, plan to compute,
-//! snapshot to publish and state to store; the daemon carries them out. The core sends a Set only
-//! while it is sure to be master, and only for a difference to the plan.
+//! Input: an [`Event`] and its time. Output: an [`Effect`] for each datagram to send, plan to
+//! compute, snapshot to publish and state to store; the daemon carries them out. The core sends a
+//! Set only while it is sure to be master, and only for a difference from the plan.
 //!
 //! The core must never do I/O, wait, start a thread, or decide a route.
 
@@ -98,7 +98,7 @@ use self::trials::Trials;
 use self::work::{FullSweep, Work};
 use self::writing::Writing;
 
-/// The part of the plan that a pass through the stages may change.
+/// The part of the plan that a pass through the stages may change, and why.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pass {
     /// Everything.
@@ -108,8 +108,8 @@ enum Pass {
     /// Entries that lead to the fullest links. Such a pass starts when no other work waits, and
     /// urgent work discards it.
     Rebalance,
-    /// Entries and ports of the manager's LID, after a standby that has read the subnet succeeds
-    /// the master.
+    /// Routes and PortInfo: a standby that has read the subnet takes over, and writes before it has
+    /// read everything again.
     Succession,
 }
 
@@ -121,7 +121,7 @@ enum Pass {
 ///            answer          silence         trap, command      plan          urgent work
 /// Idle       –               –               work waits         dropped       begins a pass
 /// Sweeping   into inventory  suspects, other joins the sweep,   dropped       ends the wait for
-///                            ways            or work waits; a full            silent nodes
+///                            paths           or work waits; a full            silent nodes
 ///                                            sweep gives way
 /// Planning   –               –               work waits         ends it: push drops a rebalancing
 /// Pushing    into inventory  Set repeated    work waits         dropped       stops a push whose rest
@@ -131,58 +131,59 @@ enum Pass {
 ///
 /// Each field is a state machine; `Core` passes results between them.
 pub struct Core {
-    /// The operator's decisions.
+    /// The settings.
     config: CoreConfig,
-    /// Requests under way.
+    /// The MAD client with the requests under way.
     client: Client<Context>,
     /// State of the hardware, as read and written.
     inventory: Inventory,
     /// Model after the last sweep.
     fabric: Arc<Fabric>,
-    /// Parts that were present before.
+    /// Nodes and cables that were present before and are missing.
     missing: MissingParts,
     /// Members of multicast groups.
     members: Members,
     /// Settings on trial, until their first plan.
     trials: Trials,
-    /// The plan in force, and what plans keep.
+    /// The plan in force, and assignments that later plans keep.
     plans: Plans,
-    /// The difference between plan and hardware.
+    /// State of writing plans to the hardware.
     writing: Writing,
     /// Stage under way.
     stage: Stage,
-    /// Changes that the pass under way may make.
+    /// The changes that the pass under way may make.
     pass: Pass,
     /// Work that waits for the core to be idle.
     work: Work,
     /// Cost of the pass under way, and of past ones.
     recorder: ConvergenceRecorder,
-    /// State of the first sweep, of a subnet without forwarding tables.
+    /// State of the first sweep, and of an early bring-up.
     first_sweep: FirstSweep,
-    /// Nodes that do not answer.
+    /// State that decides how long the core waits for nodes that do not answer.
     silence: Silence,
     /// Traps received so far.
     traps: TrapHandler,
     /// Bad links, and the links that routes leave out.
     links: Links,
-    /// Nodes that others have written.
+    /// Nodes whose content differed from what this manager wrote.
     foreign_writes: ForeignWrites,
     /// Congestion control.
     congestion: CongestionState,
-    /// Rotation of M_Keys that is announced.
+    /// The announced rotation of M_Keys, if there is one.
     rotation: KeyRotation,
-    /// Role among other managers, right to write, and takeovers.
+    /// The role among other managers, the right to write, and takeovers.
     mastership: Mastership,
-    /// The port of this manager.
+    /// State of this manager's own port.
     local_port: LocalPort,
-    /// Reports to readers.
+    /// Findings, and the times at which snapshots are published.
     reports: Reports,
     /// Effects that wait for the daemon.
     outbox: Outbox,
 }
 
 impl Core {
-    /// A subnet manager that will sweep at once.
+    /// A subnet manager that begins with a full sweep. `remembered` is the state that an earlier
+    /// run has stored.
     pub fn new(mut config: CoreConfig, remembered: SavedCoreState) -> Core {
         let mut work = Work::default();
         work.sweep_everything(FullSweep::before_writing(false), "start");
@@ -268,6 +269,7 @@ impl Core {
         self.run(now);
     }
 
+    /// Handles an event of the transport.
     fn on_inbound(&mut self, inbound: Inbound, now: Time) {
         if self.congestion.on_inbound(&inbound, now) {
             return;
@@ -369,24 +371,23 @@ impl Core {
         self.run(now);
     }
 
-    /// Whether the core is at rest: nothing is under way, waiting, or to be repaired.
+    /// Whether no stage is under way, no work waits, and no repair is scheduled.
     pub fn is_settled(&self) -> bool {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this master checks if another one has replaced it. The master sends no Set during
-    /// the check.
+    /// Whether this manager asks whether another master has replaced it. It sends no Set meanwhile.
     pub fn is_inquiring(&self) -> bool {
         self.mastership.is_inquiring()
     }
 
-    /// Whether nothing is under way. Work may still wait for its time.
+    /// Whether no stage is under way and no work may start now. Work may still wait for its time.
     pub fn is_idle(&self) -> bool {
         self.stage.is_idle() && (!self.work.is_due() || self.work.is_postponed())
     }
 
     /// ActCount in this manager's SMInfo (IBA 14.2.5.13): the number of SMPs from other agents
-    /// answered so far, of 32 bits that wrap.
+    /// answered so far, modulo 2^32.
     pub fn act_count(&self) -> u32 {
         self.client.stats().answered as u32
     }
@@ -396,7 +397,7 @@ impl Core {
         self.stage.activity(self.inventory.hardware.len())
     }
 
-    /// The pass under way and the work that waits.
+    /// The pass under way, and the causes of the work that waits.
     pub fn progress(&self) -> PassProgress {
         let (cause, since) = self.recorder.running().unzip();
         PassProgress {
@@ -410,7 +411,8 @@ impl Core {
         }
     }
 
-    /// Number of successive repairs without success; 0 after a clean convergence.
+    /// Number of successive repairs after which something still had to be repaired; 0 after a clean
+    /// convergence.
     pub fn repairs(&self) -> u32 {
         self.work.repairs()
     }
@@ -430,7 +432,7 @@ impl Core {
         self.mastership.role()
     }
 
-    /// [`Mastership::following`] of this manager.
+    /// The result of [`Mastership::following`].
     pub fn following(&self) -> Option<Following> {
         self.mastership.following()
     }
@@ -440,17 +442,18 @@ impl Core {
         self.recorder.history()
     }
 
-    /// Whether this manager may write hardware now: it is master and does not doubt it.
+    /// Whether this manager may write hardware now: it is not a dry run, and
+    /// [`Mastership::may_set`] permits it.
     fn may_set(&self) -> bool {
         self.config.mode == Mode::Manage && self.mastership.may_set()
     }
 
-    /// Whether a plan of this manager is in force, as the master.
+    /// Whether this manager is the master and has a plan in force.
     fn manages(&self) -> bool {
         self.mastership.is_master() && self.plans.in_force().is_some()
     }
 
-    /// Runs the stages as far as they go now, and hands their requests to the client.
+    /// Runs the stages as far as possible now, and hands their requests to the client.
     fn run(&mut self, now: Time) {
         loop {
             while let Some(completion) = self.client.poll_completion() {
@@ -479,7 +482,7 @@ impl Core {
         }
     }
 
-    /// Tells the sweep under way about silent nodes, and publishes those that it suspects.
+    /// Passes overdue queries to the sweep under way, and publishes new suspects.
     fn heed_silence(&mut self, now: Time) {
         let situation = Situation {
             is_converging: self.is_converging(),
@@ -535,8 +538,8 @@ impl Core {
     /// Hands `request` to the client.
     fn submit(&mut self, request: Request<Context>, now: Time) {
         if let Err(rejected) = self.client.submit(request) {
-            // The client accepts far more requests than the stages hand over before they are sent.
-            // If that changes, the request ends as unanswered.
+            // This cannot happen: the client accepts far more requests than `AHEAD`. If that ever
+            // changes, the request ends as unanswered.
             debug_assert!(false, "{rejected}");
             let completion = Completion {
                 context: rejected.0.context,
@@ -552,7 +555,7 @@ impl Core {
         }
     }
 
-    /// Whether datagrams of congestion control may be sent: they wait for all other work.
+    /// Whether datagrams of congestion control may be sent: only while no other work is under way.
     fn may_control_congestion(&self) -> bool {
         self.stage.is_idle()
             && self.local_port.is_up()
@@ -560,7 +563,8 @@ impl Core {
             && self.may_set()
     }
 
-    /// Lets congestion control follow the subnet, and publishes the result of a round.
+    /// Passes the present model and plan to congestion control, and publishes the result of a
+    /// round.
     fn follow_congestion(&mut self, now: Time) {
         let is_master = self.mastership.is_master();
         let plan = self.plans.in_force();
@@ -570,8 +574,8 @@ impl Core {
         }
     }
 
-    /// Ports whose hosts act against the subnet, each with the time of the last act; zero for a
-    /// host that runs a foreign manager, which is a state and not an act.
+    /// Ports whose hosts act against the subnet, each with its latest act and the time of that act.
+    /// The time is zero for a host that runs a foreign manager, which is a state and not an act.
     pub fn hostile_ports(&self, now: Time) -> BTreeMap<PortKey, (Hostility, Time)> {
         let managers = self.mastership.foreign_managers(&self.inventory);
         let managers = managers.into_iter();
@@ -589,7 +593,7 @@ impl Core {
         ports
     }
 
-    /// Whether a port is a host's, other than this manager's.
+    /// Whether a port belongs to a host other than this manager's.
     fn is_of_host(&self, port: PortKey) -> bool {
         let own = self.inventory.hardware.local.map(|local| local.node);
         let node = self.inventory.hardware.node(port.node);

@@ -1,9 +1,9 @@
-//! Relieves the fullest links while a fault persists.
+//! Rebalancing: reduces the load of the fullest links while a fault persists.
 //!
-//! A repair moves as few paths as it can, at once. When the subnet has not changed for a while and
-//! parts of it are still missing, rebalancing relieves the fullest links step by step. Other work
-//! comes first: urgent work discards a step being planned, and cuts one being written short like
-//! any other push.
+//! A repair comes at once and moves as few paths as possible. If the subnet has not changed for a
+//! while and parts of it are still missing, rebalancing reduces the load of the fullest links step
+//! by step. Other work comes first: urgent work discards a step that is being planned, and
+//! interrupts a step that is being written like any other push.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use rsm_routing::engine::misses_parts;
 /// Pause between two steps.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Time of the next step, computed at the end of a pass with `plan` in force; `None` if there is
-/// nothing to relieve.
+/// Time of the next step, at the end of a pass with `plan` in force. `None` if rebalancing is off,
+/// or no part of the topology is missing.
 pub(super) fn due(plan: &Plan, policy: &RebalancePolicy, now: Time) -> Option<Time> {
     let ranking = plan.routing.ranking.as_ref();
     let is_wanted = !policy.after.is_zero() && ranking.is_some_and(misses_parts);

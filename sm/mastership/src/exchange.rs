@@ -24,7 +24,7 @@ use crate::role;
 use crate::view::{StageView, View};
 
 impl Mastership {
-    /// Answers SubnGet(SMInfo), and SubnSet(SMInfo) from another manager.
+    /// Answers SubnGet(SMInfo) and SubnSet(SMInfo) of another manager, and carries out an order.
     pub fn on_sm_info(&mut self, datagram: &Datagram, view: &mut View<'_>, now: Time) {
         let request = Smp::from_bytes(&datagram.mad);
         let has_key = view
@@ -32,7 +32,7 @@ impl Mastership {
             .accepts_m_key(view.inventory.hardware.local, request.m_key());
         let is_order = request.header().method() == Method::SET;
         if !is_order && self.may_be_replaced() {
-            // The sender repeats a request that is dropped.
+            // If too many requests wait, this one is dropped, and its sender repeats it.
             self.doubts.defer(datagram);
             return;
         }
@@ -77,8 +77,9 @@ impl Mastership {
         }
     }
 
-    /// Records a refused order for a finding. Managers with other keys also hand over and
-    /// acknowledge (IBA 14.4.1), but no manager gives a master any other order.
+    /// Records a refused order for a finding, unless it is a handover or an acknowledgement: these
+    /// may come from a manager with another SM_Key (IBA 14.4.1). No manager gives a master any
+    /// other order.
     fn note_refused_order(
         &mut self,
         datagram: &Datagram,
@@ -92,6 +93,7 @@ impl Mastership {
         }
     }
 
+    /// Records a refused order for a finding, if this manager is master and no inquiry is open.
     fn note_refusal(&mut self, datagram: &Datagram, why: Refusal, view: &View<'_>, now: Time) {
         let from = Plan::holder(view.plan, &view.inventory.hardware, datagram.remote.lid);
         if self.is_undoubted_master() && self.election.orders.note_refused(from, why, now) {
@@ -99,13 +101,13 @@ impl Mastership {
         }
     }
 
-    /// Whether this manager is the master and does not doubt it.
+    /// Whether this manager is master and no inquiry is open.
     fn is_undoubted_master(&self) -> bool {
         self.is_master() && !self.is_inquiring()
     }
 
-    /// Whether an order that makes this manager read the whole subnet is within the rate of such
-    /// orders: a handover to a master, or an order to a standby to discover.
+    /// Whether an order is within its rate. Only orders that make this manager read the whole
+    /// subnet have a rate: a handover to a master, and an order to a standby to discover.
     fn admits_order(&mut self, control: SmControl, now: Time) -> bool {
         let is_undoubted_master = self.is_undoubted_master();
         let orders = &mut self.election.orders;
@@ -116,7 +118,8 @@ impl Mastership {
         }
     }
 
-    /// Whether `sender` may give the order `control`, and the role of this manager allows it.
+    /// Whether `sender` may give the order `control` to a manager in the role of this one (IBA
+    /// 14.4.1).
     fn may_order(&self, control: SmControl, sender: &SmInfo) -> bool {
         let giver = match control {
             SmControl::ACKNOWLEDGE => SmState::Standby,
@@ -127,7 +130,7 @@ impl Mastership {
             && match control {
                 SmControl::HANDOVER => *role != Role::NotActive,
                 SmControl::ACKNOWLEDGE => matches!(role, Role::Standby { .. } | Role::Master),
-                // Only the master that this manager stands by for.
+                // Only the master for which this manager stands by may give these orders.
                 SmControl::DISABLE | SmControl::DISCOVER => {
                     matches!(role, Role::Standby { master } if master.guid == sender.guid())
                 }
@@ -137,6 +140,7 @@ impl Mastership {
         fits && sender.sm_state() == giver && self.counts(sender.guid(), sender.sm_key())
     }
 
+    /// Carries out an order.
     fn obey(&mut self, control: SmControl, sender: &SmInfo, view: &View<'_>) {
         let sender = sender.guid();
         match control {
@@ -178,7 +182,8 @@ impl Mastership {
         }
     }
 
-    /// Offers the subnet to `to`, unless it refused a short time ago. Returns whether it did.
+    /// Offers the subnet to `to`, unless that manager refused it a short time ago or no path leads
+    /// to it. Returns whether it makes the offer.
     pub(crate) fn hand_over(&mut self, to: Other, view: &mut View<'_>, now: Time) -> bool {
         if self.election.has_refused(to.guid, now) {
             return false;
@@ -193,9 +198,11 @@ impl Mastership {
         true
     }
 
-    /// Ends the handover to `to` after its answer; `accepted` says whether `to` takes the subnet.
+    /// Handles the end of the handover to `to`; `accepted` says whether that manager takes the
+    /// subnet.
     pub fn end_hand_over(&mut self, to: Other, accepted: bool, now: Time) {
-        // Two masters would undo each other's work, so that only the one with precedence stays.
+        // If the other manager is master already, stand by even if it refused: it has precedence,
+        // and two masters would undo each other's work.
         if accepted || to.state == SmState::Master {
             self.stand_by(to, now);
         } else {
@@ -204,8 +211,8 @@ impl Mastership {
         }
     }
 
-    /// Sends trap 144 to a master with lower precedence, which learns of a priority change only by
-    /// this trap (IBA 14.4.1).
+    /// Sends trap 144 to `master`, if it is master, counts, and has lower precedence: a master
+    /// learns of a priority change only by this trap (IBA 14.4.1).
     pub(crate) fn draw_attention(&mut self, master: &Other, view: &View<'_>) {
         let own = view.inventory.own_info();
         let Some(own) = own.filter(|_| {
@@ -274,6 +281,7 @@ impl Mastership {
         }
     }
 
+    /// The SMInfo that this manager shows.
     fn sm_info(&self, view: &View<'_>) -> SmInfo {
         let own = view.inventory.own_guid();
         role::sm_info(&self.election.role, self.identity(), own, view.act_count)

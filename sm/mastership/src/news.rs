@@ -1,5 +1,5 @@
-//! State for other managers that share the store: whether hardware is being written, and which
-//! parts have changed.
+//! The state that a master publishes in a shared store: whether hardware is being written, and
+//! which parts have changed.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ pub struct SharedNews {
     recorder: FootprintRecorder,
 }
 
-/// Consequence of the end of a pass for other managers.
+/// The meaning of the end of a pass for other managers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PushEnd {
-    /// Nothing has changed for other managers.
+    /// Nothing is to be announced.
     NoNews,
     /// An announced push has ended.
     Pushed,
-    /// The hardware has changed without a push.
+    /// The hardware has changed without an announced push.
     Changed,
 }
 
 impl SharedNews {
-    /// The state that an earlier run left.
+    /// State at the start; `is_pushing` is the value that an earlier run has stored.
     pub(crate) fn new(is_pushing: bool) -> SharedNews {
         SharedNews {
             is_pushing,
@@ -56,7 +56,8 @@ impl SharedNews {
         self.recorder.note_set(part);
     }
 
-    /// Records the end of a pass that wrote all of its changes.
+    /// Records the end of a pass that wrote all of its changes. A multicast pass (`of_multicast`)
+    /// does not end an announced push.
     pub fn end_push(&mut self, of_multicast: bool) -> PushEnd {
         match (self.is_pushing, of_multicast) {
             (true, true) => PushEnd::NoNews,
@@ -74,7 +75,7 @@ impl SharedNews {
         self.recorder.conclude(plan, fabric);
     }
 
-    /// Records that the state is being stored, with the number of a plan.
+    /// Records that the state is being stored with this plan number.
     pub fn tell(&mut self, plan: u64) {
         self.recorder.tell(plan);
     }

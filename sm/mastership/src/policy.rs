@@ -1,32 +1,34 @@
-//! The operator's decisions about the election and the shared store.
+//! The settings of the election and the shared store.
 
 use std::time::Duration;
 
 use rsm_ids::Guid;
 use rsm_state::Identity;
 
-/// The operator's decisions about other managers.
+/// The operator's settings about other managers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MastershipPolicy {
     /// Priority and SM_Key that this subnet manager shows to others.
     pub identity: Identity,
-    /// Priority that this manager shows while it is master, if higher than the priority of
-    /// `identity`, so that it stays master when a manager with a higher priority arrives.
+    /// Priority that this manager shows while it is master, if it is higher than the priority of
+    /// `identity`. It keeps this manager master when a manager with a priority in between arrives.
     pub master_priority: u8,
-    /// GUIDs of managers that count; empty if all do.
+    /// GUIDs of the managers that count in the election; empty if all count.
     pub allowed_managers: Vec<Guid>,
     /// Whether this manager acts as if it were the only one.
     pub ignores_others: bool,
-    /// Whether this manager waits, not active, until another one orders it to stand by.
+    /// Whether this manager becomes NotActive after its first sweep, until another manager orders
+    /// it to stand by.
     pub starts_inactive: bool,
     /// Time between polls of the master while standing by.
     pub standby_poll: Duration,
-    /// Successive unanswered polls of the master after which this manager takes over.
+    /// Number of successive unanswered polls of the master after which this manager takes over.
     pub poll_limit: u32,
     /// Whether several managers share the store, so that the master must hold its epoch. Used only
     /// at the start.
     pub shares_store: bool,
-    /// Checksums of the settings that all managers of a subnet must have in common, by section.
+    /// Checksums of the settings that all managers of a subnet must have in common, as words of the
+    /// form `section=checksum`.
     pub checksums: String,
 }
 

@@ -1,4 +1,4 @@
-//! The inputs other than events: the subnet as last read, and the state of the core.
+//! The inputs of mastership other than events: the subnet as last read, and the state of the core.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use rsm_plan::policy::Policy;
 pub enum StageView {
     /// No stage is under way.
     Idle,
-    /// A sweep; the flag says whether it only asks subnet managers for SMInfo.
+    /// A sweep.
     Sweeping {
-        /// Whether it only asks managers.
+        /// Whether the sweep only asks subnet managers for SMInfo.
         asks_managers_only: bool,
     },
     /// An offer of the subnet to another manager waits for its answer.
@@ -42,7 +42,7 @@ pub struct View<'a> {
     pub act_count: u32,
     /// Whether the last push left planned changes unwritten.
     pub is_push_open: bool,
-    /// Whether the driver has reported no loss of the own port's link.
+    /// Whether the link of the own port is up, according to its driver.
     pub is_port_up: bool,
 }
 
@@ -53,14 +53,14 @@ impl View<'_> {
         self.policy.ports.guards_gets()
     }
 
-    /// Whether this manager is shut out of the subnet for lack of M_Keys: the own link is up, ports
-    /// require their keys, and only the own node answers. As the master, this manager would write
-    /// only its own port.
+    /// Whether this manager probably lacks the M_Keys of the subnet: ports require keys for Gets,
+    /// the own link is up, and only the own node answers. As master, this manager could write only
+    /// its own port.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.guards_gets() && self.inventory.is_alone_behind_a_link()
     }
 
-    /// Whether [`View::is_shut_out`] may hold at the end of the sweep under way.
+    /// Whether [`View::is_shut_out`] may be true at the end of the sweep under way.
     pub(crate) fn may_be_shut_out(&self) -> bool {
         self.guards_gets() && self.inventory.hardware.len() == 1
     }

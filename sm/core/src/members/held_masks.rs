@@ -6,11 +6,12 @@ use rsm_hardware::sweep::inventory::Inventory;
 use rsm_model::Mark;
 use rsm_model::mft_image::HeldMasks;
 
-/// Multicast tables of all switches, kept from job to job: a job costs time only for the switches
-/// written since the last one.
+/// Multicast tables of all switches, kept from job to job: each job collects only the tables of
+/// switches written since the one before.
 #[derive(Default)]
 pub(super) struct KeptMasks {
     held: Arc<HeldMasks>,
+    /// Position in the log of writes to switches when `held` was collected.
     mark: Mark,
 }
 
@@ -24,7 +25,7 @@ impl KeptMasks {
                 .and_then(|node| node.switch.as_ref());
             let masks = switch.map(|switch| switch.mft.content());
             let known = self.held.by_switch.get(&guid);
-            // Most writes are into other tables.
+            // Most writes concern other tables: leave the entry unchanged.
             if known.map(Arc::as_ptr) == masks.map(Arc::as_ptr) {
                 continue;
             }
@@ -39,6 +40,7 @@ impl KeptMasks {
         self.held.clone()
     }
 
+    /// Whether the kept tables equal those in `inventory`.
     fn is_of(&self, inventory: &Inventory) -> bool {
         let all = inventory.hardware.switches();
         let all = all.map(|(guid, _, switch)| (guid, &**switch.mft.content()));

@@ -39,10 +39,10 @@ pub(in super::super) struct PartitionChanges {
     after_drops: AfterDrops,
 }
 
-/// What must still be done because waiting changes were dropped.
+/// The steps that are still due because waiting changes were dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AfterDrops {
-    /// Nothing: all waiting changes were checked since.
+    /// No step: all waiting changes were checked since.
     Checked,
     /// The waiting changes must be checked without the dropped ones; `next` already lacks these.
     Applied,

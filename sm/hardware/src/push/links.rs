@@ -1,4 +1,4 @@
-//! Brings links to Active before a table leads to them.
+//! Links that must be Active before a table leads to them.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,7 @@ use super::phases::Phase;
 use super::ports::PortPush;
 use crate::sweep::inventory::Inventory;
 
-/// The links that `plan` brings to Active first and that are not yet Active, as (one end, other
-/// end).
+/// The links that tables of `plan` wait for and that are not yet Active: lower end → other end.
 pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, PortKey> {
     let ports = plan.transition.awaited.iter();
     let links = ports.filter_map(|&port| Some((port, inventory.hardware.port(port)?.peer?)));
@@ -20,6 +19,7 @@ pub(super) fn awaited(plan: &Plan, inventory: &Inventory) -> BTreeMap<PortKey, P
         .collect()
 }
 
+/// Whether both ends of a link are Active.
 fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
     [port, peer].iter().all(|&end| {
         inventory
@@ -30,7 +30,8 @@ fn is_active(inventory: &Inventory, port: PortKey, peer: PortKey) -> bool {
 }
 
 impl Push {
-    /// Handles a port that was read: both ends of its link may be Active now.
+    /// Handles an answer of a port: both ends of its link may be Active now, so that tables need
+    /// not wait for the link any longer.
     pub(super) fn link_settled(&mut self, inventory: &Inventory, key: PortKey) {
         let peer = self.ports.get(&key).and_then(PortPush::peer);
         let Some(peer) = peer.filter(|&peer| is_active(inventory, key, peer)) else {
@@ -42,9 +43,9 @@ impl Push {
         }
     }
 
-    /// Ends a stuck push: no Set is under way, none may be sent, and the present phase cannot be
-    /// settled because one of its Sets failed. In the phase of links, records the links that are
-    /// not Active.
+    /// Ends the push if it is stuck: no Set is under way, none may be sent, and the present phase
+    /// is not settled because one of its Sets failed. In the phase of links, reports the links that
+    /// are not Active. The caller has found that no Set may be sent.
     pub(super) fn end_if_stuck(&mut self) {
         if self.stopped || self.outstanding > 0 || self.phases.is_last() {
             return;

@@ -13,8 +13,11 @@ use crate::diff::{PortChange, heeds};
 pub(super) struct PortPush {
     change: Box<PortChange>,
     pub(super) p_keys: PKeyPush,
-    on_its_way: bool,
+    /// Whether a Set of PortInfo was queued and is not settled.
+    is_open: bool,
+    /// Whether a Set of PortInfo was answered.
     configured: bool,
+    /// Whether the port gets no more Sets of PortInfo in this push.
     given_up: bool,
     /// Whether the port's settings are sent in a Set of their own, before the state.
     settings_first: bool,
@@ -25,34 +28,35 @@ impl PortPush {
         PortPush {
             p_keys: PKeyPush::new(std::mem::take(&mut change.p_keys)),
             change,
-            on_its_way: false,
+            is_open: false,
             configured: false,
             given_up: false,
             settings_first,
         }
     }
 
-    /// Handles the refusal of a Set with settings and Armed. Returns whether the port gets the
-    /// settings alone from now on; that is tried once.
+    /// Handles the refusal of a Set with settings and Armed. Returns whether the settings are sent
+    /// in a Set of their own from now on; `false` if this was tried before, or no settings differ.
     pub(super) fn separate_settings(&mut self, info: &PortInfo) -> bool {
         let combined = !self.settings_first && self.has_settings(info);
         if combined {
-            self.on_its_way = false;
+            self.is_open = false;
             self.settings_first = true;
         }
         combined
     }
 
-    /// Sends the settings alone from now on.
+    /// Makes the settings be sent in a Set of their own, unless a Set is under way.
     pub(super) fn send_settings_first(&mut self) {
-        self.settings_first |= !self.on_its_way;
+        self.settings_first |= !self.is_open;
     }
 
-    /// Whether the settings are sent alone.
+    /// Whether the settings are sent in a Set of their own.
     pub(super) fn sends_settings_first(&self) -> bool {
         self.settings_first
     }
 
+    /// Whether settings, or ClientReregister, must still be sent.
     fn has_settings(&self, info: &PortInfo) -> bool {
         !self.configured && (self.differs(info) || self.change.reregister)
     }
@@ -62,20 +66,20 @@ impl PortPush {
         self.change.settings.value(FieldIndex::MKey)
     }
 
-    /// Other end of the cable.
+    /// The other end of the cable; `None` without a cable.
     pub(super) fn peer(&self) -> Option<PortKey> {
         self.change.peer
     }
 
-    /// Whether the port can drop packets of partitions that its table lacks. If it can, the port at
-    /// the other end gets its keys later.
+    /// Whether the port may enforce partitions, as external ports of switches do. If so, the port
+    /// at the other end gets its keys later.
     pub(super) fn is_enforcing(&self) -> bool {
         self.change.external_of_switch
     }
 
-    /// Whether the keys are sent after PortInfo. The answer to PortInfo is the last reading of the
-    /// port, and its LID and state show a reset. A reset after keys that were sent first would not
-    /// show.
+    /// Whether the keys must wait for a Set of PortInfo. The LID and state in the answer to that
+    /// Set show a reset before it. If the keys were sent first, a reset after them would clear them
+    /// without a sign.
     pub(super) fn info_goes_first(&self, info: &PortInfo) -> bool {
         let arms = self.change.activate && info.port_state() == PortState::Init;
         !self.is_enforcing() && !self.configured && (arms || self.differs(info))
@@ -92,6 +96,7 @@ impl PortPush {
         self.awaits_info() && (!is_armed || self.has_settings(info))
     }
 
+    /// Whether the port's settings differ from the planned ones.
     fn differs(&self, info: &PortInfo) -> bool {
         let settings = &self.change.settings;
         !settings.differing(info, self.change.ignored).is_empty()
@@ -104,16 +109,16 @@ impl PortPush {
         !self.is_enforcing() || is_idle || self.p_keys.is_held()
     }
 
-    /// The next possible steps according to the port's last answer. The push takes the first one
-    /// that may be sent.
+    /// The steps that are possible after the port's last answer. The push takes the first step that
+    /// may be sent.
     pub(super) fn steps(&self, info: &PortInfo) -> [Option<PortStep>; 2] {
-        if self.on_its_way || self.given_up {
+        if self.is_open || self.given_up {
             return [None, None];
         }
         let configure = self.has_settings(info).then_some(PortStep::Configure);
         let separates_settings = self.settings_first && configure.is_some();
         match info.port_state() {
-            // The settings are sent together with the state.
+            // One Set has the settings and the state.
             PortState::Init if self.change.activate && !separates_settings => {
                 [Some(PortStep::Arm), None]
             }
@@ -122,35 +127,35 @@ impl PortPush {
         }
     }
 
-    /// Records that a Set was queued.
+    /// Records that a Set of PortInfo was queued.
     pub(super) fn sent(&mut self) {
-        self.on_its_way = true;
+        self.is_open = true;
     }
 
-    /// Stops sending Sets to the port in this push.
+    /// Stops sending Sets of PortInfo to the port in this push.
     pub(super) fn give_up(&mut self) {
-        self.on_its_way = false;
+        self.is_open = false;
         self.given_up = true;
     }
 
     /// The content of the Set for `step`, derived from the port's last answer.
     pub(super) fn content(&self, current: &PortInfo, step: PortStep) -> PortInfo {
-        // If the settings have a separate Set, the Set of the state must omit fields that the
-        // device does not keep.
+        // If the settings have a Set of their own, the Set of the state must leave out fields that
+        // the device does not keep.
         let left_out = match step {
             PortStep::Arm | PortStep::Activate if self.settings_first => self.change.ignored,
             _ => FieldMask::default(),
         };
         let mut info = self.change.settings.apply(current, left_out);
         if self.configured && step == PortStep::Activate {
-            // The port may have answered with old values; the Set must not restore them.
+            // The port may have answered with old values, which this Set must not restore.
             self.change.settings.repeat(&mut info);
         }
         let settings = &self.change.settings;
         let ended = self.change.reregisters
             && settings.ends_registrations(current, self.change.ignored)
             && heeds(current);
-        // Only the first Set, which contains all settings, carries the bit.
+        // Only the first Set, which has all settings, has the bit.
         info.set_client_reregister(!self.configured && (ended || self.change.reregister));
         info.set_port_state(match step {
             PortStep::Configure => PortState::NoChange,
@@ -160,14 +165,15 @@ impl PortPush {
         info
     }
 
-    /// Whether the port got ClientReregister when due.
+    /// Whether the port was due to get ClientReregister, and got it.
     pub(super) fn is_reregistered(&self) -> bool {
         self.change.reregister && self.configured
     }
 
-    /// Handles the answer to a Set. Returns the fields that were set and not kept.
+    /// Handles the answer to a Set of PortInfo; `before` is the PortInfo before the Set. Returns
+    /// the fields that the Set changed and the answer does not show.
     pub(super) fn take_answer(&mut self, before: &PortInfo, info: &PortInfo) -> FieldMask {
-        self.on_its_way = false;
+        self.is_open = false;
         self.configured = true;
         let asked = self.change.settings.differing(before, self.change.ignored);
         self.change.settings.not_kept(asked, info)
@@ -182,7 +188,7 @@ impl PortPush {
         }
     }
 
-    /// Whether the link carries data from this end.
+    /// Whether the port is Active.
     pub(super) fn is_active(&self, info: &PortInfo) -> bool {
         info.port_state() == PortState::Active
     }

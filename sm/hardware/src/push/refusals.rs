@@ -1,4 +1,5 @@
-//! Handles refusals of Sets that the specification allows: sends other Sets instead.
+//! Handles refusals of Sets that devices should accept according to the specification: sends other
+//! Sets instead.
 
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
@@ -6,7 +7,7 @@ use rsm_model::habits::{DeviceHabit, DeviceKind, HabitSign};
 use super::{Push, Task};
 use crate::sweep::inventory::Inventory;
 
-/// Whether a port's kind of device is known to refuse this.
+/// Whether a port's kind of device is known to have `habit`, the refusal of some Sets.
 pub(super) fn refuses(inventory: &Inventory, key: PortKey, habit: DeviceHabit) -> bool {
     kind_of(inventory, key).is_some_and(|kind| inventory.hardware.habits.has(kind, habit))
 }
@@ -34,9 +35,9 @@ impl Push {
         settings_first
     }
 
-    /// Handles a port that refused settings and Armed in one Set, and accepted them in two. Other
-    /// ports of its kind of device get two Sets as well once a second port shows the same: a single
-    /// port proves nothing, because a link that was down for a moment has the same effect.
+    /// Handles a port that refused settings and Armed in one Set, and accepted them in two. Once a
+    /// second port of the kind of device does so, all ports of the kind get two Sets. A single port
+    /// proves nothing: a link that was down for a moment has the same effect.
     pub(super) fn armed_after_settings(
         &mut self,
         inventory: &mut Inventory,
@@ -58,8 +59,8 @@ impl Push {
         }
     }
 
-    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop, so that it
-    /// is sent again after LinearFDBTop was raised.
+    /// Handles the refusal of a block. Returns whether the block is above LinearFDBTop and is sent
+    /// again after a Set of SwitchInfo raises LinearFDBTop.
     pub(super) fn raises_top_first(
         &mut self,
         inventory: &mut Inventory,
@@ -80,7 +81,7 @@ impl Push {
             return false;
         };
         if raised && is_before_last {
-            // The next phase now also waits for SwitchInfo.
+            // The end of this phase now also waits for SwitchInfo.
             self.phases.unmet += 1;
         }
         if let Some(kind) = kind_of(inventory, PortKey::new(guid, PortNum::ZERO)) {

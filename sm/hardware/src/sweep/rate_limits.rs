@@ -2,8 +2,8 @@
 //! capability once their link is up, and from virtual ports once they are up. The next push writes
 //! the blocks that differ from the limits.
 //!
-//! A device type that refuses the attribute, or several of whose devices leave it unanswered, has a
-//! [habit](DeviceHabit::RefusesRateLimits) and is not asked again.
+//! If a kind of device refuses the attribute, or leaves it unanswered several times, the
+//! [habit](DeviceHabit::RefusesRateLimits) is recorded, and the kind is not asked again.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
@@ -14,14 +14,14 @@ use super::Query;
 use super::inventory::Inventory;
 use super::reading::Reading;
 
-/// Number of refused Sets of one virtual port's limits after which its device learns the habit. The
-/// status of such a refusal may mean that the virtual port does not exist. Between two of these
-/// Sets the limits were read, so the virtual port existed.
+/// Number of refused Sets of one virtual port's limits after which the habit of its kind of device
+/// is recorded. One refusal may only mean that the virtual port does not exist. Before each further
+/// Set the limits were read, so the virtual port existed.
 const REFUSALS_MAX: u8 = 3;
 
-/// Number of unanswered Gets of its limits (about as many light sweeps) for which a virtual port
-/// waits before it becomes Active. An adapter that never answers must not keep its hosts without a
-/// port.
+/// Number of unanswered Gets of a virtual port's limits (about as many light sweeps) after which
+/// the virtual port may become Active without them: an adapter that never answers must not keep
+/// virtual ports from being used.
 const AWAITED_MAX: u8 = 3;
 
 impl Inventory {
@@ -82,8 +82,8 @@ pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port
     }
 }
 
-/// Handles an answered virtual port: asks for its limits if they are unknown. A fresh virtual
-/// port may have lost them.
+/// Handles VPortInfo of a virtual port: asks for its limits if they are unknown. The limits of a
+/// fresh virtual port count as unknown.
 pub(super) fn see_vport_rate_limits(
     reading: &mut Reading,
     inventory: &mut Inventory,
@@ -126,9 +126,8 @@ pub(super) fn on_no_rate_limits(
     };
     let kind = DeviceKind::of(&node.info, key.port.port);
     if let Some(status) = status {
-        waits_no_more(reading, inventory, key);
-        // A virtual port that is gone is no sign of a habit: its state will show that it is
-        // gone.
+        stop_waiting(reading, inventory, key);
+        // Other refusals may concern a virtual port that is gone, which its state will show.
         if key.is_habit_by(status) {
             reading.changed |= inventory.hardware.learn_refused_block(key);
         }
@@ -144,19 +143,19 @@ pub(super) fn on_no_rate_limits(
     }
 }
 
-/// Counts an unanswered Get of a virtual port that waits for its limits.
+/// Counts an unanswered Get of a virtual port's limits.
 fn count_silence(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
     let silences = inventory.rate_limit_silences.get(&key);
     let silences = silences.map_or(1, |silences| silences.saturating_add(1));
     if silences >= AWAITED_MAX {
-        waits_no_more(reading, inventory, key);
+        stop_waiting(reading, inventory, key);
     } else if key.vport().is_some() {
         inventory.rate_limit_silences.insert(key, silences);
     }
 }
 
-/// Lets a virtual port become Active without its limits.
-fn waits_no_more(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
+/// Lets a virtual port become Active although its limits are unknown.
+fn stop_waiting(reading: &mut Reading, inventory: &mut Inventory, key: BlockKey) {
     if key.vport().is_some()
         && inventory.rate_limit_silences.insert(key, AWAITED_MAX) != Some(AWAITED_MAX)
     {
