@@ -13,6 +13,7 @@ use rsm_state::{Convergence, HISTORY, TablesWritten, Unwritten};
 /// Measures a convergence while it is under way.
 #[derive(Clone, Default, Debug)]
 pub(super) struct ConvergenceRecorder {
+    /// The pass under way; `None` if there is none.
     running: Option<Running>,
     /// Past convergences, oldest first.
     history: VecDeque<Arc<Convergence>>,
@@ -46,10 +47,15 @@ pub(super) enum TimedStage {
 /// Results of the push of a convergence.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Pushed {
+    /// Number of acknowledged blocks of linear forwarding tables, including interim tables.
     pub(super) lft_blocks: u64,
+    /// Number of acknowledged blocks of multicast tables.
     pub(super) mft_blocks: u64,
+    /// Number of switches on which a block was written.
     pub(super) switches_written: u64,
+    /// Number of ports that became Active.
     pub(super) ports_activated: u64,
+    /// Whether all Sets had their effect.
     pub(super) complete: bool,
     pub(super) tables: TablesWritten,
     pub(super) unwritten: Unwritten,

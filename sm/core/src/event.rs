@@ -46,7 +46,7 @@ pub enum Event {
     /// The job of [`Effect::Prepare`] has ended, with this outcome.
     Prepared(Outcome),
     /// The members of multicast groups changed, or became known. Before the first such event, the
-    /// core leaves multicast tables as they are.
+    /// core does not change multicast tables.
     Groups(Arc<GroupSet>),
     /// The alias GUIDs that ports shall have; replaces the former ones.
     Guids(Arc<AliasGuids>),

@@ -22,8 +22,9 @@ const SETTLED_PER_OPEN: usize = 8;
 /// attempts, 100 ms.
 const STRAGGLING: Duration = Duration::from_millis(250);
 
-/// Age of a slow sweep at which the core first brings up the known part. It does so again each time
-/// the age has doubled, so that early plans and pushes take no longer than the sweep itself.
+/// Age of a slow sweep at which the core first brings up the known part. The next early bring-up
+/// follows when the age has doubled, so that early plans and pushes take no longer than the sweep
+/// itself.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 /// Number of settled queries per second below which a sweep is slow. In a fabric without losses,
@@ -60,6 +61,7 @@ impl Default for Reported {
 /// State of the first sweep, until its end.
 #[derive(Debug)]
 pub(super) struct FirstSweep {
+    /// Whether the sweep has not ended.
     under_way: bool,
     /// Whether an early bring-up is possible. False once a switch was found that forwards by
     /// foreign tables, or a manager with precedence: the core then writes nothing before the sweep
@@ -119,8 +121,8 @@ impl FirstSweep {
         self.under_way = false;
     }
 
-    /// Whether the plan in force was made before the end of the sweep, so that a new plan must
-    /// follow even if nothing changes.
+    /// Whether the plan in force was made before the end of the sweep: a new plan must follow even
+    /// if nothing changes, and does not start from it.
     pub(super) fn is_provisional(&self) -> bool {
         self.is_provisional
     }

@@ -1,5 +1,5 @@
-//! Devices whose content differs from what this manager wrote: the parts that light sweeps read
-//! back, and the findings about differences.
+//! Foreign writes: devices whose content differs from the content that this manager wrote. Decides
+//! which parts light sweeps read back, and reports differences.
 //!
 //! The pass that finds a difference writes the planned content. A switch with repeated differences
 //! is read back less and less often, so that an attacker, or a switch with arbitrary answers,
@@ -49,7 +49,7 @@ const SHOWN: usize = 64;
 /// Maximum number of blocks, and of ports, that a finding names.
 const PARTS_SHOWN: usize = 5;
 
-/// Nodes that differed from what this manager wrote.
+/// The nodes whose content differed.
 #[derive(Default)]
 pub(super) struct ForeignWrites {
     /// Number of the last light sweep that read back.
@@ -98,6 +98,7 @@ struct ForeignWrite {
 }
 
 impl ForeignWrite {
+    /// A node without differences so far.
     fn new(now: Time) -> ForeignWrite {
         ForeignWrite {
             fields: BTreeSet::new(),
@@ -292,8 +293,8 @@ impl ForeignWrites {
             .collect()
     }
 
-    /// Findings about nodes that did not hold what this manager wrote. `have_one_key` says whether
-    /// all ports have the same M_Key.
+    /// Findings about the nodes whose content differed. `have_one_key` says whether all ports have
+    /// the same M_Key.
     pub(super) fn findings(&self, inventory: &Inventory, have_one_key: bool) -> Vec<Finding> {
         let (kind, nodes) = (FindingKind::ForeignWrite, &self.nodes);
         let remedy = match have_one_key {

@@ -165,7 +165,7 @@ pub struct Core {
     traps: TrapHandler,
     /// Bad links, and the links that routes leave out.
     links: Links,
-    /// Nodes whose content differed from what this manager wrote.
+    /// Nodes whose content differed from the content that this manager had written.
     foreign_writes: ForeignWrites,
     /// Congestion control.
     congestion: CongestionState,
@@ -376,7 +376,8 @@ impl Core {
         self.stage.is_idle() && self.work.is_empty()
     }
 
-    /// Whether this manager asks whether another master has replaced it. It sends no Set meanwhile.
+    /// Whether this manager is finding out whether another master has replaced it, and sends no Set
+    /// meanwhile.
     pub fn is_inquiring(&self) -> bool {
         self.mastership.is_inquiring()
     }

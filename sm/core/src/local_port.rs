@@ -35,14 +35,17 @@ impl LocalPort {
         self.is_up && own.and_then(InventoryPort::state) != Some(PortState::Down)
     }
 
+    /// Records that the link came up.
     pub(super) fn came_up(&mut self) {
         *self = LocalPort::default();
     }
 
+    /// Records that the link went down.
     pub(super) fn went_down(&mut self) {
         self.is_up = false;
     }
 
+    /// Records that the port fell back to Init and its link trained again.
     pub(super) fn trained_again(&mut self) {
         self.has_retrained = true;
     }

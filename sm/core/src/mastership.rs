@@ -59,6 +59,7 @@ impl Core {
         }
     }
 
+    /// Carries out one action.
     fn carry_out(&mut self, action: Action, now: Time) {
         match action {
             Action::Ask(request) => {
@@ -493,6 +494,7 @@ impl Core {
         }
     }
 
+    /// Changes the key generations, and queues the plan whose push writes the new keys.
     fn begin_rotation(&mut self, rotation: Rotation) {
         let later = self.generations().later(rotation.generations);
         self.set_generations(later);
@@ -507,6 +509,7 @@ impl Core {
         self.config.policy.ports.m_keys.generations
     }
 
+    /// Changes the key generations, and stores them if they are new.
     fn set_generations(&mut self, generations: Generations) {
         if set_key_generations(&mut self.config.policy, generations) {
             self.remember();

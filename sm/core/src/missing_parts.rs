@@ -63,10 +63,12 @@ impl MissingParts {
         self.has_news = true;
     }
 
+    /// The missing parts.
     pub(super) fn expected(&self) -> &Arc<Expected> {
         &self.expected
     }
 
+    /// The findings about missing parts and about differences from the design.
     pub(super) fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -92,6 +94,7 @@ impl MissingParts {
         }
     }
 
+    /// Updates the missing parts if the cabling has changed.
     fn update(&mut self, delta: &Delta, before: &Fabric, new: &Fabric, now: Time) {
         if delta.changes_cabling() {
             let expected = Arc::make_mut(&mut self.expected);
@@ -108,6 +111,7 @@ impl MissingParts {
         self.is_compared = false;
     }
 
+    /// Compares `fabric` with the design.
     fn compare(&mut self, fabric: &Fabric) {
         self.is_compared = true;
         Arc::make_mut(&mut self.expected).heed(&self.design, fabric);

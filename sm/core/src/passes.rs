@@ -271,6 +271,7 @@ impl Core {
         })
     }
 
+    /// Starts a sweep with the settings in force.
     fn start_sweep(&mut self, scope: SweepScope) -> Sweep {
         Sweep::start(scope, &mut self.inventory, self.config.sweep())
     }
@@ -584,8 +585,8 @@ impl Core {
         true
     }
 
-    /// Lets a push for which urgent work waits continue without silent nodes. Returns whether there
-    /// are any.
+    /// Makes the push continue without silent nodes, because urgent work waits. Returns whether
+    /// there are any.
     fn abandon_silent_nodes(&mut self, now: Time) -> bool {
         let Stage::Pushing(push) = &mut self.stage else {
             return false;

@@ -44,8 +44,8 @@ pub(super) struct Silences {
 }
 
 impl Silences {
-    /// Records the end of a query: if it timed out, the silence began at the latest when the query
-    /// was sent.
+    /// Handles the end of a request. If it was a query of a sweep that timed out, the silence began
+    /// at the latest when the query was sent.
     pub(super) fn note(&mut self, completion: &Completion<Context>, now: Time) {
         let Context::Sweep(query) = completion.context else {
             return;

@@ -190,8 +190,8 @@ impl Silence {
             sweep.on_overdue(inventory, overdue_queries(client), explained);
         }
         withdraw_unwanted(sweep, client, inventory);
-        // A query sent before the paths changed may become overdue only now. It must not be sent
-        // again before its silence counts: otherwise its node would never become a suspect.
+        // A query sent before the paths changed may become overdue only now. Its silence must count
+        // before it is sent again: otherwise its node would never become a suspect.
         let may_follow_dead_path = overdue_counts && !inventory.suspects.is_empty();
         if !sweep.is_outward() && (sweep.take_rerouted() || may_follow_dead_path) {
             reroute_overdue(sweep, client, inventory);

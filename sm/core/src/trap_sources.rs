@@ -51,6 +51,7 @@ struct Forged {
 }
 
 impl Forged {
+    /// Whether there is a finding about the port at `now`.
     fn is_finding(self, now: Time) -> bool {
         self.count >= FORGED_WORTH_A_FINDING && now.since(self.last) < FORGED_KEPT
     }

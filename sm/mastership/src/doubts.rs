@@ -28,8 +28,8 @@ impl Mastership {
     /// Handles a pause of this process, long enough for another manager to take the subnet over.
     ///
     /// Silence during a pause proves nothing, so the client repeats the open Gets, but no Sets. A
-    /// standby also gives up an epoch that it held or claimed before the pause: neither that epoch
-    /// nor a later answer to the claim proves that this manager may write.
+    /// manager that is not master also gives up an epoch that it held or claimed: neither that
+    /// epoch nor a later answer to the claim proves that this manager may write.
     pub fn on_pause(&mut self, view: &mut View<'_>, now: Time) {
         self.act(Action::HaltPush);
         self.forget_silence();

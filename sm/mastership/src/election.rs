@@ -24,8 +24,8 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 pub(crate) struct Election {
     /// The role of this manager.
     pub(crate) role: Role,
-    /// The manager that has just handed over. Its earlier SMInfo does not count until the next
-    /// sweep has read it again.
+    /// The manager that has just handed over, whose SMInfo does not count until the next sweep has
+    /// read it again; `None` without a recent handover.
     pub(crate) predecessor: Option<Guid>,
     /// The manager that refused the subnet, and the time until which it is not offered again.
     refused: Option<(Guid, Time)>,

@@ -96,7 +96,7 @@ impl Follower {
         self.schedule(now);
     }
 
-    /// Decides what to read next, and when.
+    /// Decides which parts to read next, and when.
     pub(crate) fn schedule(&mut self, now: Time) {
         self.due = None;
         if !self.is_behind() {

@@ -121,6 +121,7 @@ pub(crate) struct Inquiry {
     pub(crate) unknown_master: Option<Lid>,
     /// Whether the own port differs from the last reading, so that another manager has written it.
     pub(crate) overwritten: bool,
+    /// Whether the own port did not answer, or refused.
     pub(crate) own_port_silent: bool,
     /// Time at which the inquiry repeats all queries, because the own port did not answer.
     pub(crate) again_at: Option<Time>,

@@ -211,7 +211,7 @@ impl Mastership {
         .min()
     }
 
-    /// Does what is due at `now`.
+    /// Handles all deadlines that are due at `now`.
     pub fn handle_deadline(&mut self, view: &mut View<'_>, now: Time) {
         self.inquire_again(view, now);
         self.retry_claim(view, now);
@@ -267,6 +267,7 @@ impl Mastership {
         self.election.role = Role::Master;
     }
 
+    /// Queues an action for the core.
     fn act(&mut self, action: Action) {
         self.actions.push_back(action);
     }

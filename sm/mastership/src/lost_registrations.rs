@@ -66,6 +66,7 @@ impl LostRegistrations {
         self.note(text.to_owned(), now);
     }
 
+    /// Begins the finding, and makes all hosts register again.
     fn note(&mut self, why: String, now: Time) {
         *self = LostRegistrations {
             shown: Some((now + SHOWN_FOR, why)),

@@ -248,7 +248,7 @@ impl Mastership {
         findings
     }
 
-    /// Findings about masters beside this manager.
+    /// Findings about the master of this standby, or about masters that compete with this master.
     fn findings_of_masters(&self) -> impl Iterator<Item = Finding> + '_ {
         let master = match &self.election.role {
             Role::Standby { master } => Some(master),

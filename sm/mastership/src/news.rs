@@ -12,7 +12,7 @@ use rsm_model::footprint::{FootprintRecorder, Footprints};
 pub struct SharedNews {
     /// Whether the store says that hardware is, or may be, being written.
     is_pushing: bool,
-    /// Records what changes in the hardware.
+    /// Records the parts of the hardware that change.
     recorder: FootprintRecorder,
 }
 

@@ -11,7 +11,7 @@ pub struct MastershipPolicy {
     /// Priority and SM_Key that this subnet manager shows to others.
     pub identity: Identity,
     /// Priority that this manager shows while it is master, if it is higher than the priority of
-    /// `identity`. It keeps this manager master when a manager with a priority in between arrives.
+    /// `identity`. A manager with a priority in between then does not become master.
     pub master_priority: u8,
     /// GUIDs of the managers that count in the election; empty if all count.
     pub allowed_managers: Vec<Guid>,

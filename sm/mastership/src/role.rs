@@ -49,8 +49,8 @@ pub(crate) fn precedes(identity: Identity, own_guid: Guid, other: &Other) -> boo
 /// A new subnet manager stands by for an existing master. A master hands over to a manager with
 /// precedence, whether that manager is a standby or the master of another part of the subnet.
 /// `others` holds no managers with another SM_Key: these do not belong to this subnet (IBA 14.4.1).
-/// `predecessor` is the GUID of a manager that has just handed over; it is no rival, whatever state
-/// its SMInfo showed.
+/// `predecessor` is the GUID of a manager that has just handed over, and is ignored: its SMInfo may
+/// still show the former state.
 pub(crate) fn decide(
     role: &Role,
     others: &[Other],

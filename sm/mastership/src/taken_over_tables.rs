@@ -1,6 +1,6 @@
 //! Decides whether the tables that the former manager left in switches count as held.
 //!
-//! Normally a switch forwards by the table that it shows. Its table then counts as held, and a
+//! Normally a switch forwards by the table that it shows. This table then counts as held, and a
 //! restart or a takeover need not write it again. The exception is a switch on which another
 //! manager turned adaptive routing on: packets leave by the ports of groups, and the switch may
 //! show a LinearForwardingTable that it does not use.

@@ -424,7 +424,7 @@ impl Mastership {
         }
     }
 
-    /// Starts the sweep of a succession. It reads SwitchInfo, which shows changes, and the blocks
+    /// Starts the sweep of a succession, which reads SwitchInfo (it shows changes) and the blocks
     /// with the managers' LIDs, unless a reading ahead has just read these.
     pub fn begin_succession(
         &mut self,

@@ -1,9 +1,9 @@
 //! Inherited multicast members: group members that only the hardware shows.
 //!
 //! A manager may take over a running subnet without the registrations: the store is lost, or
-//! another manager was master. It then learns about members only as they join again. Until then,
-//! the receivers in the switches' multicast tables stay members: otherwise the first port to join
-//! would cut off all others. An inherited member counts until it has joined again, at most for
+//! another manager was master. Such a manager learns about members only as they join again. Until
+//! then, the receivers in the switches' multicast tables stay members: otherwise the first port to
+//! join would cut off all others. An inherited member counts until it has joined again, at most for
 //! [`INHERITED_FOR`].
 
 use std::collections::BTreeMap;

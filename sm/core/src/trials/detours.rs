@@ -144,18 +144,23 @@ impl Detours {
         Arc::make_mut(&mut self.avoid).replace_unhealthy(parts)
     }
 
+    /// Records that a job with the drain on trial begins.
     pub(super) fn begin(&mut self, generation: u64) {
         if let Some(trial) = &mut self.trial {
             trial.note(generation);
         }
     }
 
+    /// Keeps the drain on trial if the accepted job has it, and begins the next one. Returns
+    /// whether a trial has passed, so that the parts must be stored.
     pub(super) fn pass(&mut self, generation: u64, answers: &mut Answers) -> bool {
         let has_passed = Trial::end(&mut self.trial, generation).is_some();
         self.begin_next(answers);
         has_passed
     }
 
+    /// Ends the drain on trial if the refused job has it: restores the former parts, and refuses
+    /// the request. Returns whether the job has a drain on trial.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -171,6 +176,7 @@ impl Detours {
         true
     }
 
+    /// Drops the drain of `ticket` if it is in no job yet.
     pub(super) fn withdraw(&mut self, ticket: Ticket, answers: &mut Answers) {
         self.waiting.retain(|drain| drain.ticket != ticket);
         if let Some(trial) = Trial::withdraw(&mut self.trial, ticket) {
@@ -179,6 +185,7 @@ impl Detours {
         }
     }
 
+    /// Restores the parts before the drain on trial, and declines all drains for `reason`.
     pub(super) fn abandon(&mut self, reason: &str, answers: &mut Answers) {
         if let Some(trial) = self.trial.take() {
             self.avoid = trial.before.avoid;

@@ -55,16 +55,19 @@ impl EngineTrial {
         before.is_some_and(|before| before.when_cut_off == WhenCutOff::Refuse)
     }
 
+    /// Records that a job with the engine on trial begins.
     pub(super) fn begin(&mut self, generation: u64) {
         if let Some(trial) = &mut self.0 {
             trial.note(generation);
         }
     }
 
+    /// Keeps the engine on trial if the accepted job has it.
     pub(super) fn pass(&mut self, generation: u64) {
         Trial::end(&mut self.0, generation);
     }
 
+    /// Restores the former engine if the refused job has the one on trial. Returns whether it has.
     pub(super) fn fail(
         &mut self,
         generation: u64,
@@ -80,6 +83,7 @@ impl EngineTrial {
         true
     }
 
+    /// Restores the former engine if `ticket` requested the one on trial and no job has it yet.
     pub(super) fn withdraw(&mut self, ticket: Ticket, policy: &mut Arc<Policy>) {
         if let Some(trial) = Trial::withdraw(&mut self.0, ticket) {
             Arc::make_mut(policy).engine = trial.before.engine;

@@ -53,6 +53,7 @@ enum AfterDrops {
 /// Changes that are in a job under way.
 #[derive(Debug)]
 struct ChangesOnTrial {
+    /// Tickets of the changes.
     tickets: Vec<Ticket>,
     /// Overlay to restore.
     before: Arc<Overlay>,

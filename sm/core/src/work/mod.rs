@@ -25,7 +25,7 @@ pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(last)
 }
 
-/// Work that waits until the core is idle, or joins what is under way.
+/// Work that waits until the core is idle, or joins the sweep under way.
 #[derive(Default, Debug)]
 pub struct Work {
     /// A full sweep that comes before all other work.
@@ -46,8 +46,8 @@ pub struct Work {
     route_adaptively: bool,
     /// Switches that reported a change.
     switches: BTreeSet<Guid>,
-    /// Whether `switches` and `ports` were offered to the sweep under way. What it refused, perhaps
-    /// thousands, is not offered to it again.
+    /// Whether `switches` and `ports` were offered to the sweep under way. Reporters that it
+    /// refused, perhaps thousands, are not offered to it again.
     is_offered: bool,
     /// Ports that reported a change.
     ports: BTreeSet<PortKey>,
@@ -117,7 +117,7 @@ struct Repairs {
     is_due: bool,
     /// Time at which the next repair becomes due.
     at: Option<Time>,
-    /// Number of successive repairs after none of which everything was in order.
+    /// Number of successive repairs that left something to repair.
     in_a_row: u32,
     /// State when the last repair was scheduled: nodes (by port 0) that had not answered or were
     /// not written as planned, and ports behind which no node answered.
@@ -291,7 +291,7 @@ impl Work {
         self.tickets.retain(|&waiting| waiting != ticket);
     }
 
-    /// Schedules the repair of what a pass left open. `awaiting_answer` has the missing answers: of
+    /// Schedules the repair of a pass's failures. `awaiting_answer` has the missing answers: of
     /// a known node by its port 0, of an unknown node by the port before it. Nodes in `failed` are
     /// swept as a whole. `has_failed_sets` says whether Sets have failed, perhaps on nodes that
     /// have answered all Gets.

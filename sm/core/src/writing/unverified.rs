@@ -26,8 +26,8 @@ pub(in super::super) struct Settled {
 }
 
 impl Writing {
-    /// Compares the unverified Sets of ports with what the last sweep read there. Fields that a
-    /// device did not keep are recorded for its kind.
+    /// Compares the unverified Sets of ports with the PortInfo that the last sweep read. Fields
+    /// that a device did not keep are recorded for its kind.
     pub(in super::super) fn settle_readings(&mut self, inventory: &mut Inventory) -> Settled {
         let unverified = inventory.unverified.iter();
         let read: Vec<(PortKey, UnverifiedSet)> = unverified
@@ -130,6 +130,7 @@ pub(in super::super) fn mismatch_findings(
     findings
 }
 
+/// The remedy in the finding about a mismatched link.
 fn remedy(inventory: &Inventory, key: PortKey, bounces: bool) -> &'static str {
     let peer = inventory.hardware.port(key).and_then(|port| port.peer);
     let is_end = |port: Option<PortKey>| port == Some(key) || port.is_some() && port == peer;
@@ -145,6 +146,7 @@ fn remedy(inventory: &Inventory, key: PortKey, bounces: bool) -> &'static str {
     }
 }
 
+/// The kind of device of a port; `None` if the node is not known.
 fn kind_of(inventory: &Inventory, key: PortKey) -> Option<DeviceKind> {
     let node = inventory.hardware.node(key.node)?;
     Some(DeviceKind::of(&node.info, key.port))
@@ -165,6 +167,7 @@ fn is_below_armed(key: PortKey, info: &PortInfo) -> bool {
     key.port != rsm_ids::PortNum::ZERO && !is_armed
 }
 
+/// The held and the planned values of a mismatched link, for a finding.
 fn describe(mismatch: &LinkMismatch) -> String {
     let bytes = |mtu: Mtu| {
         mtu.bytes()

@@ -89,6 +89,7 @@ struct Chain {
 }
 
 impl Chain {
+    /// The Sets of `change`, none of them sent.
     fn new(change: AdaptiveChange) -> Chain {
         let mut chain = Chain {
             change,
@@ -175,10 +176,12 @@ impl AdaptivePush {
         chain.is_some_and(|chain| !chain.failed && chain.place == step.place())
     }
 
+    /// Whether no Set is queued.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
+    /// Stops sending Sets.
     pub(super) fn stop(&mut self) {
         self.stopped = true;
         self.queue.clear();

@@ -68,7 +68,9 @@ pub struct Push {
     /// Whether the subnet manager's own port gets another LID; answers to the old and the new LID
     /// may be lost meanwhile.
     moves_own_lid: bool,
+    /// Sets of the tables of each switch.
     switches: BTreeMap<Guid, SwitchPush>,
+    /// Sets of PortInfo and P_KeyTable of each port.
     ports: BTreeMap<PortKey, PortPush>,
     /// The planned M_Keys of switches that hold other keys. They are collected once, because every
     /// Set of a block looks for its switch's key, and `ports` may be a hundred times as large.

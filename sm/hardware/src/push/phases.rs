@@ -79,10 +79,12 @@ impl Phases {
         self
     }
 
+    /// The current phase.
     pub(super) fn current(&self) -> Phase {
         self.list.get(self.at).copied().unwrap_or(Phase::Last)
     }
 
+    /// Whether the current phase is the last one.
     pub(super) fn is_last(&self) -> bool {
         self.current() == Phase::Last
     }

@@ -9,8 +9,10 @@ use super::task::{FailedSet, PushProgress, Task};
 /// Achievements and failures of a push so far.
 #[derive(Debug)]
 pub struct PushReport {
+    /// See [`PushReport::failures`].
     pub(super) failures: Vec<FailedSet>,
     pub(super) progress: PushProgress,
+    /// See [`PushReport::learned`].
     pub(super) learned: bool,
     /// See [`PushReport::unread`].
     pub(super) unread: BTreeSet<PortKey>,

@@ -159,7 +159,8 @@ impl SwitchPush {
             && self.blocks_sent == self.change.blocks.len()
     }
 
-    /// The next Set of each kind of which a Set is left to send, in the order of sending.
+    /// The next Set of each kind, in the order of sending; kinds without a Set left to send are
+    /// omitted.
     pub(super) fn left(&self, switch: Guid) -> impl Iterator<Item = Task> {
         let block = |block: u16, interim: Option<usize>| Task::Block {
             switch,

@@ -62,6 +62,7 @@ impl VPortPush {
         !self.unsettled.contains_key(&index) && !self.without_keys.contains(&index)
     }
 
+    /// The change of the virtual port at `index`; `None` if it does not change.
     fn change(&self, index: u16) -> Option<&VPortChange> {
         self.changes.vports.get(&index)
     }
@@ -227,6 +228,7 @@ impl Push {
     }
 }
 
+/// The record of a virtual port; `None` if it is not known.
 fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
     inventory.vports_mut(key)?.vports.get_mut(&index)
 }

@@ -39,8 +39,8 @@ pub enum AgentAnswer<'a> {
     Data(&'a [u8; 64]),
     /// The agent answered with a status other than zero.
     Refused(Status),
-    /// The agent answered a repetition with a status other than zero. It may have executed an
-    /// earlier attempt whose answer was lost, and refuse the repetition for that reason.
+    /// The agent answered a repetition with a status other than zero: perhaps because it had
+    /// executed an earlier attempt whose answer was lost.
     RefusedRepetition(Status),
     /// The agent did not answer any attempt.
     Silence,

@@ -228,6 +228,7 @@ impl Sweep {
         }
     }
 
+    /// Handles NodeDescription.
     fn on_description(
         &mut self,
         inventory: &mut Inventory,
@@ -289,6 +290,7 @@ impl Sweep {
         }
     }
 
+    /// Handles SwitchInfo: records it, detects a reset, and asks for the tables and ports to read.
     fn on_switch(&mut self, inventory: &mut Inventory, guid: Guid, info: &SwitchInfo) {
         let Some(node) = inventory.hardware.node(guid) else {
             return;
@@ -373,6 +375,8 @@ impl Sweep {
         self.ask_node(inventory, guid);
     }
 
+    /// Handles PortInfo: records it, and passes it to the code for each attribute that depends on
+    /// it.
     fn on_port(&mut self, inventory: &mut Inventory, key: PortKey, info: &PortInfo) {
         let Some(record) = inventory.hardware.port(key) else {
             return;
@@ -398,7 +402,8 @@ impl Sweep {
             return;
         };
         self.reading.changed |= match (&record.info, &known) {
-            // Devices count errors by themselves; such a difference needs no comparison.
+            // Devices change their error counters themselves, which needs no comparison with the
+            // plan.
             (Some(now), Some(known)) if self.reading.read_back.is_sample(Query::Port(key)) => {
                 without_counts(now) != without_counts(known)
             }
@@ -562,7 +567,7 @@ fn on_table_or_feature(
     }
 }
 
-/// PortInfo without the fields that a device counts or measures by itself.
+/// PortInfo without the fields that the device itself counts or measures.
 fn without_counts(info: &PortInfo) -> PortInfo {
     let mut info = *info;
     info.set_m_key_violations(0)

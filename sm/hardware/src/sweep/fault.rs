@@ -341,7 +341,8 @@ fn of_node(
     if more > 0 {
         text.push_str(&format!(", and {more} more"));
     }
-    // A node that answers some queries gets only a warning, however long others stay unanswered.
+    // A node that answers some queries gets only a warning, even if others stay unanswered for
+    // long.
     let subject = Subject::Node(node);
     let is_silent = inventory.suspects.contains(&node);
     let severity = severity.filter(|_| is_silent);

@@ -52,6 +52,7 @@ impl KindAnswers {
         is_without
     }
 
+    /// Whether answers of this kind are counted.
     fn has_room(&self, kind: DeviceKind) -> bool {
         self.0.len() < KINDS_MAX || self.0.contains_key(&kind)
     }

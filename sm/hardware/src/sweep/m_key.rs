@@ -440,6 +440,7 @@ pub(super) fn findings(inventory: &Inventory, place: impl Fn(PortKey) -> String)
 const REMEDY: &str = "its LID, tables and links stay as they are; set sm.m_key to the key of the subnet manager before, or \
                       let the lease of the key run out, or reset the device";
 
+/// The words of a finding for a sign of a foreign key.
 fn describe(sign: MKeySign) -> &'static str {
     match sign {
         MKeySign::Shown => {

@@ -1,6 +1,6 @@
 //! The sweep: reads the state of the hardware.
 //!
-//! A [`Sweep`] sends Gets and records the answers in the [`Inventory`]. It has three scopes:
+//! A [`Sweep`] sends Gets and records the answers in the [`Inventory`]. There are three scopes:
 //!
 //! * everything, by directed routes from the local port outwards;
 //! * light: SwitchInfo and some parts of each switch, and queries that are still unanswered;
@@ -148,6 +148,7 @@ impl Sweep {
         sweep
     }
 
+    /// A sweep without queries, with the next epoch of the inventory.
     fn empty(scope: SweepScope, inventory: &mut Inventory, policy: SweepPolicy) -> Sweep {
         inventory.hardware.epoch += 1;
         Sweep {
@@ -174,6 +175,7 @@ impl Sweep {
         }
     }
 
+    /// Queues the queries of a light sweep.
     fn start_light(&mut self, inventory: &Inventory) {
         let switches: Vec<Guid> = inventory
             .hardware

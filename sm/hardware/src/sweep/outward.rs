@@ -2,8 +2,8 @@
 //!
 //! If several nodes leave queries unanswered, the paths to all other nodes may lead through dead
 //! parts, and each dead path would cost time-outs. The sweep then withdraws all queries under way
-//! and starts at the manager's own port. It asks each switch for SwitchInfo along a path on which
-//! every hop has answered since, and continues over the ports of the switch that are up. A switch
+//! and starts at the manager's own port. Each switch is asked for SwitchInfo along a path on which
+//! every hop has answered since; the search continues over the switch's ports that are up. A switch
 //! without PortStateChange still has its known cables, and costs only this Get; any other switch is
 //! asked for each port. All other queries wait until their switch has answered, so a silent switch
 //! costs one time-out for all queries to it and behind it.
@@ -11,8 +11,8 @@
 //! Switches that no such path reaches, or that leave SwitchInfo unanswered on all paths, are
 //! suspects at the end of the sweep. Switches without a cable to them are gone.
 //!
-//! If switches fall silent after they answered, the search starts again, at most four times. Even
-//! heavy packet loss does not start a search on its own.
+//! If switches fall silent after they answered, the search starts again; one sweep makes at most
+//! four searches. Even heavy packet loss does not start a search on its own.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -2,7 +2,7 @@
 //!
 //! A port without a LID has not been managed since power-on. If the first block of its table has
 //! the power-on content, the sweep assumes that the other blocks are empty, and does not read them.
-//! Of any other port, the sweep reads every unknown block, because an unknown key would give access
+//! Every unknown block of any other port is read, because an unknown key would give access
 //! to a partition. Tables of external switch ports are read only if the ports enforce partitions.
 
 use std::sync::Arc;

@@ -50,8 +50,11 @@ type NodePaths = (DirectedPath, Option<DirectedPath>);
 /// The last full search: its start, and the switches that it passed.
 #[derive(Clone, Debug)]
 pub(super) struct Search {
+    /// The local port, at which the search started.
     local: PortKey,
+    /// The suspects at the time of the search.
     suspects: BTreeSet<Guid>,
+    /// The switches passed, and the node at which the search started.
     passed: HashMap<Guid, Passed>,
     /// Nodes without a path after the last search.
     unreached: Vec<Guid>,

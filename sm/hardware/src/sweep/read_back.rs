@@ -184,6 +184,7 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
+    /// The parts of the switch `guid`; `None` if its SwitchInfo is not known.
     fn of(inventory: &'a Inventory, guid: Guid) -> Option<Parts<'a>> {
         let node = inventory.hardware.node(guid)?;
         let switch = node.switch.as_deref()?;
@@ -457,7 +458,7 @@ impl Reading {
             .into_iter()
             .filter_map(|(field, differs)| differs.then_some(field))
             .collect();
-        // A push must write the difference from the plan, whatever the scope of the sweep.
+        // In a sweep of any scope, a push must follow that writes the difference from the plan.
         self.changed |= !fields.is_empty();
         if self.read_back.samples.per_list > 0 {
             match fields.contains(&LinearFdbTop) && now.linear_fdb_top() == Lid::NONE {

@@ -10,8 +10,8 @@ use super::query_queue::QueryQueue;
 use super::read_back::ReadBack;
 use super::{Query, SweepPolicy, SweepScope};
 
-/// The part of a [`Sweep`](super::Sweep) that reads attributes of known nodes. It knows no paths
-/// and no suspects.
+/// The part of a [`Sweep`](super::Sweep) that reads attributes of known nodes, without paths and
+/// suspects.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) scope: SweepScope,

@@ -1,9 +1,9 @@
 //! Suspects: nodes that may be dead.
 //!
 //! A switch that loses power takes its cables down and answers nothing. The sweep then asks the
-//! switch's neighbours for the cables, on paths that avoid the switch. It sends one query to the
-//! switch itself, and holds back all other queries until the switch answers. Once no cable leads to
-//! the switch, the sweep no longer waits for it.
+//! switch's neighbours for the cables, on paths that avoid the switch. The switch itself gets one
+//! query; all other queries to it wait until it answers. Once no cable leads to the switch, the
+//! sweep no longer waits for it.
 //!
 //! The caller reports overdue queries ([`Sweep::on_overdue`]) and withdraws queries that the sweep
 //! no longer needs ([`Sweep::next_withdrawal`]).

@@ -140,7 +140,7 @@ mod tests {
         assert!(unverified.raise(PORT, lid, asked(), None));
     }
 
-    /// The second Set keeps the old NeighborMTU, as Sets to Active ports do. Its answer shows that
+    /// The second Set keeps the old NeighborMTU, as Sets to Active ports do. The answer shows that
     /// old MTU, which does not verify the MTU of the first Set.
     #[test]
     fn fields_of_an_earlier_set_stay_unverified() {

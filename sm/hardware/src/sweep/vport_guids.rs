@@ -2,8 +2,8 @@
 //! than their own GUID, on adapters with the capability.
 //!
 //! Hosts fill the tables. The sweep reads the table of a virtual port once the port is up, after a
-//! trap 1144 that names it, and in audits. It is not certain where the AttributeModifier has the
-//! index. If block 0 does not begin with the GUID of the virtual port, it belongs to another
+//! trap 1144 that names it, and in audits. The position of the index in the AttributeModifier is
+//! not certain. If block 0 does not begin with the GUID of the virtual port, it belongs to another
 //! virtual port: the sweep ignores it, and asks for no further block.
 //!
 //! If a kind of device refuses the attribute, or leaves it unanswered several times, the

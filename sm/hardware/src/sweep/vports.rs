@@ -547,10 +547,12 @@ fn last_index(info: &VirtualizationInfo) -> u16 {
     info.vport_index_top().min(INDICES_MAX - 1)
 }
 
+/// The record of a virtual port; `None` if it is not known.
 pub(super) fn vport_of(inventory: &Inventory, key: PortKey, index: u16) -> Option<&VPort> {
     inventory.vports(key)?.get(index)
 }
 
+/// Like [`vport_of`], mutable.
 pub(super) fn vport_mut(inventory: &mut Inventory, key: PortKey, index: u16) -> Option<&mut VPort> {
     vport_of(inventory, key, index)?;
     inventory.vports_mut(key)?.vports.get_mut(&index)
