@@ -177,7 +177,7 @@ impl ConvergenceRecorder {
         self.history.iter()
     }
 
-    /// Drops the record of the pass under way, because it changed nothing.
+    /// Drops the record of the pass under way: it changed nothing, or was dropped itself.
     pub(super) fn discard(&mut self) {
         self.running = None;
     }

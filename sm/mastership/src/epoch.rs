@@ -66,7 +66,7 @@ pub(crate) enum Holding {
 #[derive(Debug, Default)]
 pub(crate) struct EpochState {
     pub(crate) holding: Holding,
-    /// Number of the last epoch of another manager that deposed this one.
+    /// Number of the last epoch by which another manager deposed this one; 0 before the first.
     pub(crate) deposed_by: u64,
     /// Epoch at the last refusal, and the time of the first of the successive refusals; `None` if
     /// the last claim was not refused.

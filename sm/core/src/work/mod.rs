@@ -80,7 +80,7 @@ pub struct Work {
 pub(crate) struct FullSweep {
     /// Whether to read known tables back as well.
     audit: bool,
-    /// Number of times that it still gives way to reports of changes in a subnet in use.
+    /// Number of times that the sweep still gives way to reports of changes in a subnet in use.
     gives_way: u8,
 }
 

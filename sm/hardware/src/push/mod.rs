@@ -1,9 +1,9 @@
 //! The push: turns the differences that a comparison found into Sets. No other code sends Sets.
 //!
 //! All switches get their tables in parallel. A port gets its settings and Armed in one Set, as
-//! soon as it is discovered. [`Task::needs`] lists the conditions that each Set waits for. Only two
-//! of them concern all switches: the phases of the push ([`Phase`]), and the two steps of multicast
-//! tables ([`crate::diff::MulticastChange`]).
+//! soon as it is discovered. [`Task::needs`] lists the conditions that each Set waits for.
+//! Conditions that concern all switches at once follow from the phases of the push ([`Phase`]) and
+//! from the two steps of multicast tables ([`crate::diff::MulticastChange`]).
 //!
 //! The push records every acknowledged Set in the [`Inventory`], and marks every lost Set there, so
 //! that the next comparison starts from the true state.

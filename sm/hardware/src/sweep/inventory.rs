@@ -75,7 +75,7 @@ pub struct Inventory {
     pub(super) rate_limit_silences: BTreeMap<BlockKey, u8>,
     /// Number of refused Sets of the rate limits of each virtual port since it last accepted one.
     pub(super) rate_limit_refusals: BTreeMap<BlockKey, u8>,
-    /// State of reading virtual ports, except the ports' own records.
+    /// State of reading virtual ports, in addition to the records of the physical ports.
     pub(super) vport_reading: VPortReading,
     /// Proofs that SwitchPortStateTables are correct.
     pub port_state_proofs: PortStateProofs,

@@ -3,7 +3,8 @@
 //! the blocks that differ from the limits.
 //!
 //! If a kind of device refuses the attribute, or leaves it unanswered several times, the
-//! [habit](DeviceHabit::RefusesRateLimits) is recorded, and the kind is not asked again.
+//! [habit](rsm_model::habits::DeviceHabit::RefusesRateLimits) is recorded, and the kind is not
+//! asked again.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::header::Status;
@@ -66,7 +67,7 @@ impl Inventory {
     }
 }
 
-/// Asks for the unknown limits of a port that answered, and of its virtual ports.
+/// Handles PortInfo of a port: asks for the unknown limits of the port and of its virtual ports.
 pub(super) fn see_rate_limits(reading: &mut Reading, inventory: &Inventory, port: PortKey) {
     if reading.policy.rate_limits.is_none() {
         return;

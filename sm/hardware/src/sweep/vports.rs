@@ -87,7 +87,7 @@ impl VPortQuery {
     }
 }
 
-/// State of reading virtual ports, except the ports' own records.
+/// State of reading virtual ports, in addition to the records of the physical ports.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct VPortReading {
     /// Whether virtual ports are managed (`sm.virtualization`).
