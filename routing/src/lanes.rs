@@ -1,4 +1,5 @@
-//! The service levels and virtual lanes that tables need beside their entries (IBA 3.5.8, 7.6).
+//! The service levels and virtual lanes that tables need in addition to their entries (IBA 3.5.8,
+//! 7.6).
 //!
 //! A packet carries a service level (SL) from its source to its destination. Each switch looks up
 //! the virtual lane (VL) for the next link in the SLtoVLMappingTable (IBA 14.2.5.8), by the SL, the
@@ -34,8 +35,8 @@ pub enum ServiceLevels {
     /// Any service level.
     #[default]
     Any,
-    /// A service level for each switch of the destination. Answers on a connection have the level
-    /// of their request, which belongs to the other end: the proof does not cover answers.
+    /// A service level for each destination switch. The proof does not cover answers: they have the
+    /// level of their request, which was chosen for the other switch.
     ByDestination(Vec<u8>),
     /// A service level for each pair of source and destination switch; packets may have the level
     /// of either direction.
@@ -46,6 +47,7 @@ pub enum ServiceLevels {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairLevels {
     switches: usize,
+    /// The levels, by source and then by destination.
     levels: Arc<[u8]>,
 }
 
@@ -67,12 +69,13 @@ impl PairLevels {
     }
 }
 
-/// The SLtoVLMappingTables of all switches, as rows for each pair of kinds of ports, and the kind
-/// of each port. Tables for each pair of ports would take 4,000 rows for a switch with 64 ports.
+/// The SLtoVLMappingTables of all switches, stored as the kind of each port and one row for each
+/// pair of kinds. A row for each pair of ports would take 4,000 rows for a switch with 64 ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// The kind of each port, by switch and by port from port 0 on.
     kinds: Vec<Vec<u8>>,
+    /// The number of kinds.
     count: usize,
     /// The rows, by input kind and then by output kind.
     rows: Vec<Row>,
@@ -117,7 +120,9 @@ impl Mapping {
 /// The service levels and VLs that a set of tables needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lanes {
+    /// The service levels of packets.
     levels: ServiceLevels,
+    /// The SLtoVLMappingTables; `None` if any will do.
     mapping: Option<Mapping>,
     vls: u8,
 }
@@ -235,9 +240,9 @@ impl Lanes {
         }
     }
 
-    /// Whether packets sent under `other`, on `before`, are sound on these VLs as well: switches of
-    /// both fabrics have the same service levels between each other, and map them to the same VLs
-    /// between ports that both fabrics use.
+    /// Whether packets sent with the lanes `other` on the fabric `before` are sound on these lanes
+    /// as well. That is so if any two switches of both fabrics have the same service level, and
+    /// each switch maps levels to the same VLs between ports that both fabrics use.
     pub fn agree_with(&self, topology: &Topology, other: &Lanes, before: &Topology) -> bool {
         let common: Vec<(SwitchIdx, SwitchIdx)> = topology
             .indices()
@@ -246,13 +251,15 @@ impl Lanes {
                 Some((now, earlier))
             })
             .collect();
-        let leads = |(now, earlier): (SwitchIdx, SwitchIdx), port: PortNum| {
+        let is_used_in_both = |(now, earlier): (SwitchIdx, SwitchIdx), port: PortNum| {
             topology.port_use(now, port) != PortUse::Unused
                 && before.port_use(earlier, port) != PortUse::Unused
         };
         let maps_alike = |&(now, earlier): &(SwitchIdx, SwitchIdx)| {
             let all = (0..=topology.switch(now).num_ports).map(PortNum);
-            let ports: Vec<PortNum> = all.filter(|&port| leads((now, earlier), port)).collect();
+            let ports: Vec<PortNum> = all
+                .filter(|&port| is_used_in_both((now, earlier), port))
+                .collect();
             ports.iter().all(|&input| {
                 ports.iter().all(|&output| {
                     self.row(now, input, output) == other.row(earlier, input, output)
@@ -268,24 +275,26 @@ impl Lanes {
             })
     }
 
-    /// The SLtoVLMappingTable row of a switch from one port to another; `None` if any row will do.
+    /// The SLtoVLMappingTable row of a switch for packets from one port to another; `None` if any
+    /// row will do.
     pub fn row(&self, switch: SwitchIdx, input: PortNum, output: PortNum) -> Option<&Row> {
         let [input, output] = [input, output].map(|port| self.kind(switch, port));
         self.row_of_kinds(input, output)
     }
 
-    /// The number of kinds of ports; 1 where any row will do.
+    /// The number of kinds of ports; 1 if any row will do.
     pub(crate) fn kinds(&self) -> usize {
         self.mapping.as_ref().map_or(1, |mapping| mapping.count)
     }
 
-    /// The kind of a port.
+    /// The kind of a port, below [`Lanes::kinds`].
     pub(crate) fn kind(&self, switch: SwitchIdx, port: PortNum) -> usize {
         let mapping = self.mapping.as_ref();
         mapping.map_or(0, |mapping| mapping.kind(switch, port))
     }
 
-    /// The SLtoVL row from a port of one kind to a port of another; `None` where any row will do.
+    /// The SLtoVLMappingTable row for packets from a port of one kind to a port of another; `None`
+    /// if any row will do.
     pub(crate) fn row_of_kinds(&self, input: usize, output: usize) -> Option<&Row> {
         let mapping = self.mapping.as_ref()?;
         Some(&mapping.rows[input * mapping.count + output])

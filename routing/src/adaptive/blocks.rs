@@ -13,13 +13,14 @@ pub const ENTRIES_PER_BLOCK: usize = 16;
 /// The number of blocks that a change writes, by attribute; each block is one Set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocks {
-    /// Groups whose set of ports changes, summed over all switches.
+    /// The number of groups whose set of ports changes, summed over all switches.
     pub groups: usize,
-    /// ARGroupTable blocks, of two groups each.
+    /// The number of ARGroupTable blocks, of two groups each.
     pub group_blocks: usize,
-    /// ARLFT blocks, of 16 entries each. An entry holds the LFT port of the LID beside its group.
+    /// The number of ARLFT blocks, of 16 entries each. An entry holds both the group and the LFT
+    /// port of a LID.
     pub entry_blocks: usize,
-    /// LFT blocks, of 64 entries each.
+    /// The number of LFT blocks, of 64 entries each.
     pub table_blocks: usize,
     /// The number of switches with at least one changed block.
     pub switches: usize,
@@ -40,8 +41,8 @@ impl Blocks {
     }
 }
 
-/// Counts the blocks in which two states of the same switches differ. A switch without groups and
-/// entries in both states has no ARLFT blocks: it forwards only by its LFT.
+/// Counts the blocks in which two states of the same switches differ. A switch without entries in
+/// both states has no ARLFT blocks, because it forwards only by its LFT.
 pub fn blocks_changed(old: (&Tables, &AdaptiveTables), new: (&Tables, &AdaptiveTables)) -> Blocks {
     let none = (Lft::default(), AdaptiveTable::default());
     let count = new.0.lfts.len().max(old.0.lfts.len());
@@ -56,10 +57,11 @@ pub fn blocks_changed(old: (&Tables, &AdaptiveTables), new: (&Tables, &AdaptiveT
     blocks
 }
 
+/// Counts the blocks in which two states of one switch differ.
 fn of_switch(old: (&Lft, &AdaptiveTable), new: (&Lft, &AdaptiveTable)) -> Blocks {
     let groups: Vec<u16> = new.1.differing_groups(old.1).collect();
     let group_blocks = groups
-        .chunk_by(|&one, &other| in_block(one) == in_block(other))
+        .chunk_by(|&one, &other| block_of(one) == block_of(other))
         .count();
     let mut lids = new.1.differing_entries(old.1);
     if old.1.lids() > 0 || new.1.lids() > 0 {
@@ -82,7 +84,8 @@ fn of_switch(old: (&Lft, &AdaptiveTable), new: (&Lft, &AdaptiveTable)) -> Blocks
     blocks
 }
 
-fn in_block(group: u16) -> usize {
+/// The number of the ARGroupTable block that holds a group.
+fn block_of(group: u16) -> usize {
     usize::from(group) / GROUPS_PER_BLOCK
 }
 
@@ -93,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_groups_entries_and_tables_count_each_once() {
+    fn changes_within_one_block_count_as_one_block() {
         let mut tables = Tables {
             lfts: vec![Lft::default(); 2],
         };

@@ -1,10 +1,9 @@
-//! Finds switches that packets avoid, because every path onward from there crosses a far slower
-//! link.
+//! Finds switches to avoid: every path onward from there crosses a far slower link.
 //!
 //! If one of a leaf's cables has trained at a fraction of its rate, the switch across that cable
-//! has no other path down to the leaf. Costs of whole hops cannot distinguish this path from
-//! others; the difference is visible only from switches further away. This module passes it on from
-//! each switch to the switches before it, as long as these have other paths of equal cost.
+//! has no other path down to the leaf. The costs of paths, in hops, do not show that. This module
+//! marks the switch as one to avoid, so that switches before it take other paths of equal cost. If
+//! these have no other, they are marked as well.
 
 use rayon::prelude::*;
 
@@ -12,14 +11,15 @@ use super::paths::{Row, TILE, Tile, UNREACHED, nearer};
 use super::slots;
 use crate::topology::{Group, Order, SwitchIdx, Topology};
 
-/// Switches to avoid, by tile, switch and column: 1 where packets to the column avoid the switch.
+/// Switches to avoid, by tile, switch and column: 1 if packets to the column should avoid the
+/// switch, else 0.
 pub(super) struct Avoided {
     tiles: Vec<Vec<Row>>,
 }
 
 impl Avoided {
     /// Finds the switches to avoid on paths with the costs `tiles`, which are up*/down* paths if
-    /// there is an `order`. `None` where no link is far slower than the fastest.
+    /// there is an `order`. `None` if no link is far slower than the fastest.
     pub(super) fn of(
         topology: &Topology,
         tiles: &[Tile],
@@ -63,7 +63,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// For each switch, the columns of a tile whose packets avoid it.
+    /// For each switch, a row with 1 for the columns of a tile whose packets avoid it.
     fn avoided(&self, tile: &Tile) -> Vec<Row> {
         let switches = self.topology.switch_count();
         let mut avoided = vec![[0; TILE]; switches];
@@ -75,10 +75,10 @@ impl Search<'_> {
             for switch in self.topology.indices() {
                 let row = tile.cost(switch);
                 if row.contains(&cost) {
-                    let open = self.open(tile, switch, cost, &avoided);
+                    let good_paths = self.good_paths(tile, switch, cost, &avoided);
                     for column in 0..TILE {
                         if row[column] == cost {
-                            avoided[switch.index()][column] = u8::from(open[column] == 0);
+                            avoided[switch.index()][column] = u8::from(good_paths[column] == 0);
                         }
                     }
                 }
@@ -87,10 +87,10 @@ impl Search<'_> {
         avoided
     }
 
-    /// For each column at this cost, whether the switch has a path whose first link is not far
-    /// slower than the fastest and whose next switch is not avoided.
-    fn open(&self, tile: &Tile, switch: SwitchIdx, cost: u8, avoided: &[Row]) -> Row {
-        let mut open = [0; TILE];
+    /// For each column at this cost, 1 if the switch has a path whose first link is not far slower
+    /// than the fastest and whose next switch is not avoided.
+    fn good_paths(&self, tile: &Tile, switch: SwitchIdx, cost: u8, avoided: &[Row]) -> Row {
+        let mut good_paths = [0; TILE];
         let own = &tile.down[switch.index()];
         for group in self.topology.groups(switch) {
             if slots::is_negligible(rate(group), self.fastest) {
@@ -105,14 +105,14 @@ impl Search<'_> {
             } else {
                 &tile.down[there.index()]
             };
-            let past = &avoided[there.index()];
+            let avoided_there = &avoided[there.index()];
             let next = nearer(cost, self.topology.hops(switch, group));
             for column in 0..TILE {
                 // A switch with a path down takes no path up.
                 let is_way = costs[column] == next && (own[column] == UNREACHED) == goes_up;
-                open[column] |= u8::from(is_way && past[column] == 0);
+                good_paths[column] |= u8::from(is_way && avoided_there[column] == 0);
             }
         }
-        open
+        good_paths
     }
 }

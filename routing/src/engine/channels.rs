@@ -15,15 +15,18 @@ const RATE_STEPS: u64 = 16;
 
 /// The channels of a topology, numbered as its port groups are.
 pub(super) struct Channels {
-    /// For each switch, its first outgoing channel, and last the number of channels.
+    /// For each switch, its first outgoing channel; one more element holds the number of channels.
     start: Vec<u32>,
     /// The switch that each channel leaves.
     from: Vec<u32>,
+    /// The switch to which each channel leads.
     to: Vec<u32>,
     /// For each channel, the channel in the opposite direction.
     reverse: Vec<u32>,
-    /// For each channel, its first turn. A channel has one turn for each channel out of `to`.
+    /// For each channel, the number of its first turn. A channel has one turn for each channel out
+    /// of the switch to which it leads.
     first_turn: Vec<u32>,
+    /// The number of turns.
     turns: usize,
     /// For each channel, the ratio of the fastest rate to its own, in units of 1/[`RATE_STEPS`]; 0
     /// if its load does not count.
@@ -76,7 +79,7 @@ impl Channels {
         self
     }
 
-    /// Excludes the load of channels all of whose links are left out.
+    /// Excludes the load of channels that have only links whose load does not count.
     fn leave_out(&mut self, topology: &Topology) {
         let mut slowness = self.slowness.iter_mut();
         for switch in topology.indices() {
@@ -138,7 +141,7 @@ impl Channels {
         self.start[switch as usize]..self.start[switch as usize + 1]
     }
 
-    /// The channel of a group number in a column.
+    /// The channel by which a switch forwards if its element in a column is `group`.
     pub(super) fn channel(&self, switch: SwitchIdx, group: u8) -> u32 {
         self.start[switch.index()] + u32::from(group)
     }
@@ -169,7 +172,8 @@ impl Channels {
         }
         for start in 0..next.len() {
             let mut switch = start;
-            // Zero marks a switch whose flow is complete; the last flow to arrive carries it on.
+            // Zero marks a switch at which all flows have arrived; `u32::MAX` marks one that has
+            // forwarded.
             while waiting[switch] == 0 && next[switch] != NONE {
                 waiting[switch] = u32::MAX;
                 let to = self.to(next[switch]) as usize;

@@ -1,9 +1,9 @@
 //! Entries of the LIDs of virtual ports: each equals the entry of its port's base LID.
 //!
-//! Engines route a port only by its base LID. A copy of a column has the dependencies of that
-//! column, so that it adds neither loops nor credit loops.
+//! Engines route a port only by its base LID. Equal entries give both LIDs equal paths and channel
+//! dependencies, so that a copy adds neither loops nor credit loops.
 //!
-//! Proofs, interim tables and a move of a virtual machine treat such a LID like any other.
+//! Proofs, interim tables and moves of virtual machines treat such a LID like any other.
 
 use rayon::prelude::*;
 use rsm_ids::Lid;
@@ -12,8 +12,8 @@ use crate::tables::Tables;
 use crate::topology::Topology;
 
 impl Tables {
-    /// Gives the LIDs of virtual ports the entries of the base LIDs of their ports. Returns whether
-    /// the fabric has virtual ports.
+    /// Gives the LIDs of virtual ports the entries of their ports' base LIDs. Returns whether the
+    /// fabric has LIDs of virtual ports.
     pub fn copy_to_further_lids(&mut self, topology: &Topology) -> bool {
         let ends = topology.destinations().iter();
         let copies: Vec<(Lid, Lid)> = ends

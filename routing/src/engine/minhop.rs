@@ -1,4 +1,4 @@
-//! `minhop`: shortest paths, balanced.
+//! `minhop`: balanced shortest paths, without protection from credit loops.
 
 use super::choose::Choice;
 use super::paths;

@@ -43,7 +43,7 @@ impl EngineOptions {
         self.0.get(option.name).copied().unwrap_or(option.default)
     }
 
-    /// The value of `option`, for changing; the caller keeps it between the option's `min` and
+    /// The value of `option`, to be changed. The caller keeps it between the option's `min` and
     /// `max`.
     pub fn get_mut(&mut self, option: &EngineOption) -> &mut u8 {
         self.0.entry(option.name).or_insert(option.default)

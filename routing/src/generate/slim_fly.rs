@@ -1,9 +1,9 @@
-//! Slim Fly: nearly the largest number of switches for their number of ports with at most two hops
-//! between any two.
+//! Slim Fly: any two switches are at most two hops apart, and for their number of ports there are
+//! nearly as many switches as that permits.
 //!
-//! The graphs of McKay, Miller and Siran (Besta and Hoefler, "Slim Fly: a cost effective low-diameter
-//! network topology", SC'14), for a prime number `q` with `q mod 4 = 1`. Switches are (0, x, y) and
-//! (1, m, c), numbers modulo `q`:
+//! These are the graphs of McKay, Miller and Siran (Besta and Hoefler, "Slim Fly: a cost effective
+//! low-diameter network topology", SC'14), for a prime number `q` with `q mod 4 = 1`. Switches are
+//! (0, x, y) and (1, m, c), where x, y, m and c are numbers modulo `q`. Links connect:
 //!
 //! - (0, x, y) and (0, x, y') where `y - y'` is a square;
 //! - (1, m, c) and (1, m, c') where `c - c'` is not a square;
@@ -23,7 +23,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
         let expected = "a prime number that leaves 1 when divided by 4";
         return Err(spec.error(item.at, GenerateReason::Range { what, text }, expected));
     }
-    // q links between the halves, and half of the other places of a row.
+    // A switch has q links to the other half, and links to half of the q - 1 others in its row.
     let degree = q + (q - 1) / 2;
     let hosts = spec.number("hosts", 0..=254)?.unwrap_or(1);
     let count = 2 * q * q;
@@ -44,9 +44,9 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     let at = |half: u64, row: u64, place: u64| (half * q + row) * q + place;
     for row in 0..q {
         for place in 0..q {
-            for further in place + 1..q {
-                let half = u64::from(!is_square(further - place));
-                connect(at(half, row, place), at(half, row, further));
+            for other in place + 1..q {
+                let half = u64::from(!is_square(other - place));
+                connect(at(half, row, place), at(half, row, other));
             }
             for slope in 0..q {
                 let offset = (place + q * q - slope * row) % q;

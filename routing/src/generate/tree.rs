@@ -1,10 +1,11 @@
-//! Generates fat trees.
+//! Generates fat trees: parallel-ports generalised fat trees, and k-ary fat trees as a special
+//! case.
 //!
-//! PGFT(h; m₁…m_h; w₁…w_h; p₁…p_h), a parallel-ports generalised fat tree, has hosts at level 0
-//! and switches at levels 1 to h. A node of level `l` has `m_l` children and `p_l` cables to each
-//! of them; a node of level `l-1` has `w_l` parents. It is named by its subtree, the digits
-//! `a_h … a_(l+1)` with `a_i < m_i`, and its place among the roots of that subtree, the digits
-//! `b_l … b_1` with `b_i < w_i`. Child and parent share all digits that both of them have.
+//! PGFT(h; m₁…m_h; w₁…w_h; p₁…p_h), a parallel-ports generalised fat tree, has hosts at level 0 and
+//! switches at levels 1 to h. A node of level `l` has `m_l` children and `p_l` cables to each of
+//! them; a node of level `l-1` has `w_l` parents. A node is identified by its subtree, the digits
+//! `a_h … a_(l+1)` with `a_i < m_i`, and its place among the roots of that subtree, the digits `b_l
+//! … b_1` with `b_i < w_i`. Child and parent share all digits that both of them have.
 
 use super::fabric::{Fabric, host_name, numbered};
 use super::spec::{Item, Spec};
@@ -23,6 +24,7 @@ struct Level {
     parallel: u64,
 }
 
+/// Builds a PGFT from its shape `h;m1,..,mh;w1,..,wh;p1,..,ph`.
 pub(super) fn build_pgft(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     const EXPECTED: &str = "h;m1,..,mh;w1,..,wh;p1,..,ph like `2;18,36;1,18;1,1`";
     let item = spec.positional("the tree's shape", EXPECTED, &[])?;
@@ -65,6 +67,7 @@ pub(super) fn build_pgft(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Ge
     build(spec, speed, &levels)
 }
 
+/// Builds the fat tree with `levels` levels of switches that have `k` ports each.
 pub(super) fn build_fat_tree(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["k", "levels"])?;
     let radix = spec.required("k", 2..=u64::from(MAX_PORTS))?;
@@ -95,8 +98,8 @@ fn nodes_at(levels: &[Level], level: usize) -> u64 {
     subtrees.chain(roots).fold(1, u64::saturating_mul)
 }
 
-/// The first port towards a child and the first port towards a parent, counted from 1, of a switch
-/// at a level.
+/// The number of ports towards children, and the number of ports towards parents, of a switch at a
+/// level. The ports towards children come first.
 fn ports_at(levels: &[Level], level: usize) -> (u64, u64) {
     let down = levels[level - 1].children * levels[level - 1].parallel;
     let up = levels
@@ -141,7 +144,7 @@ fn build(spec: &Spec<'_>, speed: LinkSpeed, levels: &[Level]) -> Result<Fabric, 
             let (child_down, _) = ports_at(levels, level - 1);
             for (index, &parent) in (0u64..).zip(&nodes) {
                 let (subtree, place) = (index / roots, index % roots);
-                // The child lacks the highest digit of the place.
+                // A child's place has the digits of its parent's place, without the highest one.
                 let (digit, child_place) = (place / roots_below, place % roots_below);
                 for child in 0..shape.children {
                     let child_subtree = subtree * shape.children + child;
@@ -178,6 +181,7 @@ fn build(spec: &Spec<'_>, speed: LinkSpeed, levels: &[Level]) -> Result<Fabric, 
     Ok(fabric)
 }
 
+/// The name of the switches at `level`, from 1 to `height`.
 fn level_name(level: usize, height: usize) -> String {
     match level {
         1 => "leaf".to_owned(),

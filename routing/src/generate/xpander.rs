@@ -1,8 +1,9 @@
 //! Xpander: a random lift of the complete graph, in which switches are few hops apart.
 //!
-//! The switches stand in `degree + 1` groups of equal size. A random matching connects the switches
-//! of any two groups, and none connects two of one group (Valadarsky, Shahaf, Dinitz and Schapira,
-//! "Xpander: towards optimal-performance datacenters", CoNEXT'16).
+//! The switches form `degree + 1` groups of equal size. Between any two groups, a random matching
+//! connects each switch of one with one switch of the other; no cable connects two switches of one
+//! group (Valadarsky, Shahaf, Dinitz and Schapira, "Xpander: towards optimal-performance
+//! datacenters", CoNEXT'16).
 
 use super::GenerateError;
 use super::fabric::{Fabric, host_name, numbered};
@@ -10,7 +11,8 @@ use super::rng::Rng;
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// Builds the fabric. The first ports of a switch lead to the other groups, in their order.
+/// Builds the fabric. Ports 1 to `degree` of a switch lead to the other groups, in the order of
+/// these; hosts follow.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["degree", "size", "hosts", "seed"])?;
     let degree = spec.required("degree", 2..=u64::from(MAX_PORTS))?;
@@ -35,7 +37,8 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
             for (place, partner) in (0..size).zip(partners) {
                 let a = switches[(one * size + place) as usize];
                 let b = switches[(other * size + partner) as usize];
-                // Ports skip the switch's own group.
+                // A switch has no port for its own group: the ports for higher groups are one
+                // lower.
                 fabric.cable((a, other), (b, one + 1));
             }
         }

@@ -5,7 +5,8 @@ use rsm_ids::{Guid, PortNum};
 use super::MAX_LINE;
 use crate::netlist::{MAX_NODES, MAX_PORTS, NetlistError};
 
-/// The error of a topology file that cannot be read: `fabric.txt:17: reason, expected …`.
+/// The error of a topology file that cannot be read, displayed as `fabric.txt:17: reason, expected
+/// …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// The file name as given to [`parse`](super::parse).
@@ -38,7 +39,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The error in a line. Text from the file is quoted up to a limit.
+/// The error in a line. Long text from the file is cut off when it is quoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
     /// The line is longer than any line of a topology file.
@@ -50,7 +51,8 @@ pub enum ParseReason {
     /// The file contains no node.
     #[error("the file names no node")]
     NoNodes,
-    /// The file is the report of another option or program, which contains no topology.
+    /// The file is the report of another option of `ibnetdiscover` or of another program, and
+    /// contains no topology.
     #[error("this is {report}")]
     Report {
         /// The option or program.
@@ -64,15 +66,15 @@ pub enum ParseReason {
     Attribute {
         /// The name of the attribute.
         attribute: &'static str,
-        /// The value read.
+        /// The value in the file.
         value: String,
         /// The values allowed.
         expected: &'static str,
     },
-    /// Another text stands where a syntax element is expected.
+    /// The text is not the expected syntax element.
     #[error("`{found}` at column {column}")]
     Syntax {
-        /// The text read, cut off after some bytes; empty at the end of the line.
+        /// The text in the file, perhaps cut off; empty at the end of the line.
         found: String,
         /// The position in the line, in bytes from 1.
         column: usize,
@@ -85,7 +87,7 @@ pub enum ParseReason {
         /// The number read.
         ports: u64,
     },
-    /// A port number that the node does not have.
+    /// The node has no port with this number.
     #[error("port {port} of a node that has {num_ports}")]
     PortNumber {
         /// The number read.
@@ -121,7 +123,8 @@ pub enum ParseReason {
         /// The letter that identifiers of that kind start with.
         letter: char,
     },
-    /// An attribute such as `switchguid=` and the identifier in the header name different GUIDs.
+    /// The identifier in the header and an attribute above it, such as `switchguid=`, state
+    /// different GUIDs.
     #[error("the identifier says GUID {identifier}, and the line above it {attribute}")]
     GuidMismatch {
         /// The GUID in the header.
@@ -129,7 +132,7 @@ pub enum ParseReason {
         /// The GUID in the attribute.
         attribute: Guid,
     },
-    /// A port line precedes all headers.
+    /// A port line precedes the first header.
     #[error("the port belongs to no node")]
     NoHeader,
     /// A node is described twice.
@@ -156,7 +159,7 @@ pub enum ParseReason {
         /// The line that describes the other port.
         first_line: usize,
     },
-    /// The port at the other end of a link is connected elsewhere.
+    /// Another line connects the port at the other end of a link elsewhere.
     #[error("the link ends in port {port} of {id}, which line {other_line} connects elsewhere")]
     Contradiction {
         /// The node at the other end.
@@ -166,7 +169,7 @@ pub enum ParseReason {
         /// The line that states the other connection.
         other_line: usize,
     },
-    /// A rule that the whole fabric breaks, not one line.
+    /// The lines together break a rule for fabrics.
     #[error(transparent)]
     Fabric(#[from] NetlistError),
 }

@@ -5,7 +5,7 @@ use rsm_ids::{Guid, Lid, PortNum};
 use super::ParseReason;
 use crate::netlist::LinkRate;
 
-/// A remark on a topology file for the operator. The parser has read the file nevertheless.
+/// A remark on a line of a topology file, for the operator. The file was read nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
     /// The line, counted from 1.
@@ -15,7 +15,7 @@ pub struct Warning {
 }
 
 impl Warning {
-    /// Extends the lines left out together with the first one up to `line`.
+    /// Extends the lines that are left out together up to `line`.
     pub(super) fn extend_to(&mut self, line: usize) {
         if let WarningKind::LeftOut {
             part: LeftOut::Lines { last_line } | LeftOut::Node { last_line },
@@ -30,7 +30,7 @@ impl Warning {
 /// The part of a fabric that a lenient reading leaves out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftOut {
-    /// The line, and links without a node up to `last_line`.
+    /// The line, and the following link lines up to `last_line`, which belong to no node.
     Lines {
         /// The last of the lines that are left out together.
         last_line: usize,
@@ -74,7 +74,7 @@ impl fmt::Display for Warning {
 /// The kind of a remark on a line, and how the parser treats the line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WarningKind {
-    /// The line, and further lines up to `last_line`, are no topology; skipped.
+    /// The lines up to `last_line` are not part of a topology; they are skipped.
     Ignored {
         /// The last of the lines that were skipped together.
         last_line: usize,
@@ -109,11 +109,11 @@ pub enum WarningKind {
         /// The line of the other end.
         other_line: usize,
     },
-    /// Both ends of the cable are at one node; it stays, and carries nothing.
+    /// Both ends of the cable are at one node. The cable is kept, and carries nothing.
     Loop {
         /// The name of the node.
         id: String,
-        /// The port of the line.
+        /// The port that the line describes.
         port: PortNum,
         /// The port at the other end; equal to `port` for a loop-back plug.
         to: PortNum,
@@ -144,11 +144,11 @@ pub enum WarningKind {
         /// The number of nodes with such a GUID; the warning states the line of the first one.
         nodes: usize,
     },
-    /// The line begins the attributes of a node, and no header follows them.
+    /// The line begins the attributes of a node, but no header follows; they are left out.
     NoNode,
-    /// The file ends in this line without a line feed: a part of the line may be missing.
+    /// The file ends in this line without a line feed: the rest of the line may be missing.
     NoLineFeed,
-    /// The description is longer than the 64 bytes a node can hold; it has been cut off.
+    /// The description is longer than the 64 bytes that a node can hold, and is cut off.
     LongDescription {
         /// The length of the description in bytes.
         len: usize,

@@ -8,42 +8,43 @@ use super::{Dump, DumpedSwitch};
 use crate::tables::{Lft, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
-/// The maximum number of entries through missing ports that are named, while the count is exact:
-/// enough to see a pattern, few enough to read.
-const MAX_NAMED: usize = 8;
+/// The maximum number of [`Fit::missing_port_examples`]: enough to see a pattern, few enough to
+/// read.
+const MAX_EXAMPLES: usize = 8;
 
 /// The tables of a file, by the switch numbers of a topology, and the parts that did not fit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fit {
-    /// A table for each switch of the topology; empty where the file has none.
+    /// A table for each switch of the topology; empty if the file has none.
     pub tables: Tables,
     /// Switches of the topology for which the file has no table.
     pub without_table: Vec<Guid>,
     /// Switches of the file that the topology does not have.
     pub unknown_switches: Vec<Guid>,
-    /// The number of LIDs of the file that were translated, because their port has other LIDs now.
+    /// The number of LIDs of the file that were replaced by the present LIDs of their ports.
     pub moved_lids: usize,
     /// The number of LIDs of the file that belong to no port, or to another port than the file
     /// says; their entries are left out.
     pub unknown_lids: usize,
     /// The number of entries with a port that the switch does not have; they are left out.
     pub missing_ports: usize,
-    /// The first such entries: the switch, the LID as in the file, and the port.
+    /// The first entries with a missing port: the switch, the LID as in the file, and the port.
     pub missing_port_examples: Vec<(Guid, Lid, u8)>,
 }
 
-/// The present LID of each LID of the file.
+/// The translation of LIDs of the file to present LIDs.
 struct Renumbering {
-    /// The present LID for each LID of the file.
+    /// The present LID for each unicast LID in the file; `None` if its port is unknown.
     now: Vec<Option<Lid>>,
+    /// The number of LIDs for which the present LID differs.
     moved: usize,
 }
 
 impl Dump {
     /// Fits the tables to the switches of `topology`.
     ///
-    /// If the file names the port behind a LID and that port has other LIDs now, the entries for
-    /// the LID apply to the present LIDs of that port.
+    /// If the file names the port of a LID and that port has other LIDs now, the entries for the
+    /// LID apply to a present LID of that port.
     pub fn fit(&self, topology: &Topology) -> Fit {
         let renumbering = self.renumber(topology);
         let lids_of_file = self.switches.iter().flat_map(|switch| &switch.entries);
@@ -82,6 +83,7 @@ impl Dump {
         fit
     }
 
+    /// Finds the present LID for each LID of the file.
     fn renumber(&self, topology: &Topology) -> Renumbering {
         let by_guid: BTreeMap<Guid, &Destination> = topology
             .destinations()
@@ -106,7 +108,7 @@ impl Dump {
                     return Some(lid);
                 }
                 moved += 1;
-                // The offset within the port's LIDs stays, as far as the port has that many LIDs.
+                // The offset within the port's LIDs stays, modulo the present number of its LIDs.
                 Some(Lid(port.lid.0 + lid.0 % port.lmc.lids()))
             })
             .collect();
@@ -114,6 +116,7 @@ impl Dump {
     }
 }
 
+/// Returns the table of one switch, and counts entries with missing ports in `fit`.
 fn fill(
     dumped: &DumpedSwitch,
     num_ports: u8,
@@ -123,8 +126,8 @@ fn fill(
 ) -> Lft {
     let mut lft = Lft::new(topology.top_lid().index() + 1);
     let renumbered = |&&(lid, _): &&(Lid, u8)| renumbering.now[lid.index()] != Some(lid);
-    // Later entries win: unchanged LIDs come last, and of several old LIDs of one new LID the
-    // lowest does.
+    // A later entry overwrites an earlier one. Unchanged LIDs come last, so that they win; among
+    // several old LIDs for one present LID, the lowest wins.
     let (others, same): (Vec<_>, Vec<_>) = dumped.entries.iter().rev().partition(renumbered);
     for &(lid, port) in others.into_iter().chain(same) {
         let Some(now) = renumbering.now[lid.index()] else {
@@ -132,7 +135,7 @@ fn fill(
         };
         if PortNum(port) > PortNum(num_ports) {
             fit.missing_ports += 1;
-            if fit.missing_port_examples.len() < MAX_NAMED {
+            if fit.missing_port_examples.len() < MAX_EXAMPLES {
                 fit.missing_port_examples.push((dumped.guid, lid, port));
             }
             continue;

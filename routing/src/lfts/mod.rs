@@ -1,6 +1,6 @@
 //! Reads forwarding tables in the text forms of other programs, and fits them to a fabric.
 //!
-//! Three forms are read, also mixed in one file, LF or CRLF:
+//! Three forms are read, with LF or CRLF, and may be mixed in one file:
 //!
 //! - `opensm-lfts.dump`, which OpenSM writes and reads back with `-U`:
 //!   `Unicast lids [0-6] of switch Lid 1 guid 0x0000000000200000 ('Switch1'):` and under it
@@ -11,7 +11,8 @@
 //!   it `0x0004 : 003  : 02   : yes` or `0x0005 : UNREACHABLE`.
 //!
 //! A file may be incomplete: a switch that it leaves out has no tables, and a LID that it leaves
-//! out has no path. Contradictory lines about one switch or one LID are an error that names both.
+//! out has no path. Contradictory lines about one switch or one LID are an error that names both
+//! lines.
 
 mod error;
 mod fit;
@@ -72,7 +73,8 @@ pub struct DumpedSwitch {
 /// ```
 ///
 /// # Errors
-/// The first line that cannot be read, or that contradicts another one.
+/// The first line that cannot be read or that contradicts an earlier line; or that there is no
+/// table.
 pub fn parse(text: &[u8], name: &str) -> Result<Dump, ParseError> {
     let mut reader = Reader::new();
     let mut lines = 0;
@@ -100,7 +102,7 @@ pub fn parse(text: &[u8], name: &str) -> Result<Dump, ParseError> {
 struct Reader {
     dump: Dump,
     /// For each switch GUID, the line where its table begins.
-    named: BTreeMap<Guid, usize>,
+    table_lines: BTreeMap<Guid, usize>,
     /// For each LID, the last line with an entry for it, and the port. The entry belongs to the
     /// current switch if it comes after the line where that switch's table begins.
     seen: Vec<(usize, u8)>,
@@ -112,12 +114,13 @@ impl Reader {
     fn new() -> Reader {
         Reader {
             dump: Dump::default(),
-            named: BTreeMap::new(),
+            table_lines: BTreeMap::new(),
             seen: vec![(0, NO_PATH); LIDS],
             owner_lines: vec![0; LIDS],
         }
     }
 
+    /// Takes one line; `number` is its number, from 1.
     fn take(&mut self, line: Line, number: usize) -> Result<(), ParseReason> {
         match line {
             Line::Nothing => Ok(()),
@@ -132,11 +135,12 @@ impl Reader {
         }
     }
 
+    /// Begins the table of a switch.
     fn switch(&mut self, guid: Guid, number: usize) -> Result<(), ParseReason> {
-        if let Some(&first_line) = self.named.get(&guid) {
+        if let Some(&first_line) = self.table_lines.get(&guid) {
             return Err(ParseReason::DuplicateSwitch { guid, first_line });
         }
-        self.named.insert(guid, number);
+        self.table_lines.insert(guid, number);
         self.dump.switches.push(DumpedSwitch {
             guid,
             line: number,
@@ -145,6 +149,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Adds an entry to the table of the current switch.
     fn entry(&mut self, lid: Lid, port: u8, number: usize) -> Result<(), ParseReason> {
         let Some(switch) = self.dump.switches.last_mut() else {
             return Err(ParseReason::NoSwitch);
@@ -167,6 +172,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Notes the GUID of the port that held a LID.
     fn owner(&mut self, lid: Lid, guid: Guid, number: usize) -> Result<(), ParseReason> {
         let first_line = &mut self.owner_lines[lid.index()];
         match self.dump.owners.insert(lid, guid) {
@@ -184,6 +190,7 @@ impl Reader {
         Ok(())
     }
 
+    /// Sorts the entries, and returns the tables; fails if there are none.
     fn finish(mut self) -> Result<Dump, ParseReason> {
         if self.dump.switches.is_empty() {
             return Err(ParseReason::NoTables);

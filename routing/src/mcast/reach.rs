@@ -1,4 +1,4 @@
-//! Reachability over paths that only go down, across switches that can multicast.
+//! The switches that paths down reach, over switches that can multicast.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -12,12 +12,15 @@ use crate::topology::{SwitchIdx, Topology};
 /// The mark of an unreachable switch, in place of a number of hops.
 pub(super) const FAR: u16 = u16::MAX;
 
-/// Numbers that represent switches in sets. A switch keeps its number when others come and go.
+/// Slots: numbers that represent switches in sets. A switch keeps its slot when other switches come
+/// and go.
 #[derive(Debug)]
 pub(super) struct Slots {
+    /// The slot of each switch, by switch number.
     by_switch: Vec<u32>,
     /// Slots of switches that have gone, free for reuse.
     free: Vec<u32>,
+    /// The number of slots, free ones included.
     count: usize,
 }
 
@@ -56,12 +59,14 @@ impl Slots {
         slots
     }
 
+    /// The slot of a switch.
     pub(super) fn of(&self, switch: SwitchIdx) -> usize {
         self.by_switch[switch.index()] as usize
     }
 }
 
-/// The switches that each switch reaches by paths that only go down.
+/// For each switch, the switches that it reaches by paths that only go down, over capable switches:
+/// those that can multicast.
 #[derive(Debug)]
 pub(super) struct Reach {
     is_capable: Vec<bool>,
@@ -100,8 +105,8 @@ impl Reach {
         reach
     }
 
-    /// Computes the result of [`Reach::new`] for the fabric after `delta`, examining only switches
-    /// above a difference.
+    /// Computes the result of [`Reach::new`] for the fabric after `delta`; examines only switches
+    /// at or above a difference.
     pub(super) fn follow(
         &self,
         topology: &Topology,
@@ -121,7 +126,7 @@ impl Reach {
                 .collect(),
             is_capable,
         };
-        // Take the lowest switch first, so that all switches below a switch are complete before it.
+        // Take the lowest switch first, so that all switches below it are complete.
         let place = |switch: SwitchIdx| (Reverse(orientation.place(switch)), switch);
         let mut due: BTreeSet<_> = delta.lower.iter().map(|&switch| place(switch)).collect();
         while let Some((_, switch)) = due.pop_first() {
@@ -168,7 +173,8 @@ impl Reach {
         self.is_capable[switch.index()]
     }
 
-    /// The number of a switch's island; islands are numbered in the order of their lowest switches.
+    /// The number of a switch's island. The numbers ascend with the islands' lowest switches, and
+    /// may have gaps.
     pub(super) fn island(&self, topology: &Topology, switch: SwitchIdx) -> u32 {
         match &self.island {
             Some(island) => island[switch.index()],
@@ -187,7 +193,8 @@ impl Reach {
         switches.is_subset(&self.below[top.index()])
     }
 
-    /// The switches of least depth from which paths down lead to all of `switches`, a set of slots.
+    /// The switches of least height from which paths down lead to all of `switches`, a set of
+    /// slots; empty if there are none.
     pub(super) fn tops(&self, topology: &Topology, switches: &FixedBitSet) -> Vec<SwitchIdx> {
         let mut tops = Vec::new();
         let mut lowest = u32::MAX;
@@ -235,6 +242,8 @@ impl Reach {
     }
 }
 
+/// The island of each switch; `None` if all switches are capable. A switch that is not capable is
+/// an island of its own.
 fn islands(topology: &Topology, is_capable: &[bool]) -> Option<Vec<u32>> {
     if is_capable.iter().all(|&is_capable| is_capable) {
         return None;

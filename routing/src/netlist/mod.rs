@@ -100,7 +100,8 @@ impl Netlist {
     /// Nodes keep their order; cables are sorted, each with its lower end first.
     ///
     /// # Errors
-    /// The nodes or cables break a rule; the first one is returned.
+    /// The first rule that a node breaks, in the given order; then the first that a cable breaks,
+    /// in sorted order.
     pub fn new(nodes: Vec<Node>, mut cables: Vec<Cable>) -> Result<Netlist, NetlistError> {
         if nodes.len() > MAX_NODES {
             return Err(NetlistError::TooManyNodes { count: nodes.len() });
@@ -150,7 +151,8 @@ impl Netlist {
     }
 
     /// The index of the node that `name` identifies: by its identifier (`S-0002c90300001234`), its
-    /// GUID (`0x0002c90300001234`), or its description, if no other node has the same description.
+    /// GUID (`0x0002c90300001234`), or its description. `None` if no node matches, or if several
+    /// nodes have that description.
     pub fn by_name(&self, name: &str) -> Option<usize> {
         let digits = name
             .strip_prefix(['S', 'H', 'R'])
@@ -191,7 +193,7 @@ impl Netlist {
     }
 }
 
-/// Nodes and end ports by their GUIDs.
+/// The indices of nodes by node GUID, and the end ports by stated port GUID.
 struct GuidIndex {
     by_guid: HashMap<Guid, usize>,
     by_port_guid: HashMap<Guid, CableEnd>,
@@ -201,7 +203,7 @@ impl GuidIndex {
     /// Indexes nodes and their stated port GUIDs.
     ///
     /// # Errors
-    /// A node breaks a rule; the first one is returned.
+    /// The first rule that a node breaks.
     fn of(nodes: &[Node]) -> Result<GuidIndex, NetlistError> {
         let mut by_guid = HashMap::with_capacity(nodes.len());
         let mut by_port_guid = HashMap::with_capacity(nodes.len());
@@ -239,7 +241,8 @@ impl GuidIndex {
     }
 }
 
-/// The index of each node's first external port in a list of all external ports.
+/// For each node, the index of its first external port in a list of the external ports of all
+/// nodes.
 fn first_ports(nodes: &[Node]) -> Vec<u32> {
     let mut next = 0;
     nodes
@@ -262,7 +265,7 @@ fn sort_cables(cables: &mut [Cable]) {
     cables.sort_unstable_by_key(|cable| (cable.a, cable.b));
 }
 
-/// The index of the cable at each external port, or [`NO_CABLE`].
+/// For each external port of all nodes, the index of its cable, or [`NO_CABLE`].
 ///
 /// # Errors
 /// A cable ends at a port that does not exist or that has another cable.
@@ -308,6 +311,8 @@ fn cables_of(
     Ok(cable_of)
 }
 
+/// Checks the rules for a node on its own: GUID, number of ports, description, vendor ID, and the
+/// ports with a stated GUID.
 fn check_node(index: usize, node: &Node) -> Result<(), NetlistError> {
     if node.guid.is_zero() {
         return Err(NetlistError::ZeroGuid { index });

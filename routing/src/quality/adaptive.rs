@@ -3,11 +3,12 @@
 //! A switch takes any port of a set, so that a link has no single load, but a range:
 //!
 //! - *fixed*: every packet takes the port of the forwarding table, as without adaptive routing;
-//! - *chosen well*: each flow stays on one path, and paths are moved off the fullest links until
-//!   none helps any more. An upper bound of the best, never above *fixed*;
+//! - *chosen well*: each flow stays on one path, and paths are moved off the fullest links until no
+//!   move helps any more. This is an upper bound of the best load, and never above *fixed*;
 //! - *spread evenly*: each switch sends an equal share to each port. Packets of flows that may
-//!   arrive out of order come near to it;
-//! - *chosen badly*: every packet that may pass a link does. Exact: each link can have it.
+//!   arrive out of order come near to this load;
+//! - *chosen badly*: every packet that may pass a link does. This is exact: some choices give the
+//!   link that load.
 //!
 //! Loads are relative to the rates of links, as without adaptive routing.
 
@@ -24,11 +25,12 @@ use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Held;
 use crate::verify::fabric::Fabric;
 
-/// The number of shifts in a sample: each requires following every sequence of choices of every
-/// flow.
+/// The number of shifts in a sample. The sample is small because each shift follows every sequence
+/// of choices of every flow.
 pub const ADAPTIVE_SHIFTS: usize = 16;
 
-/// The maximum number of passes over the paths of a shift to move some off the fullest links.
+/// The maximum number of passes over the paths of a shift; each pass moves paths off the fullest
+/// links.
 const ROUNDS: usize = 12;
 
 /// The maximum link load relative to rate, for different choices of the switches.
@@ -45,6 +47,7 @@ pub struct ByChoice {
 }
 
 impl ByChoice {
+    /// The higher load of each kind.
     fn max(self, other: ByChoice) -> ByChoice {
         ByChoice {
             fixed: self.fixed.max(other.fixed),
@@ -58,14 +61,15 @@ impl ByChoice {
 /// The measures of how well groups spread traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct AdaptiveQuality {
-    /// The flows on the fullest link in the worst shift, relative to rate.
+    /// The number of flows on the fullest link, relative to its rate, in the worst of the measured
+    /// shifts.
     pub shift: ByChoice,
     /// The number of shifts that were measured.
     pub shifts: usize,
     /// The number of possible shifts.
     pub of: usize,
-    /// The pairs of hosts on the fullest link, with all pairs sending at the same time, relative to
-    /// rate.
+    /// The number of pairs of hosts on the fullest link, relative to its rate, while all pairs
+    /// send.
     pub all_to_all: ByChoice,
 }
 
@@ -105,16 +109,20 @@ struct Choices<'a> {
     slowness: Option<Vec<f64>>,
 }
 
-/// The switches that packets may pass before the destination switch, each with its ports.
-struct Ways {
-    /// The switches in an order in which each comes after all those to which it sends.
+/// The switches that packets to a LID may pass before its destination switch, each with the ports
+/// that it may choose.
+struct ReachableSwitches {
+    /// The switches with their ports; a switch comes after all switches to which it sends.
     switches: Vec<(usize, PortMask)>,
 }
 
 /// Memory that searches reuse.
 struct Search {
+    /// The switches that were reached.
     seen: FixedBitSet,
-    under: FixedBitSet,
+    /// The switches on `stack`.
+    on_stack: FixedBitSet,
+    /// The path of the depth-first search: switches, all their ports, and the ports not yet tried.
     stack: Vec<(usize, PortMask, PortMask)>,
 }
 
@@ -122,7 +130,7 @@ impl Search {
     fn new(fabric: &Fabric<'_>) -> Search {
         Search {
             seen: FixedBitSet::with_capacity(fabric.switches + 1),
-            under: FixedBitSet::with_capacity(fabric.switches + 1),
+            on_stack: FixedBitSet::with_capacity(fabric.switches + 1),
             stack: Vec::new(),
         }
     }
@@ -141,16 +149,16 @@ impl Choices<'_> {
         by_rate.fold(0.0, f64::max)
     }
 
-    /// All ways that packets from `starts` to a LID at the switch `root` may take. `None` if they
-    /// may return to a switch.
-    fn ways(
+    /// Finds the switches and ports by which packets from the switches `starts` may reach a LID at
+    /// the switch `root`. `None` if packets may return to a switch.
+    fn reachable(
         &self,
         starts: impl IntoIterator<Item = usize>,
         root: usize,
         lid: Lid,
         search: &mut Search,
-    ) -> Option<Ways> {
-        let mut ways = Ways {
+    ) -> Option<ReachableSwitches> {
+        let mut reachable = ReachableSwitches {
             switches: Vec::new(),
         };
         search.seen.clear();
@@ -172,36 +180,37 @@ impl Choices<'_> {
             if search.seen.put(start) {
                 continue;
             }
-            search.under.clear();
-            search.under.insert(start);
+            search.on_stack.clear();
+            search.on_stack.insert(start);
             let first = ports(start);
             search.stack.push((start, first, first));
             while let Some((switch, _, untried)) = search.stack.last_mut() {
                 let Some(port) = untried.ports().next() else {
                     let done = search.stack.pop();
                     if let Some((switch, ports, _)) = done {
-                        search.under.remove(switch);
-                        ways.switches.push((switch, ports));
+                        search.on_stack.remove(switch);
+                        reachable.switches.push((switch, ports));
                     }
                     continue;
                 };
                 *untried = untried.without(port);
                 let next = self.fabric.next(self.fabric.channel(*switch, port.0));
-                if search.under.contains(next) {
+                if search.on_stack.contains(next) {
                     search.stack.clear();
                     return None;
                 }
                 if !search.seen.put(next) {
-                    search.under.insert(next);
+                    search.on_stack.insert(next);
                     let ports = ports(next);
                     search.stack.push((next, ports, ports));
                 }
             }
         }
-        Some(ways)
+        Some(reachable)
     }
 
-    /// The flows of a shift between different leaves: source switch, destination switch and LID.
+    /// The flows of a shift by `distance` hosts, except those within a leaf: source switch,
+    /// destination switch and LID.
     fn flows(&self, distance: usize) -> Vec<(usize, usize, Lid)> {
         let switch = |host: usize| usize::from(self.hosts.switches[host]);
         patterns::shift(self.hosts.all.len(), distance)
@@ -210,6 +219,7 @@ impl Choices<'_> {
             .collect()
     }
 
+    /// The loads in a shift by `distance` hosts. `None` if a packet may return to a switch.
     fn shift(&self, distance: usize) -> Option<ByChoice> {
         let flows = self.flows(distance);
         let channels = self.fabric.channels();
@@ -217,9 +227,9 @@ impl Choices<'_> {
         let mut search = Search::new(self.fabric);
         let mut shares = vec![0f64; self.fabric.switches + 1];
         for &(from, root, lid) in &flows {
-            let ways = self.ways([from], root, lid, &mut search)?;
+            let reachable = self.reachable([from], root, lid, &mut search)?;
             shares[from] = 1.0;
-            for &(switch, ports) in ways.switches.iter().rev() {
+            for &(switch, ports) in reachable.switches.iter().rev() {
                 let share = std::mem::take(&mut shares[switch]) / ports.len().max(1) as f64;
                 for port in ports.ports() {
                     let channel = self.fabric.channel(switch, port.0);
@@ -239,7 +249,8 @@ impl Choices<'_> {
         })
     }
 
-    /// The flows on the fullest link by the forwarding tables, and after paths have been moved.
+    /// The number of flows on the fullest link, relative to its rate: by the forwarding tables, and
+    /// after paths have been moved. `None` if a packet may return to a switch.
     fn fixed_and_well(
         &self,
         flows: &[(usize, usize, Lid)],
@@ -268,8 +279,8 @@ impl Choices<'_> {
                     continue;
                 }
                 path.iter().for_each(|&channel| load[channel] -= 1);
-                let ways = self.ways([from], root, lid, search)?;
-                let other = self.emptiest(&ways, (from, root), &load, &mut costs);
+                let reachable = self.reachable([from], root, lid, search)?;
+                let other = self.least_loaded_path(&reachable, (from, root), &load, &mut costs);
                 let with_flow = |channel| self.by_rate(channel, f64::from(load[channel] + 1));
                 if other.iter().all(|&channel| with_flow(channel) < most) {
                     has_moved = true;
@@ -284,6 +295,8 @@ impl Choices<'_> {
         Some((fixed, least.min(self.fullest(&load))))
     }
 
+    /// The channels of a flow's path by the forwarding tables, up to its end or to where it is
+    /// dropped.
     fn fixed_path(&self, (from, root, lid): (usize, usize, Lid)) -> Vec<usize> {
         let mut path = Vec::new();
         let mut at = from;
@@ -300,16 +313,17 @@ impl Choices<'_> {
         path
     }
 
-    /// The path on which the maximum link load, with one more flow, is lowest.
-    fn emptiest(
+    /// The channels of the path on which the maximum link load, with one more flow, is lowest.
+    /// `costs`, indexed by switch, is memory for reuse.
+    fn least_loaded_path(
         &self,
-        ways: &Ways,
+        reachable: &ReachableSwitches,
         (from, root): (usize, usize),
         load: &[u32],
         costs: &mut [(f64, usize)],
     ) -> Vec<usize> {
         costs[root] = (0.0, 0);
-        for &(switch, ports) in &ways.switches {
+        for &(switch, ports) in &reachable.switches {
             let by_port = ports.ports().map(|port| {
                 let channel = self.fabric.channel(switch, port.0);
                 let here = self.by_rate(channel, f64::from(load[channel] + 1));
@@ -327,6 +341,7 @@ impl Choices<'_> {
         path
     }
 
+    /// The loads while all pairs of hosts send. `None` if a packet may return to a switch.
     fn all_to_all(&self) -> Option<ByChoice> {
         let populations = Populations::of(self.hosts);
         let share = self
@@ -335,10 +350,10 @@ impl Choices<'_> {
             .len()
             .div_ceil(4 * rayon::current_num_threads());
         let leaves: Vec<usize> = (0..self.hosts.leaves.len()).collect();
-        let parts: Option<Vec<Sum>> = leaves
+        let parts: Option<Vec<Loads>> = leaves
             .par_chunks(share.max(1))
             .map(|leaves| {
-                let mut sum = Sum::new(self.fabric.channels());
+                let mut sum = Loads::new(self.fabric.channels());
                 let mut search = Search::new(self.fabric);
                 for &leaf in leaves {
                     self.add_leaf(leaf, &populations, &mut search, &mut sum)?;
@@ -346,7 +361,7 @@ impl Choices<'_> {
                 Some(sum)
             })
             .collect();
-        let mut all = Sum::new(self.fabric.channels());
+        let mut all = Loads::new(self.fabric.channels());
         for part in parts? {
             all.add(&part);
         }
@@ -358,14 +373,14 @@ impl Choices<'_> {
         })
     }
 
-    /// Adds the load of all paths to the hosts of one leaf. Hosts with equal sets at all other
-    /// switches are processed together.
+    /// Adds the load of all paths to the hosts of the leaf numbered `leaf`. Hosts with equal sets
+    /// at all other switches are processed together. `None` if a packet may return to a switch.
     fn add_leaf(
         &self,
         leaf: usize,
         populations: &Populations,
         search: &mut Search,
-        sum: &mut Sum,
+        sum: &mut Loads,
     ) -> Option<()> {
         let root = self.hosts.leaves[leaf].switch.index();
         let of_leaf = self
@@ -379,7 +394,7 @@ impl Choices<'_> {
                 .map(|leaf| leaf.switch.index())
                 .filter(move |&switch| switch != root)
         };
-        let mut alike: Vec<(Ways, f64)> = Vec::new();
+        let mut hosts_by_choices: Vec<(ReachableSwitches, f64)> = Vec::new();
         for host in of_leaf {
             for (number, start) in starts().enumerate() {
                 let hosts =
@@ -388,31 +403,37 @@ impl Choices<'_> {
                 path.into_iter()
                     .for_each(|channel| sum.fixed[channel] += hosts);
             }
-            let is_same = |ways: &Ways| {
-                let mut switches = ways.switches.iter();
+            let is_same = |reachable: &ReachableSwitches| {
+                let mut switches = reachable.switches.iter();
                 switches.all(|&(switch, ports)| {
                     let at = SwitchIdx(switch as u32);
                     self.held.adaptive.ports(self.held.tables, at, host.lid) == ports
                 })
             };
-            match alike.iter_mut().find(|(ways, _)| is_same(ways)) {
+            match hosts_by_choices
+                .iter_mut()
+                .find(|(reachable, _)| is_same(reachable))
+            {
                 Some((_, count)) => *count += 1.0,
-                None => alike.push((self.ways(starts(), root, host.lid, search)?, 1.0)),
+                None => {
+                    hosts_by_choices.push((self.reachable(starts(), root, host.lid, search)?, 1.0))
+                }
             }
         }
-        for (ways, count) in alike {
-            self.add_ways(&ways, root, count, populations, sum);
+        for (reachable, count) in hosts_by_choices {
+            self.add_load(&reachable, root, count, populations, sum);
         }
         Some(())
     }
 
-    fn add_ways(
+    /// Adds the load of packets from all other leaves to `count` hosts at the switch `root`.
+    fn add_load(
         &self,
-        ways: &Ways,
+        reachable: &ReachableSwitches,
         root: usize,
         count: f64,
         populations: &Populations,
-        sum: &mut Sum,
+        sum: &mut Loads,
     ) {
         let switches = self.fabric.switches + 1;
         let mut shares = vec![0f64; switches];
@@ -425,7 +446,7 @@ impl Choices<'_> {
                 sources[switch].insert(number);
             }
         }
-        for &(switch, ports) in ways.switches.iter().rev() {
+        for &(switch, ports) in reachable.switches.iter().rev() {
             let share = shares[switch] / ports.len().max(1) as f64;
             let from = std::mem::take(&mut sources[switch]);
             let hosts = populations.hosts(&from);
@@ -443,23 +464,23 @@ impl Choices<'_> {
     }
 }
 
-/// The load of each channel.
-struct Sum {
+/// The load of each channel, for three of the kinds of choices in [`ByChoice`].
+struct Loads {
     fixed: Vec<f64>,
     evenly: Vec<f64>,
     badly: Vec<f64>,
 }
 
-impl Sum {
-    fn new(channels: usize) -> Sum {
-        Sum {
+impl Loads {
+    fn new(channels: usize) -> Loads {
+        Loads {
             fixed: vec![0.0; channels],
             evenly: vec![0.0; channels],
             badly: vec![0.0; channels],
         }
     }
 
-    fn add(&mut self, other: &Sum) {
+    fn add(&mut self, other: &Loads) {
         let add = |to: &mut [f64], from: &[f64]| {
             to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
         };
@@ -469,7 +490,8 @@ impl Sum {
     }
 }
 
-/// The leaves grouped by their number of hosts, to count the hosts of many leaves at once.
+/// The leaves grouped by their number of hosts, to count the hosts of many leaves at once: the
+/// number of hosts, and the numbers of the leaves that have so many.
 struct Populations(Vec<(f64, FixedBitSet)>);
 
 impl Populations {
@@ -487,6 +509,7 @@ impl Populations {
         )
     }
 
+    /// The number of hosts at the leaves with these numbers.
     fn hosts(&self, leaves: &FixedBitSet) -> f64 {
         let counts = self.0.iter();
         counts

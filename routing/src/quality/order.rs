@@ -2,8 +2,8 @@
 //!
 //! The contention of shift permutations depends on the order of hosts. Published figures assume an
 //! order that numbers the hosts of a leaf consecutively, then the leaves of a subtree, and so on
-//! up. This module derives such an order from cables alone: leaves that meet one hop above form a
-//! group, groups that meet two hops above form a larger one, and so on.
+//! up. This module derives such an order from cables alone: leaves that share a neighbour form a
+//! group, groups that share a switch two hops away form a larger one, and so on.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ use crate::topology::{EndpointKind, SwitchIdx, Topology};
 pub(super) struct Host {
     /// The base LID, to which traffic goes.
     pub(super) lid: Lid,
-    /// The index in [`Hosts::leaves`].
+    /// The index of its leaf in [`Hosts::leaves`].
     pub(super) leaf: u32,
     /// The index in [`Topology::destinations`].
     pub(super) destination: u32,
@@ -46,7 +46,7 @@ pub(super) struct Hosts {
     pub(super) all: Vec<Host>,
     /// The leaves, in the order of their hosts in `all`.
     pub(super) leaves: Vec<Leaf>,
-    /// The topology's number of each host's leaf: a compact copy of the data in `all` and `leaves`.
+    /// For each host, the switch number of its leaf: a compact copy of data in `all` and `leaves`.
     pub(super) switches: Vec<u16>,
     /// The blocks that contain LIDs of hosts, the lowest first.
     pub(super) blocks: Vec<LidBlock>,
@@ -110,8 +110,8 @@ impl Hosts {
     }
 }
 
-/// The blocks that contain the LIDs of hosts; `by_lid` holds the hosts' indices in `all`, sorted by
-/// LID.
+/// The blocks that contain base LIDs of hosts. `by_lid` holds the hosts' indices in `all`, sorted
+/// by LID.
 fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
     let block = |place: u16| all[usize::from(place)].lid.index() / BLOCK_LIDS;
     let mut start = 0;
@@ -127,9 +127,11 @@ fn blocks(all: &[Host], by_lid: &[u16]) -> Vec<LidBlock> {
         .collect()
 }
 
+/// Marks a switch that no group has reached.
 const NONE: u32 = u32::MAX;
 
-/// The switches with hosts, grouped by the level at which they meet; GUIDs break ties.
+/// The switches with hosts in topological order: members of a group are adjacent at each round of
+/// joins. The order of GUIDs breaks ties.
 fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     let leaves: Vec<SwitchIdx> = topology
         .indices()
@@ -145,7 +147,7 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     for (leaf, switch) in leaves.iter().enumerate() {
         reached[switch.index()] = leaf as u32;
     }
-    // For each leaf, its group after each round of joins.
+    // For each leaf, its group after each round in which groups were joined.
     let mut path: Vec<Vec<u32>> = vec![Vec::new(); leaves.len()];
     let mut frontier = leaves.clone();
     while !frontier.is_empty() {
@@ -178,10 +180,12 @@ fn leaves_in_order(topology: &Topology) -> Vec<SwitchIdx> {
     order.into_iter().map(|leaf| leaves[leaf]).collect()
 }
 
-/// Disjoint sets of leaves, each named by its lowest member.
+/// Disjoint sets of leaves, each identified by its lowest member. The element of each leaf is a
+/// member of its set, and never higher than the leaf.
 struct Groups(Vec<u32>);
 
 impl Groups {
+    /// The lowest member of a leaf's set.
     fn find(&mut self, mut leaf: u32) -> u32 {
         while self.0[leaf as usize] != leaf {
             let above = self.0[leaf as usize];

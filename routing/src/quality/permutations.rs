@@ -1,22 +1,23 @@
-//! Measures phases of traffic in which no host sends to two hosts or receives from two.
+//! Measures phases of traffic in which each host sends to at most one host and receives from at
+//! most one.
 //!
-//! Many such phases are followed together, block of LIDs by block: the table entries of a block
-//! stay in the cache, and so does the load of one phase once its flows are known.
+//! A thread follows a few dozen phases together, block of LIDs by block, so that the table entries
+//! of a block stay in the cache. Afterwards it sums the load phase by phase, so that the load of a
+//! phase stays in the cache.
 //!
-//! A few dozen phases are followed at a time.
 
 use crate::tables::BLOCK_LIDS;
 use crate::verify::fabric::Blocks;
 
 use super::carry::{self, Carrier};
 
-/// The number of phases that a thread follows together, so that gathering the table entries for
-/// them is a small part of the work.
-const TOGETHER: usize = 32;
+/// The maximum number of phases that a thread follows together: enough to make gathering the table
+/// entries a small part of the work.
+const MAX_PER_THREAD: usize = 32;
 
-/// The number of phases that all threads follow at the same time: at 45,056 hosts the flows of one
-/// phase take 1 MB.
-const AT_A_TIME: usize = 256;
+/// The maximum number of phases that all threads together follow at a time, to limit memory: the
+/// flows of one phase take 1 MB at 45,056 hosts.
+const MAX_AT_A_TIME: usize = 256;
 
 /// The mark of a receiver to which no host sends.
 const NO_SENDER: u16 = u16::MAX;
@@ -24,7 +25,7 @@ const NO_SENDER: u16 = u16::MAX;
 /// The number of `phases` that each thread should follow together.
 pub(super) fn share(phases: usize) -> usize {
     let threads = rayon::current_num_threads().max(1);
-    let together = (AT_A_TIME / threads).clamp(1, TOGETHER);
+    let together = (MAX_AT_A_TIME / threads).clamp(1, MAX_PER_THREAD);
     let shares = phases.div_ceil(together).next_multiple_of(threads);
     phases.div_ceil(shares.max(1)).max(1)
 }
@@ -60,7 +61,7 @@ impl<'a> Permutations<'a> {
         }
     }
 
-    /// Adds flows from the first to the second host of each pair.
+    /// Adds to a phase a flow from the first to the second host of each pair.
     pub(super) fn add(&mut self, phase: usize, pairs: impl IntoIterator<Item = (usize, usize)>) {
         let hosts = self.carrier.hosts;
         let senders = &mut self.senders[phase * hosts.all.len()..][..hosts.all.len()];
@@ -126,7 +127,7 @@ impl Flows {
 pub(super) struct Load<'a> {
     /// The number of flows on each channel. A phase has fewer flows than there are LIDs.
     by_channel: Vec<u16>,
-    /// The flows on the fullest link, relative to rate.
+    /// The number of flows on the fullest link, relative to its rate.
     fullest: f64,
     /// For each channel, the ratio of the fastest rate to its own rate; `None` if all channels have
     /// one rate.
@@ -134,6 +135,7 @@ pub(super) struct Load<'a> {
 }
 
 impl<'a> Load<'a> {
+    /// Creates a load of zero.
     pub(super) fn new(carrier: &Carrier<'a>) -> Load<'a> {
         Load {
             by_channel: vec![0; carrier.fabric.channels()],
@@ -164,7 +166,7 @@ impl<'a> Load<'a> {
         carry::by_rate(self.slowness, channel, f64::from(self.by_channel[channel]))
     }
 
-    /// The flows on the fullest link, relative to rate.
+    /// The number of flows on the fullest link, relative to its rate.
     pub(super) fn fullest(&self) -> f64 {
         self.fullest
     }

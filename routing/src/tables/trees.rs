@@ -8,7 +8,7 @@ use rsm_ids::{Lid, PortNum};
 use super::{Mft, PortMask};
 use crate::topology::SwitchIdx;
 
-/// A port that takes part in a group: one attached to a switch, or a switch's own port 0.
+/// A port that takes part in a group: a port attached to a switch, or a switch's own port 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Member {
     /// The switch to which the port is attached, or whose port 0 it is.
@@ -30,22 +30,22 @@ pub struct Group {
     pub levels: u16,
 }
 
-/// The tree of a multicast LID; several trees if cables do not connect all of its members.
+/// The tree of a multicast LID, or several trees if cables do not connect all of its members.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tree {
     /// The group for which the tree was made.
     pub group: Arc<Group>,
-    /// The ports by which each switch forwards packets; sorted, none empty.
+    /// The ports by which each switch forwards packets, sorted by switch; no mask is empty.
     pub masks: Vec<(SwitchIdx, PortMask)>,
-    /// The sets of members that reach each other, each sorted. A member in no part is not served:
-    /// its switch cannot multicast, or no tree to it is free of credit loops.
+    /// The members, sorted, in sets that reach each other. A member in no set is not served: its
+    /// switch cannot multicast, or no tree to it is free of credit loops.
     pub parts: Vec<Vec<Member>>,
     /// Whether the whole tree follows the orientation of its basis.
     pub is_oriented: bool,
 }
 
 impl Tree {
-    /// The ports by which a switch forwards packets.
+    /// The ports by which a switch forwards packets; empty if it forwards none.
     pub fn mask(&self, switch: SwitchIdx) -> PortMask {
         self.masks
             .binary_search_by_key(&switch, |&(at, _)| at)

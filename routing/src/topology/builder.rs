@@ -1,4 +1,4 @@
-//! Builds topologies, and refuses contradictory parts.
+//! Builds topologies from their parts, and refuses parts that contradict each other.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use super::{
     PortUse, Switch, SwitchIdx, Topology,
 };
 
-/// A switch of an unfinished topology. Switch numbers follow the GUIDs, which are only known once
-/// all switches are added.
+/// A switch of an unfinished topology. It has no [`SwitchIdx`] yet: switches are numbered in the
+/// order of their GUIDs, once all are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchKey(u32);
 
@@ -56,7 +56,7 @@ pub enum TopologyError {
         /// The number of the port.
         port: PortNum,
     },
-    /// Only one end of a cable states it.
+    /// A port leads to a port that does not lead back.
     #[error("{port:?} of switch {guid} leads to a port that does not lead back")]
     OneSided {
         /// The switch that states the cable.
@@ -64,7 +64,7 @@ pub enum TopologyError {
         /// The port that states the cable.
         port: PortNum,
     },
-    /// A LID, or the last one of an LMC range, is not unicast.
+    /// The first or the last of a port's 2^LMC LIDs is not unicast.
     #[error("port {guid} has {lid:?} with LMC {lmc}: expected within 1 to 49151")]
     LidRange {
         /// The port (or switch) that holds the LID.
@@ -87,6 +87,8 @@ pub enum TopologyError {
 }
 
 #[derive(Clone, Copy)]
+/// A cable between ports of switches, which are identified by their keys or, when the topology is
+/// assembled, by their numbers.
 struct PendingLink {
     ends: [(u32, PortNum); 2],
     weight: u32,
@@ -104,12 +106,12 @@ impl PendingLink {
 pub struct TopologyBuilder {
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
-    /// The destinations; until the topology is built, `switch` holds the builder's key.
+    /// The destinations. Their `switch` holds the switch's key until the topology is built.
     destinations: Vec<Destination>,
 }
 
 impl TopologyBuilder {
-    /// Creates a builder without switches, cables and ports.
+    /// Creates a builder without any parts.
     pub fn new() -> TopologyBuilder {
         TopologyBuilder::default()
     }
@@ -234,7 +236,8 @@ impl TopologyBuilder {
         assemble(switches, links, destinations)
     }
 
-    /// Reduces `from` to the cables for which `keep` is true at both ends.
+    /// Reduces `from` to the cables for which `keep` is true at both ends, and the end ports for
+    /// which it is true at their switch port. All switches remain.
     pub(super) fn remaining(
         from: &Topology,
         keep: impl Fn(SwitchIdx, PortNum) -> bool,
@@ -271,24 +274,31 @@ impl TopologyBuilder {
             .expect("cables at free ports contradict nothing")
     }
 
-    /// Extends `present` by the parts that only `earlier` has; `present` wins where the two
-    /// contradict each other.
+    /// Extends `present` by the parts that only `earlier` has. A part of `earlier` that contradicts
+    /// `present` is left out; if both have more switches together than there are unicast LIDs, all
+    /// of `earlier` is.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
-        let gone = |guid| present.switch_by_guid(guid).is_none();
-        switches.extend(earlier.switches.iter().filter(|s| gone(s.guid)).cloned());
+        let is_absent = |guid| present.switch_by_guid(guid).is_none();
+        switches.extend(
+            earlier
+                .switches
+                .iter()
+                .filter(|s| is_absent(s.guid))
+                .cloned(),
+        );
         if switches.len() > Lid::UNICAST_LAST.index() {
             return present.clone();
         }
         switches.sort_unstable_by_key(|switch| switch.guid);
-        let place = |guid: Guid| {
+        let place_of = |guid: Guid| {
             let found = switches.binary_search_by_key(&guid, |switch| switch.guid);
             // The list contains every switch of both topologies.
             found.unwrap_or(usize::MAX) as u32
         };
         let places =
-            |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place(s.guid)).collect() };
-        let (now, then) = (places(present), places(earlier));
+            |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place_of(s.guid)).collect() };
+        let (places_now, then) = (places(present), places(earlier));
         // A port of an earlier switch is free if no present part uses it.
         let is_free = |switch: SwitchIdx, port: PortNum| {
             let now = present.switch_by_guid(earlier.switch(switch).guid);
@@ -298,8 +308,8 @@ impl TopologyBuilder {
             })
         };
         let mut links = Vec::with_capacity(earlier.link_count().max(present.link_count()));
-        for (topology, places) in [(present, &now), (earlier, &then)] {
-            let is_now = std::ptr::eq(topology, present);
+        for (topology, places) in [(present, &places_now), (earlier, &then)] {
+            let is_present = std::ptr::eq(topology, present);
             for switch in topology.indices() {
                 for group in topology
                     .groups(switch)
@@ -307,7 +317,7 @@ impl TopologyBuilder {
                 {
                     for link in group.links {
                         let ends = [(switch, link.port), (group.neighbour, link.peer_port)];
-                        if is_now || ends.iter().all(|&(switch, port)| is_free(switch, port)) {
+                        if is_present || ends.iter().all(|&(switch, port)| is_free(switch, port)) {
                             links.push(PendingLink {
                                 ends: ends.map(|(switch, port)| (places[switch.index()], port)),
                                 weight: link.weight,
@@ -321,12 +331,15 @@ impl TopologyBuilder {
             switch: SwitchIdx(places[destination.switch.index()]),
             ..destination.clone()
         };
-        let mut destinations: Vec<Destination> =
-            present.destinations.iter().map(|d| at(&now, d)).collect();
+        let mut destinations: Vec<Destination> = present
+            .destinations
+            .iter()
+            .map(|d| at(&places_now, d))
+            .collect();
         let mut guids: Vec<Guid> = present.destinations.iter().map(|d| d.guid).collect();
         guids.sort_unstable();
         let is_gone = |destination: &&Destination| {
-            let switch_is_gone = gone(earlier.switch(destination.switch).guid);
+            let switch_is_gone = is_absent(earlier.switch(destination.switch).guid);
             let port_is_free = destination.port == PortNum::ZERO && switch_is_gone
                 || destination.port != PortNum::ZERO
                     && is_free(destination.switch, destination.port);
@@ -352,6 +365,7 @@ impl TopologyBuilder {
             .expect("what would contradict the fabric as it is was left out")
     }
 
+    /// Checks that an external port exists.
     fn check_port(&self, switch: SwitchKey, port: PortNum) -> Result<(), TopologyError> {
         let Some(found) = self.switches.get(switch.0 as usize) else {
             return Err(TopologyError::UnknownSwitch);
@@ -389,6 +403,7 @@ fn pending_links(of: &Topology) -> Vec<PendingLink> {
     links
 }
 
+/// Checks that all 2^LMC LIDs from `lid` on are unicast.
 pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyError> {
     let last = lid.0.checked_add(lmc.lids() - 1).map(Lid);
     match last {
@@ -397,7 +412,7 @@ pub(super) fn check_lids(guid: Guid, lid: Lid, lmc: Lmc) -> Result<(), TopologyE
     }
 }
 
-/// Assembles a topology from parts that are numbered in the order of GUIDs.
+/// Assembles a topology. Switches are sorted by GUID, and the other parts refer to their numbers.
 fn assemble(
     switches: Vec<Switch>,
     links: Vec<PendingLink>,
@@ -430,7 +445,8 @@ fn assemble(
     })
 }
 
-/// The index of each switch's first port in a list of all ports, and last the length of the list.
+/// For each switch, the index of its port 0 in a list of the ports of all switches; one more
+/// element holds the length of the list.
 fn port_starts(switches: &[Switch]) -> Vec<u32> {
     let mut starts = Vec::with_capacity(switches.len() + 1);
     let mut next = 0;
@@ -472,8 +488,8 @@ fn port_uses(
     Ok(ports.uses)
 }
 
-/// Both ends of the links between different switches, as (switch, neighbour, end), sorted by
-/// switch, neighbour and port.
+/// Both directions of the links between different switches, as (switch, neighbour, half link),
+/// sorted by switch, neighbour and port.
 fn half_links(links: &[PendingLink]) -> Vec<(u32, u32, HalfLink)> {
     let mut halves = Vec::with_capacity(links.len() * 2);
     for link in links.iter().filter(|link| !link.is_loopback()) {
@@ -508,7 +524,8 @@ fn loopbacks(switches: &[Switch], links: &[PendingLink]) -> Vec<Cable> {
     cables
 }
 
-/// The index of each switch's first destination, and last the number of destinations.
+/// For each switch, the index of its first destination; one more element holds the number of
+/// destinations.
 fn destination_starts(switches: usize, destinations: &[Destination]) -> Vec<u32> {
     let mut starts = vec![0u32; switches + 1];
     for destination in destinations {
@@ -520,6 +537,7 @@ fn destination_starts(switches: usize, destinations: &[Destination]) -> Vec<u32>
     starts
 }
 
+/// The uses of the ports of all switches, while they are being found.
 struct Ports<'a> {
     switches: &'a [Switch],
     start: &'a [u32],
@@ -538,6 +556,7 @@ impl Ports<'_> {
         self.claim(switch, port, PortUse::Link { peer, peer_port })
     }
 
+    /// Notes the use of a port; fails if the port has a use already.
     fn claim(&mut self, switch: u32, port: PortNum, by: PortUse) -> Result<(), TopologyError> {
         let slot = &mut self.uses[self.start[switch as usize] as usize + port.index()];
         if *slot != PortUse::Unused {
@@ -551,7 +570,8 @@ impl Ports<'_> {
     }
 }
 
-/// Forms the port groups of links that are sorted by (switch, neighbour, port).
+/// Forms the port groups of links that are sorted by (switch, neighbour, port). Returns the fields
+/// `group_start` and `groups` of [`Topology`].
 fn group(switches: usize, links: &[(u32, u32, HalfLink)]) -> (Vec<u32>, Vec<(u32, u32)>) {
     let mut group_start = vec![0u32; switches + 1];
     let mut groups: Vec<(u32, u32)> = Vec::new();
@@ -570,6 +590,7 @@ fn group(switches: usize, links: &[(u32, u32, HalfLink)]) -> (Vec<u32>, Vec<(u32
     (group_start, groups)
 }
 
+/// Finds the connected components, and the number of each switch's component.
 pub(super) fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Component>, Vec<u32>) {
     let switches = group_start.len() - 1;
     let mut component_of = vec![NONE; switches];
@@ -599,6 +620,8 @@ pub(super) fn connect(group_start: &[u32], groups: &[(u32, u32)]) -> (Vec<Compon
     (components, component_of)
 }
 
+/// For each LID up to the highest in use, the index of its destination, or [`NONE`]. Fails if two
+/// destinations have one LID.
 pub(super) fn index_lids(destinations: &[Destination]) -> Result<Vec<u32>, TopologyError> {
     let top = destinations
         .iter()

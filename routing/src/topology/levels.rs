@@ -1,11 +1,12 @@
-//! Guesses the levels of a tree from the positions of the hosts, or from the top.
+//! Guesses the levels of a tree from the positions of the hosts, or from its top switches.
 
 use super::{Component, SwitchIdx, Topology};
 
-/// The deepest level, which switches further away share.
+/// The deepest level. Switches even further from the top have it too.
 const DEEPEST: u8 = 254;
 
-/// The hops from each switch to the nearest of some switches; `None` where no cable leads to one.
+/// For each switch, the number of hops to the nearest of the switches `from`; `None` if no path of
+/// cables leads to one.
 pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u32>> {
     let mut distances = vec![None; topology.switch_count()];
     let mut queue = Vec::with_capacity(topology.switch_count());
@@ -30,8 +31,8 @@ pub(crate) fn distances(topology: &Topology, from: &[SwitchIdx]) -> Vec<Option<u
     distances
 }
 
-/// The switches with at least one in `share` of the number of hosts of the fullest switch.
-/// Aggregation nodes do not count as hosts: otherwise every spine would be an edge.
+/// The edge switches: those with at least `1 / share` of the hosts of the switch with the most
+/// hosts. Aggregation nodes do not count as hosts: otherwise every spine would be an edge.
 pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
     let hosts: Vec<usize> = topology
         .indices()
@@ -47,19 +48,19 @@ pub(crate) fn edges(topology: &Topology, share: usize) -> Vec<SwitchIdx> {
         .collect()
 }
 
-/// A switch whose hosts are fewer than one in this many of the fullest switch's may be a spine with
-/// a storage or management node on it.
+/// The share for [`edges`] that leaves out spines with a few storage or management nodes.
 pub(crate) const FEW_HOSTS: usize = 4;
 
-/// The share of a switch at the top of a tree of three levels with some hosts, next to no leaf.
+/// The share for [`edges`] that leaves out a top switch of a three-level tree with some hosts,
+/// which is next to no leaf.
 pub(crate) const HALF: usize = 2;
 
-/// Candidate sets of the switches with hosts, without switches that may be spines with a few hosts:
-/// in a tree, no leaf is next to another leaf. The first set leaves out switches whose neighbours
-/// are mostly leaves. Each further set leaves out, for one number of hosts, switches next to a leaf
-/// that have at most as many hosts as it has. Spines are fewer than leaves, and each is next to a
-/// leaf: a set that leaves out all leaves of a pod together with its spine would turn the pod
-/// upside down.
+/// Candidate sets of leaves: the switches with hosts, without those that may be spines with a few
+/// hosts. In a tree, no leaf is next to another leaf. The first set leaves out switches whose
+/// neighbours are mostly leaves. Each further set leaves out, for one number of hosts, switches
+/// next to a leaf that have at most as many hosts as it has. A candidate is valid only if the
+/// switches left out are fewer than the leaves and each is next to a leaf. Otherwise a set could
+/// leave out all leaves of a pod together with its spine, and turn the pod upside down.
 pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     let edges = edges(topology, ANY_HOST);
     let hosts = |switch: SwitchIdx| topology.hosts(switch);
@@ -97,15 +98,17 @@ pub(crate) fn edges_apart(topology: &Topology) -> Vec<Vec<SwitchIdx>> {
     found
 }
 
-/// The share with which every switch with a host is an edge.
+/// The share for [`edges`] with which every switch with a host is an edge.
 pub(crate) const ANY_HOST: usize = usize::MAX;
 
-/// Levels by distance from the edge: the further away, the higher; level 0 is the top.
+/// The level of each switch by its distance from the edge switches; level 0, the farthest, is the
+/// top.
 pub(crate) fn from_edges(topology: &Topology, share: usize) -> Vec<u8> {
     from_leaves(topology, &edges(topology, share))
 }
 
-/// Levels by distance from the given leaves; level 0 is the top.
+/// The level of each switch by its distance from the given leaves; level 0, the farthest, is the
+/// top.
 pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> {
     let distances = distances(topology, leaves);
     let farthest = distances.iter().copied().flatten().max().unwrap_or(0);
@@ -115,8 +118,8 @@ pub(crate) fn from_leaves(topology: &Topology, leaves: &[SwitchIdx]) -> Vec<u8> 
         .collect()
 }
 
-/// Levels by distance from the top; in a connected part without a top, all switches rank only by
-/// GUID.
+/// The level of each switch: its distance from the nearest of `roots`, at most [`DEEPEST`]. In a
+/// component without a root, all switches have level 0.
 pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
     distances(topology, roots)
         .into_iter()
@@ -124,8 +127,8 @@ pub(crate) fn from_roots(topology: &Topology, roots: &[SwitchIdx]) -> Vec<u8> {
         .collect()
 }
 
-/// For each connected part, the switches that are farthest from the leaves by these levels. `None`
-/// if they are most of all switches, so that distances from them say little.
+/// For each component, the switches at its top level, concatenated. `None` if they are half of all
+/// switches or more, so that distances from them say little.
 pub(crate) fn farthest_from_leaves(topology: &Topology, levels: &[u8]) -> Option<Vec<SwitchIdx>> {
     let level = |switch: &SwitchIdx| levels[switch.index()];
     let of_part = |part: &Component| {
@@ -139,12 +142,13 @@ pub(crate) fn farthest_from_leaves(topology: &Topology, levels: &[u8]) -> Option
     (tops.len() * 2 < topology.switch_count()).then_some(tops)
 }
 
+/// A number of hops as a level, at most [`DEEPEST`].
 fn level(hops: u32) -> u8 {
     u8::try_from(hops).unwrap_or(DEEPEST).min(DEEPEST)
 }
 
-/// For each connected part, a central switch: half-way along a path between two switches whose
-/// distance is the largest that two breadth-first searches find.
+/// For each component, a central switch: half-way between two switches that are as far apart as two
+/// breadth-first searches can find.
 pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
     topology
         .components()
@@ -164,6 +168,8 @@ pub(crate) fn centres(topology: &Topology) -> Vec<SwitchIdx> {
         .collect()
 }
 
+/// The switch of a component that is farthest from one of its switches; the lowest number breaks
+/// ties.
 fn farthest(topology: &Topology, part: &[SwitchIdx], from: SwitchIdx) -> SwitchIdx {
     let distances = distances(topology, &[from]);
     part.iter()

@@ -1,7 +1,7 @@
 //! The dense, immutable switch graph on which engines and proofs work.
 //!
-//! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal topologies,
-//! however they were discovered. Links form one flat array, sorted by (switch, neighbour, port);
+//! Switches are numbered in the order of their GUIDs, so that equal fabrics have equal topologies
+//! whatever the order of discovery. Links form one flat array, sorted by (switch, neighbour, port);
 //! all links from one switch to the same neighbour form a *port group*. A [`Destination`] is a port
 //! to which packets can be addressed: a switch's own port 0, or the port of a channel adapter or
 //! router attached to a switch. Engines route to the switch of a destination, its *leaf*;
@@ -92,7 +92,7 @@ pub struct Destination {
     pub lid: Lid,
     /// The LMC; the port has 2^LMC LIDs from `lid` on.
     pub lmc: Lmc,
-    /// The LIDs of the port's virtual ports, ascending: engines give them the path of `lid`.
+    /// The LIDs of the port's virtual ports. Engines give them the path of `lid`.
     pub further: FurtherLids,
     /// The kind of the port.
     pub kind: EndpointKind,
@@ -112,8 +112,8 @@ impl Destination {
     }
 }
 
-/// The LIDs of a port beside its base LID and those of its LMC, ascending; most ports have none. A
-/// clone shares the list.
+/// The LIDs of a port in addition to its 2^LMC own LIDs, ascending; most ports have none. A clone
+/// shares the list.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct FurtherLids(Option<Arc<[Lid]>>);
 
@@ -164,7 +164,7 @@ pub(crate) struct NewCable {
     pub(crate) weight: u32,
 }
 
-/// The highest number a switch port can have: 255 in a forwarding table means "discard".
+/// The highest number that a switch port can have; 255 in a forwarding table means "discard".
 const LAST_PORT: u8 = 254;
 
 /// The mark for "no switch, destination or port group" in an index table.
@@ -180,7 +180,8 @@ pub struct Topology {
     switches: Vec<Switch>,
     /// The port groups of switch `s` are `groups[group_start[s]..group_start[s + 1]]`.
     group_start: Vec<u32>,
-    /// Pairs of (neighbour, first link), and last an element that ends the last group.
+    /// For each port group, its neighbour and the index of its first link in `links`. One more
+    /// element at the end holds the end of the last group.
     groups: Vec<(u32, u32)>,
     links: Vec<HalfLink>,
     loopbacks: Vec<Cable>,
@@ -189,12 +190,15 @@ pub struct Topology {
     /// The destinations of switch `s` are `destinations[destination_start[s]..destination_start[s +
     /// 1]]`.
     destination_start: Vec<u32>,
+    /// The index of the destination with each LID, by LID; `NONE` if there is none.
     by_lid: Vec<u32>,
-    /// The first entry of each switch in `ports`, which has an entry for each port from port 0 on.
+    /// For each switch, the index in `ports` of the entry of its port 0; those of its other ports
+    /// follow.
     port_start: Vec<u32>,
     /// The use of each port.
     ports: Vec<PortUse>,
     components: Vec<Component>,
+    /// The index of each switch's component in `components`.
     component_of: Vec<u32>,
     origin: Origin,
     rules: Arc<SwitchRules>,

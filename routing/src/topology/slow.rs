@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Cable, HalfLink, SwitchIdx, Topology};
 
-/// The share, in fourths, of the switches of two kinds between which a slower rate counts as the
-/// fabric's design: dragonflies with slower global cables, for instance.
-const BUILT_SO_FOURTHS: usize = 3;
+/// The share of the switches of each of two kinds, in fourths. A slower rate between the two kinds
+/// is the fabric's design if so many switches have it: dragonflies with slower global cables, for
+/// instance.
+const DESIGN_FOURTHS: usize = 3;
 
 /// A cable between two switches that is slower than most of its siblings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub struct SlowCable {
     pub cable: Cable,
     /// The rate of the cable, in the unit of the topology.
     pub rate: u32,
-    /// The rate that most of its faster siblings have; if both switches have such siblings, the
-    /// lower rate.
+    /// The most common rate of its faster siblings. If the siblings are at both ends, the lower of
+    /// the two rates.
     pub beside: u32,
 }
 
@@ -24,13 +25,13 @@ pub struct SlowCable {
 type Rates<K> = Vec<(K, u32)>;
 
 impl Topology {
-    /// Finds the cables that are slower than most of their siblings. Siblings are the other cables
-    /// between the same two switches or, at both ends, the cables to other switches of the same
-    /// kind. `kind` returns the same value for switches that should have the same cables: switches
-    /// of one model at one level.
+    /// Finds the cables that are slower than most of their siblings. The siblings of a cable are
+    /// the other cables between its two switches; or, at each end, all cables to switches of the
+    /// kind at the other end. `kind` returns the same value for switches that should have the same
+    /// cables: switches of one model at one level.
     ///
-    /// A rate that most cables between two kinds of switches have is no fault, even beside faster
-    /// cables. If all cables of each switch have one rate, the search examines each cable once.
+    /// A slower rate is no fault if most switches of both kinds have such cables between them. If
+    /// all cables of each switch have one rate, the search examines each cable once.
     pub fn slow_cables<K: Ord + Copy>(&self, kind: impl Fn(SwitchIdx) -> K) -> Vec<SlowCable> {
         let is_mixed: Vec<bool> = self.indices().map(|at| self.is_mixed(at)).collect();
         if !is_mixed.contains(&true) {
@@ -45,7 +46,7 @@ impl Topology {
             })
             .collect();
         let mut parallel = Vec::new();
-        let mut apart = Vec::new();
+        let mut by_kind = Vec::new();
         for switch in self.indices().filter(|at| is_mixed[at.index()]) {
             for group in self.groups(switch).filter(|group| group.neighbour > switch) {
                 let far = group.neighbour;
@@ -57,20 +58,29 @@ impl Topology {
                         parallel.push(slow(usual));
                         continue;
                     }
-                    let here = beyond(&rates[switch.index()], kinds[far.index()], link.weight);
-                    let there = beyond(&rates[far.index()], kinds[switch.index()], link.weight);
+                    let here = usual_above_of_kind(
+                        &rates[switch.index()],
+                        kinds[far.index()],
+                        link.weight,
+                    );
+                    let there = usual_above_of_kind(
+                        &rates[far.index()],
+                        kinds[switch.index()],
+                        link.weight,
+                    );
                     if let (Some(here), Some(there)) = (here, there) {
-                        apart.push((switch, far, slow(here.min(there))));
+                        by_kind.push((switch, far, slow(here.min(there))));
                     }
                 }
             }
         }
-        let mut slow = without_built_so(apart, &kinds);
+        let mut slow = without_design(by_kind, &kinds);
         slow.extend(parallel);
         slow.sort_unstable_by_key(|slow| slow.cable);
         slow
     }
 
+    /// Describes a slow cable whose siblings have the rate `beside`.
     fn slow_cable(
         &self,
         switch: SwitchIdx,
@@ -95,6 +105,7 @@ impl Topology {
         links.any(|link| Some(link.weight) != first)
     }
 
+    /// The rates of a switch's cables.
     fn rates<K: Ord + Copy>(&self, switch: SwitchIdx, kinds: &[K]) -> Rates<K> {
         let groups = self.groups(switch);
         let mut rates: Rates<K> = groups
@@ -108,8 +119,9 @@ impl Topology {
     }
 }
 
-/// The rate as in [`usual_above`], among the cables of a switch to switches of a kind.
-fn beyond<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
+/// The most common rate above `rate` among the cables of a switch to switches of a kind; `None` if
+/// the faster ones are not the majority.
+fn usual_above_of_kind<K: Ord + Copy>(rates: &Rates<K>, kind: K, rate: u32) -> Option<u32> {
     let start = rates.partition_point(|&(of, _)| of < kind);
     let end = rates.partition_point(|&(of, _)| of <= kind);
     let siblings = &rates[start..end];
@@ -137,8 +149,9 @@ fn is_most(count: usize, all: usize) -> bool {
     count * 2 > all || (all == 2 && count == 1)
 }
 
-/// Removes cables whose rate most of the switches of two kinds have between them.
-fn without_built_so<K: Ord + Copy>(
+/// Removes the cables whose rate is the fabric's design: [`DESIGN_FOURTHS`] of the switches of both
+/// kinds have a slow cable of that rate to the other kind.
+fn without_design<K: Ord + Copy>(
     slow: Vec<(SwitchIdx, SwitchIdx, SlowCable)>,
     kinds: &[K],
 ) -> Vec<SlowCable> {
@@ -149,8 +162,8 @@ fn without_built_so<K: Ord + Copy>(
     for &kind in kinds {
         *sizes.entry(kind).or_default() += 1;
     }
-    // The switches of the first kind that have a slow cable of the rate to a switch of the second
-    // kind.
+    // For each two kinds and rate, the switches of the first kind that have a slow cable of that
+    // rate to a switch of the second kind.
     let mut having: BTreeMap<(K, K, u32), BTreeSet<SwitchIdx>> = BTreeMap::new();
     for (a, b, slow) in &slow {
         let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);
@@ -166,7 +179,7 @@ fn without_built_so<K: Ord + Copy>(
     let most_have = |of: K, to: K, rate: u32| {
         let count = having.get(&(of, to, rate)).map_or(0, BTreeSet::len);
         let all = sizes.get(&of).copied().unwrap_or(0);
-        count * 4 >= all * BUILT_SO_FOURTHS
+        count * 4 >= all * DESIGN_FOURTHS
     };
     let is_fault = |(a, b, slow): &(SwitchIdx, SwitchIdx, SlowCable)| {
         let (of_a, of_b) = (kinds[a.index()], kinds[b.index()]);

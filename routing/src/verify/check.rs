@@ -14,7 +14,7 @@ use crate::lanes::Lanes;
 use crate::tables::{BLOCK_LIDS, Tables};
 use crate::topology::{Destination, EndpointKind, Topology};
 
-/// The results of a check of whole tables.
+/// The results of a check of all tables.
 pub struct Verified<'a> {
     /// The result of the proof.
     pub report: Report,
@@ -115,9 +115,11 @@ pub fn mixture_is_acyclic(topology: &Topology, old: &Tables, new: &Tables) -> bo
     dependencies.is_acyclic()
 }
 
-/// The ports at which packets start.
+/// The numbers of ports at which packets start.
 pub(super) struct StartingPorts {
+    /// The numbers for each switch.
     pub(super) by_switch: Vec<Sources>,
+    /// The numbers for each component, by component number.
     pub(super) by_part: Vec<Sources>,
     all: Sources,
 }
@@ -138,8 +140,9 @@ impl StartingPorts {
         ports
     }
 
-    /// Counts the pairs that end at a LID of `destination`: packets of `arrived` arrive, and cables
-    /// connect it with `connected`.
+    /// Counts the pairs that end at a LID of `destination`. Packets from the ports `arrived`
+    /// arrive, and cables connect the ports `connected` with it; both include the destination's own
+    /// port.
     pub(super) fn count(
         &self,
         destination: &Destination,
@@ -149,8 +152,8 @@ impl StartingPorts {
     ) {
         let all = self.all;
         if destination.kind == EndpointKind::Switch0 {
-            // A switch's packets to itself arrive without being a pair, unless its own entry is
-            // wrong.
+            // A switch and itself are no pair; its packets to itself are in `arrived`, unless its
+            // own entry is wrong.
             let from_switches = arrived.switches().saturating_sub(1);
             switch_pairs.reachable += from_switches;
             switch_pairs.unreachable += connected.switches() - 1 - from_switches;
@@ -168,7 +171,7 @@ impl StartingPorts {
     }
 }
 
-/// The results of one thread.
+/// The results for some blocks of LIDs.
 struct Part {
     tally: Tally,
     loop_free: bool,
@@ -177,6 +180,8 @@ struct Part {
     loops: Vec<Witness>,
 }
 
+/// Checks the paths and collects the dependencies of packets to the LIDs of some blocks, given as
+/// block numbers with masks of LIDs.
 fn check_blocks(
     fabric: &Fabric<'_>,
     sources: &StartingPorts,
@@ -219,6 +224,7 @@ fn check_blocks(
     part
 }
 
+/// Checks the paths to one LID; `bytes` holds its entry at each switch.
 fn check_lid(
     walker: &mut Walker<'_, '_>,
     sources: &StartingPorts,

@@ -1,16 +1,18 @@
-//! The topology in the form that verification looks up: by (switch, table byte).
+//! The topology in the form that proofs look up: the next switch by (switch, table entry).
 
 use rsm_ids::{Guid, PortNum};
 
 use crate::tables::{BLOCK_LIDS, NO_PATH, PAGE_BLOCKS, Page, Tables};
 use crate::topology::{EndpointKind, PortUse, SwitchIdx, Topology};
 
-/// The next switch of each table byte, for all switches and bytes.
+/// The next switch for every switch and table entry.
 #[derive(Clone)]
 pub(crate) struct Fabric<'a> {
     pub(crate) topology: &'a Topology,
+    /// The number of switches.
     pub(crate) switches: usize,
-    /// The number of channels of a switch: its ports, and one more that leads nowhere.
+    /// The number of channels of each switch: those of its ports, and at least one more that leads
+    /// nowhere.
     pub(crate) stride: usize,
     /// For each channel, the next switch, or `nowhere`. A loop-back cable leads back to the switch
     /// itself.
@@ -38,12 +40,12 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The number of the channel into which a table byte sends packets.
+    /// The number of the channel into which a table entry sends packets.
     pub(crate) fn channel(&self, switch: usize, byte: u8) -> usize {
         switch * self.stride + self.port(byte)
     }
 
-    /// A table byte as a port; bytes above the ports become the port that leads nowhere.
+    /// A table entry as a port; entries above all ports become the port that leads nowhere.
     pub(crate) fn port(&self, byte: u8) -> usize {
         usize::from(byte).min(self.stride - 1)
     }
@@ -53,17 +55,18 @@ impl<'a> Fabric<'a> {
         usize::from(self.next[channel])
     }
 
-    /// The far ends of a switch's channels.
+    /// The switch at the far end of each of a switch's channels, or [`Fabric::nowhere`].
     pub(crate) fn next_of(&self, switch: usize) -> &[u16] {
         &self.next[switch * self.stride..][..self.stride]
     }
 
-    /// The number that means "no switch", one past the last: packets are discarded. Arrays with one
-    /// more element than there are switches need no special case for it.
+    /// The number that means "no switch": packets are discarded. Since it is one past the last
+    /// switch, arrays with one more element than there are switches need no special case for it.
     pub(crate) fn nowhere(&self) -> usize {
         self.switches
     }
 
+    /// The number of channels of all switches.
     pub(crate) fn channels(&self) -> usize {
         self.next.len()
     }
@@ -81,8 +84,8 @@ impl<'a> Fabric<'a> {
     }
 }
 
-/// The number of channels of a switch: port 0, the external ports, and one more for every byte
-/// above them.
+/// The number of channels of each switch: port 0, the external ports of the largest switch, and one
+/// for all higher entries.
 pub(super) fn stride(topology: &Topology) -> usize {
     let ports = topology.switches().iter().map(|switch| switch.num_ports);
     usize::from(ports.max().unwrap_or(0)) + 2
@@ -92,9 +95,9 @@ pub(super) fn stride(topology: &Topology) -> usize {
 pub(crate) struct Blocks<'t> {
     tables: &'t Tables,
     switches: usize,
-    /// The number of the last page used in every table: looking pages up costs as much as reading
-    /// them.
+    /// The number of the page that `pages` holds. Looking pages up costs as much as reading them.
     page: Option<usize>,
+    /// The page of each switch's table.
     pages: Vec<&'t Page>,
 }
 
@@ -109,7 +112,7 @@ impl<'t> Blocks<'t> {
     }
 
     /// Copies block `index` of every switch's table to `block`, one switch after the other,
-    /// followed by a block without paths for `nowhere`. LIDs that are not in `mask` have no path.
+    /// followed by a block without paths for `nowhere`. LIDs whose bit in `mask` is 0 get no path.
     pub(crate) fn gather(&mut self, (index, mask): (usize, u64), block: &mut Vec<u8>) {
         let page = index / PAGE_BLOCKS;
         if self.page != Some(page) {
@@ -141,7 +144,7 @@ impl Sources {
     const WIDTH: u32 = 21;
     const MASK: u64 = (1 << Self::WIDTH) - 1;
 
-    /// A single port of a kind.
+    /// The count for a single port of a kind.
     pub(super) const fn one(kind: EndpointKind) -> Sources {
         match kind {
             EndpointKind::Switch0 => Sources(1 << Self::WIDTH),

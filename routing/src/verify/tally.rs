@@ -21,8 +21,8 @@ pub struct Tally {
     /// For each number of hops, the number of (switch, LID) pairs whose packets arrive after that
     /// many hops.
     pub(super) hops: Vec<u64>,
-    /// For each channel, the number of paths of pairs of hosts. There are at most as many ports as
-    /// LIDs, so that the number stays below 2^32.
+    /// For each channel, the number of pairs of hosts whose packets pass. There are at most as many
+    /// ports as LIDs, so that the number stays below 2^32.
     pub(super) load: Vec<u32>,
 }
 
@@ -56,10 +56,10 @@ impl Tally {
     }
 
     /// Removes the sums over some of the pairs, except the load. `None` if they are not part of the
-    /// sums.
+    /// sums; `self` is then partly changed.
     pub(super) fn take_pairs(&mut self, other: &Tally) -> Option<()> {
-        self.pairs = self.pairs.less(other.pairs)?;
-        self.switch_pairs = self.switch_pairs.less(other.switch_pairs)?;
+        self.pairs = self.pairs.without(other.pairs)?;
+        self.switch_pairs = self.switch_pairs.without(other.switch_pairs)?;
         self.host_pairs = self.host_pairs.checked_sub(other.host_pairs)?;
         for (place, &other) in other.hops.iter().enumerate() {
             if other > 0 {
@@ -71,6 +71,7 @@ impl Tally {
         Some(())
     }
 
+    /// Counts one (switch, LID) pair whose packets arrive after this many hops.
     pub(super) fn count_hops(&mut self, hops: usize) {
         if self.hops.len() <= hops {
             self.hops.resize(hops + 1, 0);
@@ -78,8 +79,8 @@ impl Tally {
         self.hops[hops] += 1;
     }
 
-    /// The number of paths of pairs of hosts that leave a switch of `topology`, to which the sums
-    /// belong, by a port.
+    /// The number of paths of pairs of hosts that leave a switch by a port; 0 if the switch has no
+    /// such port. `topology` is the one to which the sums belong.
     pub fn paths_through(&self, topology: &Topology, switch: SwitchIdx, port: PortNum) -> u64 {
         let channel = switch.index() * stride(topology) + port.index();
         self.load.get(channel).copied().map_or(0, u64::from)
@@ -138,6 +139,7 @@ impl Loads {
         }
     }
 
+    /// Adds paths to the load of a channel.
     pub(super) fn add(&mut self, channel: usize, paths: u32) {
         let load = &mut self.load[channel];
         if *load == 0 && paths > 0 {
@@ -161,7 +163,8 @@ impl PairCounts {
         self.disconnected += other.disconnected;
     }
 
-    fn less(self, other: PairCounts) -> Option<PairCounts> {
+    /// The counts without those of `other`; `None` if one would become negative.
+    fn without(self, other: PairCounts) -> Option<PairCounts> {
         Some(PairCounts {
             reachable: self.reachable.checked_sub(other.reachable)?,
             unreachable: self.unreachable.checked_sub(other.unreachable)?,

@@ -11,28 +11,29 @@ use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{PortUse, SwitchIdx, Topology};
 
 /// Returns the tables to bring into force one after the other; the last of them is the target.
-/// Within a stage, switches may change in any order, block by block or entry by entry. All switches
-/// finish a stage before any begins the next.
+/// Within a stage, switches may change in any order, block by block or entry by entry. A stage
+/// begins after all switches have finished the stage before.
 ///
 /// Between two tables that are each free of credit loops, such a sequence always exists:
-/// - a single stage, if every mixture of the two is acyclic;
-/// - else two stages, the second for entries that discard packets in any case, because their link
-///   has gone;
-/// - else two stages, the first of which sets every changing entry to discard. Both stages only mix
-///   one table with discarding entries, which adds no dependency to it. This costs packets.
+/// - one stage, if every mixture of the two has acyclic dependencies;
+/// - else two stages: the second changes the entries that discard packets in any case, because
+///   their link has gone; the first changes all others;
+/// - else two stages, the first of which makes every changing entry discard packets. Both stages
+///   only mix one table with discarding entries, which adds no dependency to it. This costs
+///   packets.
 ///
-/// Both tables use the switch numbers of `topology`, the current fabric.
+/// Both sets of tables use the switch numbers of `topology`, the current fabric.
 pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
-    let aim = Dependencies::of(topology, new);
+    let target = Dependencies::of(topology, new);
     let is_safe = |from: &Tables, to: &Tables, needs: &Dependencies<'_>| {
         let mut dependencies = needs.clone();
         dependencies.add_mixture(from, to);
         dependencies.is_acyclic()
     };
-    if is_safe(old, new, &aim) {
+    if is_safe(old, new, &target) {
         return vec![new.clone()];
     }
-    let broken_last = between(topology, old, new, |topology, switch, before, after| {
+    let broken_last = derived(topology, old, new, |topology, switch, before, after| {
         if before != after && !leads_on(topology, switch, before) {
             // The entry discards packets in any case; leaving it unchanged may spare a block
             // without other changes.
@@ -42,21 +43,23 @@ pub fn stages(topology: &Topology, old: &Tables, new: &Tables) -> Vec<Tables> {
         }
     });
     let first = Dependencies::of(topology, &broken_last);
-    if is_safe(old, &broken_last, &first) && is_safe(&broken_last, new, &aim) {
+    if is_safe(old, &broken_last, &first) && is_safe(&broken_last, new, &target) {
         return vec![broken_last, new.clone()];
     }
-    let discarding = between(topology, old, new, |_, _, before, after| {
+    let discarding = derived(topology, old, new, |_, _, before, after| {
         if before == after { after } else { NO_PATH }
     });
     vec![discarding, new.clone()]
 }
 
+/// Whether an entry forwards packets to a link or an end port.
 fn leads_on(topology: &Topology, switch: SwitchIdx, byte: u8) -> bool {
     topology.port_use(switch, PortNum(byte)) != PortUse::Unused
 }
 
-/// Tables whose entries `choose` derives from the old and the new entries.
-fn between(
+/// The new tables, except that `choose` derives each entry that differs: its arguments are the
+/// switch, the old entry and the new one.
+fn derived(
     topology: &Topology,
     old: &Tables,
     new: &Tables,

@@ -1,4 +1,5 @@
-//! Local improvement of an order: each channel moves to its best place among its turns.
+//! Improves an order of channels: each channel moves to the place where the most wanted traffic
+//! turns legally between it and its neighbours.
 
 use super::{ChannelOrder, Wanted};
 use crate::engine::channels::Channels;
@@ -6,9 +7,9 @@ use crate::engine::channels::Channels;
 /// The number of passes over all channels; most of the gain comes in the first passes.
 const ROUNDS: usize = 4;
 
-/// The gap between the keys of two neighbouring channels, into which others can move. A channel
-/// moves to the middle of a gap, and each pass restores the gaps.
-const ROOM: u64 = 1 << 32;
+/// The difference between the keys of two successive channels at the start of a pass. A channel
+/// moves to the middle of a gap, and the next pass numbers all keys anew.
+const KEY_GAP: u64 = 1 << 32;
 
 /// Moves channels as long as that makes more of the `wanted` traffic legal.
 pub(super) fn improve(
@@ -23,14 +24,14 @@ pub(super) fn improve(
             keys: order
                 .places
                 .iter()
-                .map(|&place| u64::from(place + 1) * ROOM)
+                .map(|&place| u64::from(place + 1) * KEY_GAP)
                 .collect(),
-            near: Vec::new(),
+            turns: Vec::new(),
         };
         let moved = order
             .channels
             .iter()
-            .filter(|&&channel| round.place(channel))
+            .filter(|&&channel| round.move_to_best(channel))
             .count();
         if moved == 0 {
             break;
@@ -47,24 +48,25 @@ struct Round<'a> {
     wanted: &'a Wanted,
     /// The sort key of each channel; ties are broken by channel number.
     keys: Vec<u64>,
-    /// The turns of the current channel: the other channel's key, and what a place behind it gains
-    /// over a place before it.
-    near: Vec<(u64, i64)>,
+    /// The turns of the current channel: the other channel's key, and the gain of a place behind
+    /// that channel over a place before it.
+    turns: Vec<(u64, i64)>,
 }
 
 impl Round<'_> {
-    /// Moves a channel to its best place; `false` if it is already there.
-    fn place(&mut self, channel: u32) -> bool {
-        self.collect(channel);
+    /// Moves a channel to its best place. Returns whether it moved: `false` if no place is better,
+    /// or if the gap there has no room left.
+    fn move_to_best(&mut self, channel: u32) -> bool {
+        self.find_turns(channel);
         let own = self.keys[channel as usize];
         // Gains are relative to a place before all others.
         let (mut gain, mut best, mut best_at, mut current) = (0i64, 0i64, 0, 0i64);
-        for (number, &(key, step)) in self.near.iter().enumerate() {
+        for (number, &(key, step)) in self.turns.iter().enumerate() {
             gain += step;
             if key < own {
                 current = gain;
             }
-            let is_last_of_key = self.near.get(number + 1).is_none_or(|next| next.0 != key);
+            let is_last_of_key = self.turns.get(number + 1).is_none_or(|next| next.0 != key);
             if is_last_of_key && gain > best {
                 (best, best_at) = (gain, number + 1);
             }
@@ -74,8 +76,8 @@ impl Round<'_> {
         }
         let below = best_at
             .checked_sub(1)
-            .map_or(0, |number| self.near[number].0);
-        let above = self.near.get(best_at).map_or(u64::MAX / 2, |near| near.0);
+            .map_or(0, |number| self.turns[number].0);
+        let above = self.turns.get(best_at).map_or(u64::MAX / 2, |turn| turn.0);
         let middle = below + (above - below) / 2;
         if middle == below {
             return false;
@@ -84,13 +86,14 @@ impl Round<'_> {
         true
     }
 
-    fn collect(&mut self, channel: u32) {
+    /// Finds the turns of a channel, sorted by key.
+    fn find_turns(&mut self, channel: u32) {
         let channels = self.channels;
-        self.near.clear();
+        self.turns.clear();
         for output in channels.out_of(channels.to(channel)) {
             let weight = self.wanted[channels.turn(channel, output)];
             if weight > 0 {
-                self.near
+                self.turns
                     .push((self.keys[output as usize], -(weight as i64)));
             }
         }
@@ -98,9 +101,9 @@ impl Round<'_> {
             let input = channels.reverse(out);
             let weight = self.wanted[channels.turn(input, channel)];
             if weight > 0 {
-                self.near.push((self.keys[input as usize], weight as i64));
+                self.turns.push((self.keys[input as usize], weight as i64));
             }
         }
-        self.near.sort_unstable();
+        self.turns.sort_unstable();
     }
 }

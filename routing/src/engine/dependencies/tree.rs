@@ -1,16 +1,18 @@
-//! The spanning tree that keeps all switches connected under every order, and an up*/down* order
-//! around it.
+//! The spanning tree whose turns stay legal in every order, so that all switches stay connected;
+//! and an up*/down* order in which they are legal.
 
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::{Channels, NONE};
 use crate::topology::levels;
 use crate::topology::{Component, SwitchIdx, Topology};
 
-/// A spanning tree of each connected part, rooted at a central switch with hosts.
+/// A spanning tree of each component, rooted at a central switch with hosts.
 pub(in super::super) struct Tree {
+    /// The root of each component.
     roots: Vec<SwitchIdx>,
+    /// The number of hops from each switch to the root of its component.
     distance: Vec<Option<u32>>,
-    /// For each switch, the channel to its parent.
+    /// For each switch, the channel to its parent; [`NONE`] for roots.
     up: Vec<u32>,
 }
 
@@ -53,8 +55,9 @@ impl Tree {
         wanted
     }
 
-    /// Computes an order in which the tree's turns are legal: up and down by distance from the
-    /// hosts, and once down to the root and up again.
+    /// Computes an order in which the tree's turns are legal. Legal paths go up, away from the
+    /// hosts, and then down. In between, they may once go down among the switches of `ancestors`,
+    /// and up again.
     pub(in super::super) fn order(&self, topology: &Topology, channels: &Channels) -> ChannelOrder {
         let heights = self.heights(topology);
         let ancestors = self.ancestors(topology, &heights);
@@ -81,8 +84,8 @@ impl Tree {
         ChannelOrder::of(sorted)
     }
 
-    /// A distinct rank of each switch, the highest at the top: by distance from the hosts, ties
-    /// broken by distance from the root.
+    /// A distinct rank for each switch, the highest at the top: by distance from the hosts; ties
+    /// are broken by distance from the root.
     fn heights(&self, topology: &Topology) -> Vec<u64> {
         let levels = levels::from_edges(topology, levels::ANY_HOST);
         let mut sorted: Vec<SwitchIdx> = topology.indices().collect();
@@ -100,7 +103,7 @@ impl Tree {
         heights
     }
 
-    /// For each switch, whether it is a root or above one.
+    /// For each switch, whether it is a root or upward links lead to it from a root.
     fn ancestors(&self, topology: &Topology, heights: &[u64]) -> Vec<bool> {
         let mut above = vec![false; heights.len()];
         let mut queue = self.roots.clone();
@@ -115,8 +118,8 @@ impl Tree {
     }
 }
 
-/// For each connected part, the switch with hosts nearest to its centre. With such a root, a path
-/// of the tree can go down and up again only at the root.
+/// For each component, the switch with hosts that is nearest to its centre; without hosts, the
+/// nearest switch. With such a root, a path of the tree can go down and up again only at the root.
 fn roots(topology: &Topology) -> Vec<SwitchIdx> {
     let centres = levels::centres(topology);
     let distance = levels::distances(topology, &centres);

@@ -5,18 +5,18 @@
 //! present fabric. A closed form ([`numbering`]) of the known fabric gives every destination a port
 //! at every switch. A destination whose port is missing takes a detour that depends on the
 //! destination and on the switch, so that all other links share a broken link's load. Nothing else
-//! moves, and when the link comes back, the tables are the same as before, whatever happened in
-//! between.
+//! moves. When the link comes back, the tables are the same as before the fault, whatever happened
+//! in between.
 //!
 //! Paths are up*/down* paths by one order of all switches, which [`updn`](super::updn) makes. Links
 //! between switches of one rank have a direction too, and no mixture of tables that follow the
 //! order can deadlock.
 //!
-//! If the known fabric is no regular tree, the engine moves single destinations, once (`even`). The
-//! known fabric and its results stay with the ranking from plan to plan, so that a lost link costs
-//! only the columns and entries around it (`replan`). A fault moves only the destinations that lost
-//! their port, at once. Links beside the fault then carry more than their share until rebalancing
-//! (`rebalance`) moves entries off them, a few blocks at a time.
+//! If the known fabric is no regular tree, the engine once moves single destinations to even out
+//! the load (`even`). The known fabric and its results stay with the ranking from plan to plan, so
+//! that a lost link costs only the columns and entries around it (`replan`). A fault moves only the
+//! destinations that lost their port, at once. Links beside the fault then carry more than their
+//! share until rebalancing (`rebalance`) moves entries off them, a few blocks at a time.
 
 mod apex;
 mod base;
@@ -116,7 +116,7 @@ struct Plan<'a> {
     live: &'a Live,
     /// The order on which the costs are based.
     order: &'a Order,
-    /// The order of the costs while no part is missing: usually equal to `order`.
+    /// The order on which the costs are based while no part is missing; usually equal to `order`.
     usual_order: &'a Order,
     /// The paths of pairs that have no path under `order`.
     detours: &'a Detours,
@@ -124,12 +124,13 @@ struct Plan<'a> {
     turns: &'a Turns,
     /// The exceptions to the closed form.
     own: &'a Own,
-    /// The LID at each position; 0 if its port is missing now.
+    /// The LID at each position; 0 if its port is missing now, or if the position has no LID.
     lids: &'a [u16],
     /// The LIDs of known ports that no present port has.
     gone: &'a [Lid],
     /// For each switch, the round-robin list of all its uplink ports, missing ones included.
     up_turns: &'a [Vec<u8>],
+    /// The present costs.
     tiles: &'a [Arc<Tile>],
     /// The costs in the complete known fabric; `None` if no part is missing.
     intact_tiles: Option<&'a [Arc<Tile>]>,
@@ -185,11 +186,13 @@ struct Seen {
     /// The given roots.
     roots: Vec<SwitchIdx>,
     rank: Rank,
-    /// The number of cables that the known fabric has because [`whole`] found them missing now.
+    /// The number of cables of `known` that no present or earlier fabric had: [`whole`] found that
+    /// they are missing.
     inferred: usize,
 }
 
 impl Seen {
+    /// Finds the known fabric, and cables that are missing from it; fails if a root is unknown.
     fn of(topology: &Topology, options: &Options) -> Result<Seen, EngineError> {
         let earlier = options.previous_ranking.as_ref();
         let (known, live) = known(topology, earlier);
@@ -228,14 +231,13 @@ fn inferred_sentence(cables: usize) -> String {
     }
 }
 
-/// The fabric of a ranking for later plans: with the parts that have gone since an engine first saw
-/// them.
+/// The known fabric, which the ranking keeps for later plans: it includes the parts that have gone
+/// since an engine first saw them.
 pub(super) fn known_fabric(topology: &Topology, earlier: Option<&Ranking>) -> Arc<Topology> {
     known(topology, earlier).0
 }
 
-/// Computes the routing from the topology; `why` is the reason why it does not update an earlier
-/// one.
+/// Computes the routing from scratch; `why` is the reason why no earlier routing could be updated.
 fn route(
     topology: &Topology,
     options: &Options,
@@ -317,13 +319,14 @@ fn route(
     Ok(routing)
 }
 
-/// The parts that were present at first sight of the known fabric.
+/// The parts that were present when this known fabric was first planned.
 fn usual(known: &Arc<Topology>, earlier: Option<&Ranking>, live: &Live) -> Live {
     let state = earlier.and_then(|ranking| ranking.prepared.state.as_deref());
     let state = state.filter(|state| Arc::ptr_eq(&state.fabric.known, known));
     state.map_or(live, |state| &state.usual).clone()
 }
 
+/// The GUID and level of each switch, the highest first.
 fn listed(known: &Topology, order: &Order) -> Vec<(Guid, u8)> {
     let highest_first = order.highest_first().iter();
     highest_first
@@ -339,6 +342,7 @@ fn gone(known: &Topology, present: &Topology, live: &Live) -> Vec<Lid> {
         .collect()
 }
 
+/// The LID at each position; 0 if its port is missing now, or if the position has no LID.
 fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
     let lid = |place: &numbering::Place| {
         let number = place.destination? as usize;
@@ -355,7 +359,7 @@ fn lids(known: &Topology, live: &Live, numbering: &Numbering) -> Vec<u16> {
 /// Whether most links join switches of different ranks. Such a fabric is a tree, however irregular,
 /// and its ranks give paths their directions up and down.
 pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
-    // Missing parts show the shape of the fabric as well as present parts do.
+    // Parts that are missing now also show the shape of the fabric.
     let earlier = options.previous_ranking.as_ref();
     let fabric = earlier
         .and_then(|ranking| ranking.known.as_deref())
@@ -382,14 +386,14 @@ pub(super) fn has_ranks(topology: &Topology, options: &Options) -> bool {
                 }
             }
         }
-        peers * PEERS_IN <= links
+        peers * PEER_LINKS_ONE_IN <= links
     })
 }
 
 /// A fabric has ranks if at most one in this many of its links joins switches of one rank.
 /// Dragonflies, whose groups are joined at the top, have more than one in three; trees have a few
 /// by mistake.
-const PEERS_IN: usize = 4;
+const PEER_LINKS_ONE_IN: usize = 4;
 
 /// Categories by port GUID, for ports whose category is not the default of their kind.
 pub type Categories = BTreeMap<Guid, Category>;

@@ -1,5 +1,5 @@
-//! The round-robin slots of destinations, computed once for all switches with equal divider and
-//! number of slots.
+//! The round-robin slots of destinations. They are computed once for all switches with equal
+//! divider and number of slots.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,15 @@ use crate::topology::Topology;
 const MAX_SHARED: usize = 64;
 
 /// The slot of a LID without a port.
-const NOBODY: u8 = u8::MAX;
+const NO_SLOT: u8 = u8::MAX;
 
-/// The maximum number of slots for which results are shared: a slot is one byte, and [`NOBODY`] is
+/// The maximum number of slots for which results are shared: a slot is one byte, and [`NO_SLOT`] is
 /// reserved.
-const MAX_TURNS: usize = NOBODY as usize;
+const MAX_TURNS: usize = NO_SLOT as usize;
 
 /// The slot of each LID, for the most frequent pairs of divider and number of slots.
 pub(super) struct Turns {
+    /// The slots by LID, for each pair of divider and number of slots.
     shared: BTreeMap<(u32, u16), Vec<u8>>,
 }
 
@@ -43,7 +44,7 @@ impl Turns {
         let shared = pairs
             .into_par_iter()
             .map(|((divider, turns), _)| {
-                let mut by_lid = vec![NOBODY; known.top_lid().index() + 1];
+                let mut by_lid = vec![NO_SLOT; known.top_lid().index() + 1];
                 for place in &numbering.places {
                     if let Some(lid) = place.lid(known) {
                         by_lid[lid.index()] = turn(place, divider, usize::from(turns)) as u8;
@@ -57,29 +58,30 @@ impl Turns {
         }
     }
 
-    /// The slot of each LID among `turns` slots, [`u8::MAX`] for LIDs without a port; `None` if the
-    /// pair was too rare to be computed in advance.
+    /// The slot of each LID among `turns` slots, by LID; [`u8::MAX`] for LIDs without a port.
+    /// `None` if the pair was not computed in advance.
     pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
         let turns = u16::try_from(turns).ok()?;
         self.shared.get(&(divider, turns)).map(Vec::as_slice)
     }
 }
 
-/// The closed form: the slot of a LID among `turns` slots.
+/// The closed form: the slot of a LID among `turns` slots, which must not be 0.
 pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
     slot_number(place, divider) % turns
 }
 
-/// The number of a LID's slot, counted on beyond the end of a rotation.
+/// The slot of a LID before it is reduced modulo the number of slots.
 fn slot_number(place: &Place, divider: u32) -> usize {
     (place.number / divider) as usize + steps(place.offset, divider)
 }
 
-/// The slots to try for a destination that has lost its own, each of `turns` slots at least once.
+/// The slots to try for a destination that has lost its own: each of `turns` slots at least once,
+/// the own slot last.
 ///
 /// The first slot depends on the destination and on the switch, `source`: if every switch took the
 /// same detour for a destination, one link would carry all of its packets. The destinations of one
-/// slot are dealt out over the others one by one, so that the load of a lost link spreads evenly
+/// slot are distributed over the others round-robin, so that the load of a lost link spreads evenly
 /// over the rest. A slot that has gone, or has come back, changes the choice only of the
 /// destinations that try it.
 pub(super) fn detours(
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn every_turn_is_tried_and_its_own_last() {
+    fn detours_try_every_slot_and_the_own_slot_last() {
         for turns in 1..40 {
             for number in 0..100 {
                 for divider in [1, 3] {
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_load_of_a_lost_turn_spreads_evenly_over_the_others() {
+    fn detours_spread_the_load_of_a_lost_slot_evenly() {
         for (turns, source) in [(4, 0), (4, 3), (16, 5), (36, 1)] {
             let lost = 2;
             let mut load = vec![0; turns];

@@ -1,16 +1,16 @@
-//! An order of the switches in which balanced paths find many legal turns.
+//! An order of the switches in which many turns are legal.
 //!
 //! A packet may turn at a switch from one neighbour to another unless both lie above it, which
 //! would be a turn from down to up. The fewer neighbours of a switch lie above it, the fewer turns
-//! are illegal there, and their sum is lowest if each switch has as many neighbours above as below.
-//! An order by distance from a root is far from that: most switches are at the bottom, with all
-//! neighbours above. An order by depth-first search comes near to it (after Sancho, Robles and
-//! Duato, "A new methodology to compute deadlock-free routing tables for irregular networks", CANPC
-//! 2000). On a random graph of 200 switches with 8 neighbours each, it makes 24 % of the turns
-//! illegal; no order makes fewer than 21 % illegal.
+//! are illegal there. The number of illegal turns is lowest if each switch has as many neighbours
+//! above as below. An order by distance from a root is far from that: most switches are at the
+//! bottom, with all neighbours above. An order by depth-first search comes near to that (after
+//! Sancho, Robles and Duato, "A new methodology to compute deadlock-free routing tables for
+//! irregular networks", CANPC 2000). On a random graph of 200 switches with 8 neighbours each, it
+//! makes 24 % of the turns illegal; no order makes fewer than 21 % illegal.
 //!
-//! The ranking carries the order through faults: a switch that loses all neighbours above it moves
-//! to the place behind the first neighbour below it.
+//! The ranking keeps the order through faults. Only a switch that loses all neighbours above it
+//! moves, to the place right behind the first of its neighbours below.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,33 +18,34 @@ use std::collections::BinaryHeap;
 use super::super::Ranking;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The explanation of such an order in a ranking.
-pub(super) const MADE: &str = "ranked depth first";
+/// The reason that marks a depth-first order in a ranking.
+pub(super) const REASON: &str = "ranked depth first";
 
 /// Whether a ranking is a depth-first order. Engines that take the shortest paths of an order
 /// cannot use it: its paths are long, and it lacks the levels of an engine's ranking.
 pub(in super::super) fn is_of(ranking: &Ranking) -> bool {
-    ranking.reason == MADE
+    ranking.reason == REASON
 }
 
-/// Returns the earlier order if it is a depth-first one and has all switches of the fabric, else a
-/// new order. Each connected part has one peak, so that every pair has an up*/down* path.
+/// Returns the earlier order, mended, if it is depth-first and has all switches of the fabric; else
+/// a new order. Each component has one peak, so that every pair has an up*/down* path.
 pub(super) fn order(topology: &Topology, earlier: Option<&Ranking>) -> Order {
     kept(topology, earlier).unwrap_or_else(|| searched(topology))
 }
 
-/// Returns the earlier order as [`order`] does; `None` where that would make a new one.
+/// Returns the earlier order, mended; `None` if it is not depth-first, or a switch is new.
 pub(super) fn kept(topology: &Topology, earlier: Option<&Ranking>) -> Option<Order> {
     let earlier = earlier.filter(|earlier| is_of(earlier))?;
     Some(listed(topology, mended(topology, earlier)?))
 }
 
+/// The order in which the switches are listed, all at level 0.
 fn listed(topology: &Topology, highest_first: Vec<SwitchIdx>) -> Order {
     Order::listed(highest_first, vec![0; topology.switch_count()])
 }
 
-/// Searches depth first. Each step goes to the neighbour that is next to most switches of the order
-/// so far, so that few switches have a single neighbour above them.
+/// Makes a new order by depth-first search. Each step goes to the neighbour that itself has the
+/// most neighbours in the order so far, so that few switches have a single neighbour above them.
 pub(super) fn searched(topology: &Topology) -> Order {
     let mut search = Search {
         topology,
@@ -75,13 +76,16 @@ pub(super) fn searched(topology: &Topology) -> Order {
 
 struct Search<'a> {
     topology: &'a Topology,
+    /// For each switch, whether it has a place in the order.
     is_placed: Vec<bool>,
     /// For each switch, the number of its neighbours that have a place.
     placed_neighbours: Vec<u32>,
+    /// The order so far.
     highest_first: Vec<SwitchIdx>,
 }
 
 impl Search<'_> {
+    /// Gives a switch the next place.
     fn place(&mut self, switch: SwitchIdx) {
         self.is_placed[switch.index()] = true;
         self.highest_first.push(switch);
@@ -90,6 +94,8 @@ impl Search<'_> {
         }
     }
 
+    /// The neighbour without a place to which the search goes from a switch; `None` if there is
+    /// none.
     fn next(&self, switch: SwitchIdx) -> Option<SwitchIdx> {
         let neighbours = self.topology.groups(switch).map(|group| group.neighbour);
         neighbours
@@ -118,7 +124,7 @@ fn mended(topology: &Topology, earlier: &Ranking) -> Option<Vec<SwitchIdx>> {
     let mut is_placed = vec![false; places.len()];
     let mut kept = Vec::with_capacity(places.len());
     for start in listed {
-        // Switches next to placed ones, the earliest of the earlier order first.
+        // Switches next to placed ones, in the earlier order.
         let mut next = BinaryHeap::from([Reverse((places[start.index()], start))]);
         while let Some(Reverse((_, switch))) = next.pop() {
             if std::mem::replace(&mut is_placed[switch.index()], true) {
@@ -151,10 +157,10 @@ mod tests {
     }
 
     fn remembered(topology: &Topology, order: &Order) -> Ranking {
-        super::super::super::updn::remember(topology, (order, MADE), &[], None)
+        super::super::super::updn::remember(topology, (order, REASON), &[], None)
     }
 
-    fn assert_one_peak_each(topology: &Topology, order: &Order) {
+    fn assert_one_peak_per_component(topology: &Topology, order: &Order) {
         let mut parts: Vec<usize> = order
             .peaks(topology)
             .into_iter()
@@ -165,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_one_peak_whatever_breaks() {
+    fn every_component_keeps_one_peak_after_cable_losses() {
         for spec in SPECS {
             let topology = generated(spec);
             let first = order(&topology, None);
-            assert_one_peak_each(&topology, &first);
+            assert_one_peak_per_component(&topology, &first);
             let ranking = remembered(&topology, &first);
             assert_eq!(order(&topology, Some(&ranking)), first, "{spec}");
             let ends: Vec<_> = topology.cables().iter().map(|cable| cable.a).collect();
             for count in 1..ends.len().min(12) {
                 let broken = topology.without_cables(&ends[..count * count % ends.len()]);
                 let kept = order(&broken, Some(&ranking));
-                assert_one_peak_each(&broken, &kept);
+                assert_one_peak_per_component(&broken, &kept);
                 if first.peaks(&broken) == first.peaks(&topology) {
                     assert_eq!(
                         kept, first,

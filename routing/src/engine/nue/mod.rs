@@ -203,13 +203,13 @@ fn by_switches(
     let channels = Channels::of(topology).with_hosts(&columns::ends(topology, &known));
     let up_and_down = ChannelOrder::up_and_down(&channels, order);
     let found = by_channels(topology, &known, &channels, &up_and_down, most);
-    let made = (order, depth_first::MADE);
+    let made = (order, depth_first::REASON);
     Found {
         routing: Routing {
             reason: format!(
                 "{}, up and down the switches {}",
                 reason(1),
-                depth_first::MADE
+                depth_first::REASON
             ),
             ranking: Some(Ranking {
                 known: Some(known),

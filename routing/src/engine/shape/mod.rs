@@ -1,4 +1,5 @@
-//! The shape of a fabric, recognised from its graph alone, with its faults.
+//! Recognises the shape of a fabric (a torus, or groups of switches) from its graph alone, even if
+//! cables or switches are missing.
 
 mod grid;
 mod groups;

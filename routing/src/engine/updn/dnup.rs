@@ -1,12 +1,12 @@
-//! `dnup`: up*/down* with a ranking by the hosts, without roots.
+//! `dnup`: up*/down* on a ranking by distance from the hosts; given roots have no effect.
 
 use super::super::{Engine, EngineError, Options, Routing};
 use super::candidates;
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// Up*/down* on the ranking by distance from the hosts, without regard to given roots: for fabrics
-/// in which hosts are attached nearer to the roots than some switches are.
+/// Up*/down* on the ranking by distance from the hosts, for fabrics in which hosts are attached
+/// nearer to the roots than some switches are. Given roots have no effect.
 ///
 /// - *Guarantee*: that of [`UpDn`](super::UpDn). If no such ranking reaches every connected pair,
 ///   the ranking starts from a single switch, and the reason says so.

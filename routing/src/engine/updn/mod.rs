@@ -62,7 +62,8 @@ impl Engine for UpDn {
     }
 }
 
-/// Computes up*/down* tables on the ranking that `choose` finds, given an earlier one.
+/// Computes up*/down* tables on the ranking that `choose` returns; its argument is the earlier
+/// ranking, if there is one.
 fn route(
     engine: &'static str,
     topology: &Topology,
@@ -102,7 +103,7 @@ fn route(
     })?
 }
 
-/// An order of the switches of a fabric.
+/// An order of the switches of a fabric, chosen now or kept.
 pub(super) struct Rank {
     pub(super) order: Order,
     /// The explanation of how the order was made: "ranked …".
@@ -111,14 +112,15 @@ pub(super) struct Rank {
     pub(super) reason: String,
     /// The apexes whose detours complete the order, if any do.
     pub(super) mending: Option<Apexes>,
-    /// The costs computed to choose the order, if the engine chose it.
+    /// The costs under the order; `None` if the order was kept.
     pub(super) costs: Option<Costs>,
 }
 
-/// A function that gives the columns of costs for an order of the switches.
+/// A function that returns the switches to which costs are computed, column by column, for an order
+/// of the switches.
 pub(super) type Columns<'a> = &'a (dyn Fn(&Order) -> Vec<SwitchIdx> + Sync);
 
-/// Columns sorted by switch index, for any order.
+/// All switches as columns in the order of their indices, whatever the order.
 fn by_index(topology: &Topology) -> impl Fn(&Order) -> Vec<SwitchIdx> + Sync {
     |_| topology.indices().collect()
 }
@@ -144,7 +146,8 @@ pub(super) fn rank(
         };
     }
     let ranked = candidates::choose(topology, roots, earlier, unreached, columns);
-    // An order that connects the roots itself may have apexes as well, as it has when it is kept.
+    // Find apexes also for an order that connects the roots itself: it would have them if it were
+    // kept.
     let mending = ranked.mending;
     let mending = mending.or_else(|| unreached.mending(topology, &ranked.order));
     Rank {
@@ -159,8 +162,7 @@ pub(super) fn rank(
 /// The given roots that the fabric has, without duplicates.
 ///
 /// # Errors
-/// [`EngineError::UnknownRoots`] where the fabric lacks some and [`AbsentRoots`] does not leave
-/// them out.
+/// [`EngineError::UnknownRoots`] if the fabric lacks some roots and the options refuse that.
 pub(super) fn find_roots(
     topology: &Topology,
     options: &Options,
@@ -183,12 +185,13 @@ pub(super) fn find_roots(
     Ok(roots)
 }
 
-/// The chosen order, with the costs computed to choose it.
+/// The chosen order, with the costs under it.
 struct Ranked {
     order: Order,
     /// The apexes whose detours complete the order, if any do.
     mending: Option<Apexes>,
     costs: Costs,
+    /// The number of pairs with an end port that have no path.
     unreached: u64,
     /// The explanation of how the order was made: "ranked …".
     made: String,

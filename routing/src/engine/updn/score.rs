@@ -12,35 +12,38 @@ use crate::topology::{EndpointKind, SwitchIdx, Topology};
 /// differ on every destination.
 const BALANCE_WORK: usize = 1 << 22;
 
-/// The numbers of pairs that a ranking leaves without a path, and the hops of the others.
+/// The number of pairs that a ranking leaves without a path, and the hops of the other pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// The number of connected pairs that count and have no path (see [`crate::verify::Report`]).
+    /// The number of pairs with an end port, connected by cables, that have no path (see
+    /// [`crate::verify::Report`]).
     pub(super) unreached: u64,
     /// The number of pairs of two switches without a path.
     pub(super) switches_unreached: u64,
     /// The number of pairs of two hosts without a path.
     pub(super) hosts_unreached: u64,
-    /// The sum of the hops of all pairs of hosts.
+    /// The sum of the hops of all pairs of hosts that have a path.
     pub(super) hops: u64,
 }
 
 /// The score of a ranking.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Score {
+    /// The pairs that the ranking itself reaches, without detours.
     pub(super) reach: Reach,
     /// Whether detours connect the pairs that the ranking leaves without a path.
     pub(super) is_mended: bool,
     /// Whether every link connects two levels.
     pub(super) is_tree: bool,
-    /// The maximum link load, in paths over rate, if each switch shares traffic evenly over its
-    /// choices.
+    /// The maximum link load, in paths over rate, if each switch shares its traffic among its
+    /// choices in proportion to their rates.
     pub(super) peak_load: f64,
     /// The root mean square of the load that two leaves put on a link if each host of one leaf
-    /// sends to one host of the other, in flows over rate; detours share one link.
+    /// sends to one host of the other, in flows over rate; the flows of a pair without a path share
+    /// one link as a detour.
     pub(super) pair_load: f64,
-    /// The lower bound of the maximum link load under any routing: a leaf's traffic shares the
-    /// leaf's own links.
+    /// The lower bound of the maximum link load under any routing: the load if each switch's own
+    /// links share the traffic of its hosts.
     pub(super) least_load: f64,
 }
 
@@ -49,16 +52,17 @@ pub(super) struct Score {
 const GOOD_LOAD: f64 = 1.25;
 
 /// The factor by which the maximum link load of a ranking whose links all connect two levels may
-/// exceed that of another ranking. Tables in closed form come close to the score; links within a
-/// level leave them further behind.
+/// exceed that of another ranking. Tables in closed form come close to the score, but less so if
+/// links connect switches of one level.
 const TREE_LOAD: f64 = 1.2;
 
-/// Loads of pairs of leaves that differ by less than this factor count as equal.
+/// Pair loads that differ by less than this factor count as equal.
 const ALIKE_PAIRS: f64 = 1.25;
 
 impl Score {
     /// Whether trying other rankings is pointless: this ranking connects all pairs, pairs of
-    /// switches included, and its maximum link load is close to the lower bound.
+    /// switches included, every link connects two levels, and the maximum link load is close to the
+    /// lower bound.
     pub(super) fn is_good(&self) -> bool {
         self.unreached() == 0
             && self.switches_unreached() == 0
@@ -66,7 +70,7 @@ impl Score {
             && self.peak_load <= self.least_load * GOOD_LOAD
     }
 
-    /// The number of pairs that count and have no path; 0 if detours complete the ranking.
+    /// The number of pairs with an end port that have no path; 0 if detours complete the ranking.
     pub(super) fn unreached(&self) -> u64 {
         if self.is_mended {
             0
@@ -84,9 +88,9 @@ impl Score {
         }
     }
 
-    /// The loads by which two rankings compare: the maximum link loads. If one ranking puts far
-    /// more traffic of two leaves on one link, the pair loads count as well: a ranking that evens
-    /// out all traffic at the price of such pairs is no better.
+    /// The loads of this and another ranking by which they compare: the maximum link loads, each
+    /// multiplied by the pair load if the pair loads differ much. A ranking that evens out all
+    /// traffic by putting the traffic between two leaves on one link is no better.
     fn loads(&self, other: &Score) -> (f64, f64) {
         let is_alike = self.pair_load <= other.pair_load * ALIKE_PAIRS
             && other.pair_load <= self.pair_load * ALIKE_PAIRS;
@@ -185,7 +189,8 @@ pub(super) fn reach(topology: &Topology, costs: &Costs, population: &Population)
     reach
 }
 
-/// Scores the ranking with these costs; detours around the apexes `mending` complete it.
+/// Scores the ranking with these costs. Detours through the apexes of `mending`, if given, complete
+/// it.
 pub(super) fn score_of(
     topology: &Topology,
     costs: &Costs,
@@ -219,7 +224,7 @@ pub(super) fn score_of(
     }
 }
 
-/// Counts the pairs of a tile.
+/// Counts the pairs whose destination is at a switch of a tile.
 fn pairs(
     topology: &Topology,
     tile: &Tile,
@@ -272,7 +277,7 @@ fn pairs(
     reach
 }
 
-/// The leaves for which balance is scored.
+/// The leaves, as switch indices, towards which the load is computed.
 fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
     let is_leaf = |switch: &usize| population.hosts[*switch] > 0;
     let leaves = (0..topology.switch_count()).filter(is_leaf).count();
@@ -283,8 +288,8 @@ fn sample(topology: &Topology, population: &Population) -> Vec<usize> {
         .collect()
 }
 
-/// A lower bound of the maximum link load: the traffic of each leaf, shared evenly by the leaf's
-/// links.
+/// A lower bound of the maximum link load: the traffic of each switch's hosts, shared by the
+/// switch's links in proportion to their rates.
 fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -> f64 {
     let mut from_all = vec![0; topology.components().len()];
     let mut to_sampled = vec![0; topology.components().len()];
@@ -311,18 +316,18 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// The number of leaves that one task examines. The loads are summed in a fixed order, independent
-/// of scheduling, so that the sum never varies.
-const LEAVES_TOGETHER: usize = 8;
+/// The number of leaves that one task examines. It is constant, so that the loads are summed in the
+/// same order with any number of threads.
+const LEAVES_PER_TASK: usize = 8;
 
-/// The maximum link load, and the load of pairs of leaves; see [`Score`].
+/// The maximum link load and the pair load; see [`Score`].
 fn loads(
     topology: &Topology,
     costs: &Costs,
     population: &Population,
     sampled: &[usize],
 ) -> (f64, f64) {
-    let ways = Ways::new(topology, &costs.neighbours, population);
+    let network = Network::new(topology, &costs.neighbours, population);
     let mut leaves: Vec<(&Tile, usize, usize)> = Vec::with_capacity(sampled.len());
     for tile in &costs.tiles {
         for (column, leaf) in costs.columns_of(tile).iter().enumerate() {
@@ -332,9 +337,9 @@ fn loads(
         }
     }
     let loads: Vec<(Vec<f64>, Pairs)> = leaves
-        .par_chunks(LEAVES_TOGETHER)
+        .par_chunks(LEAVES_PER_TASK)
         .map(|leaves| {
-            let mut flows = Flows::new(&ways);
+            let mut flows = Flows::new(&network);
             for &(tile, column, leaf) in leaves {
                 flows.add(tile, column, leaf);
                 flows.add_pairs(topology, leaf);
@@ -342,7 +347,7 @@ fn loads(
             (flows.load, flows.pairs)
         })
         .collect();
-    let counts = may_fill(topology, &ways.fastest);
+    let counts = counts_by_group(topology, &network.fastest);
     let peak = (0..topology.group_count())
         .filter(|&group| counts[group])
         .map(|group| loads.iter().map(|(load, _)| load[group]).sum())
@@ -352,18 +357,19 @@ fn loads(
     (peak, (squares / count.max(1) as f64).sqrt())
 }
 
-/// The number of pairs of leaves and their loads.
+/// Sums over pairs of leaves.
 #[derive(Default)]
 struct Pairs {
+    /// The number of pairs.
     count: usize,
     /// The sum of the squares of the loads of the pairs.
     squares: f64,
 }
 
-/// For each port group, whether its load counts. Where both ends have far faster links, tables keep
-/// traffic off the group, which the estimate cannot foresee; otherwise one slow cable would decide
-/// between rankings.
-fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
+/// For each port group, whether its load counts. A group does not count if both ends have far
+/// faster links: tables keep traffic off such a group, but the estimate does not, and one slow
+/// cable would decide between rankings.
+fn counts_by_group(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
     let at = |switch: SwitchIdx| {
         let groups = topology.group_range(switch);
         groups.map(|group| fastest[group]).max().unwrap_or(0)
@@ -385,30 +391,30 @@ fn may_fill(topology: &Topology, fastest: &[u32]) -> Vec<bool> {
 }
 
 /// The network that traffic flows over.
-struct Ways<'a> {
+struct Network<'a> {
     neighbours: &'a Neighbours,
     population: &'a Population,
     /// The total rate of the links of each port group.
     rate: Vec<f64>,
     /// The rate of the fastest link of each port group.
     fastest: Vec<u32>,
-    /// The rate of the fastest link of all.
+    /// The rate of the fastest link of the fabric.
     top_rate: f64,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> Network<'a> {
     fn new(
         topology: &Topology,
         neighbours: &'a Neighbours,
         population: &'a Population,
-    ) -> Ways<'a> {
+    ) -> Network<'a> {
         let rates = |group: usize| topology.group(group).links.iter().map(|link| link.weight);
         let groups = 0..topology.group_count();
         let fastest: Vec<u32> = groups
             .clone()
             .map(|group| rates(group).max().unwrap_or(0))
             .collect();
-        Ways {
+        Network {
             neighbours,
             population,
             top_rate: f64::from(fastest.iter().copied().max().unwrap_or(1)),
@@ -422,28 +428,31 @@ impl<'a> Ways<'a> {
 
 /// Traffic from all hosts, as it flows towards one leaf after another.
 struct Flows<'a> {
-    ways: &'a Ways<'a>,
+    network: &'a Network<'a>,
     /// The load of each port group of the topology, in paths over rate.
     load: Vec<f64>,
-    /// The flow at each switch.
+    /// The flow at each switch: the number of hosts whose packets pass, on average.
     flow: Vec<f64>,
-    /// For each switch, the costs to the current leaf, going down only and as taken.
+    /// For each switch, the cost of the cheapest path to the current leaf that only goes down.
     down: Vec<u8>,
+    /// For each switch, the cost of the path to the current leaf that is taken.
     taken: Vec<u8>,
+    /// The switches with each cost in `taken`.
     by_cost: Vec<Vec<SwitchIdx>>,
-    /// The paths out of the current switch: pairs of neighbour and port group.
+    /// The choices of the current switch, as pairs of neighbour and port group.
     choices: Vec<(u32, u32)>,
-    /// For each switch, the rate of its paths to the current leaf; 0 if it has no path.
+    /// For each switch, the total rate of its choices towards the current leaf; 0 if it has no
+    /// path.
     first_rate: Vec<f64>,
     pairs: Pairs,
 }
 
 impl<'a> Flows<'a> {
-    fn new(ways: &'a Ways<'a>) -> Flows<'a> {
-        let switches = ways.population.hosts.len();
+    fn new(network: &'a Network<'a>) -> Flows<'a> {
+        let switches = network.population.hosts.len();
         Flows {
-            ways,
-            load: vec![0.0; ways.rate.len()],
+            network,
+            load: vec![0.0; network.rate.len()],
             flow: vec![0.0; switches],
             down: Vec::with_capacity(switches),
             taken: Vec::with_capacity(switches),
@@ -454,6 +463,7 @@ impl<'a> Flows<'a> {
         }
     }
 
+    /// Adds the load of the packets from all hosts to the hosts of a leaf.
     fn add(&mut self, tile: &Tile, column: usize, leaf: usize) {
         for (row, costs) in [(&tile.down, &mut self.down), (&tile.taken, &mut self.taken)] {
             costs.clear();
@@ -468,7 +478,7 @@ impl<'a> Flows<'a> {
                 self.by_cost[usize::from(cost)].push(SwitchIdx(switch as u32));
             }
         }
-        let all_hosts = &self.ways.population.hosts;
+        let all_hosts = &self.network.population.hosts;
         for (flow, &hosts) in self.flow.iter_mut().zip(all_hosts) {
             *flow = hosts as f64;
         }
@@ -483,7 +493,7 @@ impl<'a> Flows<'a> {
 
     /// Adds the pairs of the current leaf with all other leaves.
     fn add_pairs(&mut self, topology: &Topology, leaf: usize) {
-        let all_hosts = &self.ways.population.hosts;
+        let all_hosts = &self.network.population.hosts;
         // Switches are numbered by 32 bits.
         let part = topology.component_of(SwitchIdx(leaf as u32));
         for &switch in &topology.components()[part].switches {
@@ -492,7 +502,7 @@ impl<'a> Flows<'a> {
                 continue;
             }
             let rate = match self.first_rate[switch.index()] {
-                0.0 => self.ways.top_rate,
+                0.0 => self.network.top_rate,
                 rate => rate,
             };
             self.pairs.count += 1;
@@ -500,19 +510,19 @@ impl<'a> Flows<'a> {
         }
     }
 
-    /// Passes the flow of a switch towards the leaf on to its choices, in proportion to their
-    /// rates.
+    /// Divides the flow of a switch towards the leaf among its choices, in proportion to their
+    /// rates; `hosts` is the number of hosts of the leaf.
     fn pass_on(&mut self, switch: SwitchIdx, hosts: f64) {
         let flow = self.flow[switch.index()];
         if flow == 0.0 {
             return;
         }
-        let Ways {
+        let Network {
             neighbours,
             rate,
             fastest,
             ..
-        } = self.ways;
+        } = self.network;
         let goes_down = self.down[switch.index()] != UNREACHED;
         let (all, costs) = if goes_down {
             (neighbours.below(switch), &self.down)
@@ -556,10 +566,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lighter_fullest_link_does_not_make_up_for_pairs_of_leaves_on_one_link() {
+    fn ranking_with_far_higher_pair_load_loses_despite_lower_peak_load() {
         assert!(score(90.0, 1.0).beats(&score(100.0, 1.1)));
         assert!(score(90.0, 1.1).beats(&score(100.0, 1.0)));
-        // As where the leaves of a pod become the top of the tree.
+        // Such a ranking puts the leaves of a pod at the top of the tree.
         assert!(!score(90.0, 2.3).beats(&score(100.0, 1.0)));
         assert!(score(100.0, 1.0).beats(&score(90.0, 2.3)));
     }

@@ -1,4 +1,4 @@
-//! The paths of packets to one LID from some switches; each switch on them is examined once.
+//! The paths of packets from some switches to one LID. Each switch on these paths is examined once.
 
 use rsm_ids::{Lid, PortNum};
 
@@ -8,22 +8,24 @@ use super::Inconclusive;
 use super::side::Side;
 use crate::topology::{EndpointKind, PortUse, SwitchIdx};
 
-/// The path onward from one switch.
+/// The rest of the path from one switch on.
 #[derive(Clone, Copy)]
-struct Way {
-    /// The round in which the path was found.
+struct PathFrom {
+    /// The round in which the path was found; it is outdated in later rounds.
     round: u32,
-    /// The number of hops to its end.
+    /// The number of hops to the end of the path.
     hops: u32,
-    /// The number of hosts whose packets pass, as far as known.
+    /// The number of hosts whose packets pass, among the sources that have been added.
     flow: u32,
+    /// The next switch; the switch itself at the end of the path.
     next: SwitchIdx,
+    /// The entry for the LID in the switch's table.
     port: u8,
     /// Whether the path ends at the LID.
     arrives: bool,
 }
 
-/// The sums over some pairs. The tally itself excludes the load.
+/// The sums over some pairs. The load is in `loads`, and not in `tally`.
 pub(super) struct Sums {
     pub(super) tally: Tally,
     pub(super) loads: Loads,
@@ -38,19 +40,19 @@ impl Sums {
     }
 }
 
-/// The paths to one LID after another.
+/// The paths to one LID; memory is reused for the next LID.
 pub(super) struct Ways {
     round: u32,
-    /// The path of each switch.
-    of: Vec<Way>,
-    /// The switches found in this round.
+    /// The path of each switch, by switch number; valid if its round is `round`.
+    of: Vec<PathFrom>,
+    /// The switches whose path was found in this round.
     found: Vec<SwitchIdx>,
     path: Vec<(SwitchIdx, u8)>,
 }
 
 impl Ways {
     pub(super) fn new(switches: usize) -> Ways {
-        let none = Way {
+        let none = PathFrom {
             round: 0,
             hops: 0,
             flow: 0,
@@ -66,8 +68,8 @@ impl Ways {
         }
     }
 
-    /// Adds the sums of packets from some switches, each listed once, to a LID; nothing if no
-    /// destination has it.
+    /// Adds to `sums` the packets from some switches, each listed once, to a LID. Does nothing if
+    /// no destination has the LID.
     pub(super) fn count(
         &mut self,
         side: &Side<'_>,
@@ -80,7 +82,7 @@ impl Ways {
         Ok(())
     }
 
-    /// Finds the paths from some switches to a LID; nothing if no destination has it.
+    /// Finds the paths from some switches to a LID. Does nothing if no destination has the LID.
     pub(super) fn find(
         &mut self,
         side: &Side<'_>,
@@ -101,8 +103,8 @@ impl Ways {
         Ok(())
     }
 
-    /// Adds the sums of packets from some switches to a LID by the paths found last; `starts`
-    /// returns the sources at each switch.
+    /// Adds to `sums` the packets from some switches to a LID, by the paths found last. `starts`
+    /// returns the sources at a switch.
     pub(super) fn add(
         &mut self,
         side: &Side<'_>,
@@ -154,11 +156,12 @@ impl Ways {
             }
         }
         if is_host {
-            self.pass_on(side, &mut sums.loads);
+            self.add_loads(side, &mut sums.loads);
         }
     }
 
-    /// Finds the path from a switch to its end: at `root`, or where no cable leads on.
+    /// Finds the path from a switch to its end: `root`, or a switch whose entry leads to no other
+    /// switch. `root` is `None` if the LID's switch does not deliver its packets.
     fn follow(
         &mut self,
         side: &Side<'_>,
@@ -173,7 +176,7 @@ impl Ways {
             let next = match side.topology.port_use(at, PortNum(byte)) {
                 PortUse::Link { peer, .. } if Some(at) != root => peer,
                 _ => {
-                    self.put(at, at, byte, 0, Some(at) == root);
+                    self.note(at, at, byte, 0, Some(at) == root);
                     break;
                 }
             };
@@ -183,19 +186,20 @@ impl Ways {
             }
             at = next;
         }
-        let Way {
+        let PathFrom {
             mut hops, arrives, ..
         } = self.of[at.index()];
         while let Some((before, port)) = self.path.pop() {
             hops += 1;
-            self.put(before, at, port, hops, arrives);
+            self.note(before, at, port, hops, arrives);
             at = before;
         }
         Ok(())
     }
 
-    fn put(&mut self, at: SwitchIdx, next: SwitchIdx, port: u8, hops: u32, arrives: bool) {
-        self.of[at.index()] = Way {
+    /// Notes the path of the switch `at` for this round.
+    fn note(&mut self, at: SwitchIdx, next: SwitchIdx, port: u8, hops: u32, arrives: bool) {
+        self.of[at.index()] = PathFrom {
             round: self.round,
             hops,
             flow: 0,
@@ -206,8 +210,8 @@ impl Ways {
         self.found.push(at);
     }
 
-    /// Adds the load of all packets of this round.
-    fn pass_on(&mut self, side: &Side<'_>, loads: &mut Loads) {
+    /// Adds to the load of each channel the packets that pass it in this round.
+    fn add_loads(&mut self, side: &Side<'_>, loads: &mut Loads) {
         let hops = |switch: &SwitchIdx| self.of[switch.index()].hops;
         self.found
             .sort_unstable_by_key(|switch| std::cmp::Reverse(hops(switch)));

@@ -2,7 +2,8 @@
 //!
 //! A switch sends a multicast packet through all ports of its mask except the one on which it
 //! arrived. Each copy uses the VL to which the packet's SL is mapped between these two ports. A
-//! packet that came in on one (channel, VL) waits for buffer space on each of the next ones.
+//! packet that came in on one (channel, VL) waits for buffer space on the (channel, VL) of each
+//! copy.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +21,11 @@ use crate::verify::cycles::Waits;
 #[derive(Clone)]
 pub struct LaneDependencies<'a> {
     graph: Graph<'a>,
-    /// A place where a multicast packet leaves the routing's VLs.
+    /// A place where a packet leaves the routing's VLs; `None` if none does.
     outside_vls: Option<LaneChannel>,
 }
 
-/// A channel, named by the switch and the port that send.
+/// A channel, identified by the switch and the port from which it leads.
 pub(crate) type Sender = (SwitchIdx, PortNum);
 
 impl<'a> LaneDependencies<'a> {
@@ -35,8 +36,8 @@ impl<'a> LaneDependencies<'a> {
         LaneDependencies { graph, outside_vls }
     }
 
-    /// Adds packets to one multicast LID, by the masks of its switches, with each of `levels` (a
-    /// bit for each SL), from any port without a link to a switch.
+    /// Adds packets to one multicast LID, which switches forward by `masks`. They start at all
+    /// ports without a link to a switch, with each SL of `levels` (bit n for SL n).
     ///
     /// `masks` are sorted by switch; a switch that is not in the list forwards nothing.
     pub fn add_multicast(&mut self, masks: &[(SwitchIdx, PortMask)], levels: u16) {
@@ -97,8 +98,8 @@ impl<'a> LaneDependencies<'a> {
         self.outside_vls
     }
 
-    /// Collects the waits of packets in one channel, and returns a place where one leaves the
-    /// routing's VLs.
+    /// Adds to `waits` those of packets in one channel. Returns a place where a packet leaves the
+    /// routing's VLs, or `None` if none does.
     fn collect(
         &self,
         sender: Sender,

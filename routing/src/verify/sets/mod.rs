@@ -6,8 +6,8 @@
 //! ports by which packets in it can leave the next switch. The proof uses only what the switches
 //! hold, LID by LID, and knows neither engine nor order nor leaves.
 //!
-//! LIDs of one switch usually have equal sets at all other switches. The proof compares them, and
-//! follows equal ones once.
+//! LIDs of one switch usually have equal sets at all other switches. The proof compares these sets,
+//! and follows only one LID of those with equal sets.
 
 mod recovery;
 mod walk;
@@ -117,8 +117,8 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
                 sources: &sources,
                 walker: SetWalker::new(&fabric),
                 part: Part::new(&fabric),
-                shape: vec![PortMask::EMPTY; fabric.switches],
-                named: vec![NO_GROUP; fabric.switches],
+                last_ports: vec![PortMask::EMPTY; fabric.switches],
+                last_groups: vec![NO_GROUP; fabric.switches],
             };
             for &switch in switches {
                 checker.check_destinations_of(switch);
@@ -158,7 +158,7 @@ fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Depende
     (report, dependencies)
 }
 
-/// The results of one thread.
+/// The results for some of the destination switches.
 struct Part {
     pairs: PairCounts,
     switch_pairs: PairCounts,
@@ -183,6 +183,7 @@ impl Part {
         }
     }
 
+    /// Keeps a witness if there is room for one more of its kind, an index of `witnesses`.
     fn add(&mut self, kind: usize, witness: impl FnOnce() -> Witness) {
         if self.witnesses[kind].len() < MAX_WITNESSES {
             self.witnesses[kind].push(witness());
@@ -195,23 +196,25 @@ struct Checker<'a, 'f> {
     sources: &'a StartingPorts,
     walker: SetWalker<'a, 'f>,
     part: Part,
-    /// For each switch, the ports of the LID that was followed last.
-    shape: Vec<PortMask>,
-    /// For each switch, the group of that LID, if its forwarding port belongs to the group.
-    named: Vec<u16>,
+    /// For each switch, the ports by which packets to the LID followed last may leave.
+    last_ports: Vec<PortMask>,
+    /// For each switch, the group of that LID if the group alone has all its ports; otherwise
+    /// [`NO_GROUP`].
+    last_groups: Vec<u16>,
 }
 
 impl Checker<'_, '_> {
+    /// Checks all LIDs at a switch.
     fn check_destinations_of(&mut self, switch: SwitchIdx) {
         let destinations = self.walker.topology().destinations_of(switch).iter();
         let mut waiting: Vec<(&Destination, Lid)> = destinations
             .flat_map(|destination| destination.lids().map(move |lid| (destination, lid)))
             .collect();
         while let Some(&(destination, lid)) = waiting.first() {
-            self.take_shape(lid);
-            let (turns, shape) = (&mut self.part.turns, &self.shape);
-            self.walker.follow(destination, shape, self.sources);
-            self.walker.add_turns(shape, turns);
+            self.read_choices(lid);
+            let (turns, last_ports) = (&mut self.part.turns, &self.last_ports);
+            self.walker.follow(destination, last_ports, self.sources);
+            self.walker.add_turns(last_ports, turns);
             self.part.max_hops = self.part.max_hops.max(self.walker.longest());
             let mut alike = vec![false; waiting.len()];
             if self.delivers_at_leaf(destination, lid) {
@@ -230,9 +233,9 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether some LIDs of a switch are like the LID followed last: each LID has that one's ports
-    /// at all other switches, is delivered at its own switch, and names no absent group. The loop
-    /// goes switch by switch, because the data of one switch is adjacent in memory.
+    /// For each of `lids`, whether it is like the LID followed last: it has the same ports at all
+    /// switches other than `own`, is delivered at `own`, and no entry of it names an absent group.
+    /// The loop goes switch by switch, because the data of one switch is adjacent in memory.
     fn alike(&self, own: SwitchIdx, lids: &[(&Destination, Lid)]) -> Vec<bool> {
         let delivered = |&(destination, lid): &(&Destination, Lid)| {
             self.delivers_at_leaf(destination, lid) && absent_group(self.states, own, lid).is_none()
@@ -240,28 +243,30 @@ impl Checker<'_, '_> {
         let mut alike: Vec<bool> = lids.iter().map(delivered).collect();
         let topology = self.walker.topology();
         for switch in topology.indices().filter(|&switch| switch != own) {
-            let shape = self.shape[switch.index()];
+            let last_ports = self.last_ports[switch.index()];
             let of_group = self.last_group(switch);
             for (alike, &(_, lid)) in alike.iter_mut().zip(lids) {
                 // This quick comparison is true for nearly all LIDs.
                 let same_group = of_group.is_some_and(|(group, table, lft)| {
                     table.group_of(lid) == group
-                        && lft.port(lid).is_some_and(|port| shape.contains(port))
+                        && lft.port(lid).is_some_and(|port| last_ports.contains(port))
                 });
                 *alike = *alike
                     && (same_group
                         || absent_group(self.states, switch, lid).is_none()
-                            && ports(self.states, switch, lid) == shape);
+                            && ports(self.states, switch, lid) == last_ports);
             }
         }
         alike
     }
 
-    /// The group of the LID followed last, if all its ports at a switch are those of the group:
-    /// other LIDs with the group have the same ports if their forwarding port is among them.
+    /// The group of the LID followed last, with the switch's tables, if the group alone has all its
+    /// ports at the switch. Other LIDs with this group then have the same ports if the group
+    /// contains their forwarding port. `None` if there is no such group, or if there are several
+    /// states.
     fn last_group(&self, switch: SwitchIdx) -> Option<(u16, &AdaptiveTable, &Lft)> {
         let index = switch.index();
-        match (self.states, self.named[index]) {
+        match (self.states, self.last_groups[index]) {
             ([held], group @ 1..) => Some((
                 group,
                 held.adaptive.table(switch)?,
@@ -271,13 +276,14 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Whether packets to a LID reach its port from its leaf by the only choice there. If so, the
-    /// outcome elsewhere equals that of other LIDs with the same sets there.
+    /// Whether the LID's port is the only choice of its leaf. If so, the LID's outcome equals that
+    /// of other such LIDs of the leaf with equal sets at all other switches.
     fn delivers_at_leaf(&self, destination: &Destination, lid: Lid) -> bool {
         let here = ports(self.states, destination.switch, lid);
         here.len() == 1 && here.contains(destination.port)
     }
 
+    /// Counts the pairs of a LID by the outcome of the last walk, and keeps witnesses of faults.
     fn count(&mut self, destination: &Destination, lid: Lid) {
         let outcome = self.walker.outcome();
         let part = self.walker.topology().component_of(destination.switch);
@@ -300,23 +306,24 @@ impl Checker<'_, '_> {
         }
     }
 
-    fn take_shape(&mut self, lid: Lid) {
+    /// Reads the ports and groups of a LID at all switches, and counts its absent groups.
+    fn read_choices(&mut self, lid: Lid) {
         for switch in self.walker.topology().indices() {
             let index = switch.index();
-            self.shape[index] = ports(self.states, switch, lid);
-            self.named[index] = NO_GROUP;
+            self.last_ports[index] = ports(self.states, switch, lid);
+            self.last_groups[index] = NO_GROUP;
             if let [held] = self.states
                 && let Some(table) = held.adaptive.table(switch)
-                && table.ports(lid) == self.shape[index]
-                && !self.shape[index].is_empty()
+                && table.ports(lid) == self.last_ports[index]
+                && !self.last_ports[index].is_empty()
             {
-                self.named[index] = table.group_of(lid);
+                self.last_groups[index] = table.group_of(lid);
             }
         }
         self.part.absent_groups += self.count_absent(lid);
     }
 
-    /// The number of entries of a LID that name a group without ports.
+    /// Returns the number of entries of a LID that name a group without ports, and keeps witnesses.
     fn count_absent(&mut self, lid: Lid) -> u64 {
         let topology = self.walker.topology();
         let mut absent = 0;
@@ -332,7 +339,7 @@ impl Checker<'_, '_> {
     }
 }
 
-/// All ports by which packets to a LID may leave a switch.
+/// All ports by which packets to a LID may leave a switch, in any mixture of the states.
 fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
     let mut all = PortMask::EMPTY;
     for entry in states {
@@ -350,8 +357,8 @@ fn ports(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> PortMask {
     all
 }
 
-/// The group that an entry of one state names and that the switch may not hold; `None` if there is
-/// none.
+/// A group that the LID's entry names in some state and that has no ports in some state; `None` if
+/// there is none.
 fn absent_group(states: &[Held<'_>], switch: SwitchIdx, lid: Lid) -> Option<u16> {
     let groups = states.iter().filter_map(|held| held.adaptive.table(switch));
     let groups = groups.map(|table| table.group_of(lid));

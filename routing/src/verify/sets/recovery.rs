@@ -1,4 +1,4 @@
-//! Local fast recovery: a switch that loses a port immediately takes another one of the set.
+//! Local fast recovery: a switch that loses a port immediately takes another port of the set.
 
 use rayon::prelude::*;
 use rsm_ids::{Lid, PortNum};
@@ -11,14 +11,14 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// directions of cables between switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
-    /// The number of links that packets to some host may take.
+    /// The number of links that packets to at least one host may take.
     pub links: usize,
-    /// The number of these links that are some switch's only choice for some host: their loss costs
-    /// packets.
+    /// The number of these links that are the only choice of their switch for some LID of a host.
+    /// The loss of such a link drops packets until the repair.
     pub sole: usize,
 }
 
-/// Counts links whose loss costs packets although switches take other ports of their groups.
+/// Counts the links that packets to hosts may take, and among them those whose loss drops packets.
 ///
 /// The loss of one link removes no choice at any other switch, so that the count is exact for
 /// single losses.

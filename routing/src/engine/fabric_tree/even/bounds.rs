@@ -8,18 +8,18 @@ use super::super::numbering::Parts;
 use super::{ReducerInput, Target};
 use crate::topology::SwitchIdx;
 
-/// Bounds of the link loads.
+/// Bounds of link loads. All loads are in the unit of [`Cuts::unit`].
 pub(super) struct Bounds {
-    /// For each link, its load if the links of each cut share the load. Links of one rate share
-    /// whole destinations, because packets of several sources to one destination then meet less
-    /// often; links of different rates share packets.
+    /// For each link, the highest share of a cut's load that it gets if all links of the cut share
+    /// the load. Links of one rate share whole destinations, because packets of several sources to
+    /// one destination then meet less often; links of different rates share packets.
     pub(super) fair: Vec<u64>,
     /// Lower bound of the maximum link load: under any tables, some link carries at least this
     /// much.
     pub(super) max_load_bound: u64,
 }
 
-/// The numbers of ends of packets: sending hosts and destinations.
+/// The number of hosts that send packets, and of targets that receive them.
 #[derive(Clone, Copy, Default)]
 struct Ends {
     hosts: u64,
@@ -33,23 +33,24 @@ impl Ends {
     }
 }
 
-/// A set of switches.
+/// A set of switches, and the cut around it.
 #[derive(Clone, Copy, Default)]
 struct Side {
     inside: Ends,
-    /// The ends in the same component, those inside the set included.
+    /// The ends in the whole component, including those inside the set.
     all: Ends,
-    /// The total rate of the links to other sets.
+    /// The total rate of the live links to other sets.
     rate: u128,
-    /// The rates of the fastest and of the slowest such link; 0 without links.
+    /// The rate of the fastest such link; 0 without links.
     fastest: u32,
+    /// The rate of the slowest such link; 0 without links.
     slowest: u32,
 }
 
 /// The loads of the links of a cut.
 #[derive(Clone, Copy, Default)]
 struct Shares {
-    /// The load if the links share all packets evenly.
+    /// The load if the links share all packets in proportion to their rates.
     even: u64,
     /// The load in whole destinations where links are alike; see [`Bounds::fair`].
     fair: u64,
@@ -67,8 +68,8 @@ impl Side {
         };
     }
 
-    /// The loads of links that carry packets from this many hosts to this many targets; `unit` is
-    /// the load of one packet on a link of rate 1.
+    /// The loads of the cut's links if they carry one packet from each of `hosts` hosts to each of
+    /// `targets` targets. `unit` is the load of one packet on a link of rate 1.
     fn shares(&self, hosts: u64, targets: u64, unit: u64) -> Shares {
         if self.rate == 0 {
             return Shares::default();
@@ -89,25 +90,25 @@ impl Side {
         }
     }
 
-    /// The loads of links that leave the set.
+    /// The loads of the links that leave the set.
     fn outward(&self, unit: u64) -> Shares {
         let targets = self.all.targets - self.inside.targets;
         self.shares(self.inside.hosts, targets, unit)
     }
 
-    /// The loads of links that enter the set.
+    /// The loads of the links that enter the set.
     fn inward(&self, unit: u64) -> Shares {
         let hosts = self.all.hosts - self.inside.hosts;
         self.shares(hosts, self.inside.targets, unit)
     }
 }
 
-/// The inputs of bounds.
+/// The inputs from which bounds are computed.
 pub(super) struct Cuts<'a> {
     input: ReducerInput<'a>,
     /// The ends at each switch.
     ends: Vec<Ends>,
-    /// The ends in each component.
+    /// The ends in each component, by component number.
     components: Vec<Ends>,
     /// The load of one packet on a link of rate 1.
     unit: u64,
@@ -153,8 +154,9 @@ impl<'a> Cuts<'a> {
         bounds
     }
 
-    /// For each switch, the subtree of switches at or below a level that contains it, identified by
-    /// its first switch. A switch above that level is a set of its own.
+    /// For each switch, the subtree that contains it: switches at or below `level` that links among
+    /// them connect. A subtree is identified by one of its switches. A switch above `level` is a
+    /// set of its own.
     fn subtrees(&self, level: usize) -> Vec<SwitchIdx> {
         let ReducerInput { known, order, .. } = self.input;
         let is_inside = |switch: SwitchIdx| usize::from(order.levels()[switch.index()]) >= level;
@@ -170,8 +172,8 @@ impl<'a> Cuts<'a> {
         known.indices().map(first).collect()
     }
 
-    /// Raises bounds to those of the cuts around sets of switches; each set is identified by one of
-    /// its switches.
+    /// Raises bounds to the loads of the cuts around sets of switches. `set_of` has, for each
+    /// switch, the switch that identifies its set.
     fn raise(&self, bounds: &mut Bounds, set_of: &[SwitchIdx]) {
         let known = self.input.known;
         let sides = self.sides(set_of);
@@ -196,7 +198,7 @@ impl<'a> Cuts<'a> {
         }
     }
 
-    /// Indexed by switch: the set that the switch names.
+    /// The sets, each at the index of the switch that identifies it; the other elements are empty.
     fn sides(&self, set_of: &[SwitchIdx]) -> Vec<Side> {
         let ReducerInput { known, live, .. } = self.input;
         let mut sides = vec![Side::default(); known.switch_count()];

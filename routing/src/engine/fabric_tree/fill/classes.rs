@@ -1,4 +1,4 @@
-//! Classes of columns that share their ways.
+//! Classes of columns to which the same ways lead.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -8,17 +8,19 @@ use super::keys::{Key, ways};
 use crate::digest::WordHasher;
 use crate::tables::NO_PATH;
 
+/// The ports towards the columns of a class.
 pub(super) enum Class {
     /// No way leads to these columns.
     Nowhere,
     /// A single port leads to these columns.
     Port(u8),
+    /// Several ports, or a port that is missing now, lead to these columns.
     Mixed(Box<Mixed>),
 }
 
 /// Ports over which destinations are spread.
 pub(super) struct Mixed {
-    /// The divider of destination numbers.
+    /// The divider of destination numbers: so many consecutive numbers share a port.
     pub(super) divider: u32,
     /// The round-robin list of ports while nothing is missing.
     pub(super) base: Vec<u8>,
@@ -43,8 +45,8 @@ impl Mixed {
 pub(super) struct Classes<'f, 'a> {
     filler: &'f Filler<'a>,
     list: Vec<Class>,
-    /// For each way, the class of the columns for which it is the only way, both now and in the
-    /// complete fabric.
+    /// For each way, the class of the columns to which only this way leads, now and in the complete
+    /// fabric; `None` if no such column was seen.
     alone: Vec<Option<usize>>,
     /// Classes by the present ways and the ways of the complete fabric.
     others: HashMap<(Key, Key), usize, BuildHasherDefault<WordHasher>>,
@@ -60,7 +62,8 @@ impl<'f, 'a> Classes<'f, 'a> {
         }
     }
 
-    /// The class of columns with these ways, in the present and in the complete fabric.
+    /// The index of the class of columns with these ways, in the present and in the complete
+    /// fabric.
     pub(super) fn of(&mut self, now: Key, intact: Key) -> usize {
         let next = self.list.len();
         let class = match only_way(&now).filter(|_| now == intact) {
@@ -79,12 +82,13 @@ impl<'f, 'a> Classes<'f, 'a> {
         class
     }
 
+    /// All classes, by index.
     pub(super) fn into_list(self) -> Vec<Class> {
         self.list
     }
 }
 
-/// The number of the way, if there is exactly one.
+/// The index of the only way of a key; `None` if it has no way or several.
 fn only_way(key: &Key) -> Option<usize> {
     let mut words = key.iter().enumerate().filter(|(_, word)| **word != 0);
     let (number, word) = words.next()?;

@@ -16,7 +16,7 @@ pub(super) trait Costs {
     fn taken(&self, switch: usize) -> u8;
 }
 
-/// Costs that are read in the tile where they were computed, beside those of other columns.
+/// The costs to one column, read in the tile where they were computed.
 pub(super) struct InTile<'a> {
     pub(super) tile: &'a Tile,
     /// The index of the column within the tile.
@@ -60,23 +60,24 @@ impl Costs for Column {
     }
 }
 
-/// Gathering a column pays if more than one switch in this many needs it, because each switch reads
-/// the costs of at least this many neighbours.
-const ASKED_BY: usize = 16;
+/// Gathering a column pays if more than one switch in this many needs it.
+const NEEDED_BY_ONE_IN: usize = 16;
 
-/// The columns that many switches need, copied out of their tiles.
+/// The costs to columns that many switches need, by column: the present ones and, if parts are
+/// missing, those in the complete fabric.
 #[derive(Default)]
 pub(in super::super) struct Gathered(HashMap<usize, (Column, Option<Column>)>);
 
 impl Gathered {
-    /// Gathers columns, given the columns that each switch needs.
+    /// Gathers the columns that many switches need; `asked` lists the needed columns of each
+    /// switch.
     pub(in super::super) fn of(plan: &Plan<'_>, asked: &[Vec<u32>]) -> Gathered {
         let mut times = vec![0; plan.numbering.columns.len()];
         for &column in asked.iter().flatten() {
             times[column as usize] += 1;
         }
         let worth: Vec<usize> = (0..times.len())
-            .filter(|&column| times[column] * ASKED_BY > asked.len())
+            .filter(|&column| times[column] * NEEDED_BY_ONE_IN > asked.len())
             .collect();
         let gather = |column: usize| {
             let intact = plan.intact_tiles.map(|tiles| Column::of(tiles, column));

@@ -26,7 +26,7 @@ use super::turns::{detours, turn};
 use crate::tables::{Lft, NO_PATH};
 use crate::topology::SwitchIdx;
 
-/// A buffer for the entries of a table of any length.
+/// A buffer for the entries of one table, by LID.
 pub(super) type Scratch = Box<[u8; 1 << 16]>;
 
 /// A new scratch buffer; its contents do not matter.
@@ -38,16 +38,21 @@ pub(super) fn scratch() -> Scratch {
 pub(super) struct Filler<'a> {
     plan: &'a Plan<'a>,
     switch: SwitchIdx,
+    /// The divider of destination numbers at this switch.
     divider: u32,
+    /// The ways out of the switch: its port groups in the known fabric.
     ways: Vec<Way<'a>>,
+    /// The number of ways that lead to a higher level.
     up_count: usize,
-    /// For each port, the number of its way, if its link is present.
+    /// For each port, the index of its way in `ways` if its link is present; otherwise 255.
     way_of_port: [u8; 256],
 }
 
-/// Adjacent columns that share their ways.
+/// Adjacent columns of one class.
 struct Run {
+    /// The positions of their LIDs.
     positions: std::ops::Range<usize>,
+    /// The index of the class in the list of classes.
     class: usize,
 }
 
@@ -89,14 +94,14 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Computes the table, which shares equal parts with other tables of `alike`.
+    /// Computes the table. Equal parts share memory with the other tables computed with `alike`.
     pub(super) fn lft(&self, alike: &Alike, scratch: &mut Scratch) -> Lft {
         let (classes, runs) = self.runs(alike);
-        let has_few = self.own_entries().nth(1).is_none()
+        let may_share = self.own_entries().nth(1).is_none()
             && self.plan.own.is_empty(self.switch)
             && self.detours(alike).is_empty();
-        // A leaf's table is unique because of the destinations attached to the leaf.
-        let shape = has_few.then(|| Shape::of(&classes, &runs)).flatten();
+        // A table with exceptions, detours or several own destinations is unique.
+        let shape = may_share.then(|| Shape::of(&classes, &runs)).flatten();
         let Some(shape) = shape else {
             let table = self.fill(&classes, &runs, alike, scratch);
             self.add_detours(alike, table);
@@ -112,7 +117,7 @@ impl<'a> Filler<'a> {
         lft
     }
 
-    /// Computes the entries by LID, in `scratch`.
+    /// Computes the entries, by LID, in `scratch`.
     pub(super) fn table<'s>(&self, scratch: &'s mut Scratch) -> &'s [u8] {
         let alike = Alike::default();
         let (classes, runs) = self.runs(&alike);
@@ -122,7 +127,8 @@ impl<'a> Filler<'a> {
         table
     }
 
-    /// Fills the entries by LID, except those of destinations at the switch itself.
+    /// Fills the entries by LID, except detours and the entries of destinations at the switch
+    /// itself.
     fn fill<'s>(
         &self,
         classes: &[Class],
@@ -132,29 +138,30 @@ impl<'a> Filler<'a> {
     ) -> &'s mut [u8] {
         let plan = self.plan;
         let table = &mut scratch[..=plan.present.top_lid().index()];
-        // Towards most of the fabric most switches have the same ways: all their uplinks.
+        // One class has most positions at most switches: all uplinks lead there. Fill it first, in
+        // one pass.
         let mut positions = vec![0; classes.len()];
         for run in runs {
             positions[run.class] += run.positions.len();
         }
-        let most = (0..classes.len()).max_by_key(|&class| positions[class]);
-        let laid = most.filter(|&class| self.lay(&classes[class], alike, table));
-        if laid.is_none() {
+        let largest = (0..classes.len()).max_by_key(|&class| positions[class]);
+        let filled = largest.filter(|&class| self.fill_whole(&classes[class], alike, table));
+        if filled.is_none() {
             table.fill(NO_PATH);
         }
         for run in runs {
             let class = &classes[run.class];
-            if Some(run.class) != laid {
+            if Some(run.class) != filled {
                 self.fill_in_closed_form(class, run.positions.clone(), table);
             }
-            self.fill_own(class, run.positions.clone(), table);
+            self.fill_exceptions(class, run.positions.clone(), table);
         }
         for &lid in plan.gone {
             if let Some(entry) = table.get_mut(lid.index()) {
                 *entry = NO_PATH;
             }
         }
-        // Positions without a LID, which are gaps and missing ports, have written to entry 0.
+        // Positions without a LID (gaps and missing ports) have written to entry 0.
         table[0] = NO_PATH;
         table
     }
@@ -178,6 +185,7 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// Overwrites the entries of the columns to which the switch takes a detour.
     fn add_detours(&self, alike: &Alike, table: &mut [u8]) {
         let mut classes: HashMap<(Vec<usize>, Vec<usize>), Class> = HashMap::new();
         for &column in &*self.detours(alike) {
@@ -196,8 +204,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The ways of the detour to a column, and the ways in the complete fabric; `None` if the
-    /// switch takes no detour to it.
+    /// The ways of the detour to a column, and the ways to it in the complete fabric, empty if no
+    /// part is missing; `None` if the switch takes no detour to it.
     fn ways_of_detour(&self, column: usize) -> Option<(Vec<usize>, Vec<usize>)> {
         let detour = self.plan.detours.get(self.switch, column)?;
         let first = self.plan.known.group_range(self.switch).start;
@@ -225,14 +233,14 @@ impl<'a> Filler<'a> {
                 order.is_above(SwitchIdx(way.neighbour as u32), self.switch)
             };
             fill_turns(&mut class.detours, self.ways.iter().filter(is_way));
-            self.keep_open(ways, class);
+            self.ensure_detour(ways, class);
         }
         class
     }
 
-    /// Ensures that a detour is eligible: the rotation leaves out ports far slower than others, but
-    /// these may be the only ones left.
-    fn keep_open(&self, ways: &[usize], class: &mut Mixed) {
+    /// Ensures that one of the class's detours is eligible: the rotation leaves out ports far
+    /// slower than others, but only such ports may be left.
+    fn ensure_detour(&self, ways: &[usize], class: &mut Mixed) {
         let is_eligible = |port: &u8| class.eligible[usize::from(*port)];
         if !class.detours.iter().any(is_eligible) {
             let ways = ways.iter().map(|&way| &self.ways[way]);
@@ -241,7 +249,7 @@ impl<'a> Filler<'a> {
     }
 
     /// Makes the present ports of some ways eligible.
-    fn open(&self, ways: impl Iterator<Item = usize>, class: &mut Mixed) {
+    fn make_eligible(&self, ways: impl Iterator<Item = usize>, class: &mut Mixed) {
         for way in ways {
             for link in self.ways[way].links {
                 let port = link.port.index();
@@ -250,14 +258,15 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// Writes the entries of the destinations at the switch itself.
     fn add_own_entries(&self, table: &mut [u8]) {
         for (lid, port) in self.own_entries() {
             table[lid.index()] = port;
         }
     }
 
-    /// Groups all columns into runs of equal ways. The switch's own column joins the run before it:
-    /// no way leads there, and [`Self::own_entries`] gives its entries.
+    /// Groups all columns into runs of one class. The switch's own column, to which no way leads,
+    /// joins the run before it; its entries come from [`Self::own_entries`].
     fn runs(&self, alike: &Alike) -> (Vec<Class>, Vec<Run>) {
         let plan = self.plan;
         let own = plan.numbering.column_of[self.switch.index()] as usize;
@@ -297,6 +306,7 @@ impl<'a> Filler<'a> {
         (classes.into_list(), runs)
     }
 
+    /// The round-robin list of the ports of all uplinks, missing ones included.
     fn up_turns(&self) -> &Vec<u8> {
         &self.plan.up_turns[self.switch.index()]
     }
@@ -325,7 +335,7 @@ impl<'a> Filler<'a> {
             .collect()
     }
 
-    /// The entries of the given columns; `columns` may contain duplicates.
+    /// The entries for the LIDs of some columns, which may be listed more than once.
     pub(super) fn entries(&self, columns: &[u32], gathered: &Gathered) -> Vec<(Lid, u8)> {
         let plan = self.plan;
         let mut columns = columns.to_vec();
@@ -359,6 +369,8 @@ impl<'a> Filler<'a> {
         found
     }
 
+    /// The class of a column with these costs; `intact` holds the costs in the complete fabric if
+    /// parts are missing.
     fn class_by(&self, now: &impl Costs, intact: Option<&impl Costs>) -> Class {
         let cheapest = self.cheapest(now, When::Now);
         match intact {
@@ -380,6 +392,7 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// The class of columns with these cheapest ways, now and in the complete fabric.
     fn classify(&self, cheapest: &[usize], intact: &[usize]) -> Class {
         let mut class = Mixed {
             divider: self.divider_among(intact),
@@ -391,7 +404,7 @@ impl<'a> Filler<'a> {
         if cheapest.is_empty() {
             return Class::Nowhere;
         }
-        self.open(cheapest.iter().copied(), &mut class);
+        self.make_eligible(cheapest.iter().copied(), &mut class);
         let all_up = |ways: &[usize]| ways.iter().all(|&way| self.ways[way].is_up);
         let nearly_all = |ways: &[usize]| {
             let missing = self.up_count - ways.len();
@@ -415,7 +428,7 @@ impl<'a> Filler<'a> {
             } else {
                 turns_of(&mut class.detours, cheapest);
             }
-            self.keep_open(cheapest, &mut class);
+            self.ensure_detour(cheapest, &mut class);
         }
         match (&class.base[..], class.is_intact) {
             (&[port], true) => Class::Port(port),
@@ -423,9 +436,10 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Fills a whole table as if all destinations belonged to one class; `false` for a class
-    /// without a plain rotation.
-    fn lay(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
+    /// Fills a whole table as if all destinations belonged to one class. Returns false and does
+    /// nothing if the class has at most one port, if one of its ports is missing, or if its slots
+    /// were not computed in advance.
+    fn fill_whole(&self, class: &Class, alike: &Alike, table: &mut [u8]) -> bool {
         let Class::Mixed(class) = class else {
             return false;
         };
@@ -442,9 +456,9 @@ impl<'a> Filler<'a> {
         true
     }
 
-    /// Applies the exceptions to the closed form for positions of a class whose port is on a
-    /// cheapest way. A class of one port leaves no choice.
-    fn fill_own(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
+    /// Applies the exceptions to the closed form for some positions of a class, if their port is on
+    /// a cheapest way. A class of one port leaves no choice.
+    fn fill_exceptions(&self, class: &Class, positions: std::ops::Range<usize>, table: &mut [u8]) {
         let Class::Mixed(class) = class else {
             return;
         };
@@ -455,6 +469,7 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// Fills the entries of some positions of a class by the closed form.
     fn fill_in_closed_form(
         &self,
         class: &Class,
@@ -490,6 +505,7 @@ impl<'a> Filler<'a> {
         }
     }
 
+    /// The port of a class for a position; [`NO_PATH`] if no way leads there.
     fn port_of(&self, class: &Class, position: usize) -> u8 {
         match class {
             Class::Nowhere => NO_PATH,
@@ -498,7 +514,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The port of the exception for the position where that is on a cheapest way, else the port of
+    /// The port of the exception for a position if that port is on a cheapest way, else the port of
     /// the closed form.
     fn port(&self, class: &Mixed, position: usize) -> u8 {
         match self.plan.own.port(self.switch, position) {
@@ -507,7 +523,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// The port of the closed form if it is eligible, else the first eligible detour.
+    /// The port of the closed form if that is eligible, else the first eligible detour.
     fn port_in_closed_form(&self, class: &Mixed, position: usize) -> u8 {
         if !class.base.is_empty() {
             let place = &self.plan.numbering.places[position];
@@ -519,6 +535,7 @@ impl<'a> Filler<'a> {
         self.detour(class, position)
     }
 
+    /// The first eligible detour for a position; [`NO_PATH`] if there is none.
     fn detour(&self, class: &Mixed, position: usize) -> u8 {
         let place = &self.plan.numbering.places[position];
         let source = self.plan.numbering.column_of[self.switch.index()] as usize;

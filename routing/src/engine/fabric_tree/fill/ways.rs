@@ -7,21 +7,26 @@ use crate::topology::{Group, HalfLink, Order, SwitchIdx, Topology};
 
 /// A port group of the known fabric as a way out of one switch.
 pub(super) struct Way<'a> {
+    /// The switch to which the way leads, by its number in the known fabric.
     pub(super) neighbour: usize,
+    /// The links of the group, missing ones included.
     pub(super) links: &'a [HalfLink],
-    /// The number of hops that crossing it counts as.
+    /// The cost of the way, in hops.
     pub(super) hops: u8,
-    /// Whether the neighbour is above, in the order that paths follow.
+    /// Whether the neighbour is above, in the order that paths follow now.
     pub(super) is_above: bool,
+    /// Whether the neighbour is above, in the order that paths follow while no part is missing.
     pub(super) is_usually_above: bool,
     /// Whether the neighbour is on a higher level, by the levels that spread traffic.
     pub(super) is_up: bool,
+    /// Whether the neighbour is on a lower level.
     pub(super) is_down: bool,
+    /// Whether a link of the group is present.
     pub(super) is_live: bool,
 }
 
 impl Way<'_> {
-    /// Whether the way exists, and whether it leads to a switch above.
+    /// Returns whether the way exists, and whether it leads to a switch above.
     pub(super) fn stands(&self, when: When) -> (bool, bool) {
         match when {
             When::Now => (self.is_live, self.is_above),
@@ -30,7 +35,7 @@ impl Way<'_> {
     }
 }
 
-/// The state of the fabric that is meant.
+/// A state of the fabric.
 #[derive(Clone, Copy)]
 pub(super) enum When {
     /// The present fabric.
@@ -71,8 +76,8 @@ pub(super) fn fill_turns<'w>(turns: &mut Vec<u8>, ways: impl Iterator<Item = &'w
     slots::fill(turns, ways.map(group), Rates::HalfIsAlike);
 }
 
-/// The round-robin list of the eligible ports of some ways, as if the other ports, which may be far
-/// faster, did not exist.
+/// The round-robin list of the eligible ports of some ways. Faster ports that are not eligible do
+/// not exclude slower ones.
 pub(super) fn turns_among<'w>(
     ways: impl Iterator<Item = &'w Way<'w>>,
     eligible: &[bool; 256],

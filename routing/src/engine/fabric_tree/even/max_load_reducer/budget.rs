@@ -9,8 +9,9 @@ use crate::topology::SwitchIdx;
 
 /// A limit on the entries that the reducer may move.
 pub(in super::super::super) struct Budget {
-    /// The number of LFT blocks that may still change.
+    /// The number of LFT blocks that may change; `usize::MAX` for no limit.
     blocks: usize,
+    /// The blocks that have changed, as pairs of switch and block number; empty without a limit.
     changed: BTreeSet<(SwitchIdx, usize)>,
 }
 
@@ -43,7 +44,7 @@ impl Budget {
     }
 }
 
-/// The LFT block of a switch that holds the entry for a LID.
+/// The LFT block that holds a switch's entry for a LID, as a pair of switch and block number.
 pub(super) fn block_of(switch: SwitchIdx, lid: Lid) -> (SwitchIdx, usize) {
     (switch, lid.index() / BLOCK_LIDS)
 }

@@ -6,42 +6,43 @@ use super::{Budget, MaxLoadReducer, Moved, Target};
 use crate::tables::Lft;
 
 /// The load above which a link counts as full, in 64ths of the lower bound of the maximum link
-/// load. Removing the last 5 % costs shift patterns more throughput than it gains.
+/// load. Evening out loads below that would cost shift patterns more throughput than it gains.
 const FULL_64THS: u64 = 67;
 
-/// The smallest fair load of a link, in tenths of the lower bound of the maximum link load. A
-/// smaller fair load counts as this much: below it, more evenness gains nothing.
+/// The least fair load of a link, in tenths of the lower bound of the maximum link load. A lower
+/// fair load is raised to this one, because evening out such low loads gains nothing.
 const SMALLEST_TENTHS: u128 = 7;
 
 /// The maximum number of entries and links to read in search of better paths, about half a second
 /// of work. It suffices for 10,000 hosts on 1,700 switches with one link in a hundred missing.
 pub(in super::super::super) const MAX_READS: u64 = 1 << 26;
 
-/// A fabric with this many entries, hosts times switches, may exhaust [`MAX_READS`]. Its fullest
-/// links are therefore relieved first, in one more step for each multiple of this number.
+/// The number of entries, hosts times switches, for each of which the fullest links are relieved in
+/// one more step. Large fabrics may exhaust [`MAX_READS`], which must not be spent on links that
+/// are hardly full.
 const STEP_ENTRIES: u64 = MAX_READS / 4;
 
 /// The prices at which entries move off full links; see [`MaxLoadReducer::price`].
 pub(super) const PRICES: [u64; 4] = [2, 4, 8, u64::MAX];
 
-/// The kinds of moves that levelling has skipped because they would take too long.
+/// The moves that levelling has skipped because they would take too long.
 #[derive(Clone, Copy, Default)]
 pub(in super::super::super) struct LeftOut {
-    /// Whether moves off the fullest links are skipped.
+    /// Whether moves off full links have ended early, at [`MAX_READS`].
     pub(in super::super::super) relief: bool,
-    /// Whether moves on the other links are skipped.
+    /// Whether spreading is skipped, because the fabric has more entries than [`MAX_ENTRIES`].
     pub(in super::super::super) spread: bool,
 }
 
-/// The load above which a link counts as full. `max_load_bound` is the lower bound of the maximum
-/// link load.
+/// The load above which a link counts as full, for this lower bound of the maximum link load.
 pub(super) fn full_above(max_load_bound: u64) -> u64 {
     max_load_bound / 64 * FULL_64THS
 }
 
 impl MaxLoadReducer<'_> {
-    /// Moves entries for `targets` if some link is full. Targets of one column must be adjacent. Takes
-    /// at most [`MAX_READS`]` / share` reads.
+    /// Moves entries for `targets` if some link is full. Targets of one column must be adjacent.
+    /// Reads at most `MAX_READS / share` entries and links; `share` is the number of such calls
+    /// that together have the time of one.
     pub(in super::super::super) fn level(
         &mut self,
         targets: &[Target],
@@ -88,7 +89,8 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Bounds of the link loads. The lower bound of the maximum is at least the mean load.
+    /// The bounds of link loads from cuts; the lower bound of the maximum is also at least the mean
+    /// load.
     fn bounds(&self, targets: &[Target]) -> Bounds {
         let cuts = Cuts::of(self.input, &self.hosts, targets, self.unit);
         let bounds = cuts.bounds();
@@ -98,14 +100,15 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Lower bound of the maximum link load: under any tables, some link carries at least this
+    /// The lower bound of the maximum link load: under any tables, some link carries at least this
     /// much.
     pub(in super::super::super) fn max_load_bound(&self, targets: &[Target]) -> u64 {
         self.bounds(targets).max_load_bound
     }
 
-    /// Relieves the fullest links at the price that gives the best tables. `times` holds the time
-    /// of a packet on each link. Afterwards, the loads are those of the moves without a price.
+    /// Relieves full links first at no price, and then at the price of [`PRICES`] that gives the
+    /// best tables. `times` holds the time of a packet on each link. Afterwards, the entries
+    /// include the moves at that price, but the loads do not.
     fn relieve_at_best(
         &mut self,
         times: &[u64],
@@ -143,8 +146,8 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Cost of the tables (lower is better): maximum link load, times the square of the mean
-    /// maximum link load over shift permutations.
+    /// The cost of the tables (lower is better): the maximum link load, times the square of the
+    /// mean over shift permutations of the maximum link load.
     pub(super) fn table_cost(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         self.fullest() as f64 * self.fullest_in_shifts(times, targets, lfts).powi(2)
     }
@@ -154,7 +157,7 @@ impl MaxLoadReducer<'_> {
         self.load.iter().copied().max().unwrap_or(0)
     }
 
-    /// The load that each link has if all links share all packets in proportion to their rates.
+    /// The load of each link if all links share all packets in proportion to their rates.
     fn mean(&self) -> u64 {
         let times = self.load.iter().zip(&self.time);
         let packets: u128 = times.map(|(&load, &time)| u128::from(load / time)).sum();
@@ -163,8 +166,8 @@ impl MaxLoadReducer<'_> {
         u64::try_from(mean).unwrap_or(u64::MAX)
     }
 
-    /// Weights packets more on links with a small fair load, so that each link at its fair load
-    /// counts as one with the load `max_load_bound`.
+    /// Raises the times of packets on links with a fair load below `max_load_bound`, so that each
+    /// link at its fair load counts as one with the load `max_load_bound`.
     fn weigh(&mut self, fair: &[u64], max_load_bound: u64) {
         let bound = u128::from(max_load_bound);
         let links = self.load.iter_mut().zip(&mut self.time);

@@ -1,4 +1,4 @@
-//! Tracks the loads of links, and chooses packets to move to another path.
+//! Tracks the loads of links, and moves entries to other paths.
 
 mod budget;
 mod clashes;
@@ -28,12 +28,12 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// the moves of the first.
 const ROUNDS: usize = 2;
 
-/// A path is better if its maximum link load is below this many 32nds of the present one. The
-/// margin saves many moves and costs little balance.
+/// A path is better if its maximum link load is below this many 32nds of that of the present path.
+/// The margin saves many moves and costs little balance.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// The time of a packet on the fastest link. The load of a link is its packets times the time of
-/// each.
+/// The time of a packet on the fastest link. The load of a link is the number of its packets times
+/// the time of each.
 const TIME: u64 = 64;
 
 /// The maximum time of a packet on any link: a 1x SDR link is 500 times as slow as a 4x XDR link,
@@ -48,7 +48,9 @@ pub(in super::super) struct Target {
     pub(in super::super) base: Lid,
     /// The number of LIDs of the port.
     pub(in super::super) lids: u16,
+    /// The position of the LID in the numbering of destinations.
     pub(in super::super) position: usize,
+    /// The column of the switch to which the destination is attached.
     pub(in super::super) column: usize,
     /// The switch to which the destination is attached.
     pub(in super::super) switch: SwitchIdx,
@@ -68,7 +70,7 @@ impl Target {
             .filter(move |lid| lid.index() / BLOCK_LIDS == block)
     }
 
-    /// A later LID of the same port.
+    /// The target for a later LID of the same port.
     fn later(&self, lid: Lid) -> Target {
         Target {
             lid,
@@ -79,10 +81,11 @@ impl Target {
     }
 }
 
-/// A moved entry, with its previous port.
+/// A moved entry.
 struct Moved {
     switch: SwitchIdx,
     target: Target,
+    /// The port before the move.
     from: u8,
 }
 
@@ -121,7 +124,7 @@ pub(in super::super) struct MaxLoadReducer<'a> {
     full: BTreeSet<(u32, u32)>,
     /// The column to which `nearest` belongs.
     column: usize,
-    /// The switches that can reach the column, nearest first.
+    /// The switches that can reach `column`, nearest first.
     nearest: Vec<SwitchIdx>,
     /// For each switch: whether its packets to the current target cross a full link.
     is_sender: Vec<bool>,
@@ -138,21 +141,23 @@ pub(in super::super) struct MaxLoadReducer<'a> {
     clashes: Clashes,
     /// The destinations near the current target.
     near: Near,
-    /// The number of meetings in shifts that a move may cost for each meeting that it saves. When
+    /// The number of meetings in shifts that a move may add for each meeting that it saves. When
     /// links are relieved, only meetings on the fullest link of the path count as saved.
     price: u64,
-    /// Whether moves keep the LIDs of a port on different paths.
+    /// Whether moves must not put more LIDs of one port on one path.
     keeps_apart: bool,
 }
 
+/// Marks a port without a link, or an entry that leads to no link.
 const NO_LINK: u32 = u32::MAX;
 
-/// A candidate for another path.
+/// A candidate for a better path.
 struct Choice {
     /// The sort key, lowest first: whether the path fails to join other packets to the target below
     /// the limit, the cost in shifts, the load of its fullest link, and the sum of its loads.
     key: (bool, i64, u64, u64),
     port: u8,
+    /// The links of the path.
     way: Vec<usize>,
 }
 
@@ -214,7 +219,8 @@ impl<'a> MaxLoadReducer<'a> {
         reducer
     }
 
-    /// Moves packets to `targets` off full links at a price, and returns the number of moves.
+    /// Moves packets to `targets` off full links at a price, in a few rounds, and returns the
+    /// number of moves.
     fn relieve_at(
         &mut self,
         price: u64,
@@ -267,6 +273,7 @@ impl<'a> MaxLoadReducer<'a> {
         self.set_high(self.high);
     }
 
+    /// Sets the load above which a link is full, and finds the full links.
     fn set_high(&mut self, high: u64) {
         self.high = high;
         let links = self.load.iter().zip(&self.owner).zip(0u32..);
@@ -330,6 +337,7 @@ impl<'a> MaxLoadReducer<'a> {
         self.load[link] = packets * self.time[link];
     }
 
+    /// The link that a switch's packets to a target take; `None` if the entry leads to no link.
     fn link(&self, switch: usize, lfts: &[Lft], target: &Target) -> Option<usize> {
         let port = lfts[switch].entry(target.lid);
         let link = self.link_of_port[switch][usize::from(port)];
@@ -355,7 +363,7 @@ impl<'a> MaxLoadReducer<'a> {
         reached.into_iter().map(|(_, switch)| switch).collect()
     }
 
-    /// For each LID: whether some entry for it leads over a full link.
+    /// For each LID, whether some entry for it leads over a full link.
     fn passing(&mut self, lfts: &[Lft]) -> Vec<bool> {
         let mut passing = vec![false; usize::from(u16::MAX) + 1];
         let full: Vec<(u32, u32)> = self.full.iter().copied().collect();
@@ -437,7 +445,8 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
-    /// Moves packets to a target off full links, where another path is better.
+    /// Moves packets to a target off full links if another path is better, and returns the number
+    /// of moves.
     fn relieve(&mut self, target: &Target, lfts: &mut [Lft], budget: &mut Budget) -> usize {
         self.find_senders(target, lfts);
         let mut moved = 0;
@@ -484,9 +493,9 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
-    /// Whether a target may take a path out of a switch without more LIDs of its port sharing one
-    /// path than before. Paths of later LIDs can be exchanged, as these LIDs are levelled
-    /// afterwards; a base LID may take any path.
+    /// Whether a target may leave a switch by `port`. If paths of a port's LIDs must differ, fewer
+    /// of these LIDs must leave by `port` than by the present port; or a later LID must leave by
+    /// it, because that LID then takes the present port in exchange.
     fn may_take(&self, lft: &Lft, target: &Target, port: u8) -> bool {
         if target.lids == 1 || !self.keeps_apart {
             return true;
@@ -514,8 +523,8 @@ impl<'a> MaxLoadReducer<'a> {
         });
     }
 
-    /// The best port for a switch's packets to a target, with the links behind it;
-    /// `None` if no port is better than `held`, behind which the maximum link load was `most`. The
+    /// The best port for a switch's packets to a target, with the links of the path from there;
+    /// `None` if no port is better than `held`, whose path has the maximum link load `most`. The
     /// link loads must exclude these packets.
     fn better(
         &mut self,
@@ -573,11 +582,11 @@ impl<'a> MaxLoadReducer<'a> {
         self.near.at(port) * time as i64
     }
 
-    /// The cost in shifts at which packets of
-    /// `flow` hosts to one destination may avoid a load of `spared` other packets: the number of
-    /// meetings is equal. Of `N` shifts, two destinations meet in as many as [`clashes`] counts. If
-    /// each of `N` hosts sends to a random host, a pair is under way in one exchange of `N`, so
-    /// that two pairs meet in one of `N²`.
+    /// The cost in shifts that packets of `flow` hosts to one destination may have to avoid a load
+    /// of `spared` other packets: at this cost, a move adds as many meetings as it saves. Of `N`
+    /// shifts, two destinations meet in as many as [`clashes`] counts. If each of `N` hosts sends
+    /// to a random host, a pair is under way in one exchange of `N`, so that two pairs meet in one
+    /// of `N²`.
     fn worth(&self, flow: u64, spared: u64) -> i64 {
         let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
         i64::try_from(meetings).unwrap_or(i64::MAX)
@@ -613,6 +622,8 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
+    /// Adds the packets of `flow` hosts to the links of a path, or subtracts them if `add` is
+    /// false, and updates the full links.
     fn put(&mut self, way: &[usize], flow: u64, add: bool) {
         for &link in way {
             let change = flow * self.time[link];
@@ -635,7 +646,7 @@ impl<'a> MaxLoadReducer<'a> {
         }
     }
 
-    /// Whether `port` of a switch leads to a target on a cheapest path, as all moves do.
+    /// Whether `port` of a switch is on a cheapest path to a target; moves take only such ports.
     pub(in super::super) fn may_use(&self, switch: SwitchIdx, target: &Target, port: u8) -> bool {
         self.cost(switch, target.column).is_some()
             && self.choices(switch, target.column).contains(&port)

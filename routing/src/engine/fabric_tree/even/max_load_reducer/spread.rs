@@ -1,49 +1,52 @@
 //! Spreading: moves entries to paths on which their packets meet fewer other packets.
 //!
 //! Links below the maximum load count as well: the speed of a random exchange among all hosts
-//! depends on how many of its packets have their links to themselves. Packets to one destination
-//! never meet, because a host receives from one other host at a time. A move pays if it adds to
-//! shifts at most twice as many meetings as it saves (`MaxLoadReducer::worth`).
+//! depends on how many of its packets share their links with no other packet. Packets to one
+//! destination never meet, because a host receives from one other host at a time. A move pays if
+//! the meetings that it adds to shifts are at most twice those that it saves
+//! (`MaxLoadReducer::worth`).
 
 use super::clashes::Clashes;
 use super::{Budget, MaxLoadReducer, NO_LINK, TIME, Target};
 use crate::tables::Lft;
 use crate::topology::SwitchIdx;
 
-/// The maximum number of entries, hosts times switches: spreading takes over a second at this size.
-/// A larger fabric is left as it is.
+/// The maximum number of entries, hosts times switches. Spreading takes over a second at this size,
+/// and is skipped in larger fabrics.
 pub(in super::super) const MAX_ENTRIES: usize = 3 << 20;
 
-/// The prices, in meetings that a move may cost in shifts for each meeting that it saves; cheap
-/// moves come first.
+/// The prices: the number of meetings in shifts that a move may add for each meeting that it saves.
+/// Cheap moves come first.
 const PRICES: [u64; 2] = [1, 2];
 
 /// The maximum number of rounds over all destinations at one price. Each round finds fewer moves
 /// than the one before.
 const ROUNDS: usize = 3;
 
-/// A round is the last at its price if it saves less than one part in this many of everything saved
-/// so far.
+/// A round is the last at its price if it saves less than one part in this many of all meetings
+/// saved so far.
 const LAST_ROUND: u128 = 16;
 
-/// A way is better when the other packets on it, in 32ths of those on the present way, are fewer
-/// than this.
+/// A path is better if it has fewer other packets than this many 32ths of those on the present
+/// path.
 const BETTER_THAN_32THS: u64 = 31;
 
-/// Moves are taken back if together they save a smaller part of all meetings than this.
+/// All moves are taken back if together they save a smaller share of all meetings than this.
 const WORTH: f64 = 0.01;
 
 /// The working memory of all rounds.
 struct Round {
-    /// For each switch, the load of packets to other destinations along its path to the current
-    /// target.
+    /// For each switch, the load of packets to other destinations, summed over the links of its
+    /// path to the current target.
     others: Vec<u64>,
-    /// For each column, the ports towards it; `None` until first needed.
+    /// For each column, the ports of all switches towards it; `None` until first needed.
     exits: Vec<Option<Exits>>,
-    /// Ports on whose ways the packets meet fewer others, each with that load.
+    /// The better ports of a switch: the load of other packets on the path from the port, and the
+    /// port.
     better: Vec<(u64, u8)>,
-    /// The links of the packets' present path, and those of a candidate.
+    /// The links of the packets' present path.
     now: Vec<usize>,
+    /// The links of a candidate for their path.
     other: Vec<usize>,
     /// Twice the number of meetings that the moves saved, in units of squared loads.
     saved: u128,
@@ -51,12 +54,14 @@ struct Round {
 
 /// The ports of all switches towards one column.
 struct Exits {
+    /// The ports, by switch.
     ports: Vec<u8>,
     /// For each switch, the index of its first port; the next switch's index ends its range.
     first: Vec<u32>,
 }
 
 impl Exits {
+    /// The ports of one switch.
     fn of(&self, switch: usize) -> &[u8] {
         &self.ports[self.first[switch] as usize..self.first[switch + 1] as usize]
     }
@@ -64,8 +69,9 @@ impl Exits {
 
 impl MaxLoadReducer<'_> {
     /// Moves entries for `targets` where that pays, and takes all moves back if the resulting
-    /// tables are worse; targets of one column are adjacent. `times` holds the time of a packet on
-    /// each link. Returns the share of all meetings that the moves save.
+    /// tables are worse. Targets of one column must be adjacent. `times` holds the time of a packet
+    /// on each link. Returns the share of all meetings that the moves save; 0 if they are taken
+    /// back.
     pub(super) fn spread(&mut self, times: &[u64], targets: &[Target], lfts: &mut [Lft]) -> f64 {
         let before = self.load.clone();
         let cost = self.table_cost(times, targets, lfts);
