@@ -13,9 +13,9 @@ use crate::topology::{Group, Order, SwitchIdx, Topology};
 /// The number of port groups that one byte of a column's key represents.
 const KEY_BITS: usize = 8;
 
-/// A set of uplinks that lacks less than one in this many counts as the full set with faults:
-/// destinations that the faults do not concern keep their ports. A smaller set counts as the design
-/// of the fabric.
+/// A set of uplinks that lacks fewer than one in this many counts as the full set with faults: only
+/// destinations whose ports are missing get other ports. A smaller set counts as the design of the
+/// fabric.
 pub(super) const FAULTY_IN: usize = 4;
 
 /// All inputs of the tables.
@@ -23,16 +23,17 @@ pub(super) struct Choice<'a> {
     pub(super) topology: &'a Topology,
     /// The costs of the permitted paths.
     pub(super) tiles: &'a [Tile],
-    /// The direction of links. Without an order, a path may lead to any neighbour that is nearer to
-    /// the destination.
+    /// The direction of links; `None` if a path may lead to any neighbour that is nearer to the
+    /// destination.
     pub(super) order: Option<&'a Order>,
     pub(super) spread: &'a Spread,
-    /// The tables in force: an entry that is still a least-cost choice does not change.
+    /// The tables in force, if there are any: an entry that is still a least-cost choice does not
+    /// change.
     pub(super) previous: Option<&'a Tables>,
 }
 
 impl Choice<'_> {
-    /// Computes a table for each switch; the port for each destination is a least-cost one.
+    /// Computes a table for each switch, with a least-cost port for each destination.
     pub(super) fn tables(&self) -> Tables {
         let avoided = Avoided::of(self.topology, self.tiles, self.order);
         let lfts = (0..self.topology.switch_count() as u32)
@@ -42,14 +43,15 @@ impl Choice<'_> {
         Tables { lfts }
     }
 
+    /// Computes the table of one switch.
     fn table(&self, switch: SwitchIdx, avoided: Option<&Avoided>) -> Lft {
         let previous = self
             .previous
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
         // A port that has lost all its destinations would count as unused in the next plan. The
-        // loop anticipates that now, so that routing the same fabric again changes nothing. It ends
-        // because a destination that has moved to the port of its own slot stays there.
+        // loop computes that plan now, so that routing the same fabric again changes nothing. It
+        // ends because a destination that has moved to the port of its own slot stays there.
         while !settled {
             let before = table;
             (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();
@@ -63,30 +65,34 @@ struct Filler<'a> {
     choice: &'a Choice<'a>,
     switch: SwitchIdx,
     groups: Vec<Group<'a>>,
-    /// For each group: whether it leads up.
+    /// For each group, whether it leads up.
     up: Vec<bool>,
-    /// For each group: the number of hops that crossing it counts as.
+    /// For each group, its cost in hops.
     hops: Vec<u8>,
+    /// The number of groups that lead up.
     up_count: usize,
     /// The round-robin slots of all uplinks.
     up_slots: Vec<u8>,
+    /// The divider of destination numbers: so many consecutive numbers share a slot.
     divider: u32,
     previous: Option<&'a Lft>,
     avoided: Option<&'a Avoided>,
-    /// For each port: whether the previous table sends anything out of it.
+    /// For each port, whether the previous table has an entry for it.
     in_use: [bool; 256],
-    /// For each port: whether the new table sends anything out of it.
+    /// For each port, whether the new table has an entry for it.
     now_in_use: [bool; 256],
+    /// The entries of the new table, by LID.
     table: Vec<u8>,
 }
 
-/// The choice shared by several columns: the groups of least cost.
+/// The groups of least cost towards some columns, and their ports.
 struct Class {
     groups: Vec<usize>,
+    /// The round-robin list of their ports.
     slots: Vec<u8>,
-    /// For each port: whether it belongs to one of the groups.
+    /// For each port, whether it is in `slots`.
     eligible: [bool; 256],
-    /// Whether the groups are the uplinks without a few, which counts as a fault.
+    /// Whether the groups are all uplinks but a few, which count as missing by a fault.
     faulty: bool,
 }
 
@@ -145,8 +151,8 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Computes the table, and whether it still uses every port to a switch that the previous table
-    /// uses.
+    /// Computes the table, and whether it still uses each port to another switch that the previous
+    /// table uses.
     fn table(mut self) -> (Lft, bool) {
         let mut keys = vec![[0u8; TILE]; self.groups.len().div_ceil(KEY_BITS)];
         let mut class = Class {
@@ -184,7 +190,8 @@ impl<'a> Filler<'a> {
         (Lft::from_entries(&self.table), settled)
     }
 
-    /// Marks, for each column, the groups that are a least-cost choice: one bit for each group.
+    /// Marks, for each column, the groups that are a least-cost choice: bit `n` of byte `m` for
+    /// group `8 m + n`.
     fn keys(&self, tile: &Tile, keys: &mut [Row]) {
         let (mut down, mut up) = self.next_costs(tile, 1);
         let mut hops = 1;
@@ -211,7 +218,7 @@ impl<'a> Filler<'a> {
         }
     }
 
-    /// Removes choices that lead to avoided switches from columns that have other choices.
+    /// Removes choices that lead to avoided switches, in the columns that have other choices.
     fn keep_off(&self, avoided: &Avoided, tile: usize, keys: &mut [Row]) {
         let groups = self.groups.chunks(KEY_BITS);
         let mut kept = keys.to_vec();
@@ -251,6 +258,7 @@ impl<'a> Filler<'a> {
         (down, up)
     }
 
+    /// Computes the class of a column; `class` holds that of the column before.
     fn classify(&self, keys: &[Row], column: usize, class: &mut Class) {
         class.groups.clear();
         for (number, key) in keys.iter().enumerate() {
@@ -275,6 +283,7 @@ impl<'a> Filler<'a> {
         class.faulty = leads_up && missing > 0 && missing * FAULTY_IN < self.up_count;
     }
 
+    /// Fills the entries of all LIDs of a column, which belongs to the class.
     fn fill(&mut self, column: &Column, class: &Class) {
         let numbers = &column.numbers;
         self.fill_targets(&column.hosts, column.first_host, numbers, class);
@@ -336,6 +345,8 @@ impl<'a> Filler<'a> {
         self.table = table;
     }
 
+    /// The port of a slot number: of the full set of uplinks if only faults reduce it and the port
+    /// is present, else of the class.
     fn turn_of(&self, number: usize, class: &Class) -> u8 {
         if !class.faulty {
             return class.slots[number % class.slots.len()];
@@ -351,9 +362,9 @@ impl<'a> Filler<'a> {
         class.slots[number % class.slots.len()]
     }
 
-    /// Returns the previous port if it is still a least-cost choice, else `port`, the port of the
-    /// slot. Exception: a `port` that carried nothing at all before wins, so that a link that has
-    /// come (back) takes its own destinations.
+    /// Returns the previous port if it is still a least-cost choice and `port`, the port of the
+    /// slot, was in use before; else `port`. A link that is new or has come back thus gets its
+    /// destinations.
     fn keep(&self, previous: u8, port: u8, class: &Class) -> u8 {
         let is_choice = previous != NO_PATH && class.eligible[usize::from(previous)];
         if is_choice && self.in_use[usize::from(port)] {

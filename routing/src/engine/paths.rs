@@ -32,12 +32,12 @@ pub(super) const MAX_COST: u8 = 253;
 /// A cost that no path has: the cost of the next switch if there is no next switch.
 pub(super) const NEVER: u8 = MAX_COST + 1;
 
-/// The costs to the destination switches `first..first + TILE`.
+/// The costs from all switches to the destination switches of the columns `first..first + TILE`.
 pub(super) struct Tile {
-    /// The switch index of the first column.
+    /// The number of the first column.
     pub(super) first: usize,
-    /// The weighted hops of the shortest path that only goes down or, for engines without an order,
-    /// of the shortest path.
+    /// The weighted hops of the shortest path that only goes down; for engines without an order, of
+    /// the shortest path.
     pub(super) down: Rows,
     /// The weighted hops of the path in use: `down` if there is one, else a path that first goes
     /// up. Empty for engines without an order.
@@ -111,6 +111,7 @@ impl Tile {
     }
 }
 
+/// Computes all tiles; the argument of `make` is the first column of a tile.
 fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> {
     (0..topology.switch_count().div_ceil(TILE))
         .into_par_iter()
@@ -118,6 +119,7 @@ fn tiles(topology: &Topology, make: impl Fn(usize) -> Tile + Sync) -> Vec<Tile> 
         .collect()
 }
 
+/// Rows with the cost 0 from each switch in `columns` to its own column, and no other path.
 fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Rows {
     let mut rows = Rows::unreached(switches);
     for (column, switch) in columns.take(TILE).enumerate() {
@@ -126,14 +128,15 @@ fn own_columns(switches: usize, columns: impl Iterator<Item = SwitchIdx>) -> Row
     rows
 }
 
-/// Lowers the costs in `row` to the costs through a neighbour `hops` away, whose costs are `by`.
+/// Lowers the costs in `row` to those through a neighbour that is `hops` away and has the costs
+/// `by`.
 fn lower(row: &mut Row, by: &Row, hops: u8) {
     for (cell, &other) in row.iter_mut().zip(by) {
         *cell = (*cell).min(farther(other, hops));
     }
 }
 
-/// The cost after `hops` further hops.
+/// The cost of a path that is `hops` longer; [`UNREACHED`] if that exceeds [`MAX_COST`].
 pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     if cost <= MAX_COST - hops {
         cost + hops
@@ -142,8 +145,8 @@ pub(super) fn farther(cost: u8, hops: u8) -> u8 {
     }
 }
 
-/// The cost of the next switch if a switch with the cost `own` reaches it over a hop that counts as
-/// `hops`; [`NEVER`] if there is no next switch.
+/// The cost that the next switch must have if a switch has the cost `own` and the hop costs `hops`;
+/// [`NEVER`] if there is no next switch.
 pub(super) fn nearer(own: u8, hops: u8) -> u8 {
     if own != UNREACHED && own >= hops {
         own - hops
@@ -154,7 +157,7 @@ pub(super) fn nearer(own: u8, hops: u8) -> u8 {
 
 /// Costs between all switches of a fabric.
 pub(super) struct Costs {
-    /// All switches, each the destination of the column with its index.
+    /// The destination switch of each column.
     pub(super) columns: Vec<SwitchIdx>,
     pub(super) neighbours: Neighbours,
     pub(super) tiles: Vec<Tile>,
@@ -167,8 +170,8 @@ impl Costs {
     }
 }
 
-/// Computes the costs of up*/down* paths: down if a path down exists, else up to the cheapest
-/// neighbour.
+/// Computes the costs of up*/down* paths on the complete fabric: down if a path down exists, else
+/// up to the cheapest neighbour. `columns` contains every switch once.
 pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx>) -> Costs {
     let mut all = FixedBitSet::with_capacity(topology.group_count());
     all.insert_range(..);
@@ -181,8 +184,7 @@ pub(super) fn up_down(topology: &Topology, order: &Order, columns: Vec<SwitchIdx
     }
 }
 
-/// Computes costs as [`up_down`] does, with the columns in the order of `columns`, which contains
-/// every switch once.
+/// Computes costs as [`up_down`] does, over the neighbours that `ways` permits.
 pub(super) fn up_down_between(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx]) -> Vec<Tile> {
     (0..columns.len().div_ceil(TILE))
         .into_par_iter()
@@ -216,8 +218,8 @@ pub(super) fn tile(order: &Order, ways: Ways<'_>, columns: &[SwitchIdx], first: 
     Tile { first, down, taken }
 }
 
-/// Computes the costs of one switch from its neighbours; `own` is the switch's own column, if the
-/// tile contains it.
+/// Computes the costs of one switch from its neighbours, as rows of [`Tile::down`] and
+/// [`Tile::taken`]. `own` is the switch's own column within the tile, if the tile contains it.
 pub(super) fn row(
     switch: SwitchIdx,
     own: Option<usize>,
@@ -241,8 +243,9 @@ pub(super) fn row(
     (row, up)
 }
 
-/// Repairs one column after the ways of `ends` have changed, and continues from switch to switch as
-/// long as costs change. Returns the switches whose costs changed; a switch may occur twice.
+/// Repairs one column of a tile, whose destination is `own`, after the ways of the switches `ends`
+/// have changed; continues from switch to switch as long as costs change. Returns the switches
+/// whose costs changed; a switch may occur twice.
 pub(super) fn mend(
     order: &Order,
     ways: Ways<'_>,
@@ -251,9 +254,9 @@ pub(super) fn mend(
     ends: &FixedBitSet,
     tile: &mut Tile,
 ) -> Vec<SwitchIdx> {
-    let mut others = Vec::new();
+    let mut updated = Vec::new();
     let place = |switch: usize| order.place(SwitchIdx(switch as u32));
-    // A switch comes after all switches on which it depends: on the way down, the lowest comes
+    // A switch comes after all switches on which its cost depends: for costs down, the lowest comes
     // first.
     let mut waiting: BTreeSet<Reverse<usize>> =
         ends.ones().map(|end| Reverse(place(end))).collect();
@@ -270,12 +273,12 @@ pub(super) fn mend(
         };
         if tile.down[switch.index()][column] != least {
             tile.down[switch.index()][column] = least;
-            others.push(switch);
+            updated.push(switch);
             changed.insert(next);
             waiting.extend(ways.above(switch).map(|(above, _)| Reverse(place(above))));
         }
     }
-    // On the way up, the highest switch comes first.
+    // For the costs of the paths taken, the highest switch comes first.
     while let Some(next) = changed.pop_first() {
         let switch = order.highest_first()[next];
         let down = tile.down[switch.index()][column];
@@ -289,22 +292,21 @@ pub(super) fn mend(
         };
         if tile.taken[switch.index()][column] != least {
             tile.taken[switch.index()][column] = least;
-            others.push(switch);
+            updated.push(switch);
             changed.extend(ways.below(switch).map(|(below, _)| place(below)));
         }
     }
-    others
+    updated
 }
 
-/// The neighbours of each switch, those above separate from those below, each with the port group
-/// that leads to it.
+/// The neighbours above and below each switch, each with the port group that leads to it.
 pub(super) struct Neighbours {
-    /// The neighbours of switch `s` are `of[start[s]..start[s + 1]]`; the neighbours below it begin
-    /// at `below[s]`.
+    /// The neighbours of switch `s`, as pairs of neighbour and port group, are
+    /// `of[start[s]..start[s + 1]]`. Those below it begin at `below[s]`.
     of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,
-    /// For each port group, the number of hops that crossing it costs.
+    /// The cost of each port group, in hops.
     hops: Vec<u8>,
 }
 
@@ -336,7 +338,7 @@ impl Neighbours {
         neighbours
     }
 
-    /// The number of hops that crossing a port group costs.
+    /// The cost of a port group, in hops.
     pub(super) fn hops(&self, group: u32) -> u8 {
         self.hops[group as usize]
     }
@@ -352,10 +354,11 @@ impl Neighbours {
     }
 }
 
-/// The neighbours, with the subset that packets can reach at present.
+/// The neighbours that packets can reach at present.
 #[derive(Clone, Copy)]
 pub(super) struct Ways<'a> {
     neighbours: &'a Neighbours,
+    /// The port groups with a link that is present.
     live_groups: &'a FixedBitSet,
 }
 
@@ -375,8 +378,7 @@ impl<'a> Ways<'a> {
         self.live(self.neighbours.below(switch))
     }
 
-    /// The neighbours among `neighbours` that packets can reach, each with the number of hops that
-    /// it costs.
+    /// Those of `neighbours` that packets can reach, each with the cost of its port group in hops.
     fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = (usize, u8)> + 'a {
         neighbours
             .iter()
@@ -422,9 +424,10 @@ pub(super) fn shortest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// Computes the costs of shortest paths if some hops count as several.
+/// Computes the costs of shortest paths if some links cost several hops.
 fn cheapest(topology: &Topology) -> Vec<Tile> {
-    // The neighbours of a switch, each with the cost of the hop from there in number of hops.
+    // For each switch, its neighbours, each with the cost in hops from that neighbour to the
+    // switch.
     let hops_back = |switch: SwitchIdx, neighbour: SwitchIdx| {
         let mut back = topology.groups(neighbour);
         let back = back.find(|group| group.neighbour == switch);
@@ -467,7 +470,7 @@ fn cheapest(topology: &Topology) -> Vec<Tile> {
     })
 }
 
-/// A switch to which some switch of its component has no path because the path is longer than
+/// A switch that has no path to some switch of its component, because the path would be longer than
 /// [`MAX_COST`]; `None` if there is none. Only for engines that connect all pairs of a component.
 pub(super) fn overlong(topology: &Topology, tiles: &[Tile]) -> Option<SwitchIdx> {
     topology.indices().find(|&switch| {

@@ -1,4 +1,4 @@
-//! Random graphs: no operator builds them, but a broken fabric may look like one.
+//! Random graphs. No operator builds them, but a broken fabric may look like one.
 
 use super::GenerateError;
 use super::fabric::{Fabric, host_name, numbered};
@@ -6,9 +6,9 @@ use super::rng::Rng;
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
-/// Builds a random tree first, so that all switches are connected, and then pairs the remaining
-/// ports at random. Two switches may get several cables; a cable from a switch to itself is left
-/// out, so that few ports stay empty.
+/// Builds a random tree first, so that all switches are connected, and then connects pairs of the
+/// remaining ports at random. Two switches may get several cables. A pair at one switch gets no
+/// cable, so that a few ports stay empty.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["switches", "degree", "hosts", "seed"])?;
     let count = spec.required("switches", 1..=MAX_NODES as u64)?;
@@ -33,7 +33,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
         });
         fabric.cable(a, b);
     };
-    // The switches in the tree, each as often as it has free ports.
+    // The switches in the tree, each listed as often as it has free ports.
     let mut free = vec![0; degree as usize];
     for new in 1..switches.len() {
         let index = rng.below(free.len());

@@ -1,4 +1,4 @@
-//! Parses specifications.
+//! Parses specifications of fabrics to generate: `name:positional,key=value,faults=…`.
 
 use std::ops::RangeInclusive;
 
@@ -11,7 +11,7 @@ use crate::netlist::LinkSpeed;
 #[derive(Clone, Copy)]
 pub(super) struct Item<'a> {
     pub(super) text: &'a str,
-    /// The position of its first byte.
+    /// The position of its first byte in the specification, from 0.
     pub(super) at: usize,
 }
 
@@ -24,6 +24,7 @@ impl<'a> Item<'a> {
         })
     }
 
+    /// The pieces before and after the first separator; `None` without a separator.
     fn split_once(self, separator: char) -> Option<(Item<'a>, Item<'a>)> {
         let (before, after) = self.text.split_once(separator)?;
         let at = self.at + before.len() + separator.len_utf8();
@@ -37,16 +38,18 @@ impl<'a> Item<'a> {
     }
 }
 
-/// A parsed specification: `name:positional,key=value,faults=…`.
+/// A parsed specification.
 pub(super) struct Spec<'a> {
     text: &'a str,
     name: &'a str,
     positional: Option<Item<'a>>,
+    /// The keys and values of the options, without `faults`.
     options: Vec<(Item<'a>, Item<'a>)>,
     faults: Option<Item<'a>>,
 }
 
 impl<'a> Spec<'a> {
+    /// Splits a specification into its parts; the generator that it names reads them.
     pub(super) fn parse(text: &'a str) -> Result<Self, GenerateError> {
         let name_end = text.find([':', ',']).unwrap_or(text.len());
         let mut spec = Spec {
@@ -84,7 +87,7 @@ impl<'a> Spec<'a> {
                 continue;
             };
             if key.text == "faults" {
-                // The rest of the text is about faults, with a seed of their own.
+                // The rest of the text is about faults, and has a `seed` of its own.
                 spec.faults = Some(Item {
                     text: &text[value.at..],
                     at: value.at,
@@ -142,7 +145,8 @@ impl<'a> Spec<'a> {
         self.error(self.name.len() + 1, reason, expected)
     }
 
-    /// Checks that no options other than `keys` are given, and no positional parameter.
+    /// Checks that no positional parameter is given, and no options other than `keys` and those of
+    /// all generators.
     pub(super) fn only(&self, keys: &[&str]) -> Result<(), GenerateError> {
         if let Some(item) = self.positional {
             let reason = GenerateReason::Syntax {
@@ -153,7 +157,8 @@ impl<'a> Spec<'a> {
         self.only_options(keys)
     }
 
-    /// Checks that no options other than `keys` are given, and returns the positional parameter.
+    /// Returns the positional parameter, which errors call `what`, after a check that no options
+    /// other than `keys` and those of all generators are given.
     pub(super) fn positional(
         &self,
         what: &'static str,
@@ -170,6 +175,7 @@ impl<'a> Spec<'a> {
         }
     }
 
+    /// Checks that no options other than `keys` and those of all generators are given.
     fn only_options(&self, keys: &[&str]) -> Result<(), GenerateError> {
         match self
             .options
@@ -186,6 +192,7 @@ impl<'a> Spec<'a> {
         }
     }
 
+    /// The value of an option; `None` if it is not given.
     fn option(&self, key: &str) -> Option<Item<'a>> {
         self.options
             .iter()
@@ -193,7 +200,7 @@ impl<'a> Spec<'a> {
             .map(|(_, value)| *value)
     }
 
-    /// The number of an option, or `None` if it is not given.
+    /// The number of an option; `None` if it is not given. Fails outside the range.
     pub(super) fn number(
         &self,
         key: &str,
@@ -204,7 +211,7 @@ impl<'a> Spec<'a> {
             .transpose()
     }
 
-    /// The number of an option with its position, or `None` if it is not given.
+    /// The number of an option and its position in the specification; `None` if it is not given.
     pub(super) fn number_at(
         &self,
         key: &str,
@@ -214,7 +221,7 @@ impl<'a> Spec<'a> {
         Ok(number.zip(self.option(key).map(|item| item.at)))
     }
 
-    /// The two numbers of an option such as `5x2` with its position, or `None` if it is not given.
+    /// The two numbers of an option such as `5x2` and its position; `None` if it is not given.
     pub(super) fn product(
         &self,
         key: &str,
@@ -247,7 +254,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// Parses a number within a range.
+    /// Parses a number within a range; errors call it `what`.
     pub(super) fn in_range(
         &self,
         item: Item<'_>,
@@ -269,7 +276,7 @@ impl<'a> Spec<'a> {
         Err(self.error(item.at, reason, text_of(&range)))
     }
 
-    /// The speed option, or `None` if it is not given.
+    /// The speed option; `None` if it is not given.
     pub(super) fn speed(&self) -> Result<Option<LinkSpeed>, GenerateError> {
         let Some(item) = self.option("speed") else {
             return Ok(None);
@@ -281,7 +288,7 @@ impl<'a> Spec<'a> {
         })
     }
 
-    /// The parts that should fail, or `None` without faults.
+    /// The parts that should fail; `None` if no faults are given.
     pub(super) fn faults(&self) -> Result<Option<Faults>, GenerateError> {
         const EXPECTED: &str = "`links:3`, `links:1%`, `switches:2` or `seed=7`";
         const COUNT: RangeInclusive<u64> = 0..=u32::MAX as u64;
@@ -294,8 +301,7 @@ impl<'a> Spec<'a> {
                 let text = item.text.to_owned();
                 self.error(item.at, GenerateReason::Syntax { text }, EXPECTED)
             };
-            // `=` reads better on a command line of its own; within a specification it would end a
-            // name.
+            // Numbers of parts may follow `:` or `=`; the seed follows `=`.
             let (key, value) = item
                 .split_once(':')
                 .filter(|(key, _)| key.text != "seed")
@@ -326,6 +332,7 @@ impl<'a> Spec<'a> {
         }))
     }
 
+    /// Parses the links that should fail: a number, or a percentage such as `1.5%`.
     fn fault_links(&self, value: Item<'_>) -> Result<Links, GenerateError> {
         let Some(percent) = value.text.strip_suffix('%') else {
             let count = self.in_range(value, "links", 0..=u64::from(u32::MAX))?;
@@ -348,7 +355,8 @@ impl<'a> Spec<'a> {
     }
 }
 
-/// Parses a decimal number without sign; one beyond 64 bits becomes the largest.
+/// Parses a decimal number without sign; `None` if it is none. A number beyond 64 bits becomes
+/// `u64::MAX`.
 fn digits(text: &str) -> Option<u64> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -356,6 +364,7 @@ fn digits(text: &str) -> Option<u64> {
     Some(text.parse().unwrap_or(u64::MAX))
 }
 
+/// The range as text, such as `1 to 64`.
 fn text_of(range: &RangeInclusive<u64>) -> String {
     format!("{} to {}", range.start(), range.end())
 }
@@ -365,6 +374,7 @@ fn is_common(key: &str) -> bool {
     key == "speed" || irregular::KEYS.contains(&key)
 }
 
+/// A list of the permitted options, for an error.
 fn list_keys(keys: &[&str]) -> String {
     let common = irregular::KEYS.iter().chain(&["speed", "faults"]);
     let keys: Vec<_> = keys.iter().chain(common).copied().collect();

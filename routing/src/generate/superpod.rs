@@ -1,4 +1,4 @@
-//! DGX SuperPOD, as its reference architectures publish it.
+//! DGX SuperPOD, as in its published reference architectures.
 //!
 //! A scalable unit (SU) has 32 hosts with eight adapters each, and eight leaves, one for each
 //! rail: adapter `r` of host `n` goes to leaf `r` of its unit, port `n mod 32`. All switches have
@@ -11,8 +11,8 @@
 //!
 //! With three levels, leaves of one rail in several units (four; eight beyond 32 units) form a rail
 //! group with equally many spines, and spine `j` of every group belongs to plane `j` of the cores.
-//! Units between the published numbers follow the same rules, and cables are dealt out in turn if
-//! they do not divide evenly.
+//! Other numbers of units follow the same rules; cables that do not divide evenly are distributed
+//! round-robin.
 
 use super::GenerateError;
 use super::fabric::{Fabric, host_name, numbered};
@@ -27,7 +27,7 @@ const RADIX: u64 = 64;
 /// The number of a leaf's cables to spines, and of a spine's cables to cores: half of the ports,
 /// for full bisection.
 const UP: u64 = RADIX / 2;
-/// The maximum number of units whose leaves fit under spines of 64 ports.
+/// The maximum number of units with two levels: a spine has a port for each of their leaves.
 const MAX_TWO_LEVEL_UNITS: u64 = RADIX / RAILS;
 /// The maximum number of units with rail groups of four: their spines reach every core of the
 /// plane.
@@ -97,6 +97,7 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     Ok(fabric)
 }
 
+/// The numbers of switches, for a number of units.
 struct Shape {
     leaves: u64,
     spines: u64,

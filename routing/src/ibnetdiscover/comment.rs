@@ -1,4 +1,4 @@
-//! The text after a node's identifier: description, addresses, rate.
+//! Reads the text after a node's identifier: description, addresses, rate.
 
 use rsm_ids::{Lid, Lmc};
 
@@ -10,9 +10,11 @@ use crate::netlist::{LinkRate, LinkWidth};
 /// The text after the `#` that follows a node's identifier.
 #[derive(Default)]
 pub(super) struct Comment<'a> {
+    /// The text before the description.
     pub(super) before: &'a [u8],
     /// The description; `None` without quotes, where `before` and `after` hold the whole comment.
     pub(super) description: Option<Vec<u8>>,
+    /// The text after the description.
     pub(super) after: &'a [u8],
 }
 
@@ -88,7 +90,8 @@ fn speed(word: &[u8]) -> Option<&[u8]> {
     widths.find_map(|width| word.strip_prefix(width.as_bytes()))
 }
 
-/// The numbers after the words `lid` and `lmc`. The word `lid` has no number if a port has no LID.
+/// The numbers after the words `lid` and `lmc`: `None` for a LID that is absent, and 0 for an LMC
+/// that is absent.
 pub(super) fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
     let lid = number_after(text, b"lid", "a LID after the word `lid`")?
         .map(|lid| u16::try_from(lid).map_err(|_| ParseReason::Lid { lid }))
@@ -101,6 +104,8 @@ pub(super) fn address(text: &[u8]) -> Result<(Option<Lid>, Lmc), ParseReason> {
     Ok((lid.map(Lid), lmc))
 }
 
+/// The number after the word `name`; `None` if the word is absent, or if another field or the end
+/// of the text follows it.
 fn number_after(
     text: &[u8],
     name: &[u8],
@@ -135,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn word_of_a_width_and_no_speed_is_refused() {
+    fn width_followed_by_an_unknown_speed_is_refused() {
         for text in ["lid 5 4xFOO", "4xH", "12xQ"] {
             let Err(ParseReason::Syntax { found, .. }) = rate(text.as_bytes()) else {
                 panic!("{text}");
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lid_without_a_number_is_none() {
+    fn lid_without_a_number_is_none_and_a_malformed_number_an_error() {
         let lmc = Lmc::from_bits;
         let cases: [(&str, Option<Lid>, Lmc); 9] = [
             ("lid 5 lmc 1", Some(Lid(5)), lmc(1)),

@@ -4,8 +4,8 @@ use rsm_ids::{Guid, Lid};
 
 use super::MAX_LINE;
 
-/// The error of a file of forwarding tables that cannot be read: `tables.dump:17: reason, expected
-/// …`.
+/// The error of a file of forwarding tables that cannot be read, displayed as `tables.dump:17:
+/// reason, expected …`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// The file name as given to [`parse`](super::parse).
@@ -29,7 +29,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// The error in a line. Text from the file is quoted up to a limit.
+/// The error in a line. Long text from the file is cut off when it is quoted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ParseReason {
     /// The line is longer than any line of such a file.
@@ -47,34 +47,34 @@ pub enum ParseReason {
     /// The line does not belong to the format.
     #[error("`{found}` belongs to no forwarding table")]
     Unknown {
-        /// The text read, cut off after some bytes.
+        /// The text in the file, perhaps cut off.
         found: String,
     },
     /// The GUID of a switch cannot be read.
     #[error("`{found}` in place of the switch's GUID")]
     SwitchGuid {
-        /// The text read, cut off after some bytes.
+        /// The text in the file, perhaps cut off.
         found: String,
     },
     /// The LID, the first field of an entry, cannot be read.
     #[error("the LID `{found}`")]
     Lid {
-        /// The text read, cut off after some bytes.
+        /// The text in the file, perhaps cut off.
         found: String,
     },
     /// The port, the second field of an entry, cannot be read.
     #[error("the port `{found}`")]
     Port {
-        /// The text read, cut off after some bytes; empty at the end of the line.
+        /// The text in the file, perhaps cut off; empty at the end of the line.
         found: String,
     },
-    /// The GUID of the port behind an entry cannot be read.
+    /// The GUID of the port to which an entry leads cannot be read.
     #[error("the port GUID `{found}`")]
     PortGuid {
-        /// The text read, cut off after some bytes.
+        /// The text in the file, perhaps cut off.
         found: String,
     },
-    /// An entry precedes all switches.
+    /// An entry precedes the first switch.
     #[error("the entry belongs to no switch")]
     NoSwitch,
     /// A switch has two tables.

@@ -176,9 +176,9 @@ fn fabric() -> Topology {
 }
 
 #[test]
-fn tables_follow_ports_to_their_lids_of_now() {
-    // In the file, 0x10 had the LIDs 4 and 5, and 0x11 had 12 and 13. 0x12 has gone; 0x10 now has
-    // its LID.
+fn entries_follow_ports_to_their_present_lids() {
+    // In the file, port 0x10 had the LIDs 4 and 5, port 0x11 had LID 12, and port 0x12, which has
+    // gone, had LID 13. Port 0x10 now has the LIDs 12 and 13.
     let text = "Unicast lids of switch guid 0x20 x\n\
         0x0004 002 # Channel Adapter portguid 0x10: 'a'\n\
         0x0005 003 # Channel Adapter portguid 0x10: 'a'\n\
@@ -203,9 +203,9 @@ fn tables_follow_ports_to_their_lids_of_now() {
 }
 
 #[test]
-fn a_port_that_kept_its_lid_wins_over_one_that_moves_to_it() {
-    // By the owners in the file, LID 4 belonged to 0x10, whose first LID is now 12; the file names
-    // no owner of LID 12.
+fn entry_of_an_unchanged_lid_wins_over_one_of_a_moved_lid() {
+    // In the file, LID 4 belonged to port 0x10, whose first LID is now 12. The file names no owner
+    // of LID 12, which therefore stays LID 12.
     let text = "Unicast lids of switch guid 0x20 x\n0x0004 3 # CA portguid 0x10: 'a'\n0x000c 2\n";
     let fit = parse(text.as_bytes(), "f").unwrap().fit(&fabric());
     assert_eq!(fit.tables.lfts[0].entry(Lid(12)), 2);

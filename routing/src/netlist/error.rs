@@ -2,9 +2,9 @@ use rsm_ids::{Guid, PortNum};
 
 use super::{MAX_DESCRIPTION, MAX_NODES, MAX_PORTS};
 
-/// The rule that nodes and cables break, so that they make no fabric.
+/// The rule for fabrics that nodes or cables break.
 ///
-/// Nodes are named by their identifiers in topology files, like `S-0002c90300001234`.
+/// Texts name nodes by their identifiers in topology files, like `S-0002c90300001234`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetlistError {
     /// There are more nodes than a subnet has unicast LIDs.
@@ -24,9 +24,9 @@ pub enum NetlistError {
     DuplicateNodeGuid {
         /// The GUID.
         guid: Guid,
-        /// The index of the node that had it first.
+        /// The index of the first of the two nodes.
         first: usize,
-        /// The index of the other node.
+        /// The index of the second.
         second: usize,
     },
     /// Two ports have the same GUID.
@@ -53,7 +53,7 @@ pub enum NetlistError {
         /// The number of the port.
         port: PortNum,
     },
-    /// A node has no ports, or more than a switch can number.
+    /// A node has no external ports, or more than [`MAX_PORTS`].
     #[error("node {id} has {num_ports} ports: expected 1 to {MAX_PORTS}")]
     PortCount {
         /// The identifier of the node.
@@ -91,7 +91,7 @@ pub enum NetlistError {
         /// The identifier of the node.
         id: String,
     },
-    /// Something is stated about a port that is not an end port of its node.
+    /// A GUID and LID are stated for a port that is not an end port of its node.
     #[error("port {port} is not an end port of node {id}")]
     NotAnEndPort {
         /// The identifier of the node.

@@ -1,14 +1,15 @@
-//! Hosts, each of which may have several adapters in a fabric.
+//! Finds the hosts of adapters: a host may have several adapters in a fabric.
 //!
-//! A netlist has adapters. Linux describes each by the name of its host and its own, and this one
-//! rule folds the adapters of a host, wherever hosts are counted or listed.
+//! A netlist lists adapters, not hosts. Linux describes an adapter by the name of the host and the
+//! name of the device. All counts and lists of hosts derive hosts from these descriptions, with
+//! this module.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 /// The name of the host in the description of one of its adapters: `host-017` in `host-017 mlx5_3`.
-/// `None` for a description without the name of a device at its end, and for the model name that
-/// firmware sets.
+/// `None` for a description that does not end with the name of a device, and for a description with
+/// a model number, as firmware sets it.
 pub fn host_of(description: &str) -> Option<&str> {
     let (host, device) = description.trim_end().rsplit_once(' ')?;
     let is_device = device.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -16,14 +17,14 @@ pub fn host_of(description: &str) -> Option<&str> {
     (is_device && !host.is_empty() && !is_model(host)).then_some(host)
 }
 
-/// Whether a word is the number of a model, with which the descriptions begin that firmware sets:
-/// `MT4129`.
+/// Whether a word is a model number, such as `MT4129`. Descriptions that firmware sets begin with
+/// one.
 pub fn is_model(word: &str) -> bool {
     let number = word.strip_prefix("MT");
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name of the host of an adapter; the whole description of a node that is no adapter of one.
+/// The name of an adapter's host; the whole description if it names no host.
 pub fn host_name(description: &str) -> &str {
     host_of(description).unwrap_or(description)
 }
@@ -31,8 +32,10 @@ pub fn host_name(description: &str) -> &str {
 /// A number of hosts and of their adapters.
 #[derive(Clone, Default, Debug)]
 pub struct HostTally<'a> {
+    /// The names of hosts.
     named: BTreeSet<&'a str>,
     adapters: u64,
+    /// The number of nodes whose description names no host.
     unnamed: u64,
 }
 
@@ -47,12 +50,12 @@ impl<'a> HostTally<'a> {
         }
     }
 
-    /// Number of hosts.
+    /// The number of hosts.
     pub fn hosts(&self) -> u64 {
         self.named.len() as u64 + self.unnamed
     }
 
-    /// Number of adapters.
+    /// The number of adapters.
     pub fn adapters(&self) -> u64 {
         self.adapters
     }
@@ -84,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_of_an_adapter_is_what_stands_before_its_device() {
+    fn host_name_is_the_text_before_the_device() {
         for (description, host) in [
             ("host-017 mlx5_3", "host-017"),
             ("gpu07 HCA-2", "gpu07"),

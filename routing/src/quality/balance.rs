@@ -1,9 +1,9 @@
 //! Measures whether paths are spread evenly over the links that could share them.
 //!
-//! The load of a link alone says little: links of a switch with many hosts, or below a taper, carry
-//! more under any routes. Each link is therefore compared with the links that could take its paths:
-//! the links from one switch to the tier above, and the links from that tier to the switch. If
-//! routing does not rank switches, all links are compared.
+//! The load of a link alone says little: links of a switch with many hosts, or with few uplinks,
+//! carry more under any routes. Each link is therefore compared with the links that could take its
+//! paths: the links from one switch to the tier above, and the links from that tier to the switch.
+//! If routing does not rank switches, all links are compared.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,20 @@ use crate::topology::Topology;
 
 use super::LinkUse;
 
-/// The largest acceptable load of a link, in times its share.
+/// The highest acceptable load of a link, as a multiple of its share.
 pub const TOLERANCE: f64 = 1.25;
 
-/// The largest acceptable load where switches have no ranks, in times the share: shortest paths of
-/// a torus or a ring are longer in the middle, and no routes spread them better.
+/// The highest acceptable load of a link between switches without different ranks, as a multiple of
+/// its share: shortest paths meet on some links of a torus or a ring, and no routes spread them
+/// better.
 pub const TOLERANCE_WITHOUT_RANKS: f64 = 2.0;
 
-/// The balance: how evenly paths are spread over the links that could share them.
+/// How evenly paths are spread over the links that could share them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Balance {
-    /// The fullest link of those with an excess that counts, or if there is none the link whose load
-    /// is largest in times its share; `None` if no path leads from one switch to another.
+    /// The fullest of the links beyond their share (see [`Share::is_beyond`]); if there are none,
+    /// the link with the highest [`Share::times`]. `None` if no path leads from one switch to
+    /// another.
     pub most: Option<Share>,
     /// The number of links with more than [`TOLERANCE`] times their share, and with an excess of
     /// more than one destination: a smaller excess cannot be divided.
@@ -37,15 +39,15 @@ pub struct Share {
     /// The link's share, in proportion to its rate, of all paths on the links that could share
     /// them; 0 if these have none.
     pub paths: f64,
-    /// The paths to one destination, on average over these links or on this one: a smaller excess
-    /// cannot be divided.
-    one: f64,
-    /// The acceptable load, in times the share.
+    /// The mean number of paths to one destination, on all of these links or on this one, whichever
+    /// is higher: a smaller excess cannot be divided.
+    per_destination: f64,
+    /// The highest acceptable load, as a multiple of the share.
     tolerance: f64,
 }
 
 impl Share {
-    /// The load in times the share; 1 if there is nothing to share.
+    /// The load as a multiple of the share; 1 if there is nothing to share.
     pub fn times(&self) -> f64 {
         if self.paths == 0.0 {
             return 1.0;
@@ -56,7 +58,7 @@ impl Share {
     /// Whether the load exceeds the share by more than the tolerance, and by more than one
     /// destination.
     pub fn is_beyond(&self) -> bool {
-        self.times() > self.tolerance && self.link.paths as f64 > self.paths + self.one
+        self.times() > self.tolerance && self.link.paths as f64 > self.paths + self.per_destination
     }
 }
 
@@ -64,15 +66,16 @@ impl Share {
 /// direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Siblings {
-    /// The links from the switch with this index to a tier; `Down` has the links of the opposite
-    /// direction.
+    /// The links from the switch with this index to switches of this rank.
     Up(usize, u8),
+    /// The links to the switch with this index from switches of this rank.
     Down(usize, u8),
     /// All remaining links.
     Others,
 }
 
 #[derive(Clone, Copy, Default)]
+/// Sums over the links of one set of siblings.
 struct Sum {
     paths: u64,
     rate: u64,
@@ -112,7 +115,8 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
             link,
             // A rate is at least 1.
             paths: sum.paths as f64 * f64::from(link.rate) / sum.rate as f64,
-            one: mean(sum.paths, sum.destinations).max(mean(link.paths, link.destinations.into())),
+            per_destination: mean(sum.paths, sum.destinations)
+                .max(mean(link.paths, link.destinations.into())),
             tolerance: match of {
                 Siblings::Others => TOLERANCE_WITHOUT_RANKS,
                 Siblings::Up(..) | Siblings::Down(..) => TOLERANCE,
@@ -122,6 +126,7 @@ pub fn shares(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> V
     links.iter().map(share).collect()
 }
 
+/// Measures the balance; see [`shares`] for `ranks`.
 pub(super) fn balance(topology: &Topology, links: &[LinkUse], ranks: Option<&[u8]>) -> Balance {
     let mut balance = Balance::default();
     // Links beyond their share rank before all others, by their paths.
@@ -166,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_are_balanced_also_tapered_ones_and_those_whose_hosts_cannot_be_divided() {
+    fn trees_have_no_link_beyond_its_share() {
         for spec in [
             "pgft:2;4,4;1,2;1,1",
             "pgft:3;4,4,4;1,2,2;1,1,1",
@@ -182,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_that_sends_everything_over_one_link_is_not_balanced_and_the_link_is_named() {
+    fn leaf_that_sends_everything_over_one_link_is_reported_with_that_link() {
         let (topology, mut routing) = routed("pgft:2;4,4;1,2;1,1");
         let leaf = topology
             .indices()
@@ -208,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_link_beyond_its_share_is_named_and_not_the_one_of_the_largest_ratio() {
+    fn fullest_link_beyond_its_share_is_reported_and_not_the_highest_ratio() {
         let (topology, routing) = routed("pgft:2;4,4;1,2;1,1");
         let fabric = Fabric::new(&topology);
         let uses = Uses::of(&fabric, &routing.tables, &Hosts::of(&topology));

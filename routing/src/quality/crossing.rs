@@ -28,22 +28,22 @@ pub fn crossing(
     port: PortNum,
 ) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
-    // For each switch, the number of hosts to which its own hosts send over the cable.
+    // For each switch, the number of hosts to which each of its own hosts sends over the cable.
     let mut through = vec![0u64; topology.switch_count()];
-    let mut behind = Vec::new();
+    let mut sources = Vec::new();
     for (index, to) in hosts(topology) {
         if tables.lft(switch).port(to.lid) != Some(port) || !arrives(topology, tables, switch, to) {
             continue;
         }
-        behind.clear();
-        behind.push(switch);
+        sources.clear();
+        sources.push(switch);
         let mut next = 0;
-        while let Some(&at) = behind.get(next) {
+        while let Some(&at) = sources.get(next) {
             next += 1;
             through[at.index()] += 1;
             counts.receives[index] += topology.hosts(at) as u64;
             let neighbours = topology.groups(at).map(|group| group.neighbour);
-            behind.extend(neighbours.filter(|&from| leads(topology, tables, from, to.lid, at)));
+            sources.extend(neighbours.filter(|&from| leads(topology, tables, from, to.lid, at)));
         }
         if to.switch == switch {
             // A host sends nothing to itself.
@@ -58,8 +58,8 @@ pub fn crossing(
     counts.found()
 }
 
-/// The hosts whose paths leave the host at `source`, an index into [`Topology::destinations`]: the
-/// host itself, and all hosts that it reaches.
+/// The hosts at either end of the paths from the host at `source`, an index into
+/// [`Topology::destinations`]: the host itself, and all hosts that it reaches.
 pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec<CrossingHost> {
     let mut counts = Counts::new(topology);
     let Some(from) = topology.destinations().get(source) else {
@@ -74,11 +74,11 @@ pub fn crossing_from(topology: &Topology, tables: &Tables, source: usize) -> Vec
     counts.found()
 }
 
-/// The counts of each destination.
+/// The counts of each destination, by index in [`Topology::destinations`].
 struct Counts {
     sends: Vec<u64>,
     receives: Vec<u64>,
-    /// Marks the hosts at the far end of the cable.
+    /// Marks hosts at the far end of the cable, which send nothing to themselves.
     to_itself: Vec<bool>,
 }
 
@@ -92,6 +92,7 @@ impl Counts {
         }
     }
 
+    /// The hosts with a count other than 0.
     fn found(&self) -> Vec<CrossingHost> {
         let shares = self.sends.iter().zip(&self.receives).enumerate();
         let shares = shares.filter(|&(_, (&sends, &receives))| sends + receives > 0);
@@ -104,6 +105,7 @@ impl Counts {
     }
 }
 
+/// The destinations that are hosts, with their indices.
 fn hosts(topology: &Topology) -> impl Iterator<Item = (usize, &Destination)> {
     let destinations = topology.destinations().iter().enumerate();
     destinations.filter(|(_, destination)| destination.kind.is_host())
@@ -116,7 +118,7 @@ fn leads(topology: &Topology, tables: &Tables, from: SwitchIdx, lid: Lid, to: Sw
     matches!(port_use, Some(PortUse::Link { peer, .. }) if peer == to)
 }
 
-/// Whether packets of a switch's hosts arrive.
+/// Whether packets from a switch arrive at a destination.
 fn arrives(topology: &Topology, tables: &Tables, from: SwitchIdx, to: &Destination) -> bool {
     let mut at = from;
     for _ in 0..=topology.switch_count() {

@@ -1,4 +1,4 @@
-//! The share of its links that a flow gets in patterns of traffic.
+//! Measures the share of link bandwidth that a flow gets in patterns of traffic.
 
 use rayon::prelude::*;
 
@@ -8,20 +8,21 @@ use super::{Rng, patterns};
 use crate::tables::Tables;
 use crate::topology::Topology;
 
-/// The mean shares of its fullest link that a flow gets, as fractions of the fastest link's rate. A
-/// flow within a leaf has its host's link to itself, and a flow that does not arrive gets nothing.
+/// The mean share that a flow gets of the fullest link on its path, as a fraction of the fastest
+/// link's rate. A flow within a leaf gets all of its host's link, and a flow that does not arrive
+/// gets nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct FlowShares {
-    /// The share while all hosts send to the host a fixed number of places further on, over the
-    /// distances of [`Quality::shift`](super::Quality::shift).
+    /// The mean over the shifts of [`Quality::shift`](super::Quality::shift). In a shift, each host
+    /// sends to the host a fixed number of places further on.
     pub shift: f64,
-    /// The share while the hosts of one leaf send to those of another one, place by place, and no
-    /// other host sends, over all ordered pairs of leaves.
+    /// The mean over all ordered pairs of leaves, while each host of one leaf sends to one host of
+    /// the other, and no other host sends.
     pub leaf_pairs: f64,
 }
 
-/// Measures the shares that flows get. `seed` chooses the distances of shifts where there are too
-/// many to measure all.
+/// Measures the shares that flows get. `seed` chooses the distances of shifts if there are too many
+/// to measure all.
 pub fn flow_shares(topology: &Topology, tables: &Tables, seed: u64) -> FlowShares {
     carry::with_carrier(topology, tables, |carrier| FlowShares {
         shift: in_shifts(carrier, seed),
@@ -29,6 +30,7 @@ pub fn flow_shares(topology: &Topology, tables: &Tables, seed: u64) -> FlowShare
     })
 }
 
+/// The mean share of a flow in shifts.
 fn in_shifts(carrier: &Carrier<'_>, seed: u64) -> f64 {
     let hosts = carrier.hosts.all.len();
     let distances = patterns::distances(hosts, &mut Rng::new(seed));
@@ -53,6 +55,7 @@ fn in_shifts(carrier: &Carrier<'_>, seed: u64) -> f64 {
     shares.iter().sum::<f64>() / (hosts * distances.len()).max(1) as f64
 }
 
+/// The mean share of a flow between two leaves.
 fn between_leaves(carrier: &Carrier<'_>) -> f64 {
     let hosts = carrier.hosts;
     let mut leaves: Vec<Vec<usize>> = vec![Vec::new(); hosts.leaves.len()];
@@ -69,22 +72,26 @@ fn between_leaves(carrier: &Carrier<'_>) -> f64 {
         for (_, receivers) in others {
             let pairs = senders.iter().copied().zip(receivers.iter().copied());
             let pairs: Vec<(usize, usize)> = pairs.collect();
-            let ways: Vec<Vec<usize>> = pairs
+            let paths: Vec<Vec<usize>> = pairs
                 .iter()
                 .map(|&(from, to)| carrier.channels(from, to))
                 .collect();
-            ways.iter()
+            paths
+                .iter()
                 .flatten()
                 .for_each(|&channel| load[channel] += 1);
-            for (&(from, to), way) in pairs.iter().zip(&ways) {
+            for (&(from, to), path) in pairs.iter().zip(&paths) {
                 let load_of = |&channel: &usize| {
                     carry::by_rate(carrier.slowness, channel, f64::from(load[channel]))
                 };
-                let fullest = way.iter().map(load_of).fold(0.0, f64::max);
+                let fullest = path.iter().map(load_of).fold(0.0, f64::max);
                 found.0 += carrier.share(from, to, fullest);
                 found.1 += 1;
             }
-            ways.iter().flatten().for_each(|&channel| load[channel] = 0);
+            paths
+                .iter()
+                .flatten()
+                .for_each(|&channel| load[channel] = 0);
         }
         found
     };

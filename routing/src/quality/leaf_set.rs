@@ -1,4 +1,4 @@
-//! Sets of leaves.
+//! Sets of leaves as bit arrays, for one thread or shared by all threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,6 +50,7 @@ impl LeafSet {
         self.widen(span);
     }
 
+    /// Extends the range of words that may be nonzero.
     fn widen(&mut self, span: Range<usize>) {
         self.span = if self.span.is_empty() {
             span
@@ -62,7 +63,9 @@ impl LeafSet {
 /// Sets of leaves of the same size, to which all threads add. The result does not depend on the
 /// order of additions.
 pub(super) struct SharedSets {
+    /// The number of words of each set.
     words: usize,
+    /// The words of all sets, set after set.
     bits: Vec<AtomicU64>,
 }
 
@@ -76,7 +79,8 @@ impl SharedSets {
         }
     }
 
-    /// Adds the members of a set to one of these sets. Usually all of them are members already.
+    /// Adds the members of `set` to the set with this number. Usually all of them are members
+    /// already.
     pub(super) fn insert_all(&self, number: usize, set: &LeafSet) {
         let words = self.of(number)[set.span.clone()].iter();
         for (all, &set) in words.zip(&set.words[set.span.clone()]) {
@@ -86,7 +90,8 @@ impl SharedSets {
         }
     }
 
-    /// The number of hosts of the leaves in one of these sets, and of the leaf `own`.
+    /// The number of hosts of the leaves in the set with this number, and of the leaf `own`.
+    /// `leaves` are all leaves, by index.
     pub(super) fn hosts(&self, number: usize, own: Option<usize>, leaves: &[Leaf]) -> u32 {
         let words = self.of(number).iter().zip(leaves.chunks(WORD_BITS));
         let hosts = words.enumerate().map(|(place, (word, leaves))| {
@@ -103,6 +108,7 @@ impl SharedSets {
         hosts.sum()
     }
 
+    /// The words of the set with this number.
     fn of(&self, number: usize) -> &[AtomicU64] {
         &self.bits[number * self.words..][..self.words]
     }

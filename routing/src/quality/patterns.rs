@@ -8,12 +8,11 @@ use super::carry::{Carrier, Phase};
 use super::permutations::{self, Load, Permutations};
 use super::{Bisection, Contention};
 
-/// The maximum number of hosts for which every phase of a shift pattern is measured: its 16.8
-/// million flows take less than a second. With more hosts, a sample of [`SHIFTS`] phases is
-/// measured.
+/// The maximum number of hosts for which every shift is measured: the 16.8 million flows of all
+/// shifts take less than a second. With more hosts, a sample of [`SHIFTS`] phases is measured.
 pub const ALL_SHIFTS_HOSTS: usize = 4096;
 
-/// The number of shifts in a sample: 11.5 million flows at 45,056 hosts.
+/// The number of shifts in a sample, which has 11.5 million flows at 45,056 hosts.
 pub const SHIFTS: usize = 256;
 
 /// The number of random permutations: enough that the second digit of the mean of their maxima is
@@ -23,8 +22,8 @@ pub const PERMUTATIONS: usize = 200;
 /// The number of random bisections.
 pub const BISECTIONS: usize = 100;
 
-/// Measures the contention of `phases`, each of which puts its flows on an empty fabric; `of` is
-/// the number of phases to choose from.
+/// Measures the contention of `phases`, each on a fabric without other flows. `send` adds the flows
+/// of a phase, and `of` is the number of phases from which these were chosen.
 pub(super) fn contention<T: Sync>(
     carrier: &Carrier<'_>,
     phases: &[T],
@@ -45,8 +44,8 @@ pub(super) fn contention<T: Sync>(
     summary(&fullest.collect::<Vec<_>>().concat(), of)
 }
 
-/// Measures contention as [`contention`] does, for phases in which no host sends to two hosts or
-/// receives from two.
+/// Measures contention as [`contention`] does, for phases in which each host sends to at most one
+/// host and receives from at most one. `pairs` returns the sender and receiver of each flow.
 pub(super) fn contention_of_permutations<T, P>(
     carrier: &Carrier<'_>,
     phases: &[T],
@@ -73,7 +72,7 @@ where
     summary(&fullest.collect::<Vec<Vec<f64>>>().concat(), of)
 }
 
-/// Summarises phases by their fullest links.
+/// Summarises phases, given the load of the fullest link in each.
 fn summary(fullest: &[f64], of: usize) -> Contention {
     Contention {
         max: fullest.iter().copied().fold(0.0, f64::max).ceil() as u32,
@@ -102,8 +101,8 @@ pub(super) fn shift(hosts: usize, distance: usize) -> impl Iterator<Item = (usiz
     (0..hosts).map(move |host| (host, (host + distance) % hosts))
 }
 
-/// A random permutation of hosts, in which host `i` sends to the entry at `i`. Each seed gives its
-/// own.
+/// A random permutation of hosts, chosen by `seed`, in which host `i` sends to the host in element
+/// `i`.
 pub(super) fn permutation(hosts: usize, seed: u64) -> Vec<usize> {
     let mut targets: Vec<usize> = (0..hosts).collect();
     Rng::new(seed).shuffle(&mut targets);
@@ -132,8 +131,8 @@ pub(super) fn bisections(carrier: &Carrier<'_>, seed: u64) -> Bisection {
     }
 }
 
-/// For each seed, the mean share of its fullest link that a flow gets, relative to rate, in an
-/// exchange between two random halves.
+/// For each seed, the mean share that a flow gets of the fullest link on its path, in an exchange
+/// between two random halves.
 pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
     let hosts = carrier.hosts.all.len();
     let orders: Vec<Vec<usize>> = seeds.iter().map(|&seed| permutation(hosts, seed)).collect();
@@ -151,15 +150,16 @@ pub(super) fn bandwidths(carrier: &Carrier<'_>, seeds: &[u64]) -> Vec<f64> {
         .collect()
 }
 
-/// The pairs of an exchange between the first half and the second; with an odd number of hosts the
-/// last one is idle.
+/// The pairs of an exchange between the first half of `order` and the second; the last of an odd
+/// number of hosts is idle.
 fn exchange(order: &[usize]) -> impl Iterator<Item = (usize, usize)> + '_ {
     let half = order.len() / 2;
     let there = (0..half).map(move |place| (order[place], order[half + place]));
     there.clone().chain(there.map(|(a, b)| (b, a)))
 }
 
-/// The mean share of its fullest link that a flow of an exchange gets; see [`Carrier::share`].
+/// The mean share that a flow of an exchange gets of the fullest link on its path; see
+/// [`Carrier::share`].
 fn bandwidth(carrier: &Carrier<'_>, order: &[usize], fullest: &[f64]) -> f64 {
     let share = |(from, to): (usize, usize)| carrier.share(from, to, fullest[from]);
     let flows = order.len() / 2 * 2;
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_tree_joins_all_ranks_and_no_rank_is_inside_both() {
+    fn double_tree_is_shallow_and_no_rank_receives_from_more_than_four() {
         for count in 1..200 {
             let ranks: Vec<usize> = (0..count).collect();
             let edges: Vec<_> = double_tree(&ranks).collect();
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_of_shifts_has_no_repetition_and_no_standstill() {
+    fn sampled_shifts_are_distinct_and_nonzero_and_permutations_are_complete() {
         let sample = distances(10_000, &mut Rng::new(1));
         assert_eq!(sample.len(), SHIFTS);
         assert!(sample.windows(2).all(|pair| pair[0] < pair[1]));

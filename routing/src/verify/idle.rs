@@ -1,4 +1,4 @@
-//! Links between switches that are up and carry no packets yet.
+//! Links between switches that have come up but carry no packets yet.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub enum LinkEnd {
     Active,
 }
 
-/// Links between switches that are up, but not Active at both ends: no entry should lead to them
+/// Links between switches that are up, but not Active at both ends. No entry should lead to them
 /// yet.
 ///
 /// These links become Active after all switches hold the first stage, and before the second stage
@@ -28,22 +28,23 @@ pub enum LinkEnd {
 pub struct IdleLinks {
     /// The output ports that lead to idle links, by switch.
     ports: BTreeMap<SwitchIdx, FixedBitSet>,
+    /// The dark switches, by switch number; see [`IdleLinks::is_dark`].
     dark: FixedBitSet,
 }
 
 impl IdleLinks {
-    /// Finds the links of `topology` with an end that is not Active. `short` lists such ports with
-    /// their state; ports that lead to no switch are ignored.
+    /// Finds the links of `topology` with an end that is not Active. `not_active` lists such ports
+    /// with their state; ports that lead to no switch are ignored.
     pub fn of(
         topology: &Topology,
-        short: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
+        not_active: impl IntoIterator<Item = (SwitchIdx, PortNum, LinkEnd)>,
     ) -> IdleLinks {
         let mut idle = IdleLinks {
             ports: BTreeMap::new(),
             dark: FixedBitSet::with_capacity(topology.switch_count()),
         };
         let mut closed: BTreeMap<SwitchIdx, FixedBitSet> = BTreeMap::new();
-        for (switch, port, end) in short {
+        for (switch, port, end) in not_active {
             let Some((peer, peer_port)) = topology.peer(switch, port) else {
                 continue;
             };
@@ -99,9 +100,9 @@ impl IdleLinks {
         self.ports.is_empty()
     }
 
-    /// Removes from `tables` new entries (entries that `old` lacks) that lead to idle links from
-    /// switches that packets pass. Switches can hold the result before the links are Active. `None`
-    /// if there are no such entries.
+    /// Returns `tables` in which entries that differ from `old` and lead to idle links have their
+    /// old content, except at dark switches. Switches can hold the result before the links are
+    /// Active. `None` if there are no such entries.
     pub fn before_opening(&self, old: &Tables, tables: &Tables) -> Option<Tables> {
         let none = Lft::default();
         let mut before = None;

@@ -35,8 +35,8 @@ pub use unwritten::Unwritten;
 
 use rsm_ids::{Guid, Lid, PortNum};
 
-/// The maximum number of witnesses of each kind of fault in a report, whose counts stay exact:
-/// enough to see a pattern, few enough to read.
+/// The maximum number of witnesses of each kind of fault in a report: enough to see a pattern, few
+/// enough to read. The report's counts include all faults.
 pub const MAX_WITNESSES: usize = 8;
 
 /// The result of a proof of tables.
@@ -108,7 +108,8 @@ pub enum Witness {
     Loop {
         /// The destination LID of the packets.
         lid: Lid,
-        /// The switches of the loop with the ports by which they send, lowest GUID first.
+        /// The switches of the loop with the ports by which they send, in the order of the loop,
+        /// from the lowest GUID on.
         hops: Vec<(Guid, PortNum)>,
     },
     /// A credit loop: each link can wait for the next one, and the last for the first.

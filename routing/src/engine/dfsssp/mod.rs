@@ -12,7 +12,7 @@ use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology};
 use layers::Layers;
 
-/// Balanced shortest paths between hosts, with each pair of switches on the first VL where its
+/// Balanced shortest paths between hosts. Each pair of switches uses the first VL on which its
 /// paths close no cycle with the others (after Domke, Hoefler and Nagel, "Deadlock-free oblivious
 /// routing for arbitrary topologies", IPDPS'11).
 ///
@@ -66,22 +66,23 @@ impl Engine for Dfsssp {
     }
 }
 
-/// Columns by destination switch, and the VLs of their paths.
+/// The columns of each destination switch, and the VLs of their paths.
 struct Found {
     columns: Vec<Vec<Column>>,
     lanes: Lanes,
 }
 
-/// Columns on at most `most` VLs: several to a switch with several hosts, if they need no more VLs
-/// than one column, or one VL more when one column already needs several. Even if the maximum
-/// number of columns needs more, as on a tree that lacks links, fewer columns may not.
+/// Computes columns on at most `most` VLs; `None` if even one column for each switch needs more. A
+/// switch with several hosts gets several columns if these need no more VLs than one column, or one
+/// VL more if one column already needs several. If the maximum number of columns needs more, as on
+/// a tree that lacks links, fewer columns may not.
 fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     let found = attempt(topology, channels, 1, most)?;
     let has_several = topology.indices().any(|switch| topology.hosts(switch) > 1);
     if !has_several {
         return Some(found);
     }
-    // Pairs that need no service level keep that.
+    // If one VL suffices, pairs need no service level, and it stays so.
     let lanes = match found.lanes.vls() {
         1 => 1,
         several => most.min(several + 1),
@@ -91,12 +92,15 @@ fn route(topology: &Topology, channels: &Channels, most: u8) -> Option<Found> {
     Some(spread.unwrap_or(found))
 }
 
-/// A few columns spread the load of a destination switch nearly as well as all.
+/// The number of columns to try after [`MAX_COLUMNS`]: they spread the load nearly as well.
 const FEWER_COLUMNS: usize = 4;
 
-/// The number of times that paths and order of the first VL are fitted to each other.
+/// The maximum number of times that the paths, and then the order of the first VL, are adapted to
+/// each other.
 const FITTINGS: usize = 2;
 
+/// Computes `ways` columns to each switch with that many hosts, on at most `most` VLs; `None` if
+/// the paths need more VLs.
 fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> Option<Found> {
     let (leaves, others): (Vec<SwitchIdx>, Vec<SwitchIdx>) = topology
         .indices()
@@ -124,7 +128,8 @@ fn attempt(topology: &Topology, channels: &Channels, ways: usize, most: u8) -> O
     Some(Found { columns, lanes })
 }
 
-/// Assigns the VLs that the paths of `columns` need; `None` if there are more than `most`.
+/// Assigns the paths of `columns` to VLs; `None` if they need more than `most`. `first` is the
+/// order of the first VL.
 fn lanes(
     topology: &Topology,
     channels: &Channels,

@@ -1,14 +1,14 @@
 //! An order of the switches in which both detours and the paths of a tree are legal.
 //!
 //! Under the ranks of a tree, no path joins two roots, and a broken cable can cut the only path of
-//! further pairs. The detours of such pairs turn from down to up at one switch, the *apex*, usually
-//! a leaf. All paths nevertheless follow one order: the order of the tree with the links between
-//! the apex and the switches above it reversed, so that the apex is the highest switch of all. The
+//! other pairs. The detours of such pairs turn from down to up at one switch, the *apex*, usually a
+//! leaf. All paths nevertheless follow one order: the order of the tree with the links between the
+//! apex and the switches above it reversed, so that the apex is the highest switch of all. The
 //! paths of the tree follow this order as well, whichever parts are missing, as long as only one
 //! path leads down from each of those switches to the apex: to change direction twice, a path would
 //! have to climb and descend among them, and there is nowhere else to descend to.
 //!
-//! One order therefore serves base paths, detours, stages, proofs and multicast trees. The order
+//! All paths, detours, stages, proofs and multicast trees can therefore use one order. The order
 //! changes only with the apex, if a fault above the apex leaves a pair without a detour. A fabric
 //! without an apex ranks a few switches above its roots instead (`updn/connect_roots.rs`).
 
@@ -16,7 +16,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The switches of a fabric that can be its apex.
+/// The switches of a fabric that can be an apex.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Apexes {
     /// Candidates, the best first. No switch lies above two of them, except the peaks of the order,
@@ -27,8 +27,8 @@ pub(in super::super) struct Apexes {
 }
 
 impl Apexes {
-    /// The apexes of a fabric whose ranks give `order`; with them detours connect all pairs while
-    /// nothing is missing. `None` if a component with several peaks has no candidate.
+    /// Finds the apexes of a fabric with the order `order`. While no part is missing, detours
+    /// through them connect all pairs. `None` if a component with several peaks has no candidate.
     pub(in super::super) fn of(known: &Topology, order: &Order) -> Option<Apexes> {
         let mut is_peak = FixedBitSet::with_capacity(known.switch_count());
         let mut peaks_of = vec![0; known.components().len()];
@@ -53,7 +53,7 @@ impl Apexes {
             if taken.contains(apex.index()) || groups.any(is_spoilt) {
                 continue;
             }
-            let Some(above) = single_ways_up(known, order, apex) else {
+            let Some(above) = single_paths_up(known, order, apex) else {
                 continue;
             };
             let peaks = above.iter().filter(|up| is_peak.contains(up.index()));
@@ -86,15 +86,15 @@ impl Apexes {
         &self.candidates
     }
 
-    /// The apex of each component that needs detours, while nothing is missing.
+    /// The apex of each component that needs detours while no part is missing.
     pub(in super::super) fn joining(&self) -> &[SwitchIdx] {
         &self.joining
     }
 }
 
-/// The switches above `apex`, each after a switch below it; `None` if two paths lead down from one
-/// of them.
-fn single_ways_up(known: &Topology, order: &Order, apex: SwitchIdx) -> Option<Vec<SwitchIdx>> {
+/// The switches above `apex`, at any distance, each after a switch below it; `None` if two paths
+/// lead from one of them down to the apex.
+fn single_paths_up(known: &Topology, order: &Order, apex: SwitchIdx) -> Option<Vec<SwitchIdx>> {
     let mut found = vec![apex];
     let mut is_found = FixedBitSet::with_capacity(known.switch_count());
     is_found.insert(apex.index());
@@ -121,15 +121,15 @@ pub(super) fn groups_above<'a>(
     order: &'a Order,
     apex: SwitchIdx,
 ) -> impl Iterator<Item = usize> + 'a {
-    let above = single_ways_up(known, order, apex).unwrap_or_default();
+    let above = single_paths_up(known, order, apex).unwrap_or_default();
     [apex].into_iter().chain(above).flat_map(move |switch| {
         let groups = known.group_range(switch);
         groups.filter(move |&group| order.is_above(known.group(group).neighbour, switch))
     })
 }
 
-/// Puts `apexes` on top of `order`, each followed, in reverse order, by the switches above it for
-/// which `belongs` holds.
+/// Puts `apexes` on top of `order`. Each is followed, in reverse order, by the switches above it
+/// for which `belongs(apex, switch)` is true.
 pub(super) fn turned(
     known: &Topology,
     order: &Order,
@@ -139,7 +139,7 @@ pub(super) fn turned(
     let mut is_listed = FixedBitSet::with_capacity(known.switch_count());
     let mut listed = Vec::with_capacity(known.switch_count());
     for &apex in apexes {
-        let above = single_ways_up(known, order, apex).unwrap_or_default();
+        let above = single_paths_up(known, order, apex).unwrap_or_default();
         let above = above.into_iter().filter(|&switch| belongs(apex, switch));
         let mut above: Vec<SwitchIdx> = above.chain([apex]).collect();
         above.sort_by_key(|&switch| std::cmp::Reverse(order.place(switch)));

@@ -1,9 +1,9 @@
 //! Detours: paths for pairs that have none in the order of the tree.
 //!
 //! Only pairs with an end port get a detour, unless the options also ask for pairs of two switches;
-//! all other entries stay unchanged. A switch without a tree path goes up by the [turned
-//! order](super::apex) to a switch that has a tree path or takes a detour itself. A detour never
-//! has to go down: where a path down leads on, the tree already has a path.
+//! all other entries stay unchanged. A switch without a tree path goes up, by the [order with an
+//! apex on top](super::apex), to a switch that has a tree path or takes a detour itself. A detour
+//! never starts downwards: a switch with a path down already has a tree path.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,13 +20,13 @@ use super::live::Live;
 use super::numbering::Numbering;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The maximum number of detours. Each detour is computed and kept separately: a quarter of a
-/// million take about 0.2 s. For more detours, another order takes less time.
+/// The maximum number of detours. Each detour is computed and kept separately, and this many take
+/// about 0.2 s. If more are needed, it is faster to compute another order.
 pub(in super::super) const MAX_DETOURS: usize = 1 << 18;
 
 /// The number of columns of one tile that are read together, because their costs are adjacent in
 /// memory.
-const TOGETHER: usize = 32;
+const COLUMNS_TOGETHER: usize = 32;
 
 /// The detours of a routing.
 #[derive(Clone)]
@@ -44,7 +44,7 @@ type Column = Vec<Detour>;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Detour {
     switch: SwitchIdx,
-    /// The hops to the destination.
+    /// The cost of the path to the destination, in hops.
     pub(super) cost: u8,
     /// The port groups that the detour may take.
     pub(super) groups: Vec<u32>,
@@ -90,8 +90,8 @@ impl Detours {
         (switches != usual.highest_first()).then(|| guids().collect())
     }
 
-    /// The detours in the group numbers of another fabric with equal switches, without the groups
-    /// that the other fabric lacks.
+    /// The detours for another fabric with equal switches: translates the numbers of port groups
+    /// from `from` to `to`, and leaves out groups that `to` lacks.
     pub(super) fn renumbered(&self, from: &Topology, to: &Topology) -> Detours {
         let group_of = |switch: SwitchIdx, group: u32| {
             let neighbour = from.group(group as usize).neighbour;
@@ -119,12 +119,11 @@ impl Detours {
     /// Computes detours for all pairs that need one; `None` if no apex connects every pair.
     pub(super) fn of(inputs: &Inputs<'_>) -> Option<Detours> {
         let detours = Detours::none(&inputs.usual_order());
-        detours.again(inputs, &inputs.unreached())
+        detours.recompute(inputs, &inputs.unreached())
     }
 
-    /// Updates the detours after parts have come and gone: only the
-    /// `changed` columns and the columns that these parts concern may need other detours. `None` if
-    /// no apex connects every pair.
+    /// Updates the detours after parts have come and gone. Computes only the columns in `changed`
+    /// and those whose detours these parts can affect. `None` if no apex connects every pair.
     pub(super) fn follow(
         &self,
         inputs: &Inputs<'_>,
@@ -144,13 +143,13 @@ impl Detours {
         if !is_usual {
             detours.order = Arc::new(order);
         }
-        detours.again(inputs, &columns.into_iter().collect::<Vec<_>>())
+        detours.recompute(inputs, &columns.into_iter().collect::<Vec<_>>())
     }
 
-    /// Computes these columns again. If the order does not connect all of their pairs, tries other
-    /// apexes, those with the fewest broken cables above them first. `None` if no apex connects
-    /// every pair.
-    fn again(mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Option<Detours> {
+    /// Computes the detours to `columns` again. If the order does not connect all of their pairs,
+    /// tries other apexes, first those with the fewest broken cables above them. `None` if no apex
+    /// connects every pair.
+    fn recompute(mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Option<Detours> {
         let failed = match self.fill(inputs, columns) {
             Ok(()) => return Some(self),
             Err(Failure::TooMany) => return None,
@@ -181,7 +180,7 @@ impl Detours {
         Some(self)
     }
 
-    /// Computes the detours of these columns.
+    /// Computes the detours to `columns` in the present order.
     fn fill(&mut self, inputs: &Inputs<'_>, columns: &[u32]) -> Result<(), Failure> {
         if columns.is_empty() {
             return Ok(());
@@ -199,7 +198,7 @@ impl Detours {
         };
         let of_tile: Vec<&[u32]> = columns
             .chunk_by(|&one, &other| one as usize / TILE == other as usize / TILE)
-            .flat_map(|columns| columns.chunks(TOGETHER))
+            .flat_map(|columns| columns.chunks(COLUMNS_TOGETHER))
             .collect();
         let found = of_tile
             .into_par_iter()
@@ -250,7 +249,8 @@ impl Detours {
         Some(&column[place.ok()?])
     }
 
-    /// Adds to the switches in `touched` the columns in which their detours differ from `earlier`.
+    /// Adds to the list of each switch, in `touched`, the columns to which its detour may differ
+    /// from that in `earlier`.
     pub(super) fn touch(&self, earlier: &Detours, touched: &mut [Vec<u32>]) {
         let columns = self.columns.keys().chain(earlier.columns.keys());
         let columns: BTreeSet<u32> = columns.copied().collect();
@@ -272,13 +272,14 @@ impl Detours {
 }
 
 impl Inputs<'_> {
+    /// The component of a switch of the known fabric; `None` if the switch is missing.
     fn part_of(&self, switch: SwitchIdx) -> Option<usize> {
         let here = self.live.switches[switch.index()]?;
         Some(self.present.component_of(here))
     }
 
-    /// The component of each switch (`None` if the switch is missing), and whether its pairs with
-    /// all other switches count.
+    /// For each switch, its component (`None` if the switch is missing), and whether its pairs with
+    /// all other switches need a path: it has end ports, or the options ask for it.
     fn ends(&self) -> Vec<(Option<usize>, bool)> {
         let of = |&here: &Option<SwitchIdx>| {
             let part = here.map(|here| self.present.component_of(here));
@@ -308,7 +309,8 @@ impl Inputs<'_> {
         self.turned(&parts.filter_map(of_part).collect::<Vec<_>>())
     }
 
-    /// The candidates in a component, those with the fewest broken cables above them first.
+    /// The candidates in a component, in ascending order of the number of port groups above them
+    /// that are missing.
     fn candidates_of(&self, part: usize) -> Vec<SwitchIdx> {
         let candidates = self.apexes.candidates().iter().copied();
         let mut found: Vec<SwitchIdx> = candidates
@@ -360,14 +362,16 @@ impl Inputs<'_> {
         columns.iter().copied().zip(costs)
     }
 
-    /// Whether detours to a switch use all paths of least cost. Port 0 of a switch without hosts
-    /// has little traffic: one path, the highest, costs the fewest entries.
+    /// Whether detours to a switch use all paths of least cost. For a switch without hosts, which
+    /// gets little traffic, each detour uses one path, over the highest switch: that needs the
+    /// fewest detours.
     fn is_spread(&self, to: SwitchIdx) -> bool {
         self.known.hosts(to) > 0
     }
 
-    /// Computes the detours to one column, given the `costs` to it, for the switches that need one
-    /// and for the switches on their way. `None` if a switch that needs a detour has none.
+    /// Computes the detours to one column for the switches that need one, and for switches without
+    /// a tree path that these detours pass. `costs` are the costs of tree paths to the column.
+    /// `None` if a switch that needs a detour has none.
     fn column(&self, up: &Up<'_>, number: u32, mut costs: Vec<u8>) -> Option<Column> {
         let to = self.numbering.columns[number as usize];
         let (Some(part), to_counts) = up.ends[to.index()] else {
@@ -427,14 +431,14 @@ impl Inputs<'_> {
 
 /// The difference between two states of a fabric.
 pub(super) struct ComeAndGone<'a> {
-    /// The switches at which a link or a destination has come or gone; may include others.
+    /// The switches at which a link or a destination has come or gone, and perhaps others.
     pub(super) ends: &'a FixedBitSet,
     /// The parts that were present before, if only links have come or gone since and all present
     /// switches are connected before and after; otherwise `None`.
     pub(super) before: Option<&'a Live>,
 }
 
-/// The columns whose detours may change with a fabric.
+/// The columns whose detours may change after a difference.
 enum Concerned {
     /// Columns to which one of these switches has no tree path.
     At(Vec<SwitchIdx>),
@@ -451,6 +455,7 @@ struct WayUp {
 }
 
 impl Concerned {
+    /// The columns that a difference may concern; `order` is the present order of detours.
     fn by(between: &ComeAndGone<'_>, inputs: &Inputs<'_>, order: &Order) -> Concerned {
         let ends = between.ends.ones().map(|end| SwitchIdx(end as u32));
         let Some(before) = between.before else {
@@ -486,8 +491,8 @@ impl Concerned {
 }
 
 impl WayUp {
-    /// Whether a detour of `column` leads over this port group, or may do so now. The group must
-    /// belong to a switch without a tree path.
+    /// Whether a detour to `column` leads over this port group, or may do so now. The group's lower
+    /// end must be a switch without a tree path.
     fn concerns(&self, detours: &Detours, inputs: &Inputs<'_>, column: usize) -> bool {
         let own = detours.get(self.switch, column);
         if !self.has_come {
@@ -520,7 +525,7 @@ impl WayUp {
     }
 }
 
-/// The ways up in a turned order, for many columns.
+/// The ways up in an order with apexes on top, for many columns.
 struct Up<'a> {
     order: &'a Order,
     neighbours: Neighbours,
@@ -548,8 +553,8 @@ impl<'a> Up<'a> {
         above.map(|(above, group)| (SwitchIdx(above), group))
     }
 
-    /// The switches without a tree path that the `needed` switches can climb to, the `needed` ones
-    /// included, the highest first.
+    /// The switches without a tree path that are among `needed` or that paths up from these reach,
+    /// the highest first.
     fn lacking(&self, live: &Live, needed: &[SwitchIdx], costs: &[u8]) -> Vec<SwitchIdx> {
         let mut is_found = FixedBitSet::with_capacity(costs.len());
         is_found.extend(needed.iter().map(|switch| switch.index()));

@@ -2,10 +2,10 @@
 //!
 //! A repair moves only the destinations that lost their path, so that it is small and quick. It
 //! leaves uneven loads: if one of two parallel cables has failed, the other carries the load of
-//! both. If the fault stays, rebalancing moves single entries off such links, then to paths on
-//! which their packets meet fewer others. It moves a few blocks at a time, each entry to another
-//! path of least cost: any mixture of the tables before and after follows the order, and every step
-//! is small. When all parts are back, all entries go back.
+//! both. If the fault stays, rebalancing moves single entries off such links, and then moves
+//! entries to paths on which their packets meet fewer others. Each step changes a few blocks, and
+//! each entry moves to another path of least cost, so that any mixture of the tables before and
+//! after follows the order. When all parts are back, all entries go back.
 
 use rsm_ids::Lid;
 
@@ -17,12 +17,13 @@ use crate::tables::{Lft, Tables};
 use crate::topology::{SwitchIdx, Topology};
 use crate::verify::Tally;
 
-/// Links are too full if the fullest one has more than this many 64ths of the load that some link
-/// has under any tables. Below that, the gain is not worth packets overtaking each other.
+/// Rebalancing begins if the fullest link has more than this many 64ths of the lower bound of the
+/// maximum link load. A smaller gain is not worth that packets overtake each other while entries
+/// change.
 const RELIEF_64THS: u64 = 72;
 
-/// Rebalancing moves fewer than one entry in this many. Tables with more changes are those of
-/// another engine or manager.
+/// Tables count as those of another engine or manager if more than one entry in this many differs:
+/// rebalancing moves fewer.
 const MOVED_IN: usize = 4;
 
 /// The result of one rebalancing step.
@@ -34,7 +35,7 @@ pub struct Rebalanced {
     pub moved: usize,
 }
 
-/// Whether links may carry too much because parts of the fabric are missing; [`rebalance`] finds
+/// Whether parts of the fabric are missing, so that links may carry too much. [`rebalance`] finds
 /// out whether they do. Always false for tables of an engine other than `fabric-tree`.
 pub fn misses_parts(ranking: &Ranking) -> bool {
     let state = ranking.prepared.state.as_deref();
@@ -61,7 +62,7 @@ pub enum Unmoved {
         /// The load in percent of the lower bound above which rebalancing begins.
         begins: u64,
     },
-    /// Every move costs more than it gains.
+    /// No move gains more than it costs.
     #[error(
         "the fullest link carries {percent} % of the load that some link has by any routes over these cables, but no \
          move to another way of the same length takes load off it without more loss in shifts"
@@ -72,7 +73,8 @@ pub enum Unmoved {
     },
 }
 
-/// Moves entries off the fullest links, in at most the given number of table blocks.
+/// Moves entries off the fullest links, in at most `blocks` table blocks. `tally` has the sums of a
+/// proof of the tables in force.
 ///
 /// # Errors
 /// No move helps, or the ranking's tables do not belong to `topology`.
@@ -98,11 +100,11 @@ pub fn rebalance(
     let groups = targets(topology, earlier);
     let mut unmoved = None;
     for (offset, targets) in groups.iter().enumerate().skip(earlier.settled) {
-        let strain = match groups.len() {
+        let loads = match groups.len() {
             1 => LinkLoads::by_tally(topology, earlier, tally, targets),
             _ => LinkLoads::by_tables(earlier, targets),
         };
-        match relieved(earlier, strain, targets, blocks) {
+        match relieved(earlier, loads, targets, blocks) {
             Ok(relieved) => {
                 let state = State {
                     present: topology.id().clone(),
@@ -126,10 +128,10 @@ pub fn rebalance(
     Err(unmoved.unwrap_or(Unmoved::OtherRoutes))
 }
 
-/// Adopts the moves of rebalancing that switches hold, as after a restart during a long fault: an
-/// entry of a host stays as in `held` where it follows a path of least cost. Returns `routing`
-/// unchanged if no part of the fabric is missing, if it is of another engine, or if `held` are
-/// tables of another engine or manager. `routing` must be for `topology`.
+/// Adopts the moves of rebalancing that switches hold, for example after a restart during a long
+/// fault: the entry for a host's LID stays as in `held` if it follows a path of least cost. Returns
+/// `routing` unchanged if no part of the fabric is missing, if it is of another engine, or if
+/// `held` are tables of another engine or manager. `routing` must be for `topology`.
 pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Routing {
     let Some(ranking) = &routing.ranking else {
         return routing;
@@ -176,7 +178,8 @@ pub fn adopt_moves(topology: &Topology, routing: Routing, held: &Tables) -> Rout
     }
 }
 
-/// Whether some entries of these tables differ from those that switches hold, and most do not.
+/// Whether at least one entry differs from those that switches hold, and at most one in
+/// [`MOVED_IN`].
 fn has_few_changes(tables: &Tables, held: &Tables) -> bool {
     let (mut entries, mut changed) = (0, 0);
     for (planned, held) in tables.lfts.iter().zip(&held.lfts) {
@@ -192,25 +195,25 @@ struct Relieved {
     moved: usize,
 }
 
-/// Moves entries for `targets` off the fullest links, in at most the given number of table blocks.
+/// Moves entries for `targets` off the fullest links, in at most `blocks` table blocks.
 ///
 /// # Errors
 /// No move helps.
 fn relieved(
     earlier: &State,
-    mut strain: LinkLoads<'_>,
+    mut loads: LinkLoads<'_>,
     targets: &[Target],
     blocks: usize,
 ) -> Result<Relieved, Unmoved> {
-    let percent = strain.percent();
-    if !strain.is_high(earlier) {
+    let percent = loads.percent();
+    if !loads.is_high(earlier) {
         let begins = RELIEF_64THS * 100 / 64;
         return Err(Unmoved::Level { percent, begins });
     }
     let known = &earlier.fabric.known;
     let mut lfts = lfts_in_force(earlier);
     let mut budget = Budget::of(blocks);
-    let (reducer, max_load_bound) = (&mut strain.reducer, strain.max_load_bound);
+    let (reducer, max_load_bound) = (&mut loads.reducer, loads.max_load_bound);
     if reducer.step(max_load_bound, targets, &mut lfts, &mut budget) == 0 {
         return Err(Unmoved::NoGain { percent });
     }
@@ -222,7 +225,7 @@ fn relieved(
         let lid = Lid(earlier.lids[position]);
         was(switch).is_some_and(|was| was.entry(lid) != lfts[switch.index()].entry(lid))
     };
-    let moves = strain.reducer.moves().filter(is_moved);
+    let moves = loads.reducer.moves().filter(is_moved);
     let port = |position: usize, switch: SwitchIdx| {
         let port = lfts[switch.index()].entry(Lid(earlier.lids[position]));
         // There are fewer positions than LIDs.
@@ -243,7 +246,7 @@ fn relieved(
     Ok(Relieved { state, moved })
 }
 
-/// The state after moves, as triples of (switch, position, port), which led to `tables`.
+/// The state after moves, given as triples of (switch, position, port), that led to `tables`.
 fn with_moves(earlier: &State, moves: Vec<(SwitchIdx, u32, u8)>, tables: Tables) -> State {
     State {
         relieved: earlier.relieved + moves.len(),
@@ -257,7 +260,7 @@ fn with_moves(earlier: &State, moves: Vec<(SwitchIdx, u32, u8)>, tables: Tables)
     }
 }
 
-/// The tables in force of the switches of the known fabric; missing switches have empty tables.
+/// The tables in force, by switch number in the known fabric; missing switches have empty tables.
 fn lfts_in_force(earlier: &State) -> Vec<Lft> {
     let live = earlier.live.switches.iter();
     live.map(|here| here.map_or_else(Lft::default, |here| earlier.tables.lft(here).clone()))
@@ -309,6 +312,7 @@ impl<'a> LinkLoads<'a> {
         }
     }
 
+    /// The present fabric, order and costs.
     fn input(state: &'a State) -> ReducerInput<'a> {
         ReducerInput {
             known: &state.fabric.known,
@@ -324,14 +328,15 @@ impl<'a> LinkLoads<'a> {
         self.reducer.fullest().saturating_mul(100) / self.max_load_bound.max(1)
     }
 
-    /// Whether links need relief; rebalancing that has begun continues to its end.
+    /// Whether entries should move off links: the fullest link has too much load, or rebalancing
+    /// has begun.
     fn is_high(&self, state: &State) -> bool {
         state.relieved > 0 || self.reducer.fullest() > self.max_load_bound / 64 * RELIEF_64THS
     }
 }
 
-/// The LIDs of hosts, grouped by offset from the base LID. Each group is relieved alone, base LIDs
-/// first. Hosts whose virtual ports have LIDs are left to the repair.
+/// The LIDs of hosts, grouped by offset from the base LID. Rebalancing handles one group after the
+/// other, base LIDs first, and leaves out hosts whose virtual ports have LIDs.
 fn targets(topology: &Topology, state: &State) -> Vec<Vec<Target>> {
     let known = &state.fabric.known;
     let mut groups = vec![Vec::new()];

@@ -19,9 +19,9 @@ use crate::topology::{Order, SwitchIdx, Topology};
 ///
 /// The dependency graph of a VL is an order of its channels, chosen before the paths. It contains
 /// the turns of a spanning tree, which reaches every switch, and most turns of balanced shortest
-/// paths. A switch with several hosts has several paths from most places.
+/// paths. From most switches, several paths lead to a switch with several hosts.
 ///
-/// If such an order has no room for all balanced shortest paths, one VL may instead follow an
+/// If some balanced shortest paths are illegal in such an order, one VL may instead follow an
 /// up*/down* order of the switches, found depth first. The engine takes that order unless the
 /// maximum channel load of the other one is lower by more than a tenth, because tables that follow
 /// an order of the switches replace each other without dropping packets. It keeps the order through
@@ -94,12 +94,15 @@ impl Engine for Nue {
 }
 
 /// The factor by which the maximum channel load of routes that follow an order of the switches may
-/// exceed that of other routes: it is the price of repairs that drop no packets.
+/// exceed that of other routes. The order is worth that, because repairs then drop no packets.
 const WORTH_AN_ORDER: f64 = 1.1;
 
-/// The routes on one VL: by an order of the switches, by an order of channels alone, or both.
+/// The routes on one VL: by an order of the switches, by an order of channels alone, or one of
+/// each.
 pub(super) struct OneLane {
+    /// The routes by an order of the switches.
     ordered: Option<Found>,
+    /// The routes by an order of channels alone.
     free: Option<Found>,
 }
 
@@ -115,7 +118,8 @@ impl OneLane {
         self.ordered.map(|found| found.routing)
     }
 
-    /// The routes that the engine returns.
+    /// The routes that the engine returns: those by an order of the switches unless
+    /// [`WORTH_AN_ORDER`] rules them out.
     pub(super) fn best(&self) -> &Routing {
         let is_worth = |ordered: &Found, free: &Found| {
             ordered.fullest as f64 <= free.fullest as f64 * WORTH_AN_ORDER
@@ -191,8 +195,8 @@ pub(super) fn ordered(topology: &Topology, earlier: Option<&Ranking>, most: usiz
     by_switches(topology, &order, earlier, most).routing
 }
 
-/// The routes by an order of the switches, which follows the `earlier` order where it can. Absent
-/// hosts count as present, so that hosts that leave and return change no other path.
+/// The routes by an order of the switches; `earlier` is the ranking to continue. Absent hosts count
+/// as present, so that hosts that leave and return change no other path.
 fn by_switches(
     topology: &Topology,
     order: &Order,
@@ -221,7 +225,8 @@ fn by_switches(
     }
 }
 
-/// The routes by an order of the channels, for the hosts of `known`.
+/// The routes by an order of the channels. The tables include the hosts of `known`, which may be
+/// absent now.
 fn by_channels(
     topology: &Topology,
     known: &Topology,
@@ -329,6 +334,7 @@ fn layer_of(topology: &Topology, switch: SwitchIdx, vls: u8) -> u8 {
     ((mixed ^ (mixed >> 31)) % u64::from(vls)) as u8
 }
 
+/// The explanation of the routes, for the operator.
 fn reason(vls: u8) -> String {
     let mut reason = format!(
         "nue: mostly shortest paths that close no credit loop, on {}",

@@ -1,8 +1,8 @@
 //! The operator's layout of a torus or mesh: the order of its dimensions, the direction that counts
-//! as up in each, and the switch before which its dateline lies.
+//! as up in each, and the place of the dateline in each.
 //!
-//! The graph alone leaves all three open: a torus looks the same from each of its switches, along
-//! each of its dimensions of one size, and both ways round. [`TorusLayout::apply`] transforms
+//! The graph alone determines none of them: a torus looks the same from each of its switches, along
+//! each of its dimensions of one size, and in both directions. [`TorusLayout::apply`] transforms
 //! coordinates that were found on the graph into coordinates of the layout.
 
 use rsm_ids::Guid;
@@ -94,11 +94,12 @@ pub enum LayoutMisfit {
 }
 
 /// The dimension of the found coordinates that corresponds to one dimension of the layout, or to
-/// half of a ring of four.
+/// one of the two dimensions of a ring of four.
 #[derive(Clone, Copy)]
 struct Part {
+    /// The index of the dimension in the found coordinates.
     found: usize,
-    /// Whether the direction is reversed.
+    /// Whether the layout counts in the opposite direction.
     is_turned: bool,
 }
 
@@ -142,6 +143,7 @@ impl TorusLayout {
         self.check_seeds(places)
     }
 
+    /// Checks that the layout and the coordinates have the same dimensions, in any order.
     fn check_dimensions(&self, found: &Coordinates) -> Result<(), LayoutMisfit> {
         let mut expected = Vec::new();
         for dimension in &self.dimensions {
@@ -174,8 +176,8 @@ impl TorusLayout {
         )
     }
 
-    /// The first seed whose switches are all known; `None` if the layout has no seeds. Fails if it
-    /// has seeds but none is known.
+    /// The first seed whose switches all have coordinates; `None` if the layout has no seeds. Fails
+    /// if it has seeds but none of that kind.
     fn seed(&self, places: &Coordinates) -> Result<Option<&LayoutSeed>, LayoutMisfit> {
         if self.seeds.is_empty() {
             return Ok(None);
@@ -199,7 +201,7 @@ impl TorusLayout {
             let dimension = self.dimensions[link.dimension];
             let part = Part {
                 found: at,
-                // Both cables out of a ring of four lead upwards, each in its half.
+                // Both cables of a ring of four lead upwards, each in its own dimension of two.
                 is_turned: is_up != (link.is_up || dimension.parts().len() == 2),
             };
             let misfit = LayoutMisfit::Direction { from, to };
@@ -246,6 +248,7 @@ impl TorusLayout {
         }
     }
 
+    /// Transforms coordinates to the dimensions, directions and origins of the layout.
     fn turned(
         &self,
         found: &Coordinates,
@@ -253,9 +256,9 @@ impl TorusLayout {
         parts: &[Vec<Part>],
     ) -> Coordinates {
         let origin = seed.and_then(|seed| found.places.get(&seed.switch));
-        // For each dimension of the result, its part, and the position of its origin in the found
-        // coordinates.
-        let mut ways = Vec::with_capacity(found.sizes.len());
+        // For each dimension of the result, its part, the found position that becomes 0, and the
+        // size.
+        let mut transforms = Vec::with_capacity(found.sizes.len());
         for (number, parts) in parts.iter().enumerate() {
             for &part in parts {
                 let size = i32::from(found.sizes[part.found]);
@@ -267,21 +270,21 @@ impl TorusLayout {
                     }
                     _ => 0,
                 };
-                ways.push((part, zero, size));
+                transforms.push((part, zero, size));
             }
         }
         let place = |old: &Vec<u16>| {
-            let new = ways.iter().map(|&(part, zero, size)| {
+            let new = transforms.iter().map(|&(part, zero, size)| {
                 (i32::from(part.place(found, old)) - zero).rem_euclid(size) as u16
             });
             new.collect()
         };
         Coordinates {
-            sizes: ways
+            sizes: transforms
                 .iter()
                 .map(|(part, ..)| found.sizes[part.found])
                 .collect(),
-            rows: ways
+            rows: transforms
                 .iter()
                 .map(|(part, ..)| found.rows[part.found])
                 .collect(),
@@ -331,6 +334,8 @@ impl TorusLayout {
         Ok(())
     }
 
+    /// Checks that a cable of a seed has the dimension and direction that the seed states. `first`
+    /// is the first index of that dimension in the coordinates.
     fn check_link(
         &self,
         places: &Coordinates,
@@ -352,6 +357,7 @@ impl TorusLayout {
 }
 
 impl LayoutSeed {
+    /// Whether all switches of the seed have coordinates.
     fn is_known(&self, places: &Coordinates) -> bool {
         let is_known = |guid: &Guid| places.places.contains_key(guid);
         is_known(&self.switch) && self.links.iter().all(|link| is_known(&link.to))
@@ -359,8 +365,8 @@ impl LayoutSeed {
 }
 
 impl Part {
-    /// The position in this dimension, counted in the direction of the layout, of the found
-    /// position `old`.
+    /// The position in this dimension, counted in the direction of the layout; `old` is the found
+    /// position of the switch, in all dimensions.
     fn place(self, found: &Coordinates, old: &[u16]) -> u16 {
         let (at, size) = (old[self.found], found.sizes[self.found]);
         match (self.is_turned, found.rows[self.found]) {
@@ -371,7 +377,7 @@ impl Part {
     }
 }
 
-/// For each dimension, the size and the cables of its rows; a full row of three is a ring.
+/// For each dimension, its size and the cables of its rows; a full row of three counts as a ring.
 fn sizes(places: &Coordinates) -> impl Iterator<Item = (u16, RowCables)> {
     let rows = places.sizes.iter().zip(&places.rows);
     rows.map(|(&size, &cables)| match (size, cables) {

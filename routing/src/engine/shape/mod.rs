@@ -1,5 +1,5 @@
-//! Recognises the shape of a fabric (a torus, or groups of switches) from its graph alone, even if
-//! cables or switches are missing.
+//! Recognises the shape of a fabric from its graph alone: meshes, tori and HyperX, and the groups
+//! of a dragonfly+.
 
 mod grid;
 mod groups;

@@ -1,4 +1,4 @@
-//! Every generator builds the fabric of its formula or its publication.
+//! Each generator builds the fabric that its formula or its publication describes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,30 +8,30 @@ use super::{assert_connected, cables, level, levels, made};
 use crate::generate::generate;
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, Netlist, NodeKind};
 
-/// The switch, and its port, to which an adapter is connected.
-fn plugged(netlist: &Netlist, adapter: &str) -> (String, u8) {
+/// The name of the switch, and the port, to which an adapter is connected.
+fn port_of(netlist: &Netlist, adapter: &str) -> (String, u8) {
     let adapter = netlist.by_name(adapter).expect(adapter);
     let (switch, port) = netlist.peer((adapter, PortNum(1))).expect("has a cable");
     (netlist.nodes()[switch].name(), port.0)
 }
 
 #[test]
-fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
+fn options_for_irregularity_change_hosts_of_spines_and_leaves_and_cable_rates() {
     let whole = made("pgft:2;18,12;1,6;1,1");
     assert_eq!(whole.count(NodeKind::Ca), 216);
     let managed = made("pgft:2;18,12;1,6;1,1,management=2,hosts-on-spines=5x3");
     assert_eq!(managed.count(NodeKind::Ca), 216 + 2 + 15);
-    // The hosts are at spines 1, 3 and 5, and behind their twelve leaves.
+    // The storage hosts are at spines 1, 3 and 5, on the ports behind those to the twelve leaves.
     assert_eq!(
-        plugged(&managed, "storage-01 mlx5_0"),
+        port_of(&managed, "storage-01 mlx5_0"),
         ("MF0;spine-01:MQM8700/U1".to_owned(), 13)
     );
     assert_eq!(
-        plugged(&managed, "storage-15 mlx5_0"),
+        port_of(&managed, "storage-15 mlx5_0"),
         ("MF0;spine-05:MQM8700/U1".to_owned(), 17)
     );
     assert_eq!(
-        plugged(&managed, "mgmt-02 mlx5_0"),
+        port_of(&managed, "mgmt-02 mlx5_0"),
         ("MF0;spine-04:MQM8700/U1".to_owned(), 13)
     );
     let uneven = made("pgft:2;18,12;1,6;1,1,uneven=50");
@@ -54,7 +54,7 @@ fn irregular_sites_have_hosts_on_spines_fewer_at_leaves_and_slow_cables() {
 }
 
 #[test]
-fn superpod_has_the_published_numbers() {
+fn superpod_has_the_published_counts() {
     // Columns: units, hosts, leaves, spines, cores.
     let published = [
         (1, 32, 8, 4, 0),
@@ -89,12 +89,12 @@ fn superpod_has_the_published_numbers() {
 }
 
 #[test]
-fn superpod_of_any_size_uses_every_spine_and_core_port_evenly() {
+fn superpod_of_any_size_uses_every_uplink_and_core_port() {
     for units in 1..=64 {
         let spec = format!("superpod:su={units}");
         let netlist = made(&spec);
         assert_connected(&spec, &netlist);
-        // The cables of each spine towards cores, and of each core.
+        // The number of cables upward of each leaf and spine, and of all cables of each core.
         let mut upward: BTreeMap<usize, usize> = BTreeMap::new();
         for cable in netlist.cables() {
             for (here, there) in [(cable.a.0, cable.b.0), (cable.b.0, cable.a.0)] {
@@ -119,13 +119,13 @@ fn superpod_of_any_size_uses_every_spine_and_core_port_evenly() {
 #[test]
 fn superpod_adapters_follow_their_rails() {
     let netlist = made("superpod:su=4");
-    let plugged = |adapter| plugged(&netlist, adapter);
+    let port_of = |adapter| port_of(&netlist, adapter);
     let leaf = |name: &str| format!("MF0;{name}:MQM9700/U1");
-    assert_eq!(plugged("host-001 mlx5_0"), (leaf("su-01-leaf-01"), 1));
-    assert_eq!(plugged("host-001 mlx5_7"), (leaf("su-01-leaf-08"), 1));
-    assert_eq!(plugged("host-032 mlx5_3"), (leaf("su-01-leaf-04"), 32));
-    assert_eq!(plugged("host-033 mlx5_3"), (leaf("su-02-leaf-04"), 1));
-    assert_eq!(plugged("host-128 mlx5_7"), (leaf("su-04-leaf-08"), 32));
+    assert_eq!(port_of("host-001 mlx5_0"), (leaf("su-01-leaf-01"), 1));
+    assert_eq!(port_of("host-001 mlx5_7"), (leaf("su-01-leaf-08"), 1));
+    assert_eq!(port_of("host-032 mlx5_3"), (leaf("su-01-leaf-04"), 32));
+    assert_eq!(port_of("host-033 mlx5_3"), (leaf("su-02-leaf-04"), 1));
+    assert_eq!(port_of("host-128 mlx5_7"), (leaf("su-04-leaf-08"), 32));
     // Each leaf has two cables to each spine.
     let mut pairs: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for Cable { a, b, .. } in netlist.cables() {
@@ -138,7 +138,7 @@ fn superpod_adapters_follow_their_rails() {
 }
 
 #[test]
-fn fat_trees_have_the_closed_form_numbers() {
+fn fat_trees_have_the_counts_of_the_formula() {
     for (k, height) in [(4, 1), (4, 2), (8, 3), (6, 4), (24, 3), (2, 3)] {
         let spec = format!("fat-tree:k={k},levels={height}");
         let netlist = made(&spec);
@@ -161,7 +161,7 @@ fn fat_trees_have_the_closed_form_numbers() {
 }
 
 #[test]
-fn pgft_has_the_closed_form_numbers() {
+fn pgft_has_the_counts_of_the_formula() {
     let netlist = made("pgft:3;32,32,44;1,32,16;1,1,2");
     let counts = levels(&netlist);
     assert_eq!(counts["host"], 45_056);
@@ -191,9 +191,9 @@ fn pgft_children_share_their_digits_with_their_parents() {
         [12, 4, 4]
     );
     let leaf = |name: &str| format!("MF0;{name}:MQM8700/U1");
-    assert_eq!(plugged(&netlist, "host-001 mlx5_0"), (leaf("leaf-01"), 1));
-    assert_eq!(plugged(&netlist, "host-001 mlx5_1"), (leaf("leaf-02"), 1));
-    assert_eq!(plugged(&netlist, "host-006 mlx5_0"), (leaf("leaf-03"), 3));
+    assert_eq!(port_of(&netlist, "host-001 mlx5_0"), (leaf("leaf-01"), 1));
+    assert_eq!(port_of(&netlist, "host-001 mlx5_1"), (leaf("leaf-02"), 1));
+    assert_eq!(port_of(&netlist, "host-006 mlx5_0"), (leaf("leaf-03"), 3));
     let parents = |name: &str| -> Vec<String> {
         let index = netlist.by_name(&leaf(name)).unwrap();
         (4..=7)
@@ -202,7 +202,7 @@ fn pgft_children_share_their_digits_with_their_parents() {
             .map(|name| name.replace("MF0;", "").replace(":MQM8700/U1", ""))
             .collect()
     };
-    // Nodes 0 and 1 of the subtree have parents of their own: the low digit is shared.
+    // Leaves 1 and 2 of a subtree have different parents, because parents share the low digit.
     assert_eq!(
         parents("leaf-01"),
         ["spine-01[1]", "spine-01[2]", "spine-03[1]", "spine-03[2]"]
@@ -214,7 +214,7 @@ fn pgft_children_share_their_digits_with_their_parents() {
 }
 
 #[test]
-fn tori_have_two_neighbours_in_each_dimension() {
+fn tori_have_the_cables_of_their_rings() {
     for (spec, switches, between) in [
         ("torus:4x4x4", 64, 192),
         ("torus:5", 5, 5),
@@ -232,7 +232,7 @@ fn tori_have_two_neighbours_in_each_dimension() {
 }
 
 #[test]
-fn meshes_and_hyperx_have_the_neighbours_of_their_rows() {
+fn meshes_and_hyperx_have_the_cables_of_their_rows() {
     for (spec, switches, between) in [
         ("mesh:4x4x4", 64, 144),
         ("mesh:2x2x2x2x2x2", 64, 192),
@@ -248,7 +248,7 @@ fn meshes_and_hyperx_have_the_neighbours_of_their_rows() {
 }
 
 #[test]
-fn switches_of_a_slim_fly_are_two_hops_apart() {
+fn switches_of_a_slim_fly_are_at_most_two_hops_apart() {
     for (q, degree) in [(5, 7), (13, 19)] {
         let netlist = made(&format!("slim-fly:{q},hosts=2"));
         assert_eq!(netlist.count(NodeKind::Ca), 4 * q * q);
@@ -277,7 +277,7 @@ fn switches_of_a_slim_fly_are_two_hops_apart() {
 }
 
 #[test]
-fn dragonfly_groups_are_all_connected_alike() {
+fn dragonfly_plus_has_the_published_counts() {
     let netlist = made("dragonfly+:groups=23,leaves=18,spines=18,hosts=8,links=18");
     let counts = levels(&netlist);
     assert_eq!(
@@ -286,7 +286,7 @@ fn dragonfly_groups_are_all_connected_alike() {
     );
     assert_eq!(cables(&netlist, "leaf", "spine"), 23 * 18 * 18);
     assert_eq!(cables(&netlist, "spine", "spine"), 23 * 22 / 2 * 18);
-    // 18 down and 22 * 18 / 18 = 22 global: 40 ports, as published.
+    // A spine has 18 ports to leaves and 22 * 18 / 18 = 22 global ones: 40 ports, as published.
     let spines = netlist.nodes().iter().filter(|node| level(node) == "spine");
     assert_eq!(
         spines.map(|node| node.num_ports).collect::<BTreeSet<_>>(),
@@ -296,7 +296,7 @@ fn dragonfly_groups_are_all_connected_alike() {
 }
 
 #[test]
-fn switches_of_a_dragonfly_group_are_neighbours_and_groups_are_all_connected_alike() {
+fn dragonfly_groups_are_complete_and_each_two_have_equally_many_links() {
     for (spec, groups, switches, hosts, links) in [
         ("dragonfly:groups=9,switches=4,hosts=2", 9, 4, 2, 1),
         ("dragonfly:groups=5,switches=3,hosts=4,links=7", 5, 3, 4, 7),
@@ -333,7 +333,7 @@ fn switches_of_a_dragonfly_group_are_neighbours_and_groups_are_all_connected_ali
 }
 
 #[test]
-fn groups_of_an_xpander_are_matched_with_each_other() {
+fn xpander_connects_each_switch_once_to_each_other_group() {
     let netlist = made("xpander:degree=6,size=4,hosts=3,seed=2");
     assert_eq!(netlist.count(NodeKind::Switch), 28);
     assert_eq!(netlist.count(NodeKind::Ca), 84);

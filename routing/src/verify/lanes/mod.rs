@@ -31,8 +31,8 @@ pub struct LaneChannel {
 /// The result of a check of tables on their lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// A credit loop: each (link, VL) can wait for the next, and the last for the first; empty if
-    /// there is none.
+    /// A credit loop: each (link, VL) can wait for the next one, and the last for the first; empty
+    /// if there is none.
     pub cycle: Vec<LaneChannel>,
     /// A place where a switch maps a packet to a VL that the routing does not use, or drops it;
     /// `None` if there is none.

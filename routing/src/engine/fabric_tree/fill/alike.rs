@@ -1,8 +1,8 @@
-//! Computes equal parts of several switches' tables once.
+//! Shares equal parts of tables, so that they are computed once for several switches.
 //!
-//! In a tree, all switches of a rank send most packets up, over equal ports in equal rotation.
-//! Above the leaves, where hosts make no difference, whole tables are equal except for the entry of
-//! the switch itself. Sharing never affects the result.
+//! In a tree, all switches of a rank send most packets up, over the same ports in the same
+//! rotation. Above the leaves, where hosts make no difference, whole tables are equal except for
+//! the entry of the switch itself. Sharing never affects the result.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,20 +18,23 @@ use super::{Run, When};
 use crate::tables::{Lft, Pool};
 
 /// The maximum number of rows to keep, of at most 48 KB each. Regular trees have one row for each
-/// level; where ports are cabled in no order, hardly two switches share one.
+/// level; if ports are cabled in no order, hardly two switches share one.
 const MAX_ROWS: usize = 64;
 
 /// Entries by LID, keyed by the divider and the round-robin list of ports.
 type Rows = HashMap<(u32, Vec<u8>), Arc<[u8]>>;
 
-/// Tables under construction, and results kept from earlier ones.
+/// Parts of the tables that have been computed, for other tables to share.
 #[derive(Default)]
 pub(in super::super) struct Alike {
     pub(super) pool: Pool,
-    /// The equal rows of each tile; empty where comparing was not worth it.
+    /// The switches with equal costs in each tile; empty if few tables are computed.
     same: Vec<SameRows>,
+    /// The switches with equal costs in the complete fabric, in each tile; empty if few tables are
+    /// computed, or no part is missing.
     same_intact: Vec<SameRows>,
     rows: Mutex<Rows>,
+    /// Tables without the entries of destinations at the switch itself, by shape.
     tables: Mutex<HashMap<Shape, Lft>>,
     /// For each switch, the columns to which it takes a detour; empty if few tables are computed.
     pub(super) detours: Vec<Vec<u32>>,
@@ -49,7 +52,7 @@ impl Alike {
         }
     }
 
-    /// The equal rows of a tile.
+    /// The switches with equal costs in a tile; `None` if few tables are computed.
     pub(super) fn same(&self, tile: usize, when: When) -> Option<&SameRows> {
         match when {
             When::Now => self.same.get(tile),
@@ -57,8 +60,8 @@ impl Alike {
         }
     }
 
-    /// Writes the output of `make` for this divider and this rotation of ports to `table`, from
-    /// memory if it is known.
+    /// Fills `table` for this divider and this rotation of ports: from a kept row, or else with
+    /// `make`.
     pub(super) fn row(
         &self,
         divider: u32,
@@ -79,8 +82,8 @@ impl Alike {
         }
     }
 
-    /// Returns the table for this shape: the one known from another switch, else the one that
-    /// `make` makes.
+    /// Returns the table for this shape: that of another switch if there is one, else the result of
+    /// `make`.
     pub(super) fn table(&self, shape: Shape, make: impl FnOnce() -> Lft) -> Lft {
         let known = self.tables.lock().get(&shape).cloned();
         known.unwrap_or_else(|| {
@@ -107,8 +110,8 @@ enum Simple {
 }
 
 impl Shape {
-    /// The shape of a switch's table; `None` where entries take detours, which differ at each
-    /// switch.
+    /// The shape of a switch's table; `None` if a class lacks a port, because the ports in its
+    /// place differ from switch to switch.
     pub(super) fn of(classes: &[Class], runs: &[Run]) -> Option<Shape> {
         let simple = |class: &Class| match class {
             Class::Nowhere => Some(Simple::Nowhere),

@@ -7,9 +7,10 @@ use super::{Filler, When};
 use crate::digest::digest;
 use crate::topology::SwitchIdx;
 
-/// The number of ways that one byte represents.
+/// The number of ways in one byte of a set.
 const BYTE_WAYS: usize = u8::BITS as usize;
 
+/// The number of ways in one word of a set.
 const WORD_WAYS: usize = u64::BITS as usize;
 
 /// An upper bound of the number of ways of a switch, which has at most 254 ports.
@@ -20,18 +21,18 @@ pub(super) type Key = [u64; MAX_WAYS / WORD_WAYS];
 
 /// The least-cost ways of a switch towards each column of a tile, one bit for each way.
 pub(super) struct Keys {
-    /// A byte for each column, for each eight ways.
+    /// The bits by way and column: a row for each eight ways, with a byte for each column.
     rows: Vec<Row>,
     /// For each column, 0 if its ways equal those of the previous column.
     changes: Row,
     /// The ways of the current switch, grouped by neighbours with equal costs.
-    alike: Vec<Alike>,
+    equal_ways: Vec<EqualWays>,
 }
 
 /// Ways whose neighbours have equal costs.
-struct Alike {
+struct EqualWays {
     is_above: bool,
-    /// The hops that count for crossing one of these ways.
+    /// The cost of each of these ways, in hops.
     hops: u8,
     /// One of the neighbours.
     neighbour: usize,
@@ -39,10 +40,11 @@ struct Alike {
     ways: [u8; MAX_WAYS / BYTE_WAYS],
 }
 
-/// The switches that have equal rows in a tile.
+/// The switches that have equal rows of costs in a tile.
 pub(super) struct SameRows {
-    /// For each switch, the first switch with an equal row.
+    /// For each switch, the first switch with an equal row of costs down.
     down: Vec<u32>,
+    /// For each switch, the first switch with an equal row of costs as taken.
     taken: Vec<u32>,
 }
 
@@ -55,6 +57,7 @@ impl SameRows {
     }
 }
 
+/// For each row, the index of the first equal row; rows whose digests collide count as different.
 fn first_of_same(rows: &Rows) -> Vec<u32> {
     let mut known: HashMap<u64, u32> = HashMap::new();
     let first = |(switch, row): (usize, &Row)| {
@@ -75,11 +78,12 @@ impl Keys {
         Keys {
             rows: vec![[0; TILE]; ways.div_ceil(BYTE_WAYS)],
             changes: [0; TILE],
-            alike: Vec::with_capacity(ways),
+            equal_ways: Vec::with_capacity(ways),
         }
     }
 
-    /// Finds the keys of a tile. Neighbours whose rows are equal by `same` are read once.
+    /// Finds the least-cost ways towards each column of a tile. If `same` is given, neighbours with
+    /// equal rows are read once.
     pub(super) fn set(
         &mut self,
         filler: &Filler<'_>,
@@ -92,15 +96,16 @@ impl Keys {
         for key in &mut self.rows {
             *key = [0; TILE];
         }
-        for alike in &self.alike {
-            let weighted = (alike.hops > 1).then(|| farther_costs(tile, filler.switch, alike.hops));
+        for equal_ways in &self.equal_ways {
+            let weighted =
+                (equal_ways.hops > 1).then(|| farther_costs(tile, filler.switch, equal_ways.hops));
             let (down, up) = weighted.as_ref().unwrap_or(&next);
-            let (row, next) = if alike.is_above {
-                (&tile.taken[alike.neighbour], up)
+            let (row, next) = if equal_ways.is_above {
+                (&tile.taken[equal_ways.neighbour], up)
             } else {
-                (&tile.down[alike.neighbour], down)
+                (&tile.down[equal_ways.neighbour], down)
             };
-            for (&mask, key) in alike.ways.iter().zip(&mut self.rows) {
+            for (&mask, key) in equal_ways.ways.iter().zip(&mut self.rows) {
                 if mask != 0 {
                     for column in 0..TILE {
                         key[column] |= if row[column] == next[column] { mask } else { 0 };
@@ -116,8 +121,9 @@ impl Keys {
         }
     }
 
+    /// Groups the ways of a switch by neighbours with equal costs.
     fn group(&mut self, filler: &Filler<'_>, same: Option<&SameRows>, when: When) {
-        self.alike.clear();
+        self.equal_ways.clear();
         for (number, way) in filler.ways.iter().enumerate() {
             let (is_there, is_above) = way.stands(when);
             if !is_there {
@@ -128,23 +134,29 @@ impl Keys {
                 Some(same) => same.down[way.neighbour] as usize,
                 None => way.neighbour,
             };
-            let is_same = |alike: &Alike| {
-                (alike.is_above, alike.neighbour, alike.hops) == (is_above, neighbour, way.hops)
+            let is_same = |equal_ways: &EqualWays| {
+                (equal_ways.is_above, equal_ways.neighbour, equal_ways.hops)
+                    == (is_above, neighbour, way.hops)
             };
             // Ways to neighbours of one kind are usually adjacent.
-            let known = self.alike.iter().rposition(is_same).unwrap_or_else(|| {
-                self.alike.push(Alike {
-                    is_above,
-                    hops: way.hops,
-                    neighbour,
-                    ways: [0; MAX_WAYS / BYTE_WAYS],
+            let known = self
+                .equal_ways
+                .iter()
+                .rposition(is_same)
+                .unwrap_or_else(|| {
+                    self.equal_ways.push(EqualWays {
+                        is_above,
+                        hops: way.hops,
+                        neighbour,
+                        ways: [0; MAX_WAYS / BYTE_WAYS],
+                    });
+                    self.equal_ways.len() - 1
                 });
-                self.alike.len() - 1
-            });
-            self.alike[known].ways[number / BYTE_WAYS] |= 1 << (number % BYTE_WAYS);
+            self.equal_ways[known].ways[number / BYTE_WAYS] |= 1 << (number % BYTE_WAYS);
         }
     }
 
+    /// The least-cost ways towards a column.
     pub(super) fn column(&self, column: usize) -> Key {
         let mut key = Key::default();
         for (number, row) in self.rows.iter().enumerate() {
@@ -214,7 +226,8 @@ fn next_costs(tile: &Tile, switch: SwitchIdx) -> (Row, Row) {
     (down, up)
 }
 
-/// The costs as in [`next_costs`], after a hop that counts as `hops`.
+/// For each column, the cost that the next switch must have after a hop that costs `hops`: on a
+/// path down, and on a path up.
 fn farther_costs(tile: &Tile, switch: SwitchIdx, hops: u8) -> (Row, Row) {
     let (mut down, mut up) = ([NEVER; TILE], [NEVER; TILE]);
     let (own, taken) = (&tile.down[switch.index()], &tile.taken[switch.index()]);

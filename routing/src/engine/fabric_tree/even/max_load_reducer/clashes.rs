@@ -9,8 +9,8 @@ use rsm_ids::Lid;
 use super::Target;
 use crate::tables::Lft;
 
-/// Destinations at this distance or further do not count: most shifts in which they meet have
-/// nearer ones.
+/// Destinations whose numbers differ by this much or more do not count: in most shifts in which
+/// they meet, nearer destinations meet as well.
 const REACH: u64 = 32;
 
 /// The destinations in the order of their numbers, and the number of each LID.
@@ -35,8 +35,8 @@ impl Clashes {
         Clashes { lids, number }
     }
 
-    /// Finds the destinations near `lid`, by the ports that a switch has for them; `senders` hosts
-    /// send through the switch.
+    /// Fills `near` with the destinations near `lid`, by the ports in a switch's table `lft`;
+    /// `senders` hosts send through the switch.
     pub(super) fn find(&self, near: &mut Near, lft: &Lft, lid: Lid, senders: u64) {
         near.clear();
         let reach = senders.clamp(1, REACH) as usize;
@@ -54,6 +54,7 @@ impl Clashes {
 
 /// The destinations near one destination, weighted by how often they meet it in shifts.
 pub(super) struct Near {
+    /// The total weight of the destinations with each port.
     by_port: [i64; 256],
     /// The ports of these destinations; only `ports[..count]` is in use.
     ports: [u8; 2 * REACH as usize],
@@ -100,7 +101,7 @@ mod tests {
     use crate::topology::SwitchIdx;
 
     #[test]
-    fn the_nearer_two_destinations_are_the_more_shifts_they_share_a_port_in() {
+    fn weight_of_a_nearby_destination_falls_with_its_distance() {
         let target = |lid| Target {
             lid: Lid(lid),
             base: Lid(lid),

@@ -567,7 +567,8 @@ impl<'a> MaxLoadReducer<'a> {
         best.map(|best| (best.port, best.way))
     }
 
-    /// Finds the destinations near a target by their ports, where `flow` hosts send by `lft`.
+    /// Finds the destinations near a target, by their ports in a switch's table; `flow` hosts send
+    /// through the switch.
     fn find_near(&mut self, lft: &Lft, target: &Target, flow: u64) {
         self.clashes.find(&mut self.near, lft, target.lid, flow);
         self.read(self.near.reads());

@@ -1,4 +1,4 @@
-//! Steps of rebalancing: moves as in levelling, but within few LFT blocks.
+//! Steps of rebalancing: the moves of levelling, limited to a few LFT blocks.
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -9,14 +9,14 @@ use super::spread::MAX_ENTRIES;
 use super::{Budget, MaxLoadReducer, Target};
 use crate::tables::Lft;
 
-/// Spreading pays if it saves at least this part of all meetings for each LFT block that changes:
-/// below that, the gain is not worth packets overtaking each other.
-const WORTH_OF_BLOCK: f64 = 1e-4;
+/// The share of all meetings that spreading must save for each LFT block that changes. A smaller
+/// gain is not worth that packets overtake each other while entries change.
+const MIN_SAVED_PER_BLOCK: f64 = 1e-4;
 
 impl MaxLoadReducer<'_> {
-    /// Moves entries for `targets`, and returns the number of moves. `max_load_bound` is the lower
-    /// bound of the maximum link load. Entries move off full links; if none does, entries move to
-    /// paths on which their packets meet fewer others.
+    /// Moves entries for `targets` off full links; if no such move helps, moves entries to paths on
+    /// which their packets meet fewer others. Returns the number of moves. `max_load_bound` is the
+    /// lower bound of the maximum link load.
     pub(in super::super::super) fn step(
         &mut self,
         max_load_bound: u64,
@@ -31,13 +31,13 @@ impl MaxLoadReducer<'_> {
         }
     }
 
-    /// Moves packets off full links, if all such moves together improve the tables.
+    /// Moves entries off full links if all such moves together improve the tables.
     fn relieve_step(&mut self, targets: &[Target], lfts: &mut [Lft], budget: &mut Budget) -> usize {
         if self.full.is_empty() {
             return 0;
         }
         if (targets.len() * lfts.len()) as u64 > MAX_READS {
-            // Rating all moves would take seconds on so large a fabric.
+            // Computing the cost of the tables would take seconds on so large a fabric.
             let free = self.relieve_at(0, targets, lfts, budget);
             return free + self.relieve_at(u64::MAX, targets, lfts, budget);
         }
@@ -55,8 +55,8 @@ impl MaxLoadReducer<'_> {
         moved
     }
 
-    /// The price at which relief improves the tables: 0 if that does, else the price with the best
-    /// tables; `None` if none does.
+    /// The price at which moves off full links improve the tables: 0 if moves at no price do, else
+    /// the price with the best tables; `None` if no price does.
     fn good_price(&mut self, targets: &[Target], lfts: &mut [Lft]) -> Option<u64> {
         let times = self.time.clone();
         let before = self.load.clone();
@@ -86,7 +86,7 @@ impl MaxLoadReducer<'_> {
         if targets.len() * lfts.len() > MAX_ENTRIES {
             return 0;
         }
-        // The fullest link may have less load than a full one.
+        // The fullest link of the fabric may be below the load at which a link is full.
         self.set_high(self.high.min(self.fullest()));
         let times = self.time.clone();
         let before = self.load.clone();
@@ -96,7 +96,7 @@ impl MaxLoadReducer<'_> {
             .map(|moved| block_of(moved.switch, moved.target.lid))
             .collect();
         self.take_back(0, &before, lfts);
-        if blocks.is_empty() || saved < blocks.len() as f64 * WORTH_OF_BLOCK {
+        if blocks.is_empty() || saved < blocks.len() as f64 * MIN_SAVED_PER_BLOCK {
             return 0;
         }
         self.spread_within(targets, lfts, budget);
