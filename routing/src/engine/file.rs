@@ -9,11 +9,11 @@ use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 /// The tables of a file ([`Options::tables`]); a LID belongs to the port that the file states for
 /// it.
 ///
-/// - *Guarantee*: that of the file. A LID whose port the file's entries do not reach from every
-///   switch (the file lacks the LID, or a fault breaks its path) has the entries of
-///   [`updn`](super::UpDn) on all switches, so that everything is reached; the proof shows whether
-///   both together are sound.
-/// - *Needs*: one VL, as long as the tables need no more.
+/// - *Guarantee*: that of the file. If the file's entries for a LID do not lead to its port from
+///   every switch, because the file lacks the LID or a fault breaks a path, the LID has the entries
+///   of [`updn`](super::UpDn) on all switches. The proof shows whether both kinds of entries
+///   together are sound.
+/// - *Needs*: one VL, unless the file's tables need more.
 /// - *Complexity*: that of updn, and O(n · LIDs).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct File;
@@ -65,7 +65,7 @@ impl Engine for File {
     }
 }
 
-/// Whether the entries of a LID lead to it from every switch of its connected part.
+/// Whether the entries of a LID lead to `destination` from every switch of its component.
 fn reaches(
     topology: &Topology,
     destination: &Destination,
@@ -80,7 +80,7 @@ fn reaches(
     let mut arrives = vec![false; topology.switch_count()];
     arrives[root.index()] = true;
     for &start in &part.switches {
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         let mut at = start;
         while !arrives[at.index()] {
             let byte = entry(at);
@@ -91,20 +91,21 @@ fn reaches(
             let PortUse::Link { peer, .. } = leads_to else {
                 return false;
             };
-            way.push(at);
-            // A path longer than the number of switches is a loop.
-            if way.len() > part.switches.len() {
+            path.push(at);
+            // A path with more switches than the component is a loop.
+            if path.len() > part.switches.len() {
                 return false;
             }
             at = peer;
         }
-        for switch in way {
+        for switch in path {
             arrives[switch.index()] = true;
         }
     }
     true
 }
 
+/// The explanation of the routes, for the operator: `kept` of `all` LIDs have the file's entries.
 fn reason(fit: &Fit, kept: usize, all: usize) -> String {
     let mut reason = format!("file: the file's paths for {kept} of {all} LIDs");
     if kept < all {

@@ -1,7 +1,8 @@
 //! Dragonflies: groups of switches, with cables between any two groups.
 //!
-//! In a dragonfly (Kim, Dally, Scott and Abts, ISCA'08) all switches of a group are neighbours and
-//! have hosts. Groups of a dragonfly+ are two-level trees, with cables between spines:
+//! In a dragonfly (Kim, Dally, Scott and Abts, ISCA'08), all switches of a group are neighbours and
+//! have hosts. The groups of a dragonfly+ are two-level trees, with cables between the spines of
+//! different groups:
 //!
 //! | parameter | meaning | Leonardo | JUPITER |
 //! |---|---|---|---|
@@ -16,6 +17,8 @@ use super::fabric::{Fabric, host_name, numbered};
 use super::spec::Spec;
 use crate::netlist::{LinkSpeed, MAX_NODES, MAX_PORTS};
 
+/// Builds a dragonfly. Ports to hosts come first, then those within the group, then those to other
+/// groups.
 pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["groups", "switches", "hosts", "links"])?;
     let ports = u64::from(MAX_PORTS);
@@ -38,7 +41,8 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     for group in switches.chunks(size as usize) {
         for (one, &a) in (0..).zip(group) {
             for (other, &b) in (0..).zip(group).skip(one as usize + 1) {
-                // Ports skip the switch's own place.
+                // A switch has no port for its own place: the ports for higher places are one
+                // lower.
                 fabric.cable((a, hosts + other), (b, hosts + one + 1));
             }
         }
@@ -51,8 +55,9 @@ pub(super) fn build(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Generat
     Ok(fabric)
 }
 
-/// Connects any two of the groups by `links` cables, dealt out in turn to the switches of each
-/// group, from the port after `inner` on. `switches` are those of all groups, group by group.
+/// Connects any two groups by `links` cables, which are distributed round-robin over the switches
+/// of each group, from the port after `inner` on. `switches` are those of all groups, group by
+/// group.
 fn connect_groups(
     fabric: &mut Fabric,
     switches: &[usize],
@@ -61,13 +66,13 @@ fn connect_groups(
 ) {
     let size = switches.len() as u64 / groups;
     // The number of cables to other groups that each group has so far.
-    let mut dealt = vec![0u64; groups as usize];
+    let mut used = vec![0u64; groups as usize];
     for one in 0..groups {
         for other in one + 1..groups {
             for _ in 0..links {
                 let [a, b] = [one, other].map(|group| {
-                    let turn = dealt[group as usize];
-                    dealt[group as usize] += 1;
+                    let turn = used[group as usize];
+                    used[group as usize] += 1;
                     let switch = switches[(group * size + turn % size) as usize];
                     (switch, inner + turn / size + 1)
                 });
@@ -77,6 +82,7 @@ fn connect_groups(
     }
 }
 
+/// Builds a dragonfly+. Ports of leaves to hosts and of spines to leaves come first.
 pub(super) fn build_plus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     spec.only(&["groups", "leaves", "spines", "hosts", "local", "links"])?;
     let ports = u64::from(MAX_PORTS);

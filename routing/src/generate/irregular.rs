@@ -1,5 +1,5 @@
-//! Irregularities of real sites: hosts on spines, leaves with fewer hosts than others, and slower
-//! cables.
+//! Adds irregularities of real sites: hosts on spines, leaves with fewer hosts than others, and
+//! slower cables.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +30,7 @@ pub(super) struct Irregular {
 }
 
 impl Irregular {
+    /// Reads the irregularities from the options of a specification.
     pub(super) fn of(spec: &Spec<'_>) -> Result<Irregular, GenerateError> {
         let most = u64::from(MAX_PORTS);
         Ok(Irregular {
@@ -57,8 +58,8 @@ impl Irregular {
         Ok(netlist)
     }
 
-    /// Adds the hosts at irregular places. Spines are the switches without hosts next to a switch
-    /// with hosts; every n-th spine gets hosts.
+    /// Removes hosts from leaves, and adds hosts to spines at equal distances. Spines are the
+    /// switches without hosts next to a switch with hosts.
     fn populated(
         self,
         regular: Netlist,
@@ -96,7 +97,7 @@ impl Irregular {
     }
 }
 
-/// Removes up to `percent` of the hosts of each leaf.
+/// Removes a random number of hosts from each leaf, at most `percent` of them.
 fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
     let mut gone = vec![false; regular.nodes().len()];
     for (number, leaf) in leaves(&regular).into_iter().enumerate() {
@@ -112,12 +113,12 @@ fn uneven(regular: Netlist, percent: u64, spec: &Spec<'_>) -> Result<Netlist, Ge
     fabric::finish(nodes, cables, spec)
 }
 
-/// The way in which a cable is slower than the others.
+/// The reason why a cable is slower than the others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {
-    /// The cable runs at the next lower speed, as one of an older generation does.
+    /// The cable is of an older generation, with the next lower speed.
     Slow,
-    /// The cable has one lane, as after three have failed.
+    /// The cable has one lane left; three have failed.
     Narrow,
 }
 
@@ -143,7 +144,7 @@ fn next_lower(speed: LinkSpeed) -> LinkSpeed {
     }
 }
 
-/// Makes a share of the cables between switches slower.
+/// Makes `percent` of the cables between switches slower, chosen at random.
 fn degraded(
     netlist: Netlist,
     percent: u64,
@@ -157,7 +158,7 @@ fn degraded(
         .filter(|&at| between(&cables[at]))
         .collect();
     let count = places.len() * percent as usize / 100;
-    // Each kind of fault draws its own cables.
+    // Each kind of fault has a seed of its own, so that it affects other cables.
     let drawn = Rng::new(fault as u64).sample(count, places.len());
     let (nodes, mut cables) = netlist.into_parts();
     for place in drawn {

@@ -1,4 +1,4 @@
-//! Switches in rows: tori, meshes, and rings, which are tori of one dimension; HyperX, in which all
+//! Grids of switches: tori, meshes, rings (tori of one dimension), and HyperX, in which all
 //! switches of a row are neighbours.
 
 use super::fabric::{Fabric, host_name};
@@ -17,7 +17,8 @@ enum Row {
     Full,
 }
 
-/// The most dimensions: beyond them even the smallest torus of a useful size has too many LIDs.
+/// The maximum number of dimensions: with more, even the smallest torus of a useful size has too
+/// many LIDs.
 const MAX_DIMENSIONS: usize = 6;
 
 pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
@@ -32,6 +33,7 @@ pub(super) fn build_hyperx(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, 
     build_rows(spec, speed, "hyperx", Row::Full)
 }
 
+/// Builds a grid of the sizes in the specification, such as `4x4x4`.
 fn build_rows(
     spec: &Spec<'_>,
     speed: LinkSpeed,
@@ -58,10 +60,10 @@ pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, Ge
     build(spec, speed, &[size], "ring", Row::Ring)
 }
 
-/// Builds switches in rows of `sizes`. In a ring or line, port `2d+1` leads to the next switch in
-/// dimension `d`, and `2d+2` to the previous one; in a full row, each dimension has a port for each
-/// other place. Ports to hosts follow. In a ring of two, next and previous are one neighbour with
-/// one cable.
+/// Builds a grid with rows of `sizes`. In a ring or line, port `2d+1` leads to the next switch in
+/// dimension `d`, and `2d+2` to the previous one; in full rows, a dimension has a port for each
+/// other place. Ports to hosts follow. In a ring of two, the next and the previous switch are one
+/// neighbour, with one cable.
 fn build(
     spec: &Spec<'_>,
     speed: LinkSpeed,
@@ -96,7 +98,8 @@ fn build(
             let first = index - place * stride;
             let at = |place: u64| switches[(first + place * stride) as usize];
             if row == Row::Full {
-                // Ports skip the switch's own place.
+                // A switch has no port for its own place: the ports for higher places are one
+                // lower.
                 for other in place + 1..size {
                     fabric.cable((at(place), port + other - 1), (at(other), port + place));
                 }

@@ -1,4 +1,4 @@
-//! Builds cables from links, each stated by one or both of its ends.
+//! Builds cables from links. One or both ends of a cable state its link.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::netlist::{
     Cable, CableEnd, LinkRate, LinkSpeed, LinkWidth, Netlist, NetlistError, NodeKind,
 };
 
-/// The assumed rate of a link without a stated one: every port supports it.
+/// The rate that is assumed for a link without a stated one: every port supports it.
 const SLOWEST: LinkRate = LinkRate {
     width: LinkWidth::X4,
     speed: LinkSpeed::Sdr,
@@ -28,6 +28,7 @@ enum Across<'a> {
 }
 
 impl Assembly {
+    /// Builds the cables, and returns the fabric with the warnings in the order of lines.
     pub(super) fn finish(mut self) -> Result<Parsed, Fault> {
         self.drop_pending();
         let cables = self.connect()?;
@@ -42,10 +43,11 @@ impl Assembly {
         })
     }
 
+    /// Builds the cables from all links.
     fn connect(&mut self) -> Result<Vec<Cable>, Fault> {
         let links = std::mem::take(&mut self.links);
         let mut cables = Vec::with_capacity(links.len() / 2 + 1);
-        // Ports that only their other end mentions, each with the line that does.
+        // Ports whose link only the other end states, each with the line that does.
         let mut claimed: HashMap<CableEnd, usize> = HashMap::new();
         for (&end, link) in &links {
             let across = self.across(end, link, |there| {
@@ -59,7 +61,7 @@ impl Assembly {
                     self.warn(link.line, WarningKind::UnknownPeer { id });
                 }
                 Ok(Across::Stated(there, back)) => {
-                    self.hear_of_peer(there, link);
+                    self.check_peer(there, link);
                     self.note_missing_rate(link, Some(back));
                     if end <= there {
                         self.note_loop(end, there, link.line);
@@ -67,7 +69,7 @@ impl Assembly {
                     }
                 }
                 Ok(Across::Unstated(there)) => {
-                    self.hear_of_peer(there, link);
+                    self.check_peer(there, link);
                     let id = self.nodes[there.0].id();
                     let port = there.1;
                     self.warn(link.line, WarningKind::OneSided { id, port });
@@ -80,8 +82,8 @@ impl Assembly {
         Ok(cables)
     }
 
-    /// Finds the other end of a link. For an end that states a link, `stated` returns that link;
-    /// for any other end, the line of the first link that leads to it.
+    /// Finds the other end of a link. `stated` returns the link that an end states or, if it states
+    /// none, the line of the first link that leads to it.
     fn across<'a>(
         &self,
         end: CableEnd,
@@ -112,9 +114,9 @@ impl Assembly {
         })
     }
 
-    /// Compares what a link states about the port at its other end with the statement of that node.
-    /// If the node states nothing, the link's statement holds.
-    fn hear_of_peer(&mut self, there: CableEnd, link: &Link) {
+    /// Compares the statements of a link about the port at its other end with those of that port's
+    /// node, and warns of differences. If the node states nothing, the link's statements count.
+    fn check_peer(&mut self, there: CableEnd, link: &Link) {
         let node = &self.nodes[there.0];
         let is_switch = node.kind == NodeKind::Switch;
         let end_port = if is_switch {
@@ -122,7 +124,7 @@ impl Assembly {
         } else {
             there
         };
-        // The GUID of a system image with several nodes is not the GUID of a port.
+        // A system image GUID, which several nodes share, is not the GUID of a port.
         let of_system = |guid: &Guid| is_switch && *guid == node.system_image_guid;
         let peer_guid = link.peer_guid.filter(|guid| !of_system(guid));
         let Some(own) = node.ports.get(&end_port.1).copied() else {
@@ -144,7 +146,8 @@ impl Assembly {
         }
     }
 
-    /// Warns which rate counts where a line has no readable rate.
+    /// Warns of a line without a readable rate, and which rate counts instead. `back` is the link
+    /// that the other end states.
     fn note_missing_rate(&mut self, link: &Link, back: Option<&Link>) {
         if link.rate != PortRate::Missing {
             return;
@@ -165,8 +168,7 @@ impl Assembly {
         }
     }
 
-    /// The rate of a cable: the highest that both ends support, or the rate that only one of them
-    /// states.
+    /// The rate of a cable: the highest that both stated rates permit, or the only stated rate.
     fn agreed_rate(&mut self, one: &Link, other: &Link) -> LinkRate {
         let (here, there) = match (one.rate, other.rate) {
             (PortRate::Written(written), PortRate::Assumed(_))
@@ -217,7 +219,7 @@ impl Assembly {
     }
 }
 
-/// The rate that a line states, or that its format implies.
+/// The rate that a line states or that its format implies; `None` if it is missing.
 fn rate_of(link: &Link) -> Option<LinkRate> {
     match link.rate {
         PortRate::Written(rate) | PortRate::Assumed(rate) => Some(rate),

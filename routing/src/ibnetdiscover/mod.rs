@@ -61,7 +61,7 @@ pub const MAX_LINE: usize = 1024;
 /// The identifier of a node in a link: kind and node GUID, `"H-0002c90300001234"`.
 type NodeId = (NodeKind, Guid);
 
-/// The node's identifier in messages.
+/// The identifier as text, such as `H-0002c90300000020`.
 fn id_text((kind, guid): NodeId) -> String {
     format!("{}-{:016x}", kind.letter(), guid.0)
 }
@@ -99,9 +99,9 @@ impl Strictness {
 
 /// Reads a fabric from `text`, the contents of the file `name` (which only errors mention).
 ///
-/// Nodes come in the order of the file. A switch's port 0 holds the port GUID of `switchguid=`,
-/// where there is one, and the header's LID and LMC. Where the ends of a cable differ in its rate
-/// the lower width and the lower speed count, as in link training.
+/// Nodes are in the order of the file. A switch's port 0 gets the port GUID of `switchguid=`, if
+/// there is one, and the header's LID and LMC. If the ends of a cable state different rates, the
+/// lower width and the lower speed count, as in link training.
 ///
 /// ```
 /// let text = br#"
@@ -118,7 +118,7 @@ impl Strictness {
 /// ```
 ///
 /// # Errors
-/// A line is unreadable or contradicts another one; the first error is returned.
+/// The first line that is unreadable or contradicts another one.
 pub fn parse(text: &[u8], name: &str) -> Result<Parsed, ParseError> {
     parse_as(text, name, Strictness::Strict)
 }
@@ -139,6 +139,7 @@ pub fn parse_as(text: &[u8], name: &str, strictness: Strictness) -> Result<Parse
 /// An error, with its line, counted from 1.
 type Fault = (usize, ParseReason);
 
+/// Reads a fabric as [`parse_as`] does, without the file's name.
 fn read(text: &[u8], strictness: Strictness) -> Result<Parsed, Fault> {
     let mut format = Format::of(text);
     let mut assembly = Assembly::new(strictness);
@@ -163,6 +164,7 @@ fn read(text: &[u8], strictness: Strictness) -> Result<Parsed, Fault> {
     Ok(parsed)
 }
 
+/// Reads one line into `assembly`; `number` is its number, from 1.
 fn read_line(
     format: &mut Format,
     assembly: &mut Assembly,

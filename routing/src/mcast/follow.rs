@@ -14,7 +14,7 @@ use crate::topology::SwitchIdx;
 /// Members, masks and tables of absent switches are left out.
 #[derive(Clone, Debug)]
 pub struct Earlier {
-    /// The trees, shared with the planned trees if no switch number has changed.
+    /// The trees. They share memory with the planned trees if no switch number has changed.
     pub trees: Trees,
     /// The table of each switch, derived from the trees.
     pub tables: Vec<Arc<Mft>>,
@@ -23,7 +23,8 @@ pub struct Earlier {
 }
 
 impl Earlier {
-    /// Reduces `trees`, and the `tables` derived from them, to the remainder after `delta`.
+    /// Reduces `trees`, and the `tables` derived from them, to the switches that remain after
+    /// `delta`.
     pub fn new(trees: &Trees, tables: &[Arc<Mft>], delta: &BasisDelta) -> Earlier {
         if !delta.is_renumbered() {
             return Earlier {
@@ -82,18 +83,18 @@ fn renumbered(tree: &Tree, delta: &BasisDelta) -> Tree {
 pub struct Followed {
     /// The trees. Trees that no change concerns are shared with [`Earlier`].
     pub trees: Trees,
-    /// The tables of [`Trees::tables`]; unchanged tables are shared with the earlier ones.
+    /// The tables of [`Trees::tables`]; unchanged tables share memory with the earlier ones.
     pub tables: Vec<Arc<Mft>>,
     /// The multicast LIDs whose trees were planned again, or that no longer have a tree.
     pub concerned: BTreeSet<Lid>,
 }
 
-/// Computes the result of [`plan`](super::plan) for `job`: trees that no change concerns stay, and
-/// all others are planned again.
+/// Computes the result of [`plan`](super::plan) for `job`. Trees that no change concerns stay; all
+/// others are planned again.
 ///
-/// `delta` leads from the fabric of `earlier` to the fabric of the job, and `earlier` was planned
-/// for routes that follow an order. If fabric and orientation are unchanged, `delta` is the
-/// default. `held_otherwise` holds the multicast LIDs whose masks in some switch differ from
+/// `delta` is the difference from the fabric of `earlier` to the fabric of the job; the default if
+/// fabric and orientation are unchanged. `earlier` must have been planned for routes that follow an
+/// order. `held_otherwise` holds the multicast LIDs whose masks in some switch differ from
 /// `earlier`.
 ///
 /// # Errors
@@ -135,8 +136,8 @@ fn with_other_links(delta: &BasisDelta, earlier: &Earlier) -> BTreeSet<Lid> {
     let mut cut = earlier.cut.clone();
     for (switch, ports) in &delta.ports {
         let entries = earlier.tables[switch.index()].entries();
-        let led = entries.filter(|(_, mask)| mask.intersects(ports));
-        cut.extend(led.map(|(mlid, _)| mlid));
+        let forwarded = entries.filter(|(_, mask)| mask.intersects(ports));
+        cut.extend(forwarded.map(|(mlid, _)| mlid));
     }
     cut
 }
@@ -148,7 +149,7 @@ impl Tree {
     }
 }
 
-/// Whether the path from the top of `tree` to one of its switches may be shorter than before.
+/// Whether the path down from the top of `tree` to one of its switches may have become shorter.
 fn is_shortened(job: &Job<'_>, delta: &BasisDelta, tree: &Tree) -> bool {
     let Some(class) = job.basis.class_of(tree.group.mlid) else {
         return false;
@@ -171,7 +172,8 @@ fn is_shortened(job: &Job<'_>, delta: &BasisDelta, tree: &Tree) -> bool {
         .any(|&low| slots().any(|slot| reach.is_below(slot, low)))
 }
 
-/// Replaces earlier trees by `planned`, and removes trees whose group has gone.
+/// Replaces earlier trees by `planned`, and removes trees whose multicast LID no group has any
+/// more.
 fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followed {
     let Earlier {
         mut trees,
@@ -183,14 +185,14 @@ fn merge(groups: &[Arc<Group>], earlier: Earlier, planned: Vec<Tree>) -> Followe
             .binary_search_by_key(mlid, |group| group.mlid)
             .is_ok()
     };
-    let over: Vec<Lid> = trees
+    let unwanted: Vec<Lid> = trees
         .by_mlid
         .keys()
         .copied()
         .filter(|mlid| !is_wanted(mlid))
         .collect();
     let mut concerned = BTreeSet::new();
-    for mlid in over {
+    for mlid in unwanted {
         concerned.insert(mlid);
         if let Some(tree) = trees.by_mlid.remove(&mlid) {
             write(&mut tables, mlid, &tree.masks, &[]);

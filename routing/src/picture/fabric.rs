@@ -263,7 +263,7 @@ impl<'a> Drawing<'a> {
         Line {
             from,
             to,
-            over: is_level.then(|| {
+            bend: is_level.then(|| {
                 let rise = (wide * 0.24).min(120.0);
                 ((from.0 + to.0) / 2.0, from.1 - rise)
             }),

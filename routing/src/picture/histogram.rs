@@ -3,17 +3,20 @@
 use super::svg::{Anchor, Svg};
 use super::{Direction, MARGIN, PlottedLink, WIDTH};
 
+/// The number of bins between load 0 and the highest load.
 const BINS: usize = 40;
 
-/// The number of links of each direction.
+/// The number of links in a bin, by direction.
 type Bin = [usize; Direction::ALL.len()];
 
+/// The left edge of the bins, in pixels.
 const LEFT: f64 = 80.0;
+/// The width of all bins, in pixels.
 const PLOT: f64 = WIDTH - MARGIN - LEFT;
+/// The height of the fullest bin, in pixels.
 const HEIGHT: f64 = 200.0;
 
-/// Draws the histogram from the height `y` on: the number of links at each load, in multiples of
-/// the mean.
+/// Draws the histogram below the height `y`: the number of links by load, in multiples of the mean.
 pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
     svg.text((MARGIN, y), 14.0, Anchor::Start, "links by load");
     let top = y + 30.0;
@@ -28,7 +31,7 @@ pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
         return;
     }
     let highest = links.iter().map(|link| link.load).fold(0.0, f64::max);
-    // The mean is always within the picture.
+    // The axis always includes the mean.
     let end = if highest > 1.0 { highest } else { 1.0 };
     let bin = |load: f64| ((load / end * BINS as f64) as usize).min(BINS - 1);
     let mut counts = [Bin::default(); BINS];
@@ -81,6 +84,7 @@ pub(super) fn draw(svg: &mut Svg, links: &[PlottedLink], y: f64) {
     keys(svg, &counts, bottom + 34.0);
 }
 
+/// Draws the legend: a colour and the number of links for each direction.
 fn keys(svg: &mut Svg, counts: &[Bin; BINS], y: f64) {
     let mut x = LEFT;
     for direction in Direction::ALL {

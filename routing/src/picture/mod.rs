@@ -179,7 +179,7 @@ fn legend(svg: &mut Svg, entries: &[(Sample, String)], mut y: f64) {
                 let line = Line {
                     from: (x, y - 4.0),
                     to: (x + 22.0, y - 4.0),
-                    over: None,
+                    bend: None,
                 };
                 let stroke = Stroke {
                     colour,

@@ -1,11 +1,12 @@
-//! Writes the small part of SVG that pictures need: well-formed, with every number as short as
-//! possible.
+//! Writes the small part of SVG that pictures need, with numbers as short as possible.
 
 use std::fmt::{self, Write as _};
 
 /// An SVG document under construction.
 pub(super) struct Svg {
+    /// The elements so far.
     text: String,
+    /// The height of the content so far, in pixels.
     height: f64,
 }
 
@@ -17,19 +18,21 @@ pub(super) enum Anchor {
     End,
 }
 
-/// A line from one point to another; a curve past the point `over` if that is given.
+/// A line from one point to another, in pixels: straight, or a quadratic curve with the control
+/// point `bend`.
 #[derive(Clone, Copy)]
 pub(super) struct Line {
     pub(super) from: (f64, f64),
     pub(super) to: (f64, f64),
-    pub(super) over: Option<(f64, f64)>,
+    pub(super) bend: Option<(f64, f64)>,
 }
 
-/// The style of lines.
+/// The style of lines. Colours are as in SVG.
 pub(super) struct Stroke<'a> {
     pub(super) colour: &'a str,
     /// The width in pixels.
     pub(super) width: f64,
+    /// The opacity, 0 to 1.
     pub(super) opacity: f64,
     /// The lengths of dashes and gaps; empty for a solid line.
     pub(super) dash: &'a str,
@@ -74,7 +77,7 @@ impl Svg {
         }
     }
 
-    /// Draws a filled rectangle; `tip` is shown where the pointer rests on it.
+    /// Draws a filled rectangle, with a tool tip unless `tip` is empty.
     pub(super) fn rect(&mut self, [x, y, width, height]: [f64; 4], fill: &str, tip: &str) {
         self.reach(y + height);
         let [x, y, width, height] = [x, y, width, height].map(Px);
@@ -110,7 +113,7 @@ impl Svg {
         let _ = writeln!(self.text, r#"" fill="{fill}" fill-opacity="{opacity}"/>"#);
     }
 
-    /// Draws lines as one element; nothing without lines. `dash` is as in `stroke-dasharray`.
+    /// Draws lines as one element; nothing if there are none.
     pub(super) fn lines(&mut self, lines: &[Line], stroke: &Stroke<'_>) {
         if lines.is_empty() {
             return;
@@ -133,8 +136,8 @@ impl Svg {
             let (from, to) = (line.from, line.to);
             self.reach(from.1.max(to.1));
             let _ = write!(self.text, "M{} {}", Px(from.0), Px(from.1));
-            let _ = match line.over {
-                Some(over) => write!(self.text, "Q{} {} ", Px(over.0), Px(over.1)),
+            let _ = match line.bend {
+                Some(bend) => write!(self.text, "Q{} {} ", Px(bend.0), Px(bend.1)),
                 None => write!(self.text, "L"),
             };
             let _ = write!(self.text, "{} {}", Px(to.0), Px(to.1));
@@ -142,7 +145,7 @@ impl Svg {
         self.text.push_str("\"/>\n");
     }
 
-    /// Begins a link to another position in the document, with a tip; [`Svg::end_link`] ends it.
+    /// Begins a link to a view of the document, with a tool tip; [`Svg::end_link`] ends it.
     pub(super) fn begin_link(&mut self, view: &str, tip: &str) {
         let _ = writeln!(
             self.text,
@@ -151,11 +154,12 @@ impl Svg {
         );
     }
 
+    /// Ends the link that [`Svg::begin_link`] began.
     pub(super) fn end_link(&mut self) {
         self.text.push_str("</a>\n");
     }
 
-    /// Defines a part of the drawing that a link shows in the whole window.
+    /// Defines a view: a part of the drawing that a link shows in the whole window.
     pub(super) fn view(&mut self, name: &str, [x, y, width, height]: [f64; 4]) {
         let [x, y, width, height] = [x, y, width, height].map(Px);
         let _ = writeln!(
@@ -179,7 +183,7 @@ impl Svg {
         self.text_in(at, size, anchor, "", text);
     }
 
-    /// Draws a line of text in `colour`; in the document's colour if that is empty.
+    /// Draws a line of text in `colour`, or in the document's colour if that is empty.
     pub(super) fn text_in(
         &mut self,
         (x, y): (f64, f64),
@@ -195,7 +199,8 @@ impl Svg {
             Anchor::End => r#" text-anchor="end""#,
         };
         let (x, y, text) = (Px(x), Px(y), Escaped(text));
-        // Small text in the picture of a large fabric is there to be zoomed.
+        // The reader zooms to small text in the picture of a large fabric, so that sizes need
+        // hundredths.
         let size = (size * 100.0).round() / 100.0;
         let _ = write!(
             self.text,
@@ -207,7 +212,7 @@ impl Svg {
         let _ = writeln!(self.text, ">{text}</text>");
     }
 
-    /// Returns the document, `width` pixels wide and as high as its content.
+    /// Returns the document, `width` pixels wide and `margin` pixels higher than its content.
     pub(super) fn finish(self, width: f64, margin: f64) -> String {
         let (width, height) = (Px(width), Px(self.height + margin));
         format!(
@@ -221,6 +226,7 @@ impl Svg {
         )
     }
 
+    /// Extends the content down to the height `y`.
     fn reach(&mut self, y: f64) {
         self.height = self.height.max(y);
     }

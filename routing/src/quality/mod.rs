@@ -56,14 +56,14 @@ use uses::Uses;
 /// common.
 pub const WORST_LINKS: usize = 10;
 
-/// The inputs of a measurement beside topology and tables.
+/// The inputs of a measurement in addition to topology and tables.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The seed of random permutations, bisections and samples.
     pub seed: u64,
-    /// The rail of each destination, by its index in [`Topology::destinations`]. A rail is the set
-    /// of ports at the same adapter slot of their hosts. Empty if rails are unknown; collective
-    /// patterns then run among all hosts.
+    /// The rail of each destination, by its index in [`Topology::destinations`]; `None` for ports
+    /// without a rail. A rail is the set of ports at the same adapter slot of their hosts. Empty if
+    /// rails are unknown; collective patterns then run among all hosts.
     pub rails: Vec<Option<u16>>,
     /// The number of each destination's host, by the index of `rails`. Patterns within rails then
     /// take hosts in one order on all rails, as the ranks of a job do. Empty if hosts are unknown.
@@ -192,9 +192,9 @@ pub struct LinkUse {
     pub destinations: u32,
 }
 
-/// The hosts in topological order, the order in which patterns number them. Hosts of a leaf follow
-/// each other by port, and so do leaves that meet low in the tree; GUIDs break ties. A scheduler
-/// should number the ranks of a job in this order.
+/// The hosts in topological order, in which patterns number them. Hosts of a leaf follow each other
+/// by port, and so do leaves that meet low in the tree; GUIDs break ties. A scheduler should number
+/// the ranks of a job in this order.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
     hosts.map(|host| &topology.destinations()[host.destination as usize])
@@ -256,6 +256,7 @@ pub fn measure(topology: &Topology, tables: &Tables, settings: &Settings) -> Qua
     })
 }
 
+/// Measures shifts and random permutations.
 fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64) {
     let count = quality.hosts;
     let distances = patterns::distances(count, &mut Rng::new(seed));
@@ -270,10 +271,11 @@ fn measure_permutations(quality: &mut Quality, carrier: &Carrier<'_>, seed: u64)
         patterns::contention_of_permutations(carrier, &seeds, seeds.len(), permutation);
 }
 
+/// Measures the patterns of collective operations, within rails if these are known.
 fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &Settings) {
     let rails = rails(carrier.hosts, settings);
-    let everybody = vec![(0..quality.hosts).collect()];
-    let groups: &[Vec<usize>] = rails.as_deref().unwrap_or(&everybody);
+    let all_hosts = vec![(0..quality.hosts).collect()];
+    let groups: &[Vec<usize>] = rails.as_deref().unwrap_or(&all_hosts);
     let largest = groups.iter().map(Vec::len).max().unwrap_or(0);
     let shift_all = |&distance: &usize| {
         let groups = groups.iter().filter(move |group| distance < group.len());
@@ -301,8 +303,9 @@ fn measure_collectives(quality: &mut Quality, carrier: &Carrier<'_>, settings: &
     });
 }
 
-/// The ports of each rail, by position in topological order; ports without a rail are left out.
-/// Ports follow the order of their hosts, which is the order of the hosts' ports on the first rail.
+/// The ports of each rail, as indices in [`Hosts::all`]; `None` if no port has a rail. The ports of
+/// a rail are in the order of their hosts. Hosts are in the order of their ports on the lowest rail
+/// where they have one.
 fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     let rail_of = |destination: u32| *settings.rails.get(destination as usize)?;
     let mut rails = std::collections::BTreeMap::<u16, Vec<usize>>::new();
@@ -328,6 +331,7 @@ fn rails(hosts: &Hosts, settings: &Settings) -> Option<Vec<Vec<usize>>> {
     (!rails.is_empty()).then(|| rails.into_values().collect())
 }
 
+/// All links and their use, sorted by (switch, neighbour, port).
 fn name_links(fabric: &Fabric<'_>, uses: &Uses) -> Vec<LinkUse> {
     let topology = fabric.topology;
     let guid = |switch: SwitchIdx| topology.switch(switch).guid;
@@ -357,6 +361,7 @@ fn fastest(links: &[LinkUse]) -> u32 {
     links.iter().map(|link| link.rate).max().unwrap_or(1)
 }
 
+/// The value of [`Quality::all_to_all`].
 fn all_to_all(links: &[LinkUse]) -> u32 {
     let fastest = fastest(links);
     let risk = |link: &LinkUse| {
@@ -366,6 +371,7 @@ fn all_to_all(links: &[LinkUse]) -> u32 {
     links.iter().map(risk).fold(0.0, f64::max).ceil() as u32
 }
 
+/// The value of [`Quality::paths`].
 fn path_load(links: &[LinkUse]) -> PathLoad {
     let sum: u64 = links.iter().map(|link| link.paths).sum();
     let rates: u64 = links.iter().map(|link| u64::from(link.rate)).sum();
@@ -394,6 +400,7 @@ fn by_time(a: &LinkUse, b: &LinkUse) -> std::cmp::Ordering {
     a.cmp(&b)
 }
 
+/// The value of [`Quality::worst`].
 fn worst(mut links: Vec<LinkUse>) -> Vec<LinkUse> {
     let order = |a: &LinkUse, b: &LinkUse| {
         by_time(b, a).then_with(|| (a.switch, a.port).cmp(&(b.switch, b.port)))

@@ -12,8 +12,9 @@ use super::forest::{Forest, Step};
 use super::leaf_set::{self, LeafSet, SharedSets};
 use super::order::{Hosts, LidBlock};
 
-/// The memory in bytes for the sets of leaves that send over each link: enough for 45,056 hosts on
-/// 1,408 leaves in one pass. Larger fabrics take several passes, each over a part of the switches.
+/// The maximum memory in bytes for the sets of leaves that send over each link: enough for 45,056
+/// hosts on 1,408 leaves in one pass. Larger fabrics take several passes, each for the links of
+/// some switches.
 const SETS_BYTES: usize = 64 << 20;
 
 /// The use of each link by all pairs of hosts, indexed by channel.
@@ -51,9 +52,9 @@ impl Uses {
         };
         let words = leaf_set::words(hosts.leaves.len());
         let bytes_of_switch = fabric.stride * words * size_of::<u64>();
-        let together = (bytes / bytes_of_switch.max(1)).max(1);
-        for first in (0..fabric.switches).step_by(together) {
-            let switches = first..fabric.switches.min(first + together);
+        let switches_per_pass = (bytes / bytes_of_switch.max(1)).max(1);
+        for first in (0..fabric.switches).step_by(switches_per_pass) {
+            let switches = first..fabric.switches.min(first + switches_per_pass);
             let lost = Pass::new(fabric, hosts, switches).run(tables, &mut uses);
             // Every pass finds the same lost pairs.
             if first == 0 {
@@ -63,6 +64,8 @@ impl Uses {
         uses
     }
 
+    /// Adds the pairs whose packets do not arrive: hosts by index, with the leaves that do not
+    /// reach them.
     fn add_lost(&mut self, hosts: &Hosts, lost: Vec<(u32, FixedBitSet)>) {
         for (host, leaves) in lost {
             let own_leaf = hosts.all[host as usize].leaf as usize;
@@ -85,23 +88,26 @@ struct Own {
     leaf: u32,
 }
 
-/// A pass over all paths that counts the paths on the links of some switches.
+/// A pass over all paths, which counts those on the links of some switches.
 struct Pass<'a> {
     fabric: &'a Fabric<'a>,
     hosts: &'a Hosts,
+    /// The switches whose links are counted.
     switches: Range<usize>,
     /// The hosts of each switch.
     own: Vec<Own>,
+    /// The number of words of a set of leaves.
     words: usize,
-    /// For each channel of the pass's switches, the leaves whose packets the switch forwards over
-    /// it.
+    /// For each channel of the pass's switches, the other leaves whose packets the switch forwards
+    /// over it.
     senders: SharedSets,
 }
 
-/// The results of one thread, by channel of the pass's switches.
+/// The results for some blocks of LIDs, by channel of the pass's switches.
 struct Part {
-    /// The number of paths of packets that the switch forwards for other switches.
+    /// The number of paths from hosts of other switches.
     transit: Vec<u64>,
+    /// The number of hosts that receive over the channel.
     destinations: Vec<u32>,
     /// Each host that some leaves do not reach, with these leaves.
     lost: Vec<(u32, FixedBitSet)>,
@@ -161,10 +167,12 @@ impl<'a> Pass<'a> {
         lost
     }
 
+    /// The number of the first channel of the pass's switches.
     fn first_channel(&self) -> usize {
         self.switches.start * self.fabric.stride
     }
 
+    /// Follows the paths to the hosts with LIDs in some blocks.
     fn follow(&self, tables: &Tables, blocks: &[LidBlock]) -> Part {
         let mut counter = Counter::new(self);
         let mut forest = Forest::new(self.fabric);
@@ -205,7 +213,7 @@ impl Own {
 struct Counter<'a> {
     pass: &'a Pass<'a>,
     part: Part,
-    /// For each switch, the number of hosts whose packets have come in from other switches.
+    /// For each switch, the number of hosts of other switches whose packets have arrived.
     flow: Vec<u32>,
     /// For each switch with such packets, the leaves from which they come.
     from: Vec<LeafSet>,
@@ -229,7 +237,8 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Passes a switch's own packets, and packets that have arrived there, on to the next switch.
+    /// Moves the packets of a switch's own hosts, and those that have arrived there, to the next
+    /// switch.
     fn pass(&mut self, step: Step, root: usize) {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];
@@ -262,6 +271,7 @@ impl<'a> Counter<'a> {
     }
 }
 
+/// Adds each element of `part` to that of `all`.
 fn add<T: Copy + std::ops::AddAssign>(all: &mut [T], part: &[T]) {
     for (all, part) in all.iter_mut().zip(part) {
         *all += *part;

@@ -129,12 +129,12 @@ pub struct Mft {
 }
 
 impl Mft {
-    /// The output ports of a multicast LID.
+    /// The output ports of a multicast LID; empty if the table does not list it.
     pub fn mask(&self, mlid: Lid) -> PortMask {
         self.masks.get(&mlid).copied().unwrap_or_default()
     }
 
-    /// Sets the output ports of a multicast LID; other LIDs have no entry and are ignored.
+    /// Sets the output ports of a multicast LID; does nothing for other LIDs.
     pub fn set(&mut self, mlid: Lid, mask: PortMask) {
         if mask.is_empty() || !mlid.is_multicast() {
             self.masks.remove(&mlid);
@@ -143,7 +143,7 @@ impl Mft {
         }
     }
 
-    /// The highest multicast LID with output ports.
+    /// The highest multicast LID with output ports; `None` if there is none.
     pub fn top(&self) -> Option<Lid> {
         self.masks.last_key_value().map(|(&mlid, _)| mlid)
     }
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_come_back_as_they_went_in() {
+    fn port_mask_keeps_ports_and_positions() {
         let ports = [0, 1, 15, 16, 63, 64, 127, 200, 255].map(PortNum);
         let mask: PortMask = ports.into_iter().collect();
         assert_eq!(mask.ports().collect::<Vec<_>>(), ports);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_a_cut_of_the_table() {
+    fn blocks_and_differences_match_the_masks_that_were_set() {
         let mut mft = Mft::default();
         let mask: PortMask = [PortNum(3), PortNum(17)].into_iter().collect();
         mft.set(Lid(0xC021), mask);

@@ -2,21 +2,21 @@
 
 use super::{SwitchIdx, Topology};
 
-/// A total order of the switches. One of two neighbours is above the other, so that every link has
-/// a direction *up*, and paths without a turn from down to up cannot close a cycle.
+/// A total order of the switches. Of two neighbours, one is above the other, so that every link has
+/// a direction *up*. Paths without a turn from down to up cannot close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {
     highest_first: Vec<SwitchIdx>,
     /// The index of each switch in `highest_first`.
     position: Vec<u32>,
-    /// The distance of each switch from the top of the tree, by which traffic is spread.
+    /// The level of each switch, by which traffic is spread: the distance from the top of the tree.
     levels: Vec<u8>,
 }
 
 impl Order {
     /// Creates the order by level, with ties broken by
-    /// [`SwitchRules::ids`](crate::topology::SwitchRules::ids), which defaults to the GUID. Only
-    /// the `lifted` switches come before all others, in the given order.
+    /// [`SwitchRules::ids`](crate::topology::SwitchRules::ids), which defaults to the GUID. The
+    /// `lifted` switches come before all others, in the given order.
     pub(crate) fn new(topology: &Topology, levels: Vec<u8>, lifted: &[SwitchIdx]) -> Order {
         let mut is_lifted = vec![false; levels.len()];
         for switch in lifted {
@@ -31,7 +31,7 @@ impl Order {
         Order::listed(highest_first, levels)
     }
 
-    /// Creates the order of a list that names every switch once.
+    /// Creates the order in which `highest_first` lists all switches, each once.
     pub(crate) fn listed(highest_first: Vec<SwitchIdx>, levels: Vec<u8>) -> Order {
         let mut position = vec![0; levels.len()];
         for (place, switch) in highest_first.iter().enumerate() {
@@ -52,7 +52,7 @@ impl Order {
         &self.levels
     }
 
-    /// The number of switches above it.
+    /// The position of a switch: the number of switches above it.
     pub(crate) fn place(&self, switch: SwitchIdx) -> usize {
         self.position[switch.index()] as usize
     }
@@ -61,9 +61,9 @@ impl Order {
         self.position[high.index()] < self.position[low.index()]
     }
 
-    /// The switches without a neighbour above them, the highest first. A connected part with a
-    /// single peak has an up*/down* path between any two of its switches: both can climb to the
-    /// peak.
+    /// The switches without a neighbour above them, the highest first. A component with a single
+    /// peak has an up*/down* path between any two of its switches, because upward paths lead from
+    /// both to the peak.
     pub(crate) fn peaks(&self, topology: &Topology) -> Vec<SwitchIdx> {
         self.highest_first
             .iter()

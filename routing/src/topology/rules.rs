@@ -13,18 +13,17 @@ use super::{Group, SwitchIdx, Topology};
 /// Rules for engines; the default has no rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchRules {
-    /// The number of hops that the hop out of a switch by a port counts as, 1 to
-    /// [`SwitchRules::MOST_HOPS`]; 1 for ports without a rule.
+    /// The cost, in hops, of leaving a switch by a port: 1 to [`SwitchRules::MOST_HOPS`]. Ports
+    /// without a rule cost 1.
     pub hops: BTreeMap<(Guid, PortNum), u8>,
-    /// The ports of switches whose load is not counted when routes are spread.
+    /// The ports of switches whose load does not count when routes are balanced.
     pub uncounted: BTreeSet<(Guid, PortNum)>,
     /// The rank of a switch among the switches of its level, in place of its GUID.
     pub ids: BTreeMap<Guid, u64>,
 }
 
 impl SwitchRules {
-    /// The maximum number of hops that one hop counts as. Path costs end at 253: with this maximum,
-    /// six such hops on one path still have a cost.
+    /// The maximum cost of one hop. Path costs end at 253, so that a path can have six such hops.
     pub const MOST_HOPS: u8 = 40;
 
     /// Whether there are no rules.
@@ -34,7 +33,7 @@ impl SwitchRules {
 }
 
 impl Topology {
-    /// Puts the fabric under other rules.
+    /// The fabric with other rules.
     pub fn with_rules(self, rules: Arc<SwitchRules>) -> Topology {
         Topology { rules, ..self }
     }
@@ -44,8 +43,8 @@ impl Topology {
         &self.rules
     }
 
-    /// The number of hops that the hop from a switch over one of its port groups counts as: the
-    /// minimum over its links.
+    /// The cost, in hops, of leaving a switch over one of its port groups: the minimum over the
+    /// group's links.
     pub(crate) fn hops(&self, switch: SwitchIdx, group: Group<'_>) -> u8 {
         if self.rules.hops.is_empty() {
             return 1;
@@ -57,13 +56,14 @@ impl Topology {
         links.min().unwrap_or(1).clamp(1, most)
     }
 
-    /// Whether load on a port of a switch counts when routes are spread.
+    /// Whether load on a port of a switch counts when routes are balanced.
     pub(crate) fn is_counted(&self, switch: SwitchIdx, port: PortNum) -> bool {
         let uncounted = &self.rules.uncounted;
         uncounted.is_empty() || !uncounted.contains(&(self.switch(switch).guid, port))
     }
 
-    /// The sort key of a switch among the switches of its level: lower keys come higher.
+    /// The sort key of a switch among the switches of its level: switches with lower keys are
+    /// higher.
     pub(crate) fn order_id(&self, switch: SwitchIdx) -> (u64, SwitchIdx) {
         let guid = self.switch(switch).guid;
         let id = self.rules.ids.get(&guid).copied().unwrap_or(guid.0);

@@ -10,29 +10,31 @@ use crate::topology::{SwitchIdx, Topology};
 const UNSEEN: u32 = u32::MAX;
 
 /// The cost of a turn against the order, if such turns are permitted: more than any sum of loads.
-/// Paths have fewer than 2^16 turns.
-const REFUSED: u64 = 1 << 48;
+/// Paths have fewer than 2^16 turns, so that sums fit.
+const ILLEGAL_TURN: u64 = 1 << 48;
 
-/// The state of a search: the channel by which each switch goes to a destination.
+/// The state of a search for the paths from all switches to one destination.
 pub(super) struct Search<'a> {
     topology: &'a Topology,
     channels: &'a Channels,
     guide: Guide<'a>,
-    /// For each channel, the position in the order of its opposite direction, in which the search
-    /// traverses it.
+    /// For each channel, the place of the opposite channel in the order: packets use that one,
+    /// because the search starts at the destination.
     places: Vec<u32>,
     destination: u32,
-    /// The switches that are connected with the destination.
+    /// The component of the destination.
     part: &'a [SwitchIdx],
-    /// The next channel of each switch.
+    /// For each switch, the next channel of its path; [`NONE`] if it has no path.
     next: Vec<u32>,
+    /// For each switch, the sum of the weights on its path.
     cost: Vec<u64>,
+    /// For each switch, the number of hops of its path; [`UNSEEN`] if it has no path.
     hops: Vec<u32>,
-    /// For each switch, whether other switches route through it, so that its path must stay.
+    /// For each switch, whether its path is final, because other paths continue it.
     settled: Vec<bool>,
     /// The reached switches, in the order in which they were reached.
     reached: Vec<u32>,
-    /// Breaks ties between equal choices differently for each column.
+    /// A number by which ties between equal choices are broken differently for each column.
     rotation: u32,
 }
 
@@ -63,9 +65,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Finds a path to the destination from every switch connected with it. `weights` are indexed
-    /// by the channel of the opposite direction. Channels with a weight above `cap` serve only
-    /// switches that no other channel reaches.
+    /// Finds a path to the destination of `way` from every switch of its component. The weight of a
+    /// channel is at the index of the opposite channel in `weights`. Channels with a weight above
+    /// `cap` are used only for switches that no other channel reaches.
     pub(super) fn run(&mut self, way: &Way, weights: &[u64], cap: u64) {
         self.destination = way.destination.0;
         self.rotation = way.destination.0.wrapping_add(way.number);
@@ -88,7 +90,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The place that a channel into `switch` must be below for the turn to be legal.
+    /// The place in the order that a channel into `switch` must be below, so that its turn into the
+    /// path is legal.
     fn limit(&self, switch: u32) -> u32 {
         match self.guide {
             Guide::Prefer(order) | Guide::Follow(order) if switch != self.destination => {
@@ -116,7 +119,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Offers the path of `to` to its neighbours one level further out.
+    /// Gives the neighbours of `to` a path through it if they have no better one.
     fn offer(&mut self, to: u32, weights: &[u64], cap: u64) {
         let limit = self.limit(to);
         let must_follow = matches!(self.guide, Guide::Follow(_));
@@ -132,15 +135,15 @@ impl<'a> Search<'a> {
             if weight > cap || (is_refused && must_follow) {
                 continue;
             }
-            let cost = cost + weight + if is_refused { REFUSED } else { 0 };
+            let cost = cost + weight + if is_refused { ILLEGAL_TURN } else { 0 };
             let channel = self.channels.reverse(out);
             if self.hops[from] == UNSEEN {
                 self.reached.push(from as u32);
             } else if (
                 self.hops[from],
                 self.cost[from],
-                self.turned(self.next[from]),
-            ) <= (level, cost, self.turned(channel))
+                self.tie_break(self.next[from]),
+            ) <= (level, cost, self.tie_break(channel))
             {
                 continue;
             }
@@ -150,14 +153,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Mixes the number of a channel with the rotation.
-    fn turned(&self, channel: u32) -> u32 {
+    /// The tie-break of a channel: its number mixed with the rotation. The lower value wins.
+    fn tie_break(&self, channel: u32) -> u32 {
         (channel ^ self.rotation.wrapping_mul(0x9e37_79b9)).wrapping_mul(0x85eb_ca6b)
     }
 
-    /// Connects switches without a legal path through a neighbour that switches to a later channel,
-    /// together with all switches that already route through it. Places rise along every path, so
-    /// that later turns stay legal and no path can close a loop.
+    /// Connects switches without a legal path through a neighbour that changes its next channel to
+    /// a later one; paths that already lead through that neighbour change with it. Places rise
+    /// along every path, so that the turns stay legal and no path can close a loop.
     fn join_by_detours(&mut self, order: &ChannelOrder, weights: &[u64]) {
         while self.reached.len() < self.part.len() {
             let before = self.reached.len();
@@ -182,8 +185,9 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The shortest path of an unreached switch through a neighbour that takes another channel: the
-    /// channel to the neighbour, the neighbour's new channel, and the number of hops.
+    /// The shortest path of an unreached switch through a neighbour that changes its next channel:
+    /// the channel to the neighbour, the neighbour's new channel, and the number of hops. `None` if
+    /// there is none.
     fn detour(&self, order: &ChannelOrder, unreached: u32) -> Option<(u32, u32, u32)> {
         let mut best: Option<(u32, u32, u32)> = None;
         for channel in self.channels.out_of(unreached) {
@@ -208,8 +212,8 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Gives all remaining switches the path by the latest channels. Such a path exists for every
-    /// switch, because the turns of a spanning tree follow the order.
+    /// Gives all remaining switches the paths by the latest channels. Every switch has such a path,
+    /// because the turns of a spanning tree are legal.
     fn take_last(&mut self, order: &ChannelOrder) {
         if self.reached.len() == self.part.len() {
             return;
@@ -231,7 +235,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// For each switch, the latest channel from which a legal path leads to the destination.
+    /// For each switch, the latest of its channels from which a legal path leads to the
+    /// destination.
     fn last_channels(&self, order: &ChannelOrder) -> Vec<u32> {
         let mut last = vec![NONE; self.next.len()];
         for channel in order.latest_first() {
@@ -244,6 +249,7 @@ impl<'a> Search<'a> {
         last
     }
 
+    /// The paths found, as a column.
     pub(super) fn column(&self) -> Column {
         self.next
             .iter()

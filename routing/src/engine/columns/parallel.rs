@@ -7,8 +7,9 @@ use crate::engine::channels::Channels;
 use crate::tables::Tables;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
-/// Gives each host, at every switch that reaches it over parallel links, the link that is least
-/// loaded with traffic of hosts for its rate. The entries for hosts' further LIDs stay.
+/// At every switch that reaches a host over parallel links, gives the host's base LID the link with
+/// the lowest traffic of hosts relative to its rate. Entries for the other LIDs of hosts stay.
+/// `ends` lists the destinations of each switch, absent ones included.
 pub(super) fn share(
     topology: &Topology,
     ends: &[&[Destination]],
@@ -27,12 +28,12 @@ pub(super) fn share(
         load: vec![0; topology.half_link_count()],
     };
     for to in topology.indices() {
-        let ways = &columns[to.index()];
-        for (number, column) in ways.iter().enumerate() {
+        let columns_to = &columns[to.index()];
+        for (number, column) in columns_to.iter().enumerate() {
             let flows = channels.flows(column);
             let is_host = |destination: &&Destination| destination.kind.is_host();
             let hosts = ends[to.index()].iter().filter(is_host);
-            for host in hosts.skip(number).step_by(ways.len()) {
+            for host in hosts.skip(number).step_by(columns_to.len()) {
                 for &switch in switches.iter().filter(|&&switch| switch != to) {
                     let flow = flows[switch.index()];
                     if let Some(port) = links.take(switch, column, flow)
@@ -49,12 +50,13 @@ pub(super) fn share(
 /// The host traffic on each link.
 struct Links<'a> {
     topology: &'a Topology,
+    /// The number of pairs of hosts on each link, by link number.
     load: Vec<u64>,
 }
 
 impl Links<'_> {
-    /// Puts a flow on one of the parallel links that a column takes at a switch, and returns the
-    /// link's port; `None` where there is only one link.
+    /// Adds a flow to one of the parallel links that a column takes at a switch, and returns the
+    /// link's port; `None` if there is only one link, or the column has no path.
     fn take(&mut self, switch: SwitchIdx, column: &Column, flow: u64) -> Option<PortNum> {
         let groups = self.topology.group_range(switch);
         let group = groups.start + usize::from(column[switch.index()]);

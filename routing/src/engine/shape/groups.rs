@@ -6,8 +6,8 @@ use rsm_ids::Guid;
 use crate::topology::levels;
 use crate::topology::{SwitchIdx, Topology};
 
-/// A switch with fewer hosts than one in this many of the fullest switch's hosts may be a spine
-/// with a storage or management node attached.
+/// A switch counts as a leaf if it has at least one in this many of the hosts of the switch with
+/// the most hosts. A switch with fewer may be a spine with a storage or management node attached.
 const FEW_HOSTS: usize = 4;
 
 /// The groups of a dragonfly+.
@@ -52,7 +52,7 @@ pub enum NoGroups {
     /// All switches form one group: the fabric is a tree.
     #[error("all leaves are in one group, which makes it a tree: updn routes it on one lane")]
     OneGroup,
-    /// Two groups have no link between them, not even a broken one.
+    /// Two groups have no link between them.
     #[error("the groups of switches {one} and {other} have no link between them")]
     Unlinked {
         /// The lowest leaf of the first group.
@@ -101,8 +101,9 @@ impl Groups {
                 .find(is_in)
                 .map_or(Guid(0), |&leaf| guid(leaf))
         };
-        let apart = (0..count * count).find(|&pair| !linked[pair] && pair / count != pair % count);
-        if let Some(pair) = apart {
+        let unlinked =
+            (0..count * count).find(|&pair| !linked[pair] && pair / count != pair % count);
+        if let Some(pair) = unlinked {
             let (one, other) = (lowest(pair / count), lowest(pair % count));
             return Err(NoGroups::Unlinked { one, other });
         }
@@ -114,7 +115,8 @@ impl Groups {
     }
 }
 
-/// For each switch, its group: the switches that links between leaves and spines connect.
+/// For each switch, the number of its group: the switches that links between leaves and spines
+/// connect. Fails if two leaves are linked, or if a spine has no leaf.
 fn group_by_leaves(
     topology: &Topology,
     leaves: &[SwitchIdx],

@@ -1,4 +1,4 @@
-//! The next hop of a packet in a grid.
+//! Finds the next hops of packets in a grid.
 
 use rayon::prelude::*;
 
@@ -6,23 +6,26 @@ use crate::engine::columns::{Column, NO_GROUP};
 use crate::engine::shape::{Coordinates, RowCables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// A grid with its switches by number.
+/// A grid, by switch number.
 pub(super) struct Grid<'a> {
     topology: &'a Topology,
     coordinates: &'a Coordinates,
+    /// The coordinates of each switch.
     places: Vec<Vec<u16>>,
-    /// For each dimension, the index of its first direction among the directions of all dimensions,
-    /// and last the number of all directions. A row has two directions, up and down; a full row has
-    /// one direction to each place.
+    /// For each dimension, the index of its first direction among the directions of all dimensions;
+    /// one more element holds the number of all directions. A line or ring has two directions, up
+    /// and down; a full row has one direction to each place.
     starts: Vec<usize>,
-    /// The port group for each switch, dimension and direction.
+    /// The port group for each switch, dimension and direction, by [`Grid::way`]; [`NO_GROUP`] if
+    /// there is none.
     groups: Vec<u8>,
-    /// The neighbour for each switch, dimension and direction.
+    /// The neighbour for each switch, dimension and direction; `None` if there is none.
     neighbours: Vec<Option<SwitchIdx>>,
-    /// For each switch, dimension and direction, the number of hops until the row is broken, or the
-    /// length of an intact ring. In a full row, 1 if there is a neighbour.
+    /// For each switch, dimension and direction, the number of hops up to the end of the row or a
+    /// break, or the length of an intact ring. In a full row, 1 if there is a neighbour.
     runs: Vec<u16>,
-    /// For each dimension, the bit of the service level that marks packets across the dateline.
+    /// For each dimension, the number of the bit of the service level that marks packets that cross
+    /// the dateline; `None` without a dateline.
     level_bits: Vec<Option<u8>>,
 }
 
@@ -81,7 +84,7 @@ impl<'a> Grid<'a> {
         grid
     }
 
-    /// Finds the number of hops to the break of each row, in all directions.
+    /// Computes `runs`.
     fn find_runs(&mut self) {
         for switch in self.topology.indices() {
             for dimension in 0..self.dimensions() {
@@ -106,6 +109,7 @@ impl<'a> Grid<'a> {
         }
     }
 
+    /// The index of a direction of a switch in `groups`, `neighbours` and `runs`.
     fn way(&self, switch: SwitchIdx, dimension: usize, direction: usize) -> usize {
         switch.index() * self.starts[self.dimensions()] + self.starts[dimension] + direction
     }
@@ -120,6 +124,8 @@ impl<'a> Grid<'a> {
         usize::from(self.places[switch.index()][dimension])
     }
 
+    /// The dimension in which two switches are neighbours, and whether the second is the next one;
+    /// `None` if they are not neighbours.
     fn step(&self, from: SwitchIdx, to: SwitchIdx) -> Option<(usize, bool)> {
         let [from, to] = [from, to].map(|end| &self.places[end.index()]);
         self.coordinates.step(from, to)
@@ -129,10 +135,12 @@ impl<'a> Grid<'a> {
         self.coordinates.sizes.len()
     }
 
+    /// The number of dimensions whose rows are rings.
     pub(super) fn rings(&self) -> usize {
         self.level_bits.iter().flatten().count()
     }
 
+    /// The number of the service level bit of a dimension; `None` if its rows are no rings.
     pub(super) fn level_bit(&self, dimension: usize) -> Option<u8> {
         self.level_bits[dimension]
     }
@@ -163,8 +171,8 @@ impl<'a> Grid<'a> {
 
     /// The shorter direction in a dimension; in a full row, the direction of the place itself. If
     /// both directions are equally long, the lower of the two positions decides, so that both carry
-    /// about the same load. The way back is then the same path, because answers have the service
-    /// level of their request.
+    /// about the same load. Packets and their answers then take the same links, as they must:
+    /// answers have the service level of their request.
     fn direction(&self, from: SwitchIdx, to: SwitchIdx, dimension: usize) -> usize {
         if self.coordinates.rows[dimension] == RowCables::Full {
             return self.place(to, dimension);
@@ -184,8 +192,8 @@ impl<'a> Grid<'a> {
         }
     }
 
-    /// The number of hops from one position to another in a dimension; [`u16::MAX`] if the row ends
-    /// before.
+    /// The number of hops from one position to another in a dimension; [`u16::MAX`] if a line does
+    /// not lead there in this direction.
     fn hops(&self, from: u16, to: u16, dimension: usize, direction: usize) -> u16 {
         let size = self.coordinates.sizes[dimension];
         if self.coordinates.rows[dimension] == RowCables::Full {
@@ -220,8 +228,9 @@ impl<'a> Grid<'a> {
         if let Some(direction) = self.other_direction(from, to, first, wanted) {
             return Some((self.groups[self.way(from, first, direction)], true));
         }
-        // The packet continues until it is next to the missing corner: only the neighbours of the
-        // corner turn, so that there are as few turns back as possible.
+        // The packet continues in the wanted direction up to the switch before the break. Only
+        // there it turns to a later dimension, so that as few packets as possible turn back to an
+        // earlier one.
         if self.runs[way] > 0 {
             return Some((self.groups[way], true));
         }
@@ -231,9 +240,10 @@ impl<'a> Grid<'a> {
         })
     }
 
-    /// The direction in which a packet reaches its place in a row whose wanted direction is broken:
-    /// the other way round or, in a full row, through a third switch. The lowest possible switch is
-    /// taken, so that detours of several broken cables close no cycle in most rows.
+    /// The direction in which a packet reaches its place in a row if the wanted direction is
+    /// broken: the opposite one or, in a full row, the direction to a third switch. The lowest such
+    /// switch is taken, so that in most rows the detours around several broken cables close no
+    /// cycle. `None` if there is no such direction.
     fn other_direction(
         &self,
         from: SwitchIdx,
@@ -257,6 +267,7 @@ impl<'a> Grid<'a> {
         others.find(leads)
     }
 
+    /// Computes the columns to all switches.
     pub(super) fn columns(&self) -> Found {
         let found: Vec<(Column, usize, Option<SwitchIdx>)> = (0..self.topology.switch_count()
             as u32)
@@ -276,11 +287,13 @@ impl<'a> Grid<'a> {
         all
     }
 
+    /// The column to a switch, the number of its entries around faults, and a switch of the
+    /// component without a path to it.
     fn column(&self, to: SwitchIdx) -> (Column, usize, Option<SwitchIdx>) {
         let mut column = vec![NO_GROUP; self.topology.switch_count()];
         let mut around_faults = 0;
         let mut cut_off = None;
-        // Pairs of switches without any connecting cables are no fault.
+        // Only switches of the component need a path.
         let part = &self.topology.components()[self.topology.component_of(to)];
         for from in part.switches.iter().copied().filter(|&from| from != to) {
             match self.next(from, to) {

@@ -1,4 +1,4 @@
-//! Proposes rankings, and chooses one of them.
+//! Proposes rankings, and chooses the best one.
 
 use super::super::Ranking;
 use super::super::fabric_tree::{Apexes, MAX_DETOURS};
@@ -9,8 +9,8 @@ use super::{Columns, Ranked, by_index, kept};
 use crate::topology::levels::{self, ANY_HOST, FEW_HOSTS, HALF};
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The factor by which a kept ranking's maximum link load may exceed the best one's, once new
-/// switches have come.
+/// The factor by which the maximum link load of a kept ranking may exceed that of the best ranking,
+/// if there are new switches.
 const KEPT_LOAD: f64 = 1.2;
 
 /// The engine's remedy for pairs that a ranking by levels leaves without a path.
@@ -23,8 +23,8 @@ pub(in super::super) enum Unreached {
 }
 
 impl Unreached {
-    /// The apexes whose detours complete an order; `None` where the order has to connect all pairs
-    /// itself.
+    /// The apexes whose detours complete an order; `None` if the order has to connect all pairs
+    /// itself, because the engine takes no detours, they would be too many, or there is no apex.
     pub(in super::super) fn mending(self, topology: &Topology, order: &Order) -> Option<Apexes> {
         if self == Unreached::Joined {
             return None;
@@ -46,14 +46,15 @@ impl Unreached {
     }
 }
 
-/// A ranking under which more than one in this many pairs of hosts take detours is compared with one
-/// more.
-const DETOURS_IN: u64 = 16;
+/// If more than one in this many pairs of hosts take detours under the best ranking, it is compared
+/// with the ranking from the switches farthest from hosts.
+const DETOURS_ONE_IN: u64 = 16;
 
-/// The factor by which the maximum link load of that ranking may exceed that of the one with detours:
-/// its load does not include the links that detours have in common.
+/// The factor by which the maximum link load of that ranking may exceed that of the one with
+/// detours, whose load is underestimated: it does not include all links that detours share.
 const DETOURED_LOAD: f64 = 4.0;
 
+/// A ranking to be scored.
 struct Candidate {
     order: Order,
     /// The apexes whose detours complete the order, if any do.
@@ -62,8 +63,8 @@ struct Candidate {
     made: String,
 }
 
-/// Chooses the ranking to route by: an earlier one from the same roots is kept where possible, else
-/// the best of several is taken.
+/// Chooses the ranking for the routes: the earlier one if it has the same roots, connects all pairs
+/// and, with new switches, is about as good; else the best of several.
 pub(super) fn choose(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -91,8 +92,8 @@ pub(super) fn choose(
     }
 }
 
-/// The earlier ranking and the number of switches new to it; `None` if it leaves a pair that counts
-/// without a path.
+/// The earlier ranking, and the number of switches that it lacked; `None` if it leaves a pair with
+/// an end port without a path.
 fn keep(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -121,8 +122,8 @@ fn keep(
     })
 }
 
-/// Chooses the ranking by distance from the hosts, or the best of all if that one does not connect
-/// all pairs.
+/// Chooses the ranking by distance from the hosts; if that does not connect all pairs, the best of
+/// all candidates.
 pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) -> Ranked {
     let population = Population::new(topology);
     let columns = by_index(topology);
@@ -152,9 +153,10 @@ pub(super) fn choose_by_hosts(topology: &Topology, earlier: Option<&Ranking>) ->
     }
 }
 
-/// The explanation of how the ranking of `dnup` is made.
+/// The explanation of the ranking of `dnup`.
 const BY_HOSTS: &str = "ranked by distance from the hosts alone";
 
+/// The best of all candidates, with its score.
 fn best(
     topology: &Topology,
     roots: &[SwitchIdx],
@@ -165,10 +167,10 @@ fn best(
     let candidates = candidates(topology, roots, unreached);
     let best = best_of(topology, candidates, population, columns);
     let pairs: u64 = population.host_pairs();
-    if !roots.is_empty() || best.1.reach.hosts_unreached * DETOURS_IN <= pairs {
+    if !roots.is_empty() || best.1.reach.hosts_unreached * DETOURS_ONE_IN <= pairs {
         return best;
     }
-    // Leaves behind other leaves stand below them.
+    // In this ranking, leaves that are farther from the top are below other leaves.
     let Some(below) = from_farthest(topology, unreached) else {
         return best;
     };
@@ -181,7 +183,8 @@ fn best(
     }
 }
 
-/// The rankings from the switches farthest from hosts; `None` if they are most of all switches.
+/// The rankings by distance from the switches farthest from hosts; `None` if these are half of all
+/// switches or more.
 fn from_farthest(topology: &Topology, unreached: Unreached) -> Option<Vec<Candidate>> {
     let by_hosts = levels::from_edges(topology, ANY_HOST);
     let tops = levels::farthest_from_leaves(topology, &by_hosts)?;
@@ -191,6 +194,7 @@ fn from_farthest(topology: &Topology, unreached: Unreached) -> Option<Vec<Candid
     Some(candidates_of(topology, levels, made, unreached))
 }
 
+/// The best of some candidates, with its score; the first good one ends the search.
 fn best_of(
     topology: &Topology,
     candidates: Vec<Candidate>,
@@ -279,9 +283,9 @@ fn candidates(topology: &Topology, roots: &[SwitchIdx], unreached: Unreached) ->
     found
 }
 
-/// Makes candidates from these levels: the plain ranking. If it has several peaks and no detours
-/// complete it, the ranking with connected roots comes first: it is usually as good for hosts, and
-/// connects more pairs.
+/// The candidates with these levels. If detours complete the ranking by level, it is the only one.
+/// Otherwise, if it has several peaks, the ranking with connected roots comes first: it is usually
+/// as good for hosts, and connects more pairs.
 fn candidates_of(
     topology: &Topology,
     levels: Vec<u8>,
@@ -316,11 +320,13 @@ pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, made: 
     format!("{made}: {depth} levels, {peaks} at the top (kept)")
 }
 
+/// The number of levels.
 fn depth(order: &Order) -> usize {
     let deepest = order.levels().iter().max();
     deepest.map_or(0, |deepest| usize::from(*deepest) + 1)
 }
 
+/// The sentence about an order and the pairs that it reaches, for the operator.
 fn sentence(
     topology: &Topology,
     order: &Order,

@@ -1,4 +1,4 @@
-//! Keeps a ranking beyond the topology on which it was found.
+//! Keeps a ranking from one topology to the next.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,7 @@ pub(super) struct Fitted {
     pub(super) newcomers: usize,
 }
 
+/// The GUIDs of some switches.
 fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
     switches
         .iter()
@@ -28,8 +29,8 @@ fn guids(topology: &Topology, switches: &[SwitchIdx]) -> Vec<Guid> {
         .collect()
 }
 
-/// The earlier ranking as an order of this topology; `None` if it has none of the topology's
-/// switches, was made from other roots, or suits the routes of `nue` alone.
+/// Fits an earlier ranking to a topology; `None` if it has none of the topology's switches, was
+/// made from other roots, or is a depth-first ranking of `nue`.
 pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -> Option<Fitted> {
     if ranking.roots != guids(topology, roots) || depth_first::is_of(ranking) {
         return None;
@@ -57,8 +58,8 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
         let guess = guessed[switch.index()];
         let level = usual.get(&guess).copied().unwrap_or(guess);
         levels[switch.index()] = Some(level);
-        // The new switch goes after the last switch of the same height, so that no two ranked
-        // switches change their order.
+        // The new switch comes after the last switch of its level or a higher one. The order of
+        // ranked switches stays.
         let place = listed
             .iter()
             .rposition(|other| levels[other.index()] <= Some(level))
@@ -72,7 +73,7 @@ pub(super) fn fit(topology: &Topology, roots: &[SwitchIdx], ranking: &Ranking) -
     })
 }
 
-/// For each guessed level, the actual level of most known switches with that guess.
+/// For each guessed level, the most frequent actual level of the ranked switches with that guess.
 fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
     let mut votes: BTreeMap<u8, BTreeMap<u8, usize>> = BTreeMap::new();
     for (level, &guess) in known.iter().zip(guessed) {
@@ -91,8 +92,9 @@ fn usual_levels(known: &[Option<u8>], guessed: &[u8]) -> BTreeMap<u8, u8> {
         .collect()
 }
 
-/// Converts the order into a ranking to keep; `made` explains the order. Missing switches of the
-/// earlier ranking keep their places, so that a switch that reboots returns to its place.
+/// Converts an order into a ranking for the next topology; `made` explains the order. Switches of
+/// the earlier ranking that are missing now keep their places, so that a switch that reboots
+/// returns to its place.
 pub(in super::super) fn remember(
     topology: &Topology,
     (order, made): (&Order, &str),

@@ -1,9 +1,10 @@
-//! Specifications that describe no fabric are refused with a position and a reason.
+//! A specification that describes no fabric is refused with a position and a reason.
 
 use proptest::prelude::*;
 
 use crate::generate::generate;
 
+/// The error for a specification.
 fn message(spec: &str) -> String {
     match generate(spec) {
         Ok(netlist) => panic!("was generated: {} nodes", netlist.nodes().len()),
@@ -132,6 +133,7 @@ fn errors_name_place_and_reason() {
     }
 }
 
+/// Specifications that are random sequences of words, numbers and separators.
 fn pieces() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "superpod",
@@ -182,7 +184,7 @@ fn pieces() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_specification_is_fatal(spec in pieces()) {
+    fn any_specification_generates_or_fails_with_a_column_within_it(spec in pieces()) {
         if let Err(error) = generate(&spec) {
             prop_assert!((1..=spec.chars().count() + 2).contains(&error.column), "{}", error);
         }

@@ -8,9 +8,9 @@ use crate::topology::SwitchIdx;
 
 /// The entries of the LIDs of one block in all switches.
 ///
-/// The copies of a block in any two tables are whole pages apart, at addresses that displace each
-/// other in a processor's cache. If many switches change, the block is copied, and all of its LIDs
-/// are followed within the cache.
+/// The entries of one block in different tables are whole pages apart, at addresses that displace
+/// each other in a processor's cache. If many switches change, this type copies the block, so that
+/// its LIDs are followed within the cache.
 pub(super) struct BlockEntries<'a> {
     difference: &'a Difference<'a>,
     block: usize,
@@ -26,7 +26,7 @@ struct Copies<'a> {
     entries: Vec<u8>,
 }
 
-/// All blocks are prepared for look-up if at least one in this many changes.
+/// A block is copied if at least one in this many switches changes in it.
 pub(super) const BLOCKS_PER_CHANGE: usize = 16;
 
 impl<'a> BlockEntries<'a> {
@@ -45,7 +45,7 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
-    /// Moves on to a block that changes in `changed` switches.
+    /// Selects a block, which changes in `changed` switches.
     pub(super) fn turn_to(&mut self, block: usize, changed: usize) {
         let switches = self.difference.after().lfts.len();
         self.block = block;
@@ -57,6 +57,7 @@ impl<'a> BlockEntries<'a> {
         }
     }
 
+    /// The entry of a switch before the change, for a LID of the block.
     pub(super) fn before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         if self.is_copied {
             return self.before.entries[BlockEntries::place(switch, lid)];
@@ -64,6 +65,7 @@ impl<'a> BlockEntries<'a> {
         self.difference.entry_before(switch, lid)
     }
 
+    /// The entry of a switch after the change, for a LID of the block.
     pub(super) fn after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         if self.is_copied {
             return self.after.entries[BlockEntries::place(switch, lid)];
@@ -71,16 +73,18 @@ impl<'a> BlockEntries<'a> {
         self.difference.entry_after(switch, lid)
     }
 
+    /// The index of an entry in [`Copies::entries`].
     fn place(switch: SwitchIdx, lid: Lid) -> usize {
         switch.index() * BLOCK_LIDS + lid.index() % BLOCK_LIDS
     }
 
+    /// Whether the entry of a switch for a LID of the block changes.
     pub(super) fn changes(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.before(switch, lid) != self.after(switch, lid)
     }
 
-    /// The LIDs that change, lowest first, each with the switches among `switches` in which it
-    /// does.
+    /// The LIDs of the block that change, lowest first, each with the switches among `switches` in
+    /// which it changes.
     pub(super) fn changed(
         &self,
         switches: &[SwitchIdx],

@@ -1,4 +1,4 @@
-//! Sums over the pairs whose path may differ.
+//! Sums over the pairs whose paths may differ.
 
 use rsm_ids::Lid;
 
@@ -8,7 +8,7 @@ use super::ways::{Sums, Ways};
 use super::{Inconclusive, Point};
 use crate::topology::SwitchIdx;
 
-/// The sums of one thread, and its scratch space.
+/// The sums over some of the pairs, and memory for reuse.
 pub(super) struct Found<'a> {
     before: &'a Side<'a>,
     after: &'a Side<'a>,
@@ -16,13 +16,15 @@ pub(super) struct Found<'a> {
     pub(super) then: Sums,
     /// The present sums over the pairs, by channels of the later fabric.
     pub(super) now: Sums,
-    /// The number of pairs.
+    /// The number of pairs examined, before and after.
     pub(super) ways: u64,
-    ways_then: Ways,
-    ways_now: Ways,
+    paths_then: Ways,
+    paths_now: Ways,
     /// For each switch, the last round that reached it.
     reached: Vec<u32>,
+    /// The number of the current round; each round handles one LID.
     round: u32,
+    /// The switches that this round has reached and not yet examined.
     waiting: Vec<SwitchIdx>,
     /// The switches whose packets to the current LID are examined.
     starts: Vec<SwitchIdx>,
@@ -34,8 +36,8 @@ impl<'a> Found<'a> {
             then: Sums::new(before),
             now: Sums::new(after),
             ways: 0,
-            ways_then: Ways::new(before.topology.switch_count()),
-            ways_now: Ways::new(after.topology.switch_count()),
+            paths_then: Ways::new(before.topology.switch_count()),
+            paths_now: Ways::new(after.topology.switch_count()),
             reached: vec![0; after.topology.switch_count()],
             round: 0,
             waiting: Vec::new(),
@@ -45,11 +47,11 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Adds all pairs of one LID whose path passes one of `points`, of which there must be at least
-    /// one.
+    /// Adds the pairs of one LID whose paths pass one of `points`, except pairs that
+    /// [`Found::add_whole`] adds. There must be at least one point, and all must have the same LID.
     ///
-    /// Paths that pass a point now also passed one before: up to its first point a path is
-    /// unchanged.
+    /// A path that passes a point now also passed it before, because a path is unchanged up to its
+    /// first point.
     pub(super) fn add_around(
         &mut self,
         points: &[Point],
@@ -61,12 +63,13 @@ impl<'a> Found<'a> {
         let after = self.after;
         let lid = points[0].0;
         for &(_, switch) in points {
-            self.come_to(switch);
+            self.reach(switch);
             while let Some(switch) = self.waiting.pop() {
                 if !matched.is_whole(switch, lid) {
                     self.starts.push(switch);
                 }
-                // The tables follow the order, so no switch sends down to one that sends up.
+                // The tables follow the order, so that no switch sends down to a switch that sends
+                // up.
                 let goes_up = after
                     .next(switch, lid)
                     .is_some_and(|next| after.is_above(next, switch));
@@ -76,7 +79,7 @@ impl<'a> Found<'a> {
                         && self.reached[from.index()] != self.round
                         && after.feeds(&group, lid)
                     {
-                        self.come_to(from);
+                        self.reach(from);
                     }
                 }
             }
@@ -84,23 +87,24 @@ impl<'a> Found<'a> {
         let now = self.starts.iter().copied();
         let then = now.clone().filter_map(|switch| matched.then(switch));
         self.ways += self.starts.len() as u64;
-        self.ways_then
+        self.paths_then
             .count(self.before, then, lid, &mut self.then)?;
-        self.ways_now.count(self.after, now, lid, &mut self.now)
+        self.paths_now.count(self.after, now, lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID all of whose paths are examined.
+    /// Adds the pairs of one of [`Matched::whole_lids`], from the switches of
+    /// [`Matched::whole_pairs`].
     pub(super) fn add_whole(&mut self, lid: Lid, matched: &Matched) -> Result<(), Inconclusive> {
         let (then, now) = matched.whole_pairs(lid);
         self.ways += (then.len() + now.len()) as u64;
-        self.ways_then
+        self.paths_then
             .count(self.before, then.into_iter(), lid, &mut self.then)?;
-        self.ways_now
+        self.paths_now
             .count(self.after, now.into_iter(), lid, &mut self.now)
     }
 
-    /// Adds the pairs of a LID whose paths are all unchanged, from the switches whose sources have
-    /// changed.
+    /// Adds the pairs of a LID whose paths are all unchanged, from the switches at which other
+    /// ports start packets than before.
     pub(super) fn add_restarted(
         &mut self,
         lid: Lid,
@@ -109,18 +113,19 @@ impl<'a> Found<'a> {
         let (before, after) = (self.before, self.after);
         let switches = restarted.iter().copied();
         self.ways += 2 * restarted.len() as u64;
-        self.ways_now.find(after, switches.clone(), lid)?;
+        self.paths_now.find(after, switches.clone(), lid)?;
         let (then, now) = (
             |switch| before.starts(switch),
             |switch| after.starts(switch),
         );
-        self.ways_now
+        self.paths_now
             .add(after, switches.clone(), lid, then, &mut self.then);
-        self.ways_now.add(after, switches, lid, now, &mut self.now);
+        self.paths_now.add(after, switches, lid, now, &mut self.now);
         Ok(())
     }
 
-    fn come_to(&mut self, switch: SwitchIdx) {
+    /// Adds a switch to `waiting` if this round has not reached it yet.
+    fn reach(&mut self, switch: SwitchIdx) {
         if self.reached[switch.index()] != self.round {
             self.reached[switch.index()] = self.round;
             self.waiting.push(switch);

@@ -9,6 +9,7 @@ use super::side::Side;
 use super::{Inconclusive, Point};
 use crate::topology::{Destination, PortUse, SwitchIdx};
 
+/// The switches of two fabrics by each other's numbers, and the differences between the fabrics.
 pub(super) struct Matched {
     /// The earlier number of each switch of the later fabric; `None` if the switch is new.
     then: Vec<Option<SwitchIdx>>,
@@ -16,11 +17,12 @@ pub(super) struct Matched {
     now: Vec<Option<SwitchIdx>>,
     /// Whether every switch of both fabrics has the same number in both.
     is_numbered_alike: bool,
-    /// The switches of the later fabric whose cables or end ports may differ; `None` if those of
-    /// any switch may.
+    /// The switches of the later fabric whose cables or end ports may differ; `None` if any switch
+    /// may be one.
     changed: Option<FixedBitSet>,
     /// The LIDs that lead to another port than before, are new, or have gone.
-    pub(super) anew: Vec<Lid>,
+    pub(super) moved_lids: Vec<Lid>,
+    /// The elements of `moved_lids`, as a set.
     is_moved_lid: FixedBitSet,
     /// The switches of the later fabric that are new, or at which other ports start packets.
     changed_starts: FixedBitSet,
@@ -33,7 +35,7 @@ impl Matched {
             now: vec![None; before.topology.switch_count()],
             is_numbered_alike: true,
             changed: None,
-            anew: Vec::new(),
+            moved_lids: Vec::new(),
             is_moved_lid: FixedBitSet::with_capacity(1 << 16),
             changed_starts: FixedBitSet::with_capacity(after.topology.switch_count()),
         };
@@ -82,6 +84,7 @@ impl Matched {
             .for_each(|lid| self.compare_destination(lid, before, after));
     }
 
+    /// Finds the changes at all switches.
     fn compare_all(&mut self, before: &Side<'_>, after: &Side<'_>) {
         for now in after.topology.indices() {
             self.compare_starts(now, before, after);
@@ -92,6 +95,7 @@ impl Matched {
         }
     }
 
+    /// Notes whether other ports start packets at a switch than before.
     fn compare_starts(&mut self, now: SwitchIdx, before: &Side<'_>, after: &Side<'_>) {
         let then = self.then(now);
         if then.is_none_or(|then| before.starts(then) != after.starts(now)) {
@@ -99,6 +103,7 @@ impl Matched {
         }
     }
 
+    /// Notes whether a LID leads to another port than before.
     fn compare_destination(&mut self, lid: Lid, before: &Side<'_>, after: &Side<'_>) {
         let then = before.topology.destination_of(lid);
         let now = after.topology.destination_of(lid);
@@ -111,7 +116,7 @@ impl Matched {
             _ => false,
         };
         if !is_same {
-            self.anew.push(lid);
+            self.moved_lids.push(lid);
             self.is_moved_lid.insert(lid.index());
         }
     }
@@ -121,8 +126,8 @@ impl Matched {
         self.then[now.index()]
     }
 
-    /// The switches at which unchanged entries can turn a legal turn into an illegal one: switches
-    /// with two neighbours above, one of which was below.
+    /// The switches at which unchanged entries may make turns that have become illegal: switches
+    /// with two or more neighbours above, one of which was below.
     pub(super) fn turned(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<SwitchIdx> {
         if self.keeps_order(before, after) {
             return Vec::new();
@@ -141,7 +146,7 @@ impl Matched {
         after.topology.indices().filter(is_turned).collect()
     }
 
-    /// Whether the switches of both fabrics have the same order in both.
+    /// Whether the switches that are in both fabrics have the same order in both.
     fn keeps_order(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let then = before.orientation.highest_first().iter();
         let now = after.orientation.highest_first().iter();
@@ -149,7 +154,7 @@ impl Matched {
             .eq(now.copied().filter(|now| self.then(*now).is_some()))
     }
 
-    /// Whether the switches of both fabrics are connected with each other as before.
+    /// Whether any two switches that are in both fabrics are connected in both or in neither.
     pub(super) fn keeps_parts(&self, before: &Side<'_>, after: &Side<'_>) -> bool {
         let mut now_of = vec![None; before.topology.components().len()];
         let mut then_of = vec![None; after.topology.components().len()];
@@ -163,7 +168,8 @@ impl Matched {
         })
     }
 
-    /// The entries of a switch that differ or whose port leads elsewhere.
+    /// The entries of a switch that differ or whose port leads elsewhere; all entries of a new
+    /// switch. Moved LIDs are left out.
     pub(super) fn points_of(
         &self,
         switch: SwitchIdx,
@@ -194,8 +200,8 @@ impl Matched {
         changed.is_none_or(|changed| changed.contains(switch.index()))
     }
 
-    /// For each port, whether it leads to another switch than before, or has begun or ceased to
-    /// serve a link.
+    /// For each port, whether it leads to another switch than before, or leads to a switch only
+    /// before or only now.
     fn moved_ports(
         &self,
         then: SwitchIdx,
@@ -222,7 +228,7 @@ impl Matched {
         moved
     }
 
-    /// Whether a pair is examined as part of all pairs of its LID or of its switch.
+    /// Whether a pair is examined together with all pairs of its LID or of its switch.
     pub(super) fn is_whole(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.is_moved_lid(lid) || self.changed_starts.contains(switch.index())
     }
@@ -231,7 +237,7 @@ impl Matched {
     /// LIDs if the sources of some switch have changed.
     pub(super) fn whole_lids(&self, before: &Side<'_>, after: &Side<'_>) -> Vec<Lid> {
         if self.changed_starts.is_clear() && self.now.iter().all(Option::is_some) {
-            return self.anew.clone();
+            return self.moved_lids.clone();
         }
         let top = before.topology.top_lid().max(after.topology.top_lid());
         (1..=top.0).map(Lid).collect()
@@ -256,8 +262,8 @@ impl Matched {
         (then.collect(), now.collect())
     }
 
-    /// The switches whose sources have changed; `None` unless this is the only change of switches:
-    /// all are present, and their channels keep their numbers.
+    /// The switches at which other ports start packets than before; `None` if the switches or the
+    /// numbers of channels have changed as well.
     pub(super) fn restarted(&self, before: &Side<'_>, after: &Side<'_>) -> Option<Vec<SwitchIdx>> {
         let is_alike = self.is_numbered_alike
             && self.now.len() == self.then.len()
@@ -273,7 +279,8 @@ impl Matched {
         self.is_moved_lid.contains(lid.index())
     }
 
-    /// The load of every channel, by present numbers.
+    /// The load of every channel, by present numbers: the load `standing` of the earlier tables,
+    /// without the earlier paths of the examined pairs, and with their present paths.
     pub(super) fn loads(
         &self,
         before: &Side<'_>,

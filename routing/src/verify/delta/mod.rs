@@ -2,9 +2,10 @@
 //!
 //! The proof is a sum over pairs of a switch where packets start and a LID to which they go. The
 //! contribution of a pair changes only if its path meets an entry that differs or a port that leads
-//! elsewhere. This module goes back from such entries and ports to find these pairs, subtracts
-//! their old part from the sums, and adds their new part. The result equals that of the whole
-//! proof, number for number. The module finds the differences itself and trusts no engine for them.
+//! elsewhere. This module finds these pairs by following paths backwards from such entries and
+//! ports. It subtracts the earlier contributions of these pairs from the sums, and adds the present
+//! ones. The result equals that of the whole proof, number for number. The module finds the
+//! differences itself and trusts no engine for them.
 //!
 //! An order of the switches proves that there is no credit loop, as in
 //! [`Dependencies::follows`](super::Dependencies::follows): if the tables followed it, only changed
@@ -58,7 +59,8 @@ pub struct Candidate<'a> {
 pub struct Changed {
     /// The sums of the tables, equal to those of the whole proof.
     pub tally: Tally,
-    /// The number of pairs of (switch, LID) that were examined.
+    /// The number of pairs of (switch, LID) that were examined; some count both before and after
+    /// the change.
     pub ways: u64,
 }
 
@@ -69,7 +71,7 @@ pub enum Inconclusive {
     /// Too many switches have other neighbours above them than before.
     #[error("too many switches stand in another order")]
     Order,
-    /// Connected parts have divided or merged.
+    /// Components have divided or merged.
     #[error("the fabric falls into other parts")]
     Parts,
     /// So many entries have changed that the whole proof costs less.
@@ -144,7 +146,7 @@ pub fn verify_changes(
         matched,
     };
     work.check_turns()?;
-    let parts = work.look()?;
+    let parts = work.examine_pairs()?;
     work.sum_up(proved.tally, &parts)
 }
 
@@ -177,6 +179,7 @@ fn points(
     Ok(points)
 }
 
+/// The inputs of the proof, and the entries to examine.
 struct Work<'a> {
     before: Side<'a>,
     after: Side<'a>,
@@ -188,7 +191,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Fails if a packet that meets a difference turns up after going down.
+    /// Fails if packets that meet a difference turn up after going down.
     fn check_turns(&self) -> Result<(), Inconclusive> {
         let turned = self
             .points
@@ -197,7 +200,7 @@ impl Work<'_> {
         if let Some(&(lid, _)) = turned {
             return Err(Inconclusive::Turn { lid });
         }
-        let turned = self.matched.anew.par_iter().find_first(|&&lid| {
+        let turned = self.matched.moved_lids.par_iter().find_first(|&&lid| {
             let mut switches = self.after.topology.indices();
             self.after.is_in_use(lid) && switches.any(|switch| self.after.turns_below(switch, lid))
         });
@@ -215,6 +218,8 @@ impl Work<'_> {
         }
     }
 
+    /// Whether packets to a LID turn up after going down at a switch with a differing entry, or at
+    /// the next switch.
     fn turns_at(&self, lid: Lid, switch: SwitchIdx) -> bool {
         if self.after.turns_below(switch, lid) {
             return true;
@@ -231,7 +236,7 @@ impl Work<'_> {
     }
 
     /// Examines every pair whose path may differ; each thread takes a share of the LIDs.
-    fn look(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
+    fn examine_pairs(&self) -> Result<Vec<Found<'_>>, Inconclusive> {
         let lids: Vec<&[Point]> = self
             .points
             .chunk_by(|one, other| one.0 == other.0)
@@ -271,6 +276,8 @@ impl Work<'_> {
         Ok(parts)
     }
 
+    /// Computes the sums of the candidate's tables from those of the proved tables and the examined
+    /// pairs.
     fn sum_up(&self, proved: &Tally, parts: &[Found<'_>]) -> Result<Changed, Inconclusive> {
         let mut tally = Tally {
             load: self

@@ -7,13 +7,15 @@ use super::super::fabric::Sources;
 use crate::tables::{Lft, NO_PATH, Tables};
 use crate::topology::{Group, Orientation, SwitchIdx, Topology};
 
+/// Tables with their topology and their order.
 pub(super) struct Side<'a> {
     pub(super) topology: &'a Topology,
     tables: &'a Tables,
     pub(super) orientation: &'a Orientation,
     starts: StartingPorts,
-    none: Lft,
-    /// The number of channels of a switch, as in the whole proof.
+    /// An empty table, for switches without one.
+    empty: Lft,
+    /// The number of channels of each switch, as in the whole proof.
     pub(super) stride: usize,
 }
 
@@ -28,20 +30,22 @@ impl<'a> Side<'a> {
             tables,
             orientation,
             starts: StartingPorts::new(topology),
-            none: Lft::default(),
+            empty: Lft::default(),
             stride: super::super::fabric::stride(topology),
         }
     }
 
+    /// The table of a switch; an empty one if it has none.
     pub(super) fn table(&self, switch: SwitchIdx) -> &Lft {
-        self.tables.lfts.get(switch.index()).unwrap_or(&self.none)
+        self.tables.lfts.get(switch.index()).unwrap_or(&self.empty)
     }
 
     pub(super) fn entry(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         self.table(switch).entry(lid)
     }
 
-    /// The switch to which packets go next, which may be the same one by a loop-back cable.
+    /// The switch to which packets go next, or `None` if they leave the switches or are dropped. A
+    /// loop-back cable leads to the same switch.
     pub(super) fn next(&self, switch: SwitchIdx, lid: Lid) -> Option<SwitchIdx> {
         let port = PortNum(self.entry(switch, lid));
         self.topology.peer(switch, port).map(|(next, _)| next)
@@ -51,7 +55,7 @@ impl<'a> Side<'a> {
         self.orientation.is_above(high, low)
     }
 
-    /// Whether the switch sends down to one that sends up.
+    /// Whether the switch sends packets down to a switch that sends them up.
     pub(super) fn turns_below(&self, switch: SwitchIdx, lid: Lid) -> bool {
         self.next(switch, lid).is_some_and(|next| {
             self.is_above(switch, next)
@@ -61,7 +65,7 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// Whether the switch sends up, and a neighbour sends down to it.
+    /// Whether the switch sends packets up, and some neighbour sends them down to it.
     pub(super) fn turns_here(&self, switch: SwitchIdx, lid: Lid) -> bool {
         let goes_up = self
             .next(switch, lid)
@@ -89,10 +93,12 @@ impl<'a> Side<'a> {
         group.links.iter().any(|link| link.peer_port.0 == entry)
     }
 
+    /// The numbers of ports at a switch where packets start.
     pub(super) fn starts(&self, switch: SwitchIdx) -> Sources {
         self.starts.by_switch[switch.index()]
     }
 
+    /// The number of channels of all switches.
     pub(super) fn channels(&self) -> usize {
         self.topology.switch_count() * self.stride
     }

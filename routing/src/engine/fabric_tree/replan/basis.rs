@@ -1,4 +1,4 @@
-//! The known fabric of a routing, and its differences from the previous routing's known fabric.
+//! The known fabric with its present parts, and the differences from those of the previous routing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::mending::Repair;
 use super::{State, Touched};
 use crate::topology::{SwitchIdx, Topology};
 
-/// A known fabric with its present parts, and the differences from the previous routing's.
+/// The known fabric with its present parts, and the differences from those of the previous routing.
 pub(super) struct Basis {
     pub(super) fabric: KnownFabric,
     pub(super) live: Live,
@@ -36,8 +36,8 @@ pub(super) struct Basis {
 }
 
 impl Basis {
-    /// Finds the known fabric for `topology`: the earlier one, extended by any parts that were
-    /// never seen before.
+    /// Finds the known fabric for `topology`: the earlier one, extended by the parts of `topology`
+    /// that were never seen before.
     ///
     /// # Errors
     /// The extended fabric would change the routes to all destinations, so that only a full
@@ -67,8 +67,7 @@ impl Basis {
         })
     }
 
-    /// The basis for a known fabric extended by the parts of `topology` that were never seen
-    /// before.
+    /// Computes the result of [`Basis::of`] if `topology` has parts that were never seen before.
     fn extended(
         earlier: &State,
         topology: &Topology,
@@ -98,8 +97,8 @@ impl Basis {
         Ok(basis)
     }
 
-    /// Adds to `changed_switches` the switches whose divider has changed, and to `touched` the
-    /// columns of destinations whose number has changed. `before`: the previous numbering.
+    /// Adds to `changed_switches` the switches whose divider has changed since the numbering
+    /// `before`, and to `touched` the columns of destinations whose number has changed.
     fn add_renumbered(&mut self, before: &Numbering) {
         let (known, now) = (&self.fabric.known, &self.fabric.numbering);
         for switch in known.indices() {
@@ -123,7 +122,7 @@ impl Basis {
         }
     }
 
-    /// The costs of the complete known fabric, repaired from the costs `before`.
+    /// The costs in the complete known fabric, repaired from its costs `before`.
     fn complete_costs(&mut self, before: &[Arc<Tile>]) -> Vec<Arc<Tile>> {
         let known = &self.fabric.known;
         let mut all = FixedBitSet::with_capacity(known.group_count());
@@ -139,7 +138,7 @@ impl Basis {
         repair.tiles(before, &mut self.touched, &mut self.changed)
     }
 
-    /// The costs of the present parts.
+    /// The costs over the present parts.
     pub(super) fn costs(&mut self, earlier: &State) -> Vec<Arc<Tile>> {
         if earlier.live.is_complete() && self.live.is_complete() {
             return self.fabric.intact.clone();
@@ -182,8 +181,8 @@ impl Basis {
         (Arc::new(lids), columns)
     }
 
-    /// Whether some pairs need a path that needed none before: pairs with a new switch, or pairs
-    /// across components that are now connected.
+    /// Whether some pairs may need a path that needed none before: a switch has come back, or the
+    /// fabric has or had several components.
     pub(super) fn has_new_pairs(&self, earlier: &State, topology: &Topology) -> bool {
         let mut both = self.live.switches.iter().zip(&earlier.live.switches);
         topology.components().len() != 1
@@ -192,8 +191,8 @@ impl Basis {
     }
 }
 
-/// The known fabric extended by the parts of `topology` that were never seen before, still with the
-/// earlier costs. `previous_reason` is the previous routing's sentence about its ranking.
+/// Extends the known fabric by the parts of `topology` that were never seen before; its costs are
+/// still the earlier ones. `previous_reason` is the previous routing's explanation of its ranking.
 ///
 /// # Errors
 /// The extended fabric would change the routes to all destinations, so that only a full computation
