@@ -1,5 +1,5 @@
-//! `dragonfly+`: minimal paths with at most one hop between groups, after which packets change to
-//! another VL.
+//! `dragonfly+`: minimal paths with at most one hop between groups. After that hop, packets change
+//! to another VL.
 
 use super::columns::{self, Column, NO_GROUP};
 use super::shape::Groups;
@@ -11,11 +11,12 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 /// Minimal paths in two-level groups whose spines are linked to those of every other group: up to a
 /// spine with a link to the other group, across, and down.
 ///
-/// - *Guarantee*: no loop and no credit loop. Within a group, paths go up and down, with one leaf
-///   as a top above the spines, so that spines without the needed link find a spine that has it. A
-///   switch sends packets from another group on the second VL, where packets only go down.
+/// - *Guarantee*: no loop and no credit loop. Within a group, paths go up and then down. One leaf
+///   of each group counts as a top above the spines: over it, a spine without a link to the other
+///   group reaches a spine that has one. A switch sends packets from another group on the second
+///   VL, where packets only go down.
 /// - *Needs*: three VLs. Packets between hosts may have any service level. Packets to spines, and
-///   to leaves that faults keep from being reached in this way, need SL 1: they follow paths of
+///   to leaves that faults cut off from such paths, need SL 1: they follow paths of
 ///   [`nue`](super::Nue) on the third VL.
 /// - *Complexity*: O(l² · s) for l leaves with s spines each, times the hosts of a leaf.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,8 +32,9 @@ const VLS: u8 = 3;
 /// The service level of packets to destinations without a minimal path.
 const OTHER_SL: usize = 1;
 
-/// The kinds of ports that SL-to-VL mapping distinguishes.
+/// The kind of ports to hosts and to switches of the same group, in SLtoVLMappingTables.
 const LOCAL: u8 = 0;
+/// The kind of ports to switches of other groups.
 const GLOBAL: u8 = 1;
 
 impl Engine for DragonflyPlus {
@@ -59,8 +61,9 @@ impl Engine for DragonflyPlus {
         })?;
         prepare::lanes(engine, VLS, options)?;
         prepare::in_pool(options, || {
-            let mut ways = Ways::new(topology, &groups);
-            let mut all: Vec<Vec<Column>> = topology.indices().map(|to| ways.columns(to)).collect();
+            let mut finder = ColumnFinder::new(topology, &groups);
+            let mut all: Vec<Vec<Column>> =
+                topology.indices().map(|to| finder.columns(to)).collect();
             let others: Vec<SwitchIdx> = topology
                 .indices()
                 .filter(|to| all[to.index()].is_empty())
@@ -87,6 +90,7 @@ impl Engine for DragonflyPlus {
     }
 }
 
+/// The service levels and VLs; `others` are the destination switches without minimal paths.
 fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
     let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
         PortUse::Link { peer, .. }
@@ -111,13 +115,15 @@ fn lanes(topology: &Topology, groups: &Groups, others: &[SwitchIdx]) -> Lanes {
 }
 
 /// Finds columns and tracks the load of each port group.
-struct Ways<'a> {
+struct ColumnFinder<'a> {
     topology: &'a Topology,
     groups: &'a Groups,
-    /// For each group of switches, its top: the leaf with the most spines, with nothing above it.
+    /// For each group of switches, its top: the leaf with the most neighbours. Paths may go up from
+    /// spines to it.
     top: Vec<SwitchIdx>,
     /// The load of each port group of the topology: paths divided by the rate of its links.
     load: Vec<f64>,
+    /// The total rate of each port group.
     rate: Vec<f64>,
     /// The number of hosts of each switch.
     hosts: Vec<f64>,
@@ -126,8 +132,8 @@ struct Ways<'a> {
     by_group: Vec<Vec<(u32, usize)>>,
 }
 
-impl<'a> Ways<'a> {
-    fn new(topology: &'a Topology, groups: &'a Groups) -> Ways<'a> {
+impl<'a> ColumnFinder<'a> {
+    fn new(topology: &'a Topology, groups: &'a Groups) -> ColumnFinder<'a> {
         let mut top: Vec<Option<SwitchIdx>> = vec![None; groups.count];
         for leaf in topology
             .indices()
@@ -150,7 +156,7 @@ impl<'a> Ways<'a> {
             by_group
         };
         let hosts = |switch: SwitchIdx| topology.hosts(switch) as f64;
-        Ways {
+        ColumnFinder {
             hosts: topology.indices().map(hosts).collect(),
             by_group: topology.indices().map(by_group).collect(),
             topology,
@@ -162,8 +168,8 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Computes as many columns to a leaf as the leaf has hosts, each by a different way; none if
-    /// some switch cannot reach the leaf.
+    /// Computes a column to a leaf for each of its destinations, each with the load of the earlier
+    /// ones; none if the switch is no leaf, or if some switch has no minimal path to it.
     fn columns(&mut self, to: SwitchIdx) -> Vec<Column> {
         if !self.groups.is_leaf[to.index()] {
             return Vec::new();
@@ -173,6 +179,8 @@ impl<'a> Ways<'a> {
         columns.unwrap_or_default()
     }
 
+    /// Computes a column to a leaf, and adds its load; `None` if some switch has no minimal path to
+    /// the leaf.
     fn column(&mut self, to: SwitchIdx) -> Option<Column> {
         let topology = self.topology;
         let groups = self.groups;
@@ -197,11 +205,11 @@ impl<'a> Ways<'a> {
                 next[spine.index()] = self.lightest(across, |other| above[other.index()]);
             }
         }
-        let has_way: Vec<bool> = next.iter().map(Option::is_some).collect();
+        let has_path: Vec<bool> = next.iter().map(Option::is_some).collect();
         for &top in &self.top {
             if top != to {
                 next[top.index()] =
-                    self.lightest(topology.group_range(top), |spine| has_way[spine.index()]);
+                    self.lightest(topology.group_range(top), |spine| has_path[spine.index()]);
             }
         }
         let is_top = |switch: SwitchIdx| self.top[groups.group[switch.index()] as usize] == switch;
@@ -221,7 +229,7 @@ impl<'a> Ways<'a> {
             if leaf != to && next[leaf.index()].is_none() {
                 let up = || topology.group_range(leaf);
                 next[leaf.index()] = self
-                    .lightest(up(), |spine| has_way[spine.index()])
+                    .lightest(up(), |spine| has_path[spine.index()])
                     .or_else(|| self.lightest(up(), |spine| next[spine.index()].is_some()));
             }
         }
@@ -249,18 +257,19 @@ impl<'a> Ways<'a> {
         leading.map(|&(_, own)| own)
     }
 
-    /// The least loaded of some port groups whose neighbour passes `will_do`; the first one wins a
-    /// tie.
+    /// The least loaded port group of `among` whose neighbour is permitted; the first one wins a
+    /// tie. `None` if there is none.
     fn lightest(
         &self,
         among: impl Iterator<Item = usize>,
-        will_do: impl Fn(SwitchIdx) -> bool,
+        is_permitted: impl Fn(SwitchIdx) -> bool,
     ) -> Option<usize> {
         among
-            .filter(|&group| will_do(self.topology.group(group).neighbour))
+            .filter(|&group| is_permitted(self.topology.group(group).neighbour))
             .min_by(|&a, &b| self.load[a].total_cmp(&self.load[b]))
     }
 
+    /// Adds the paths of all hosts to a leaf to the load.
     fn add_load(&mut self, to: SwitchIdx, next: &[Option<usize>]) {
         for from in self.topology.indices() {
             let hosts = self.hosts[from.index()];

@@ -378,7 +378,8 @@ impl<'a> Ways<'a> {
         self.live(self.neighbours.below(switch))
     }
 
-    /// Those of `neighbours` that packets can reach, each with the cost of its port group in hops.
+    /// The elements of `neighbours` that packets can reach, each with the cost of its port group in
+    /// hops.
     fn live(self, neighbours: &'a [(u32, u32)]) -> impl Iterator<Item = (usize, u8)> + 'a {
         neighbours
             .iter()

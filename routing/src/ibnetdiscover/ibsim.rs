@@ -33,8 +33,9 @@ use crate::netlist::{LinkRate, LinkSpeed, LinkWidth, NodeKind};
 
 /// The GUIDs of the nodes of one kind.
 struct GuidRange {
-    /// The number that was set last.
+    /// The number that was set last, to which `+` refers.
     base: u64,
+    /// The GUID of the next node.
     next: u64,
 }
 
@@ -43,6 +44,7 @@ impl GuidRange {
         GuidRange { base, next: base }
     }
 
+    /// Sets the next GUID to a number or, if `relative`, to the number plus `base`.
     fn set(&mut self, number: u64, relative: bool) {
         if relative {
             self.next = self.base.wrapping_add(number);
@@ -51,7 +53,7 @@ impl GuidRange {
         }
     }
 
-    /// Takes the GUID of a node and those of its ports.
+    /// Takes `count` GUIDs for a node and its ports, and returns the first.
     fn take(&mut self, count: u64) -> Guid {
         let guid = Guid(self.next);
         self.next = self.next.wrapping_add(count);
@@ -68,7 +70,7 @@ struct Enabled {
 }
 
 impl Enabled {
-    /// The settings of ibsim's ports where a netlist sets none.
+    /// The settings of ibsim's ports if a netlist sets none.
     const DEFAULT: Enabled = Enabled {
         width: 2,
         speed: 1,
@@ -99,13 +101,15 @@ impl Enabled {
 
 /// The values that apply to the next lines of a netlist.
 pub(super) struct Settings {
+    /// The prefix of names that `module=` sets; empty if there is none.
     prefix: Vec<u8>,
     switches: GuidRange,
     adapters: GuidRange,
     routers: GuidRange,
-    /// The port GUID in `switchguid=0x10(11)`.
+    /// The port GUID of the next switch, as in `switchguid=0x10(11)`.
     port0: Option<Guid>,
     attributes: Attributes,
+    /// The widths and speeds that the ports of the next nodes enable.
     enabled: Enabled,
     /// The widths and speeds that the ports of the node being read enable.
     of_node: Enabled,
@@ -151,6 +155,7 @@ impl Settings {
         }
     }
 
+    /// Applies a setting; `relative` is true for `+`.
     fn set(&mut self, name: &'static str, relative: bool, value: &[u8]) -> Result<(), ParseReason> {
         let mut cursor = Cursor::new(value);
         if name == "module" {
@@ -186,6 +191,7 @@ impl Settings {
         Ok(())
     }
 
+    /// Reads a header.
     fn header(&mut self, kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason> {
         let num_ports = port_count(cursor)?;
         let name = self.name(cursor)?;
@@ -239,6 +245,7 @@ impl Settings {
         (guid, attributes)
     }
 
+    /// Reads a port line.
     fn port(&self, cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
         let port = cursor.bracketed_port()?;
         cursor.skip_blanks();
@@ -253,7 +260,7 @@ impl Settings {
         cursor.skip_blanks();
         let peer_guid = cursor.parenthesised_guid()?;
         let (options, comment) = options_and_comment(cursor)?;
-        // A port's own LID stands among the options, or in the comment before the description.
+        // A port's own LID is among the options, or in the comment before the description.
         let (mut lid, mut lmc) = address(options)?;
         if lid.is_none() {
             (lid, lmc) = address(comment.before)?;
@@ -348,6 +355,7 @@ fn setting_of(line: &[u8]) -> Option<(&'static str, bool, &[u8])> {
     })
 }
 
+/// The expected value of a setting, for errors.
 fn expected_of(name: &str) -> &'static str {
     match name {
         "vendid" => VENDOR,
@@ -359,7 +367,8 @@ fn expected_of(name: &str) -> &'static str {
     }
 }
 
-/// Reads a number that no letter follows: text with letters beyond `f` is no GUID.
+/// Reads a number; `None` if a letter or a digit follows, because text with letters beyond `f` is
+/// no GUID.
 fn whole_number(cursor: &mut Cursor<'_>) -> Option<u64> {
     let number = cursor.c_number()?;
     let follows = cursor.rest().first().is_some_and(u8::is_ascii_alphanumeric);
@@ -381,7 +390,7 @@ fn refuse_directive(line: &[u8]) -> Result<(), ParseReason> {
     }
 }
 
-/// The options after a node's name, and the comment after them.
+/// Reads the options after a node's name, and the comment after them.
 fn options_and_comment<'a>(
     cursor: &mut Cursor<'a>,
 ) -> Result<(&'a [u8], Comment<'a>), ParseReason> {

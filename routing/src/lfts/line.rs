@@ -23,6 +23,7 @@ pub(super) enum Line {
     },
 }
 
+/// Reads a line, without its line feed.
 pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     let line = line.trim_ascii();
     if line.starts_with(b"0x") {
@@ -55,21 +56,24 @@ const HEADINGS: [&[u8]; 3] = [
     b"Port Info",
 ];
 
+/// Whether a line has the words of a heading, with any blanks between them.
 fn same_words(line: &[u8], heading: &[u8]) -> bool {
     words(line).eq(words(heading))
 }
 
+/// The words of a text, separated by blanks.
 fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
 }
 
-/// The text after `mark`, if the line contains it.
+/// The text after `mark`; `None` if the line does not contain it.
 fn after<'a>(line: &'a [u8], mark: &[u8]) -> Option<&'a [u8]> {
     let at = line.windows(mark.len()).position(|window| window == mark)?;
     Some(&line[at + mark.len()..])
 }
 
+/// Reads the GUID with which a switch's table begins.
 fn switch(text: &[u8]) -> Result<Line, ParseReason> {
     match guid(text) {
         Some((guid, _)) if !guid.is_zero() => Ok(Line::Switch(guid)),
@@ -77,6 +81,7 @@ fn switch(text: &[u8]) -> Result<Line, ParseReason> {
     }
 }
 
+/// Reads an entry: a LID, a port and, perhaps, the GUID of the port that has the LID.
 fn entry(line: &[u8]) -> Result<Line, ParseReason> {
     let (lid, rest) = hex(line)
         .filter(|(_, rest)| ends_word(rest))
@@ -105,6 +110,7 @@ fn entry(line: &[u8]) -> Result<Line, ParseReason> {
     Ok(Line::Entry { lid, port, owner })
 }
 
+/// Reads an output port, and returns the rest of the text; `None` if there is none.
 fn port(field: &[u8]) -> Option<(u8, &[u8])> {
     if let Some(rest) = field.strip_prefix(b"UNREACHABLE") {
         return ends_word(rest).then_some((NO_PATH, rest));
@@ -118,6 +124,7 @@ fn port(field: &[u8]) -> Option<(u8, &[u8])> {
     ends_word(rest).then_some((port, rest))
 }
 
+/// Reads a GUID, and returns the rest of the text; `None` if there is none.
 fn guid(text: &[u8]) -> Option<(Guid, &[u8])> {
     let (guid, rest) = hex(text)?;
     // `0x0002c90300001235:` and `…1235)` precede a port's name.
@@ -125,11 +132,13 @@ fn guid(text: &[u8]) -> Option<(Guid, &[u8])> {
     ends.then_some((Guid(guid), rest))
 }
 
+/// Whether the rest of a text begins with a blank or is empty.
 fn ends_word(rest: &[u8]) -> bool {
     rest.first().is_none_or(u8::is_ascii_whitespace)
 }
 
-/// Reads a number such as `0x12ab` of up to 16 digits, and returns the rest of the text.
+/// Reads a number such as `0x12ab` of up to 16 digits, and returns the rest of the text; `None` if
+/// there is none.
 fn hex(text: &[u8]) -> Option<(u64, &[u8])> {
     let text = text.strip_prefix(b"0x")?;
     let digits = text

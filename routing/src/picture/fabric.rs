@@ -9,23 +9,24 @@ use super::{Colours, DRAWING, LEFT, MARGIN, Scene};
 use crate::quality::Share;
 use crate::topology::SwitchIdx;
 
-/// The maximum number of pairs of switches whose links are drawn individually; beyond it, links
+/// The maximum number of pairs of switches whose links are drawn as lines. If there are more, links
 /// between groups are drawn as bands.
 pub const MOST_LINES: usize = 7000;
 
-/// The maximum number of links with too many paths, and of missing cables, that are drawn: the
-/// fullest ones.
+/// The maximum number of pairs of switches with too many paths that are drawn, the fullest first;
+/// and the maximum number of missing cables that are drawn.
 pub const MOST_MARKED: usize = 2000;
 
-/// The maximum width of a cell, in cells of the layout.
+/// The maximum width of a switch's cell, in cells of the layout.
 const WIDEST: f64 = 2.3;
 /// The maximum size of a cell, in pixels.
 const NEAREST: f64 = 87.0;
 /// The minimum and maximum height of the drawing, in pixels.
 const HEIGHT: [f64; 2] = [200.0, 620.0];
-/// The minimum font size: text below it is left out, although the picture can be zoomed.
+/// The minimum font size, in pixels. Smaller text is left out: zooming would hardly make it
+/// readable.
 const SMALLEST: f64 = 0.15;
-/// The number of columns of a group that a click on a switch shows.
+/// The maximum number of columns of a group in one view.
 const SLICE: usize = 14;
 /// The width of a letter, as a fraction of the font size.
 const LETTER: f64 = 0.6;
@@ -33,8 +34,9 @@ const LETTER: f64 = 0.6;
 /// All links between the same two switches.
 struct Bundle {
     cables: usize,
-    /// The load of the fullest of these links, in either direction, in times its share.
+    /// The load of the worst of these links, in either direction, as a multiple of its share.
     times: f64,
+    /// Whether one of these links exceeds its share; see [`Share::is_beyond`].
     is_beyond: bool,
     paths: u64,
 }
@@ -43,12 +45,15 @@ struct Bundle {
 pub(super) struct Drawing<'a> {
     scene: &'a Scene<'a>,
     layout: Layout,
+    /// The number of hosts of each switch.
     hosts: Vec<usize>,
+    /// The links by the numbers of their switches, the lower first.
     bundles: BTreeMap<(u32, u32), Bundle>,
     /// The size of a cell of the layout, in pixels.
     scale: f64,
     /// The factor by which the distance between tiers exceeds the layout's.
     stretch: f64,
+    /// The left edge of the layout, in pixels.
     left: f64,
     top: f64,
 }
@@ -177,8 +182,8 @@ impl<'a> Drawing<'a> {
         self.views(svg);
     }
 
-    /// Defines a view for each group, and for each slice of a wide group, near enough to read
-    /// names.
+    /// Defines a view for each group, and for each slice of [`SLICE`] columns of a wide group, so
+    /// that names are readable.
     fn views(&self, svg: &mut Svg) {
         for (number, group) in self.layout.groups.iter().enumerate() {
             let [x, y, wide, high] = self.rectangle(group);
@@ -196,7 +201,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The name of the view in which the name of a switch is readable.
+    /// The name of the view that shows a switch: its group, or its slice of a wide group.
     pub(super) fn view_of(&self, switch: usize) -> String {
         let (place, group) = (&self.layout.places[switch], self.group(switch));
         if columns(group) <= SLICE {
@@ -206,6 +211,7 @@ impl<'a> Drawing<'a> {
         format!("g{}s{}", place.group, column / SLICE)
     }
 
+    /// Draws the rectangles of groups, as links to their views.
     fn groups(&self, svg: &mut Svg) {
         for (number, group) in self.layout.groups.iter().enumerate() {
             if group.pod.is_none() {
@@ -270,6 +276,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
+    /// Draws the links without too many paths, as lines or bands.
     fn links(&self, svg: &mut Svg) {
         if self.bundles.len() > MOST_LINES {
             return self.bands(svg);
@@ -348,6 +355,7 @@ impl<'a> Drawing<'a> {
         ends.map(|(a, b)| (a.min(b), a.max(b))).collect()
     }
 
+    /// Draws the links with too many paths, and the missing cables.
     fn marked(&self, svg: &mut Svg) {
         let beyond = self.beyond();
         let drawn = &beyond[..beyond.len().min(MOST_MARKED)];
@@ -377,6 +385,7 @@ impl<'a> Drawing<'a> {
         svg.lines(&lines, &stroke);
     }
 
+    /// Draws the switches, each with a bar for its hosts.
     fn switches(&self, svg: &mut Svg) {
         let most = self.hosts.iter().copied().max().unwrap_or(0);
         let worst = self.worst();
@@ -411,8 +420,8 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// For each switch, whether one of its links has too many paths, and its largest load as a
-    /// multiple of the link's share.
+    /// For each switch, whether one of its links has too many paths, and the highest load as a
+    /// multiple of the link's share; `None` if it has no links to consider.
     fn worst(&self) -> Vec<Option<(bool, f64)>> {
         let mut worst: Vec<Option<(bool, f64)>> = vec![None; self.hosts.len()];
         for (&(a, b), bundle) in &self.bundles {
@@ -441,6 +450,7 @@ impl<'a> Drawing<'a> {
         (self.scene.name)(switch.guid)
     }
 
+    /// The tool tip of a switch.
     fn tip(&self, switch: usize, worst: Option<(bool, f64)>) -> String {
         let guid = self.scene.topology.switch(SwitchIdx(switch as u32)).guid;
         let mut tip = format!("{} ({guid})", self.name(switch));
@@ -453,6 +463,7 @@ impl<'a> Drawing<'a> {
         tip
     }
 
+    /// Draws the names of the tiers, with their numbers of switches and hosts.
     fn tiers(&self, svg: &mut Svg) {
         for tier in 0..self.layout.tiers {
             let groups = self.layout.groups.iter().enumerate();
@@ -504,7 +515,7 @@ impl<'a> Drawing<'a> {
         }
     }
 
-    /// The legend's entries: how each kind is drawn, and its text.
+    /// The entries of the legend, each with a sample and a text.
     pub(super) fn legend(&self) -> Vec<(Sample, String)> {
         let beyond = self.beyond();
         let full = beyond.iter().filter(|(_, times)| *times >= super::FULL);
@@ -564,7 +575,7 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The way in which a kind of line or mark is drawn.
+/// A sample in the legend.
 pub(super) enum Sample {
     Line(&'static str, &'static str),
     Box(&'static str),
@@ -590,7 +601,7 @@ pub(super) fn short(name: &str) -> &str {
     inside.map_or(name, |(inside, _)| inside)
 }
 
-/// Draws a text in the middle of an area of this width and height, as large as fits.
+/// Draws a text around a point, as large as the width and height permit.
 fn label(svg: &mut Svg, text: &str, (x, y): (f64, f64), width: f64, height: f64, colour: &str) {
     let letters = text.chars().count().max(1) as f64;
     let size = (width / (letters * LETTER)).min(height * 0.8).min(11.0);

@@ -5,9 +5,9 @@
 //! arranged by tiers and pods, and hosts are folded below their leaf. Links with more paths than
 //! their [share](crate::quality::Share) are amber or red at any size of the fabric, and so are
 //! missing cables; if there are too many links for lines, links between groups are bands. A click
-//! on a group shows only that group, so that the names of its switches can be read; a click beside
-//! it shows everything again. The fullest links, the pods, and a histogram of the links by load
-//! follow below.
+//! on a group shows only that group, so that the names of its switches are readable; a click on the
+//! background shows everything again. The fullest links, the pods, and a histogram of the links by
+//! load follow below.
 
 mod details;
 mod fabric;
@@ -32,7 +32,7 @@ const LEFT: f64 = 160.0;
 const DRAWING: f64 = WIDTH - MARGIN - LEFT;
 /// The maximum number of characters in a line of a note.
 const LINE: usize = 215;
-/// The load, in times its share, from which a link is red.
+/// The load, as a multiple of its share, from which a link is red.
 const FULL: f64 = 2.0;
 
 /// The colours of the web page in its light theme.
@@ -100,8 +100,8 @@ impl Direction {
 #[derive(Clone, Copy)]
 struct PlottedLink {
     direction: Direction,
-    /// The time that the link takes for its paths, relative to the time of all links sharing the
-    /// paths of all.
+    /// The paths of the link divided by its rate, relative to the quotient of all paths and all
+    /// rates.
     load: f64,
 }
 
@@ -141,7 +141,7 @@ fn lines(text: &str) -> Vec<String> {
     lines
 }
 
-/// The links, in the order of the scene.
+/// The links for the histogram, in the order of the scene.
 fn drawn(scene: &Scene<'_>) -> Vec<PlottedLink> {
     let level = |guid: Guid| {
         let switch = scene.topology.switch_by_guid(guid);
@@ -166,7 +166,7 @@ fn drawn(scene: &Scene<'_>) -> Vec<PlottedLink> {
     scene.links.iter().map(draw).collect()
 }
 
-/// Draws the kinds of lines in rows that fit.
+/// Draws the legend, in as many rows as the width requires.
 fn legend(svg: &mut Svg, entries: &[(Sample, String)], mut y: f64) {
     let mut x = MARGIN;
     for (sample, text) in entries {

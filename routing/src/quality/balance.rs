@@ -74,8 +74,8 @@ enum Siblings {
     Others,
 }
 
-#[derive(Clone, Copy, Default)]
 /// Sums over the links of one set of siblings.
+#[derive(Clone, Copy, Default)]
 struct Sum {
     paths: u64,
     rate: u64,

@@ -86,9 +86,9 @@ pub enum TopologyError {
     },
 }
 
-#[derive(Clone, Copy)]
 /// A cable between ports of switches, which are identified by their keys or, when the topology is
 /// assembled, by their numbers.
+#[derive(Clone, Copy)]
 struct PendingLink {
     ends: [(u32, PortNum); 2],
     weight: u32,

@@ -1,9 +1,9 @@
 //! Computes columns of few hops that share the links evenly.
 //!
 //! The search for a column goes from its destination outwards, level by level. Each switch takes
-//! the least loaded of its shortest paths; with a [`ChannelOrder`], only paths that follow it
-//! count. A destination switch with several hosts has several columns, each searched with the load
-//! of all columns before it.
+//! the least loaded of its shortest paths; with a [`ChannelOrder`], of those that follow it. A
+//! destination switch with several hosts has several columns, each searched with the load of all
+//! columns before it.
 
 mod search;
 
@@ -15,11 +15,11 @@ use super::dependencies::ChannelOrder;
 use crate::topology::{SwitchIdx, Topology};
 use search::Search;
 
-/// The largest number of columns of a destination switch. Hosts beyond it take the columns in turn:
-/// finer shares cost time and memory, and few switches have more parallel paths to a destination.
+/// The maximum number of columns of a destination switch; hosts use them round-robin. More columns
+/// would cost time and memory, and few switches have more parallel paths to a destination.
 pub(super) const MAX_COLUMNS: usize = 16;
 
-/// A channel carries more than its share when its load exceeds the mean by this factor.
+/// A channel carries more than its share if its load is more than this many times the mean.
 const FAIR: u64 = 2;
 
 /// The paths that a search may take.
@@ -27,24 +27,26 @@ const FAIR: u64 = 2;
 pub(super) enum Guide<'a> {
     /// Any shortest path is permitted.
     Free,
-    /// Shortest paths that follow an order; where there are none, any shortest path.
+    /// Shortest paths that follow an order are preferred; if there are none, any shortest path is
+    /// permitted.
     Prefer(&'a ChannelOrder),
     /// Only paths that follow an order are permitted.
     Follow(&'a ChannelOrder),
 }
 
-/// A way to reach a destination switch, described by one column.
+/// A column to be computed: one of the ways to reach a destination switch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) destination: SwitchIdx,
-    /// The number of the destination's hosts that are reached by this way.
+    /// The number of the destination's hosts that the column serves.
     pub(super) hosts: u64,
-    /// The index of the way among the destination's ways.
+    /// The index of the column among those of the destination.
     pub(super) number: u32,
 }
 
-/// The ways to the given destinations, at most `most` for each: the first way of every destination,
-/// then the second, and so on. Destinations with many hosts come first.
+/// The columns to compute for the given destinations, one for each host and at most `most` for each
+/// destination: the first column of every destination, then the second, and so on. Destinations
+/// with many hosts come first.
 pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize) -> Vec<Way> {
     let mut by_hosts = destinations.to_vec();
     by_hosts.sort_by_key(|&switch| std::cmp::Reverse(channels.hosts(switch.0)));
@@ -56,7 +58,7 @@ pub(super) fn ways(channels: &Channels, destinations: &[SwitchIdx], most: usize)
             if number < count {
                 ways.push(Way {
                     destination,
-                    // Hosts take the ways in turn.
+                    // Hosts use the columns round-robin.
                     hosts: (hosts + count - 1 - number) / count,
                     number: number as u32,
                 });
@@ -86,7 +88,7 @@ pub(super) fn columns(
             balance.relieve(&ways, &mut columns, guide);
         }
         for (way, column) in ways.iter().zip(columns) {
-            // The ways of one destination come in the order of their numbers.
+            // The columns of one destination are in the order of their numbers.
             found.entry(way.destination).or_default().push(column);
         }
     }
@@ -123,8 +125,8 @@ impl<'a> Balance<'a> {
         ways.iter().map(find).collect()
     }
 
-    /// Repeats the search for columns that use channels with more than their share of the load, if
-    /// possible without these channels.
+    /// Computes columns that use channels with more than their share of the load again, if possible
+    /// without these channels, and keeps the better column.
     pub(super) fn relieve(&mut self, ways: &[Way], columns: &mut [Column], guide: Guide<'_>) {
         let fair = self.fair();
         let mut search = Search::new(self.topology, self.channels, guide);
@@ -140,7 +142,7 @@ impl<'a> Balance<'a> {
             search.run(way, &self.weights, fair);
             let found = search.column();
             let other = self.shares(way, &found);
-            if self.strain(&other) < self.strain(&shares) {
+            if self.squares_added(&other) < self.squares_added(&shares) {
                 *column = found;
                 self.add(&other);
             } else {
@@ -154,13 +156,13 @@ impl<'a> Balance<'a> {
         self.weights.iter().copied().max().unwrap_or(0)
     }
 
-    /// The load of a channel that carries exactly its share.
+    /// The highest load of a channel that does not carry more than its share.
     fn fair(&self) -> u64 {
         FAIR * self.weights.iter().sum::<u64>() / self.weights.len().max(1) as u64
     }
 
-    /// The channels of a column, each named by its opposite direction, with the weight that the
-    /// column adds to them.
+    /// The channels of a column, as indices in `weights`, with the weight that the column adds to
+    /// each.
     fn shares(&self, way: &Way, column: &Column) -> Vec<(usize, u64)> {
         if way.hosts == 0 {
             return Vec::new();
@@ -178,20 +180,22 @@ impl<'a> Balance<'a> {
         taken.map(share).collect()
     }
 
-    /// The increase of the sum of squared weights that a column causes.
-    fn strain(&self, shares: &[(usize, u64)]) -> u128 {
+    /// The increase of the sum of squared weights if a column with these shares is added.
+    fn squares_added(&self, shares: &[(usize, u64)]) -> u128 {
         let added = |&(channel, share): &(usize, u64)| {
             u128::from(share) * (2 * u128::from(self.weights[channel]) + u128::from(share))
         };
         shares.iter().map(added).sum()
     }
 
+    /// Adds a column's shares to the weights.
     fn add(&mut self, shares: &[(usize, u64)]) {
         for &(channel, share) in shares {
             self.weights[channel] += share;
         }
     }
 
+    /// Subtracts a column's shares from the weights.
     fn remove(&mut self, shares: &[(usize, u64)]) {
         for &(channel, share) in shares {
             self.weights[channel] -= share;

@@ -1,5 +1,4 @@
-//! The known fabric, and all results that depend only on it and not on which of its parts are
-//! missing.
+//! The known fabric, and all results that do not depend on which of its parts are missing.
 
 use std::sync::Arc;
 
@@ -30,7 +29,8 @@ pub(super) struct KnownFabric {
     pub(super) own: Arc<Own>,
     /// The costs while nothing is missing.
     pub(super) intact: Vec<Arc<Tile>>,
-    /// The explanation, for the operator, of how the order was made and how links are evened out.
+    /// The explanation, for the operator, of how the order was made and how the load was evened
+    /// out.
     pub(super) reason: String,
 }
 
@@ -91,8 +91,8 @@ impl KnownFabric {
         }
     }
 
-    /// Moves entries off the fullest links of the complete fabric. `present` holds the parts of a
-    /// present fabric and its detours, which are reused where nothing is missing.
+    /// Computes the exceptions that even out the load on the complete fabric. `present` holds the
+    /// present parts and their detours, which are reused if no part is missing.
     pub(super) fn even_out(&mut self, options: &Options, present: Option<(&Live, &Detours)>) {
         let everything = Live::of(&self.known, &self.known).expect("nothing has gone from it");
         let is_whole = |live: &Live| live.is_complete() && live.destinations.is_full();
@@ -140,8 +140,8 @@ impl KnownFabric {
     }
 }
 
-/// The divider of each switch, paired with the lengths of the rotations for which it divides: the
-/// rotation of all its uplinks, and the rotation of the links to one neighbour.
+/// The pairs of divider and number of slots that the switches use: for the rotation over all
+/// uplinks of a switch, and for those over the links to one neighbour.
 fn uses<'a>(
     known: &'a Topology,
     order: &'a Order,

@@ -1,13 +1,13 @@
 //! The cables that a regular tree lacks, inferred from those that are there.
 //!
-//! Between two levels of a regular tree the switches stand in *blocks*: every lower switch of a
-//! block has equally many cables to every upper one, and none to a switch outside the block. A
-//! block that has a few cables fewer has lost them. When an engine first sees a fabric without
-//! them, they belong to the known fabric all the same: the routes of a start are then those of a
-//! repair, and when the cables come, only the entries that they concern change.
+//! Between two levels of a regular tree, the switches form *blocks*: every lower switch of a block
+//! has equally many cables to every upper switch of the block, and none to other switches of that
+//! level. If a block has a few cables fewer, these are missing. They belong to the known fabric
+//! even if the engine has never seen them. The routes are then the same as after a loss of these
+//! cables, and when the cables come, only the entries that they concern change.
 //!
-//! A cable is inferred where the block shows its ports: most switches of the block have their cable
-//! to the same switch in the same port, at either end, and that port is free.
+//! A cable is inferred only if the block shows its ports: at either end, most switches of the block
+//! have their cable to that switch in the same port, and that port is free.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ use super::super::choose::FAULTY_IN;
 use super::numbering::Parts;
 use crate::topology::{HalfLink, NewCable, SwitchIdx, Topology};
 
-/// The fabric `seen` with the cables that its blocks lack. `None` if they lack none, or lack so
-/// many that the fabric seems to be built that way. `levels` are the distances of the switches from
+/// Adds to the fabric `seen` the cables that its blocks lack. `None` if they lack none, or so many
+/// that the fabric seems to be built without them. `levels` are the distances of the switches from
 /// the top.
 pub(super) fn whole(seen: &Topology, levels: &[u8]) -> Option<Topology> {
     let mut missing: Vec<NewCable> = Vec::new();
@@ -48,12 +48,12 @@ struct Uplink<'a> {
     links: &'a [HalfLink],
 }
 
-/// For each two levels, the cables between them, lower switch by lower switch.
+/// For each pair of levels, upper and lower, the cables between them, ordered by lower switch.
 fn uplinks_by_levels<'a>(seen: &'a Topology, levels: &[u8]) -> BTreeMap<(u8, u8), Vec<Uplink<'a>>> {
     let level = |switch: SwitchIdx| levels[switch.index()];
     let mut found: BTreeMap<(u8, u8), Vec<Uplink<'a>>> = BTreeMap::new();
     for lower in seen.indices() {
-        // All cables upwards of most switches end at one level.
+        // For most switches, all cables upwards end at one level.
         let above = seen
             .groups(lower)
             .filter(|group| level(group.neighbour) < level(lower));
@@ -73,13 +73,13 @@ fn uplinks_by_levels<'a>(seen: &'a Topology, levels: &[u8]) -> BTreeMap<(u8, u8)
     found
 }
 
-/// The blocks of two levels: the switches that these cables connect with each other.
+/// The blocks that these cables, which are those between two levels, form.
 fn blocks<'a>(seen: &Topology, uplinks: &[Uplink<'a>]) -> Vec<Block<'a>> {
     let mut parts = Parts::new(seen.switch_count());
     for uplink in uplinks {
         parts.join(uplink.lower.0, uplink.upper.0);
     }
-    // The block of each part, by the switch that names the part.
+    // The block of each connected set of switches, by the switch that identifies the set.
     let mut block_of: Vec<Option<usize>> = vec![None; seen.switch_count()];
     let mut sides: Vec<Sides<'a>> = Vec::new();
     // The place of each switch on its side of its block.
@@ -98,7 +98,7 @@ fn blocks<'a>(seen: &Topology, uplinks: &[Uplink<'a>]) -> Vec<Block<'a>> {
     sides.into_iter().filter_map(Block::of).collect()
 }
 
-/// Switches of one side of a block, in the order of their places.
+/// The switches of one side of a block, by place.
 #[derive(Default)]
 struct Side(Vec<SwitchIdx>);
 
@@ -125,16 +125,17 @@ struct Sides<'a> {
 struct Block<'a> {
     lower: Vec<SwitchIdx>,
     upper: Vec<SwitchIdx>,
-    /// The cables from each lower switch to each upper one, as seen from the lower one, lower
-    /// switch by lower switch.
+    /// The cables from each lower switch to each upper one, by lower switch and then by upper
+    /// switch; each as seen from the lower one.
     links: Vec<&'a [HalfLink]>,
     /// The number of cables between two switches while none is missing.
-    each: usize,
+    cables_per_pair: usize,
 }
 
 impl<'a> Block<'a> {
-    /// The block of these switches. `None` if some two of them have more cables than most, or some
-    /// switch lacks cables to more than half of the others.
+    /// Forms the block of these switches. `None` if the maximum number of cables between two
+    /// switches is not the most frequent one, or if a switch lacks cables to more than half of the
+    /// other side.
     fn of(sides: Sides<'a>) -> Option<Block<'a>> {
         let (lower, upper) = (sides.lower.0, sides.upper.0);
         if sides.cables.len() * 2 < lower.len() * upper.len() {
@@ -154,7 +155,7 @@ impl<'a> Block<'a> {
             lower,
             upper,
             links,
-            each: most,
+            cables_per_pair: most,
         };
         (is_usual && block.is_mostly_whole()).then_some(block)
     }
@@ -162,7 +163,7 @@ impl<'a> Block<'a> {
     /// Whether each switch has all its cables to at least half of the switches of the other side.
     fn is_mostly_whole(&self) -> bool {
         let (height, width) = (self.lower.len(), self.upper.len());
-        let is_full = |links: &&[HalfLink]| links.len() == self.each;
+        let is_full = |links: &&[HalfLink]| links.len() == self.cables_per_pair;
         let mut rows = self.links.chunks(width);
         let mut columns = 0..width;
         rows.all(|row| row.iter().copied().filter(is_full).count() * 2 >= width)
@@ -175,9 +176,9 @@ impl<'a> Block<'a> {
         links.skip(column).step_by(self.upper.len())
     }
 
-    /// The number of cables while none is missing.
+    /// The number of cables of the block while none is missing.
     fn built(&self) -> usize {
-        self.links.len() * self.each
+        self.links.len() * self.cables_per_pair
     }
 
     /// The number of missing cables.
@@ -185,7 +186,7 @@ impl<'a> Block<'a> {
         self.built() - self.links.iter().map(|links| links.len()).sum::<usize>()
     }
 
-    /// The missing cables whose ports show.
+    /// The missing cables whose ports the block shows.
     fn missing(&self, seen: &Topology) -> Vec<NewCable> {
         let mut missing = Vec::new();
         if self.lost() == 0 {
@@ -199,7 +200,7 @@ impl<'a> Block<'a> {
         let usual_near: Vec<Option<Vec<PortNum>>> = usual_near.collect();
         let weight = self.usual_weight();
         for (&lower, row) in self.lower.iter().zip(self.links.chunks(width)) {
-            if row.iter().all(|links| links.len() == self.each) {
+            if row.iter().all(|links| links.len() == self.cables_per_pair) {
                 continue;
             }
             let usual_far = self.usual_ports(row.iter().copied(), far);
@@ -209,7 +210,7 @@ impl<'a> Block<'a> {
                 };
                 let near = free_ports(seen, lower, usual_near, &near(links));
                 let far = free_ports(seen, upper, usual_far, &far(links));
-                if [near.len(), far.len()] == [self.each - links.len(); 2] {
+                if [near.len(), far.len()] == [self.cables_per_pair - links.len(); 2] {
                     let ends = near.into_iter().zip(far);
                     missing.extend(ends.map(|(near, far)| NewCable {
                         ends: [(lower, near), (upper, far)],
@@ -221,16 +222,21 @@ impl<'a> Block<'a> {
         missing
     }
 
-    /// The ports that most of these neighbours with all their cables have them in.
+    /// The ports of one switch pair's cables, as `ports` returns them, in more than half of
+    /// `cables`; pairs that lack a cable do not count. `None` if no ports are so frequent.
     fn usual_ports<'l>(
         &self,
         cables: impl Iterator<Item = &'l [HalfLink]>,
         ports: impl Fn(&[HalfLink]) -> Vec<PortNum>,
     ) -> Option<Vec<PortNum>> {
-        most_frequent(cables.filter(|links| links.len() == self.each).map(ports))
+        most_frequent(
+            cables
+                .filter(|links| links.len() == self.cables_per_pair)
+                .map(ports),
+        )
     }
 
-    /// The rate of most cables, and otherwise that of some.
+    /// The most frequent rate of the block's cables.
     fn usual_weight(&self) -> u32 {
         let mut weights: BTreeMap<u32, usize> = BTreeMap::new();
         for link in self.links.iter().copied().flatten() {
@@ -259,7 +265,7 @@ fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     (most.1 * 2 > all).then_some(most.0)
 }
 
-/// The `usual` ports that a switch has free and does not use already for these cables.
+/// Those of the `usual` ports that are free and not among the `used` ones.
 fn free_ports(
     seen: &Topology,
     switch: SwitchIdx,

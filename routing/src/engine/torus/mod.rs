@@ -13,17 +13,16 @@ use crate::topology::{PortUse, SwitchIdx, Topology};
 use crate::verify::verify_lanes;
 use hops::Grid;
 
-/// Dimension order: a packet goes to its place in the first dimension, then in the second, and so
-/// on.
+/// Dimension order: a packet goes to its position in the first dimension, then in the second, and
+/// so on.
 ///
 /// - *Guarantee*: shortest paths without a credit loop, on meshes, hypercubes (rings of four are
 ///   hypercubes) and HyperX, where packets take one hop in each dimension. For other fabrics, the
-///   error has the switch or link that shows the reason.
+///   error names a switch or link that does not fit.
 /// - *Needs*: one VL; packets may have any service level.
-/// - *Around faults*: in a full row, a packet goes through a third switch of the row; a switch
-///   whose path is cut off otherwise continues in a later dimension first. If that does not help,
-///   or closes a cycle, the routes are those of [`nue`](super::Nue) on one VL, and the reason says
-///   so.
+/// - *Around faults*: in a full row, a packet goes through a third switch of the row; at any other
+///   break, packets continue in a later dimension first. If that does not help, or closes a cycle,
+///   the routes are those of [`nue`](super::Nue) on one VL, and the reason says so.
 /// - *Complexity*: O(n²) for n switches, and a proof if some part is broken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Dor;
@@ -47,7 +46,7 @@ pub struct Torus;
 /// The maximum number of rings: a service level has four bits.
 const MAX_RINGS: usize = 4;
 
-/// The number of VLs of a ring: before and beyond its dateline.
+/// The number of VLs of a ring: one before its dateline, and one beyond it.
 const RING_VLS: u8 = 2;
 
 impl Engine for Dor {
@@ -108,7 +107,7 @@ impl Engine for Torus {
         }
         let straight = if rings > 0 { RING_VLS } else { 1 };
         prepare::lanes(self.name(), straight, options)?;
-        // A path in a single dimension has no other one to turn back from.
+        // Packets turn back to an earlier dimension only if there are several.
         let turns_back = grid.dimensions() > 1 && prepare::has_lanes(straight + 1, options);
         let vls = straight + u8::from(turns_back);
         let lanes = match vls {
@@ -135,10 +134,13 @@ fn without_rings_of_three(found: Arc<Coordinates>) -> Arc<Coordinates> {
     }
 }
 
+/// The error that the fabric does not fit the engine.
 fn unfit(engine: &'static str, reason: String) -> EngineError {
     EngineError::Shape { engine, reason }
 }
 
+/// Finds the coordinates of the switches: the earlier ones if they still fit, else new ones, in the
+/// operator's layout if that fits.
 fn find(
     engine: &'static str,
     topology: &Topology,
@@ -159,7 +161,7 @@ fn find(
     Ok(Arc::new(laid_out.unwrap_or(found)))
 }
 
-/// The part of the reason that names the operator's layout.
+/// The part of the reason about the operator's layout; empty if there is none.
 fn laid_out(options: &Options, coordinates: &Coordinates) -> String {
     match options
         .layout
@@ -172,6 +174,7 @@ fn laid_out(options: &Options, coordinates: &Coordinates) -> String {
     }
 }
 
+/// Computes the routes by dimension order; if too much is broken for that, the routes of `nue`.
 fn route(
     engine: &'static str,
     topology: &Topology,
@@ -220,8 +223,9 @@ fn route(
     })
 }
 
-/// The VLs by the dimension in which a packet goes on: kind 0 stands for ports to hosts, kind d + 1
-/// for ports of dimension d. The last of `vls` VLs is for turns back to a finished dimension.
+/// The service levels and VLs of a grid. Ports to hosts have kind 0, and ports of dimension d have
+/// kind d + 1. The VL depends on the dimension in which a packet goes on; the last of `vls` VLs is
+/// for turns back to an earlier dimension.
 fn lanes(topology: &Topology, grid: &Grid<'_>, vls: u8) -> Lanes {
     let kinds = grid.dimensions() as u8 + 1;
     let kind = |switch: SwitchIdx, port| match topology.port_use(switch, port) {
@@ -234,7 +238,7 @@ fn lanes(topology: &Topology, grid: &Grid<'_>, vls: u8) -> Lanes {
             return [0; 16];
         }
         if input > output {
-            // Back to a dimension that is done: only around a missing corner.
+            // A packet turns back to an earlier dimension only around a missing switch.
             return [vls - 1; 16];
         }
         match grid.level_bit(usize::from(output) - 1) {

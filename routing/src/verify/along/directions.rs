@@ -1,4 +1,4 @@
-//! Directions, up or down, of entries in an order of the switches.
+//! The directions, up or down, of entries in an order of the switches.
 
 use rayon::prelude::*;
 use rsm_ids::PortNum;
@@ -22,8 +22,8 @@ pub(super) struct Directions<'a> {
     pub(super) topology: &'a Topology,
     /// Whether the first switch lies above the second.
     is_above: &'a (dyn Fn(SwitchIdx, SwitchIdx) -> bool + Sync),
-    /// The directions of `stride` ports of each switch; the last one stands for ports that the
-    /// switch does not have. If empty, each direction is found when needed.
+    /// The directions of `stride` ports of each switch; the last one stands for all higher ports.
+    /// If the list is empty, each direction is found when needed.
     known: Vec<Direction>,
     stride: usize,
 }
@@ -56,6 +56,7 @@ impl<'a> Directions<'a> {
         self.known = topology.par_indices().flat_map_iter(of_switch).collect();
     }
 
+    /// The direction in which a switch sends packets with this entry.
     pub(super) fn get(&self, switch: SwitchIdx, entry: u8) -> Direction {
         if self.known.is_empty() {
             return self.find(switch, entry);
@@ -64,6 +65,7 @@ impl<'a> Directions<'a> {
         self.known[switch.index() * self.stride + port]
     }
 
+    /// Finds the direction of an entry in the topology.
     fn find(&self, switch: SwitchIdx, entry: u8) -> Direction {
         match self.topology.port_use(switch, PortNum(entry)) {
             PortUse::Link { peer, .. } if (self.is_above)(peer, switch) => Direction::Up(peer),
@@ -73,6 +75,7 @@ impl<'a> Directions<'a> {
         }
     }
 
+    /// Whether the entry leads up.
     pub(super) fn is_up(&self, switch: SwitchIdx, entry: u8) -> bool {
         matches!(self.get(switch, entry), Direction::Up(_))
     }

@@ -1,9 +1,9 @@
 //! Computes stages from one set of tables to another; both sets follow one up*/down* order of the
 //! switches.
 //!
-//! Under each set, packets go up and then down. A mixture of both sets can break this only at a
-//! pair of entries, one old and one new: the entry of `x` sends down to `s`, and the entry of `s`
-//! sends up. A mixture without such a pair has no illegal turn (up after going down), and so
+//! Under each set, packets go up and then down. A mixture of both sets can break this only by a
+//! pair of entries, one old and one new: the entry of a switch `x` sends down to `s`, and the entry
+//! of `s` sends up. A mixture without such a pair has no illegal turn (up after going down), and so
 //! neither a loop nor a credit loop. Every pair consists of changed entries and entries that lead
 //! to changed ones.
 //!
@@ -22,11 +22,11 @@
 //! waits for entries on the new path that lead nowhere yet, and for links that are not Active
 //! ([`IdleLinks`]). These waits follow the new paths. An entry that is removed, such as the entry
 //! of a detour, waits for the entries that lead to it. Together with the waits above, these waits
-//! could close a cycle only where packets of the old tables did not arrive; such a LID changes
-//! without the waits of this section.
+//! can close a cycle only if packets to the LID did not arrive under the old tables. The entries of
+//! such a LID change without the waits of this section.
 //!
-//! LIDs are independent, so this module processes them block by block: one block's entries in all
-//! switches fit a processor's cache, in any order of the pairs.
+//! LIDs are independent of each other. This module processes them block by block, because one
+//! block's entries in all switches fit a processor's cache.
 
 mod block_entries;
 mod directions;
@@ -46,9 +46,9 @@ pub struct Stages {
     /// The tables of each stage; the last stage is the target. All switches hold one stage before
     /// the next begins.
     pub tables: Vec<Tables>,
-    /// When idle links become Active. If true, all of them do after the first stage, or after the
-    /// second if the first is a cut. Otherwise each link does when both of its ends hold the last
-    /// stage.
+    /// When idle links become Active. If true, all do after the first stage, or after the second if
+    /// the first is a cut. If false, each link does when the switches at both of its ends hold the
+    /// last stage.
     pub links_first: bool,
     /// Whether the first stage is a cut: the tables in force without the entries by which packets
     /// turn up after going down. A cut removes no other entry and adds none.
@@ -88,16 +88,17 @@ pub fn stages_along(
 /// entry that packets pass leads to such a link only from the second stage on. `difference` runs
 /// from the tables in force to the tables that follow the order.
 ///
-/// A dark switch gets all of its entries in the first stage. Should that create an illegal turn
-/// with an entry that stays until a later stage, no link counts as idle, and none may become Active
-/// before both of its ends hold the last stage.
+/// A dark switch gets all of its entries in the first stage. If that would make an illegal turn
+/// with an entry that stays until a later stage, no link counts as idle, and no link may become
+/// Active before both of its ends hold the last stage.
 ///
 /// The tables in force may follow another order, in whole or in part. The first stage then removes
 /// the entries by which packets turn up after going down, and packets on these paths are lost until
-/// a later stage writes new entries. Switches of `fixed` keep their entries: the receiving switch
-/// loses the entry that sends up again instead. A fixed switch may also hold entries that were sent
-/// to it for another order: the first stage also removes entries in force that make an illegal turn
-/// with one of these. No stage removes an illegal turn between two fixed neighbours.
+/// a later stage writes new entries. Switches of `fixed` keep their entries: if such a switch sends
+/// down to one that sends up, the entry of the latter is removed instead. A fixed switch may also
+/// hold entries that were sent to it for another order: the first stage also removes entries in
+/// force that make an illegal turn with one of these. No stage removes an illegal turn between two
+/// fixed neighbours.
 ///
 /// `None` if the entries wait for each other in a cycle, which cannot happen if the new tables
 /// follow the order.
@@ -124,21 +125,21 @@ pub fn stages_along_opening(
     if changes * BLOCKS_PER_CHANGE >= all {
         directions.find_all();
     }
-    let way = TableTransition {
+    let transition = TableTransition {
         directions: &directions,
         idle,
         difference,
     };
-    let waiting = way.waiting(&blocks);
-    // Illegal turns come with a conflict: the search for waiting entries passes every turn of the
-    // old tables next to a changed entry, and reports an illegal one as a conflict.
+    let waiting = transition.waiting(&blocks);
+    // Without a conflict there are no illegal turns: the search for waiting entries examines every
+    // turn of the old tables next to a changed entry, and reports an illegal one as a conflict.
     let turns = match waiting {
         Ok(_) => Vec::new(),
-        Err(_) => way.turns(&blocks),
+        Err(_) => transition.turns(&blocks),
     };
-    let turns_beside = way.turns_beside(fixed);
+    let turns_beside = transition.turns_beside(fixed);
     if turns.is_empty() && turns_beside.is_empty() {
-        return way.stages(waiting, &blocks);
+        return transition.stages(waiting, &blocks);
     }
     let mut cut = old.clone();
     for (sender, lid) in turns {
@@ -155,12 +156,12 @@ pub fn stages_along_opening(
         cut.lfts[switch.index()].set_entry(lid, NO_PATH);
     }
     let difference = Difference::between(&cut, new);
-    let way = TableTransition {
+    let transition = TableTransition {
         difference: &difference,
-        ..way
+        ..transition
     };
     let blocks = by_block(&difference);
-    let mut stages = way.stages(way.waiting(&blocks), &blocks)?;
+    let mut stages = transition.stages(transition.waiting(&blocks), &blocks)?;
     stages.tables.insert(0, cut);
     stages.has_cut = true;
     Some(stages)
@@ -197,7 +198,7 @@ struct DeferredEntry {
 /// The entries that wait for a stage after the first.
 #[derive(Default)]
 struct Waiting {
-    late: Vec<DeferredEntry>,
+    deferred: Vec<DeferredEntry>,
     /// The value of [`Stages::dark_last`].
     dark_last: bool,
 }
@@ -220,8 +221,8 @@ struct TableTransition<'a> {
     difference: &'a Difference<'a>,
 }
 
-/// The approximate number of neighbours above a switch. If more switches than one in this many go
-/// up, examining all switches is quicker than examining the neighbours above each.
+/// The approximate number of neighbours above a switch. If more than one in this many switches go
+/// up, examining all switches is quicker than examining the neighbours above each of these.
 const NEIGHBOURS_ABOVE: usize = 16;
 
 /// The switches on which the stages of one LID depend.
@@ -235,11 +236,12 @@ struct Group {
 }
 
 impl TableTransition<'_> {
+    /// The number of switches.
     fn switches(&self) -> usize {
         self.difference.after().lfts.len()
     }
 
-    /// The entries in force that send down to a switch that sends up again.
+    /// The entries in force, by switch and LID, that send down to a switch that sends up again.
     fn turns(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Vec<(SwitchIdx, Lid)> {
         let of_block = |entries: &mut BlockEntries<'_>,
                         (block, switches): &(usize, Vec<SwitchIdx>)| {
@@ -309,12 +311,12 @@ impl TableTransition<'_> {
             Err(Conflict::Order | Conflict::Cycle) => None,
             Err(Conflict::Dark) => {
                 let idle = IdleLinks::default();
-                let way = TableTransition {
+                let transition = TableTransition {
                     idle: &idle,
                     ..*self
                 };
-                let waiting = way.waiting(blocks).ok();
-                waiting.map(|waiting| way.tables(waiting, false))
+                let waiting = transition.waiting(blocks).ok();
+                waiting.map(|waiting| transition.tables(waiting, false))
             }
         }
     }
@@ -322,21 +324,25 @@ impl TableTransition<'_> {
     /// Builds the tables of all stages from the waiting entries.
     fn tables(&self, waiting: Waiting, links_first: bool) -> Stages {
         let Waiting {
-            mut late,
+            mut deferred,
             dark_last,
         } = waiting;
-        let last = late.iter().map(|late| late.stage).max().unwrap_or(0);
+        let last = deferred
+            .iter()
+            .map(|deferred| deferred.stage)
+            .max()
+            .unwrap_or(0);
         // With a single stage, there is no moment between it and the activation of the links.
         let last = last.max(u8::from(dark_last));
-        late.sort_unstable_by_key(|late| (late.switch, late.lid));
+        deferred.sort_unstable_by_key(|deferred| (deferred.switch, deferred.lid));
         let of_stage = |number: u8| {
             let mut tables = self.difference.after().clone();
-            let late = late.iter().filter(|late| late.stage > number);
-            let entry = |late: &DeferredEntry| {
-                let DeferredEntry { switch, lid, .. } = *late;
+            let deferred = deferred.iter().filter(|deferred| deferred.stage > number);
+            let entry = |deferred: &DeferredEntry| {
+                let DeferredEntry { switch, lid, .. } = *deferred;
                 (switch, lid, self.difference.entry_before(switch, lid))
             };
-            tables.set_entries(&late.map(entry).collect::<Vec<_>>());
+            tables.set_entries(&deferred.map(entry).collect::<Vec<_>>());
             tables
         };
         Stages {
@@ -347,7 +353,7 @@ impl TableTransition<'_> {
         }
     }
 
-    /// All entries that wait, sorted by LID and switch.
+    /// All entries that wait for a stage after the first, sorted by LID and switch.
     fn waiting(&self, blocks: &[(usize, Vec<SwitchIdx>)]) -> Result<Waiting, Conflict> {
         let found: Vec<Result<Waiting, Conflict>> = blocks
             .par_iter()
@@ -356,7 +362,7 @@ impl TableTransition<'_> {
                 |column, (block, switches)| self.waiting_in(*block, switches, column),
             )
             .collect();
-        // Report one conflict, independent of the order of the blocks.
+        // If there are several conflicts, report the same one in any order of the blocks.
         let conflicts = found.iter().filter_map(|found| found.as_ref().err());
         if conflicts
             .into_iter()
@@ -366,8 +372,11 @@ impl TableTransition<'_> {
         }
         let mut all = Waiting::default();
         for found in found {
-            let Waiting { late, dark_last } = found?;
-            all.late.extend(late);
+            let Waiting {
+                deferred,
+                dark_last,
+            } = found?;
+            all.deferred.extend(deferred);
             all.dark_last |= dark_last;
         }
         Ok(all)
@@ -389,7 +398,7 @@ impl TableTransition<'_> {
                 Err(Conflict::Cycle | Conflict::Dark) => column.stages(&group.changed, false)?,
                 found => found?,
             };
-            waiting.late.extend(found);
+            waiting.deferred.extend(found);
             waiting.dark_last |= column.dark_last;
         }
         Ok(waiting)
@@ -445,11 +454,12 @@ impl TableTransition<'_> {
     }
 }
 
-/// The progress of one switch's entry.
+/// The progress of the search at one switch's entry.
 #[derive(Clone, Copy)]
 enum Mark {
     /// The search is still visiting the entries for which this entry waits.
     Open,
+    /// The stage in which the entry is written.
     Stage(u8),
 }
 
@@ -486,7 +496,7 @@ impl<T: Copy> Memo<T> {
 
 /// The stages of the entries of one LID.
 struct Column<'a> {
-    way: &'a TableTransition<'a>,
+    transition: &'a TableTransition<'a>,
     entries: BlockEntries<'a>,
     lid: Lid,
     /// Pairs of (receiver, sender), sorted, in which the sender's entry in force sends down to the
@@ -502,11 +512,11 @@ struct Column<'a> {
 }
 
 impl<'a> Column<'a> {
-    fn new(way: &'a TableTransition<'a>) -> Column<'a> {
-        let switches = way.switches();
+    fn new(transition: &'a TableTransition<'a>) -> Column<'a> {
+        let switches = transition.switches();
         Column {
-            way,
-            entries: BlockEntries::new(way.difference),
+            transition,
+            entries: BlockEntries::new(transition.difference),
             lid: Lid::NONE,
             feeders: Vec::new(),
             arrives: Memo::new(switches),
@@ -516,12 +526,12 @@ impl<'a> Column<'a> {
         }
     }
 
-    /// Moves on to another LID of the block. Fails if the tables in force have an illegal turn.
+    /// Prepares for another LID of the block. Fails if the tables in force have an illegal turn.
     fn begin(&mut self, lid: Lid, senders: &[SwitchIdx]) -> Result<(), Conflict> {
         self.lid = lid;
         self.arrives.clear();
         self.feeders.clear();
-        let directions = self.way.directions;
+        let directions = self.transition.directions;
         for &sender in senders {
             let before = self.entries.before(sender, lid);
             let Direction::Down(receiver) = directions.get(sender, before) else {
@@ -538,7 +548,8 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
-    /// The waiting entries of the LID.
+    /// The waiting entries of the LID. If `keeps_delivering` is false, packets that arrive may be
+    /// lost meanwhile.
     fn stages(
         &mut self,
         changed: &[SwitchIdx],
@@ -547,15 +558,15 @@ impl<'a> Column<'a> {
         self.keeps_delivering = keeps_delivering;
         self.dark_last = false;
         self.marks.clear();
-        let mut late = Vec::new();
+        let mut deferred = Vec::new();
         for &switch in changed {
             let stage = self.stage(switch)?;
             if stage > 0 {
                 let lid = self.lid;
-                late.push(DeferredEntry { switch, lid, stage });
+                deferred.push(DeferredEntry { switch, lid, stage });
             }
         }
-        Ok(late)
+        Ok(deferred)
     }
 
     /// The stage in which the entry of a switch is written; 0 if it does not change.
@@ -567,7 +578,7 @@ impl<'a> Column<'a> {
             None => self.marks.set(switch, Mark::Open),
         }
         let mut stage = self.after_pairs(switch)?;
-        if self.way.idle.is_dark(switch) {
+        if self.transition.idle.is_dark(switch) {
             // Links of the switch can become Active after the first stage, when all of its entries
             // are in place.
             if stage > 1 {
@@ -577,7 +588,7 @@ impl<'a> Column<'a> {
             stage = 0;
         } else {
             let after = self.entries.after(switch, self.lid);
-            if self.way.idle.contains(switch, PortNum(after)) {
+            if self.transition.idle.contains(switch, PortNum(after)) {
                 stage = stage.max(1);
             }
             stage = stage.max(self.after_new_path(switch, after)?);
@@ -586,10 +597,11 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after all entries that must not be in force together with the new entry of
-    /// `switch`, because the pair makes an illegal turn.
+    /// The first stage after all entries that would make an illegal turn together with the new
+    /// entry of `switch`; if the new entry discards packets, after all entries that lead to the
+    /// switch.
     fn after_pairs(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
-        let directions = self.way.directions;
+        let directions = self.transition.directions;
         let mut stage = 0;
         match directions.get(switch, self.entries.after(switch, self.lid)) {
             Direction::Up(_) => {
@@ -612,15 +624,15 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after all entries that lead to a switch whose entry is to be removed, if packets
-    /// from there arrive.
+    /// The first stage after all entries that lead to a switch whose entry is to be removed; 0 if
+    /// its packets do not arrive.
     fn after_predecessors(&mut self, switch: SwitchIdx) -> Result<u8, Conflict> {
         let mut stage = 0;
         if self.keeps_delivering && self.arrives(switch) {
-            let way = self.way;
-            for group in way.directions.topology.groups(switch) {
+            let transition = self.transition;
+            for group in transition.directions.topology.groups(switch) {
                 let before = self.entries.before(group.neighbour, self.lid);
-                if way.directions.next(group.neighbour, before) == Some(switch)
+                if transition.directions.next(group.neighbour, before) == Some(switch)
                     && self.entries.changes(group.neighbour, self.lid)
                 {
                     stage = stage.max(later(self.stage(group.neighbour)?)?);
@@ -630,10 +642,10 @@ impl<'a> Column<'a> {
         Ok(stage)
     }
 
-    /// The stage after the entry of `other`, which must not be in force together with the new entry
-    /// of `switch`.
+    /// The first stage after the entry of `other`, which must not be in force together with the new
+    /// entry of `switch`.
     fn after_one(&mut self, switch: SwitchIdx, other: SwitchIdx) -> Result<u8, Conflict> {
-        let idle = self.way.idle;
+        let idle = self.transition.idle;
         if idle.is_dark(switch) && idle.is_dark(other) {
             // Both switches hold all of their entries before a link between them becomes Active.
             return Ok(0);
@@ -641,21 +653,22 @@ impl<'a> Column<'a> {
         later(self.stage(other)?)
     }
 
-    /// The stage after all entries and links on the path to which the new entry of `switch` leads.
+    /// The first stage after all entries and links on the path to which the new entry of `switch`
+    /// leads.
     fn after_new_path(&mut self, switch: SwitchIdx, entry: u8) -> Result<u8, Conflict> {
         if !self.keeps_delivering {
             return Ok(0);
         }
-        let directions = self.way.directions;
+        let directions = self.transition.directions;
         let mut ready = None;
         let mut next = directions.next(switch, entry);
         // No path is longer than the number of switches.
-        for _ in 0..self.way.switches() {
+        for _ in 0..self.transition.switches() {
             let Some(at) = next.filter(|&at| !self.arrives(at)) else {
                 break;
             };
             if ready.is_none() && !self.arrives(switch) {
-                // No packets pass here that could be lost.
+                // Packets here do not arrive, so that none can be lost.
                 return Ok(0);
             }
             let after = self.entries.after(at, self.lid);
@@ -675,12 +688,14 @@ impl<'a> Column<'a> {
             }
             let entry = self.entries.before(at, self.lid);
             passed.push(at);
-            if self.way.idle.contains(at, PortNum(entry)) || passed.len() > self.way.switches() {
+            if self.transition.idle.contains(at, PortNum(entry))
+                || passed.len() > self.transition.switches()
+            {
                 break false;
             }
-            match self.way.directions.next(at, entry) {
+            match self.transition.directions.next(at, entry) {
                 Some(next) => at = next,
-                None => break self.way.directions.get(at, entry) == Direction::End,
+                None => break self.transition.directions.get(at, entry) == Direction::End,
             }
         };
         for switch in passed {
@@ -690,7 +705,7 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The stage after `stage`; an error if the path has more switches than a packet may pass.
+/// The stage after `stage`; fails if there are too many stages.
 fn later(stage: u8) -> Result<u8, Conflict> {
     stage.checked_add(1).ok_or(Conflict::Cycle)
 }

@@ -13,6 +13,7 @@ use crate::verify::fabric::Fabric;
 /// A set of service levels, one bit for each.
 pub(super) type Set = u16;
 
+/// The service levels in a set, ascending.
 pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
     (0..SERVICE_LEVELS).filter(move |member| set >> member & 1 != 0)
 }
@@ -20,7 +21,7 @@ pub(super) fn members(set: Set) -> impl Iterator<Item = usize> {
 /// The maximum number of data VLs of a link.
 const MOST_LANES: usize = DROP as usize;
 
-/// An SLtoVLMappingTable from one kind of ports to another, inverted: the SLs of each VL.
+/// The SLtoVLMappingTable row from one kind of ports to another, inverted: the SLs of each VL.
 #[derive(Clone, Copy, Default)]
 struct SlsByVl {
     /// The service levels of each VL; empty for VLs that the routing does not use.
@@ -41,6 +42,7 @@ pub(super) struct Wait {
 pub(super) struct Graph<'a> {
     pub(super) fabric: Fabric<'a>,
     pub(super) lanes: &'a Lanes,
+    /// The number of VLs that the routing uses.
     pub(super) vls: usize,
     /// For each switch, ports at which packets start, one of each kind, with their kind.
     pub(super) starts: Vec<Vec<(PortNum, u8)>>,
@@ -50,11 +52,14 @@ pub(super) struct Graph<'a> {
     pub(super) kinds: Vec<u8>,
     /// For each channel, the kind of the port at the other end.
     pub(super) entry_kinds: Vec<u8>,
-    /// The mapping, by kind of input port and then by kind of output port.
+    /// The SLtoVLMappingTables, by kind of input port and then by kind of output port.
     mapping: Vec<SlsByVl>,
+    /// The number of kinds of ports.
     kind_count: usize,
-    /// For each channel and VL, the (channel, VL) pairs of the next switch for which packets wait.
+    /// For each channel and VL, a bit for each (channel, VL) pair of the next switch: whether
+    /// packets wait for it.
     turns: Vec<AtomicU64>,
+    /// The number of words of `turns` for each channel and VL.
     words: usize,
 }
 
@@ -116,6 +121,7 @@ impl<'a> Graph<'a> {
         }
     }
 
+    /// The switch, port and VL of a (channel, VL) pair.
     pub(super) fn name(&self, node: usize) -> LaneChannel {
         let (switch, port) = self.fabric.name(node / self.vls);
         LaneChannel {
@@ -136,11 +142,12 @@ impl<'a> Graph<'a> {
     pub(super) fn lane(&self, input: u8, channel: usize, level: usize) -> u8 {
         let output = usize::from(self.kinds[channel]);
         let row = self.lanes.row_of_kinds(usize::from(input), output);
-        // Where switches may map SLs freely, VLs are layers of the same graph.
+        // If switches may map SLs freely, one VL stands for all.
         row.map_or(0, |row| row[level])
     }
 
-    /// Makes a channel on a VL wait for a turn: a port of the next switch and its VL.
+    /// Makes a channel on a VL wait for a (port, VL) pair of the next switch, given as in
+    /// [`Graph::turn_of`].
     fn add_turn(&self, channel: usize, vl: usize, turn: usize) {
         let (at, bit) = self.turn_bit(channel * self.vls + vl, turn);
         if self.turns[at].load(Ordering::Relaxed) & bit == 0 {
@@ -148,7 +155,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The word and the bit that represent a wait.
+    /// The index in `turns` and the bit of a wait.
     fn turn_bit(&self, node: usize, turn: usize) -> (usize, u64) {
         (node * self.words + turn / 64, 1 << (turn % 64))
     }
@@ -169,13 +176,13 @@ impl<'a> Graph<'a> {
         *self.turns[at].get_mut() &= !bit;
     }
 
-    /// Converts a wait into a turn: a port of the next switch and its VL.
+    /// The number of the (port, VL) pair for which packets wait, among those of the next switch.
     fn turn_of(&self, wait: Wait) -> usize {
         wait.wants % (self.fabric.stride * self.vls)
     }
 
-    /// The place where an SL leaves the routing's VLs between two ports of a switch; `None` if no
-    /// SL does.
+    /// The channel and VL of a packet that leaves the routing's VLs between an input port of a
+    /// switch and one of its channels, with one of `levels`; `None` if no packet does.
     fn outside_vls(
         &self,
         switch: usize,
@@ -245,7 +252,7 @@ fn mapping(lanes: &Lanes, vls: usize) -> Vec<SlsByVl> {
         let row = lanes.row_of_kinds(input, output);
         let mut levels = SlsByVl::default();
         for level in 0..SERVICE_LEVELS {
-            // Where switches may map SLs freely, VLs are layers of the same graph.
+            // If switches may map SLs freely, one VL stands for all.
             let vl = row.map_or(0, |row| usize::from(row[level]));
             let set = levels.of[..vls].get_mut(vl);
             *set.unwrap_or(&mut levels.outside_vls) |= 1 << level;
@@ -277,18 +284,20 @@ impl Waits for Graph<'_> {
     }
 }
 
-/// The packets to one LID, for which each switch may follow several ways.
+/// The packets to one LID, for which each switch may follow any of several tables (ways).
 #[derive(Default)]
 pub(super) struct Packets {
     /// The channel into which a switch sends, by way and then by switch.
     channels: Vec<u32>,
-    /// The next switch, or the number for nowhere, by way and then by switch.
+    /// The next switch, or [`Fabric::nowhere`], by way and then by switch.
     next: Vec<u16>,
     /// For each switch, the SLs of packets that leave it.
     levels: Vec<Set>,
     /// The SLs of packets that leave on a VL, by way, then by switch, then by VL.
     on_lane: Vec<Set>,
+    /// The hops from a switch to the next one from which packets go on.
     hops: Vec<Hop>,
+    /// The switches whose packets are still to be followed.
     open: Vec<usize>,
 }
 
@@ -304,10 +313,9 @@ struct Hop {
 }
 
 impl Packets {
-    /// Adds these packets to a graph, and returns the first place where a packet leaves the
-    /// routing's VLs.
-    /// `ways` holds the switches' table bytes, of which each switch may follow any; `own` holds the
-    /// SLs of packets that start at each switch.
+    /// Adds the packets to one LID to a graph, and returns the first place where a packet leaves
+    /// the routing's VLs; `None` if none does. `ways` holds the switches' table bytes, of which
+    /// each switch may follow any; `own` holds the SLs of packets that start at each switch.
     pub(super) fn add_to(
         &mut self,
         graph: &Graph<'_>,
@@ -327,6 +335,7 @@ impl Packets {
         self.first_outside_vls(graph, own)
     }
 
+    /// Finds the channel and the next switch of each entry.
     fn look_up(&mut self, graph: &Graph<'_>, ways: &[&[u8]]) {
         let fabric = &graph.fabric;
         self.channels.clear();
@@ -341,14 +350,15 @@ impl Packets {
         }
     }
 
-    /// Propagates the SLs of packets along their ways until nothing new is found.
+    /// Finds the SLs of the packets that leave each switch, by following the packets that start at
+    /// each.
     fn follow_levels(&mut self, own: &[Set]) {
         self.levels.clear();
         self.levels.resize(own.len(), 0);
         for (start, &own_levels) in own.iter().enumerate() {
             self.open.push(start);
             while let Some(switch) = self.open.pop() {
-                // The number for nowhere has no levels.
+                // [`Fabric::nowhere`] has no levels.
                 let Some(levels) = self.levels.get_mut(switch) else {
                     continue;
                 };
@@ -398,7 +408,7 @@ impl Packets {
             for &(_, kind) in &graph.starts[switch] {
                 let lanes = &graph.mapping[graph.mapping_of(kind, channel as usize)];
                 outside_vls |= own[switch] & lanes.outside_vls;
-                put(on_lane, own[switch], lanes);
+                put_on_lanes(on_lane, own[switch], lanes);
             }
         }
         outside_vls
@@ -414,7 +424,7 @@ impl Packets {
             let lanes = &graph.mapping[hop.mapping as usize];
             outside_vls |= levels & lanes.outside_vls;
             let on_lane = &mut self.on_lane[hop.onward as usize * graph.vls..][..graph.vls];
-            put(on_lane, levels, lanes);
+            put_on_lanes(on_lane, levels, lanes);
         }
         outside_vls
     }
@@ -464,7 +474,7 @@ impl Packets {
 }
 
 /// Puts packets of some SLs on their VLs.
-fn put(on_lane: &mut [Set], levels: Set, lanes: &SlsByVl) {
+fn put_on_lanes(on_lane: &mut [Set], levels: Set, lanes: &SlsByVl) {
     for (on_lane, of_lane) in on_lane.iter_mut().zip(&lanes.of) {
         *on_lane |= levels & of_lane;
     }

@@ -8,12 +8,12 @@ use super::super::fabric::{Fabric, Sources};
 use crate::tables::PortMask;
 use crate::topology::{Destination, PortUse, SwitchIdx, Topology};
 
-/// The outcome for packets at a switch.
+/// The fate of packets at a switch, or the state of the search for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Unknown,
-    /// The switch is on the sequence that is being followed.
-    Under,
+    /// The switch is on the sequence of choices that is being followed.
+    OnSequence,
     /// Packets arrive by every choice.
     Arrives,
     /// Packets do not arrive by some choice.
@@ -23,7 +23,7 @@ enum Fate {
 /// The outcome of all sequences of choices for one LID.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Outcome {
-    /// The ports from which packets arrive whatever is chosen.
+    /// The numbers of ports whose packets arrive by every choice.
     pub(super) arrived: Sources,
     /// The switch where some choice discards packets, and the port of that choice; `None` if none
     /// does.
@@ -33,14 +33,16 @@ pub(super) struct Outcome {
 /// Follows sets of ports from all switches.
 pub(super) struct SetWalker<'a, 'f> {
     fabric: &'f Fabric<'a>,
+    /// The fate of packets at each switch.
     fates: Vec<Fate>,
     /// For each switch, whether some choice tried so far does not arrive.
     fails: Vec<bool>,
     /// For each switch, the number of hops of its longest sequence that arrives.
     hops: Vec<u32>,
     /// The sequence that is being followed: a switch, the port taken, and the ports not yet tried.
-    under: Vec<(usize, PortNum, PortMask)>,
+    sequence: Vec<(usize, PortNum, PortMask)>,
     outcome: Outcome,
+    /// The first loop found.
     found_loop: Option<Vec<(Guid, PortNum)>>,
 }
 
@@ -51,7 +53,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
             fates: vec![Fate::Unknown; fabric.switches],
             fails: vec![false; fabric.switches],
             hops: vec![0; fabric.switches],
-            under: Vec::new(),
+            sequence: Vec::new(),
             outcome: Outcome::default(),
             found_loop: None,
         }
@@ -65,7 +67,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         self.outcome
     }
 
-    /// A loop of choices, the lowest GUID first; `None` if there is none.
+    /// A loop of choices, as switches and ports from the lowest GUID on; `None` if there is none.
     pub(super) fn found_loop(&self) -> Option<&[(Guid, PortNum)]> {
         self.found_loop.as_deref()
     }
@@ -77,12 +79,12 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         hops.map(|(_, hops)| *hops).max().unwrap_or(0)
     }
 
-    /// Follows every sequence of choices to one LID; `shape` holds for each switch the ports to
+    /// Follows every sequence of choices to one LID; `choices` holds for each switch the ports to
     /// choose from.
     pub(super) fn follow(
         &mut self,
         destination: &Destination,
-        shape: &[PortMask],
+        choices: &[PortMask],
         sources: &StartingPorts,
     ) {
         self.fates.fill(Fate::Unknown);
@@ -92,7 +94,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         self.found_loop = None;
         for start in 0..self.fabric.switches {
             if self.fates[start] == Fate::Unknown {
-                self.follow_from(start, destination, shape);
+                self.follow_from(start, destination, choices);
             }
             if self.fates[start] == Fate::Arrives {
                 self.outcome.arrived += sources.by_switch[start];
@@ -100,23 +102,24 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
-    fn follow_from(&mut self, start: usize, destination: &Destination, shape: &[PortMask]) {
-        self.enter(start, shape);
-        while let Some((switch, _, untried)) = self.under.last() {
+    /// Follows every sequence of choices from one switch.
+    fn follow_from(&mut self, start: usize, destination: &Destination, choices: &[PortMask]) {
+        self.enter(start, choices);
+        while let Some((switch, _, untried)) = self.sequence.last() {
             let (switch, untried) = (*switch, *untried);
             let Some(port) = untried.ports().next() else {
                 self.leave();
                 continue;
             };
-            if let Some((_, taken, untried)) = self.under.last_mut() {
+            if let Some((_, taken, untried)) = self.sequence.last_mut() {
                 *taken = port;
                 *untried = untried.without(port);
             }
             let at = SwitchIdx(switch as u32);
             match self.fabric.topology.port_use(at, port) {
                 PortUse::Link { peer, .. } => match self.fates[peer.index()] {
-                    Fate::Unknown => self.enter(peer.index(), shape),
-                    Fate::Under => {
+                    Fate::Unknown => self.enter(peer.index(), choices),
+                    Fate::OnSequence => {
                         self.note_loop(peer.index());
                         self.fails[switch] = true;
                     }
@@ -132,10 +135,11 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
-    fn enter(&mut self, switch: usize, shape: &[PortMask]) {
-        let ports = shape[switch];
-        self.fates[switch] = Fate::Under;
-        self.under.push((switch, PortNum::ZERO, ports));
+    /// Adds a switch to the sequence.
+    fn enter(&mut self, switch: usize, choices: &[PortMask]) {
+        let ports = choices[switch];
+        self.fates[switch] = Fate::OnSequence;
+        self.sequence.push((switch, PortNum::ZERO, ports));
         if ports.is_empty() {
             self.drop_at(switch, None);
         }
@@ -143,12 +147,12 @@ impl<'a, 'f> SetWalker<'a, 'f> {
 
     /// Leaves the last switch, all of whose ports have been tried.
     fn leave(&mut self) {
-        let Some((switch, _, _)) = self.under.pop() else {
+        let Some((switch, _, _)) = self.sequence.pop() else {
             return;
         };
         let fails = self.fails[switch];
         self.fates[switch] = if fails { Fate::Fails } else { Fate::Arrives };
-        if let Some(&(before, _, _)) = self.under.last() {
+        if let Some(&(before, _, _)) = self.sequence.last() {
             if fails {
                 self.fails[before] = true;
             } else {
@@ -157,6 +161,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
+    /// Notes that a choice at a switch discards packets.
     fn drop_at(&mut self, switch: usize, port: Option<PortNum>) {
         self.fails[switch] = true;
         if self.outcome.dropped.is_none() {
@@ -164,16 +169,17 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         }
     }
 
+    /// Notes the loop from a switch on the sequence back to itself, unless a loop was found before.
     fn note_loop(&mut self, back_to: usize) {
         if self.found_loop.is_some() {
             return;
         }
         let place = self
-            .under
+            .sequence
             .iter()
             .position(|&(switch, _, _)| switch == back_to);
         let Some(place) = place else { return };
-        let cycle = self.under[place..].iter();
+        let cycle = self.sequence[place..].iter();
         let mut hops: Vec<(Guid, PortNum)> = cycle
             .map(|&(switch, port, _)| (self.fabric.guid(switch), port))
             .collect();
@@ -183,9 +189,9 @@ impl<'a, 'f> SetWalker<'a, 'f> {
         self.found_loop = Some(hops);
     }
 
-    /// Adds the ports for which each link can wait under the sets.
-    pub(super) fn add_turns(&self, shape: &[PortMask], turns: &mut Turns) {
-        for (switch, ports) in shape.iter().enumerate() {
+    /// Adds to `turns`, for each link, the ports for which it can wait under the sets.
+    pub(super) fn add_turns(&self, choices: &[PortMask], turns: &mut Turns) {
+        for (switch, ports) in choices.iter().enumerate() {
             for port in ports
                 .ports()
                 .take_while(|port| port.index() < self.fabric.stride)
@@ -193,7 +199,7 @@ impl<'a, 'f> SetWalker<'a, 'f> {
                 let channel = self.fabric.channel(switch, port.0);
                 let next = self.fabric.next(channel);
                 if next != self.fabric.nowhere() {
-                    turns.add_ports(channel, &shape[next]);
+                    turns.add_ports(channel, &choices[next]);
                 }
             }
         }

@@ -1,13 +1,14 @@
-//! Updates a routing from the results of an earlier one, and examines only the changes.
+//! Computes a routing from the results of an earlier one, and examines only the changes.
 //!
 //! Columns of costs are independent, and within a column only one set of costs makes every switch
 //! one hop further than its best neighbour. A column therefore changes only if that rule fails next
 //! to a link that has gone or come: checking the ends of such links finds the columns to compute
-//! again. An entry changes only at such an end, or where the costs around it have changed.
+//! again. An entry changes only at a switch with such a link, or if the costs of the switch or of a
+//! neighbour have changed.
 //!
-//! A new cable or host at a place that never had one changes the known fabric as well. As long as
-//! its subtrees and the positions of its destinations stay, the same check of link ends repairs the
-//! costs of the complete fabric, and all other results are compared with the earlier ones.
+//! A cable or host that was never seen before changes the known fabric as well. If its subtrees and
+//! the positions of its destinations stay, the same check of link ends repairs the costs of the
+//! complete fabric, and all other results are compared with the earlier ones.
 
 mod basis;
 mod changes;
@@ -42,9 +43,9 @@ pub(crate) struct State {
     pub(super) interim: Option<Arc<Order>>,
     pub(super) detours: Arc<Detours>,
     pub(super) connect_roots: bool,
-    /// The LID at each position; 0 if there is none.
+    /// The LID at each position; 0 if it has none now.
     pub(super) lids: Arc<Vec<u16>>,
-    /// The costs in the topology.
+    /// The costs over the present parts.
     pub(super) tiles: Vec<Arc<Tile>>,
     /// The tables, by the switch numbers of the topology for which they were made.
     pub(super) tables: Tables,
@@ -56,8 +57,8 @@ pub(crate) struct State {
     pub(super) relieved: usize,
     /// The parts that were present at the last of these moves.
     pub(super) relieved_at: Option<Live>,
-    /// The parts that were present at first sight of the known fabric: the moves of rebalancing go
-    /// back when all of them are back.
+    /// The parts that were present when this known fabric was first planned. The moves of
+    /// rebalancing go back when all links of these parts are present.
     pub(super) usual: Live,
     /// The number of LIDs of each host, from the base LID on, for which rebalancing finds nothing
     /// more to move.
@@ -79,7 +80,7 @@ impl State {
         live.has_links_of(&self.usual) && !self.relieved_at.as_ref().is_some_and(is_as_at_moves)
     }
 
-    /// The routing that made this state.
+    /// The routing with this state.
     pub(super) fn into_routing(self, ranking: Ranking) -> Routing {
         let here = self.live.switches.iter().zip(self.fabric.order.levels());
         let here = here.filter(|(here, _)| here.is_some());
@@ -257,7 +258,7 @@ fn in_force(options: &Options) -> Result<(&Ranking, &State), &'static str> {
 /// For each switch, the columns in which its entries may change.
 type Touched = Vec<Vec<u32>>;
 
-/// The results for a topology: the earlier results, repaired where they differ.
+/// The results for a topology: the earlier results, with the differences repaired.
 struct Repaired {
     fabric: KnownFabric,
     live: Live,
@@ -273,8 +274,7 @@ struct Repaired {
 }
 
 impl Repaired {
-    /// # Errors
-    /// Connecting all pairs needs another order.
+    /// Repairs the results of `earlier` for `topology`.
     fn of(
         earlier: &State,
         mut basis: Basis,
@@ -334,6 +334,7 @@ impl Repaired {
         })
     }
 
+    /// The state of the new routing, without its tables.
     fn into_state(self, topology: &Topology, options: &Options) -> State {
         State {
             fabric: self.fabric,
