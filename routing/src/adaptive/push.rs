@@ -1,11 +1,11 @@
-//! The order in which a change of groups and entries reaches the switches.
+//! The phases in which switches get a change of groups, entries and forwarding tables.
 //!
-//! Between two proved states, the switches hold mixtures of both. Five phases keep each mixture
-//! within the proof, and keep entries from naming a group that does not exist yet:
+//! Between two proved states, the switches hold mixtures of both. Five phases ensure that each
+//! mixture is free of loops, and that no entry names a group without ports:
 //!
-//! 1. entries whose group changes, or shares no port with its old ports, return to the port of the
-//!    forwarding table in force;
-//! 2. each group is reduced to the ports that are in the old and in the new state;
+//! 1. entries that get another group, or whose group keeps none of its ports, return to the port of
+//!    the forwarding table in force;
+//! 2. each group is reduced to the ports that it has both in the old and in the new state;
 //! 3. the forwarding tables change, in their own stages;
 //! 4. groups get their new ports;
 //! 5. entries get their groups.
@@ -14,8 +14,8 @@
 //! phase 3 a group has only ports of both states. If such a port leads down, the next switch sends
 //! down in both states; if it leads up, no switch above sends down to this one in either state.
 //! Groups therefore add no illegal turn to those of the forwarding tables, which the stages
-//! exclude. All switches finish a phase before any begins the next; within a phase, blocks go in
-//! any order.
+//! exclude. A phase begins after all switches have finished the one before. Within a phase, blocks
+//! are written in any order.
 //!
 //! This argument holds if both states follow one order of the switches. [`proved_phases`] does not
 //! rely on it: it proves every mixture within each phase. If groups cannot stay, all entries leave
@@ -29,7 +29,7 @@ use crate::verify::{Held, verify_mixture_of_sets};
 /// The purpose of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhaseKind {
-    /// Entries leave groups that disappear or change altogether.
+    /// Entries leave groups that disappear or lose all of their ports.
     Leave,
     /// Groups lose the ports that only the old state has.
     Shrink,
@@ -141,7 +141,7 @@ pub fn phases(
     phases
 }
 
-/// Reduces the old table to entries whose group shares a port with the new group.
+/// Reduces the old table to entries that keep their group, if the group keeps some of its ports.
 fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> AdaptiveTable {
     let mut left = old.clone();
     if meanwhile == Meanwhile::Alone {
@@ -166,14 +166,18 @@ fn leave(old: &AdaptiveTable, new: &AdaptiveTable, meanwhile: Meanwhile) -> Adap
     left
 }
 
+/// Reduces groups to the ports that they also have in the new table.
 fn shrink(left: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
     regrouped(left, new, |old, new| old.intersection(new))
 }
 
+/// Gives groups their new ports.
 fn grow(shrunk: &AdaptiveTable, new: &AdaptiveTable) -> AdaptiveTable {
     regrouped(shrunk, new, |_, new| new)
 }
 
+/// Replaces the ports of each group that differs between two tables by the result of `ports` for
+/// both.
 fn regrouped(
     table: &AdaptiveTable,
     new: &AdaptiveTable,

@@ -59,7 +59,7 @@ use crate::lfts::Dump;
 use crate::tables::Tables;
 use crate::topology::{SwitchIdx, Topology, levels};
 
-/// The inputs of an engine beside the topology.
+/// The inputs of an engine in addition to the topology.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The switches at the top of the tree, for engines that rank switches. If empty, the engine
@@ -67,7 +67,7 @@ pub struct Options {
     pub root_guids: Vec<Guid>,
     /// How to treat root GUIDs that match no switch.
     pub absent_roots: AbsentRoots,
-    /// The number of threads that may compute; 0 leaves it to the global thread pool. Does not
+    /// The maximum number of threads; 0 for that of the global thread pool. The number does not
     /// affect the result.
     pub threads: usize,
     /// The ranking of an earlier routing of (nearly) this fabric. The engine keeps it while it
@@ -82,25 +82,25 @@ pub struct Options {
     /// The choice that [`Auto`] made in an earlier routing of (nearly) this fabric. [`Auto`] keeps
     /// it while the fabric does not grow, so that no fault changes the engine.
     pub previous_choice: Option<Arc<AutoChoice>>,
-    /// The number of data VLs that every link between switches supports;
-    /// `None` if unknown, which stands for [`DEFAULT_VLS`].
+    /// The number of data VLs that every link between switches supports; `None` if unknown, which
+    /// stands for [`DEFAULT_VLS`].
     pub max_vls: Option<u8>,
     /// The tables that [`File`] uses.
     pub tables: Option<Arc<Dump>>,
     /// The engines' own options; see [`Engine::options`].
     pub engine_options: EngineOptions,
-    /// The categories of ports whose category is not the default of their kind; see [`FabricTree`].
+    /// The categories of ports whose category is not the default of their kind, for [`FabricTree`].
     pub categories: Arc<Categories>,
-    /// Numbers of ports for which the operator sets the order of spreading; see [`FabricTree`].
+    /// The numbers of ports for which the operator sets the order of spreading, for [`FabricTree`].
     pub numbers: Arc<Numbers>,
-    /// Numbers of ports in the order of the operator's list. [`MinHop`], [`UpDn`] and [`DnUp`]
+    /// The numbers of ports in the order of the operator's list. [`MinHop`], [`UpDn`] and [`DnUp`]
     /// spread these ports in that order; [`FabricTree`] takes them as part of `numbers`.
     pub listed: Arc<Numbers>,
     /// Whether two switches that carry no traffic of their own need a path between their ports 0.
     /// Only [`FabricTree`] distinguishes such pairs.
     pub connect_roots: bool,
-    /// Whether routes have to be the shortest paths under their order of the switches, as groups
-    /// for adaptive routing assume. If so, [`Auto`] chooses no engine with other routes.
+    /// Whether routes must be shortest paths under their order of the switches, because groups for
+    /// adaptive routing need that. If so, [`Auto`] chooses no engine with other routes.
     pub shortest_only: bool,
 }
 
@@ -115,8 +115,8 @@ pub enum AbsentRoots {
     LeaveOut,
 }
 
-/// The number of data VLs that a link is assumed to have if its number is unknown: switches since
-/// DDR have this many.
+/// The number of data VLs that every link is assumed to have if the number is unknown: switches
+/// since DDR have this many.
 pub const DEFAULT_VLS: u8 = 8;
 
 /// The order of the switches, the highest first, that up*/down* paths follow.
@@ -136,10 +136,10 @@ pub struct Ranking {
     /// The root GUIDs given to the engine, sorted. An engine keeps the ranking only while it is
     /// given the same roots.
     pub roots: Vec<Guid>,
-    /// The explanation of this ranking, as part of a sentence.
+    /// The explanation of this ranking, as a part of a sentence: "ranked …".
     pub reason: String,
-    /// The fabric for which the ranking was made, missing parts included, for engines that give a
-    /// returning part its place back.
+    /// The fabric for which the ranking was made, including parts that are missing now, for engines
+    /// in which a returning part gets its place back.
     pub known: Option<Arc<Topology>>,
     /// Intermediate results of an engine, for its next run.
     pub prepared: Prepared,
@@ -163,7 +163,7 @@ impl Ranking {
         self.switches.iter().map(|&(guid, _)| guid).collect()
     }
 
-    /// Whether routes take the shortest paths of the order, going up only where no path leads down.
+    /// Whether routes take the shortest paths of the order, and go up only if no path leads down.
     /// Routes of [`Nue`] do not: they follow the order, but are balanced over more paths.
     pub fn has_shortest_routes(&self) -> bool {
         !nue::depth_first::is_of(self)
@@ -217,8 +217,8 @@ impl Routing {
         }
     }
 
-    /// Why the engine computed all routes from the topology, in a few words;
-    /// `None` if it updated the previous routes, as only [`FabricTree`] does.
+    /// The reason, in a few words, why the engine computed all routes from the topology; `None` if
+    /// it updated the previous routes, as only [`FabricTree`] does.
     pub fn whole(&self) -> Option<&'static str> {
         let prepared = self.ranking.as_ref().map(|ranking| ranking.prepared.whole);
         prepared.unwrap_or(Prepared::default().whole)
@@ -288,6 +288,7 @@ pub enum EngineError {
     },
 }
 
+/// The GUIDs as text, separated by commas.
 fn list(guids: &[Guid]) -> String {
     let texts: Vec<String> = guids.iter().map(Guid::to_string).collect();
     texts.join(", ")
@@ -449,20 +450,20 @@ impl FromStr for EngineKind {
     }
 }
 
-/// The level of each switch, 0 at the top, derived from its distance to the nearest host. Serves
+/// The level of each switch, 0 at the top, derived from its distance to the nearest host, for
 /// tables without a known ranking.
 pub fn levels_from_hosts(topology: &Topology) -> Vec<u8> {
     levels::from_edges(topology, levels::ANY_HOST)
 }
 
-/// All switches, subtree by subtree: leaf switches of one pod are adjacent, and so are pods of one
-/// building; a switch comes after all switches below it.
+/// All switches, subtree by subtree: leaf switches of one pod are adjacent, and so are the pods of
+/// a larger subtree. A switch comes after all switches below it.
 pub fn by_subtree(topology: &Topology) -> Vec<SwitchIdx> {
     by_subtree_and(topology, |switch| switch.0)
 }
 
-/// All switches in the order of [`by_subtree`], except that `rank` instead of the GUID orders
-/// switches of equal subtrees.
+/// All switches in the order of [`by_subtree`], except that `rank`, and not the GUID, orders
+/// subtrees and switches within them.
 pub fn by_subtree_and(topology: &Topology, rank: impl Fn(SwitchIdx) -> u32) -> Vec<SwitchIdx> {
     let levels = levels::from_edges(topology, levels::ANY_HOST);
     fabric_tree::by_subtree(topology, &levels, rank)

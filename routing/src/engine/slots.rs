@@ -1,17 +1,17 @@
-//! The round-robin lists by which ports take destinations. Each element of a list is a slot; a
-//! faster port has more slots.
+//! The round-robin lists by which destinations are distributed over ports. Each element of a list
+//! is a slot; a faster port has more slots.
 
 use crate::topology::Group;
 
-/// The number of slots of the fastest of some ports. A slower port gets one of these 16 slots for
-/// each full sixteenth of the fastest rate, so that no port takes longer for its share than the
-/// fastest port; finer steps make longer lists without a visible effect on balance. A port slower
-/// than one sixteenth gets no slot: even one destination of each list would take longer there than
-/// all others elsewhere.
+/// The number of parts into which the fastest rate is divided. A port has slots in proportion to
+/// the number of full parts in its rate, so that no port takes longer for its share than the
+/// fastest port; finer parts make longer lists without a visible effect on balance. A port slower
+/// than one part gets no slot: even one destination of each list would take longer there than all
+/// others elsewhere.
 const TURNS: u64 = 16;
 
-/// The maximum length of a list, unless a slow link would get no slot: longer lists are not shared
-/// between switches.
+/// The maximum length of a list, unless a slow link would get no slot. Results for longer lists are
+/// not shared between switches.
 const LONGEST: usize = 254;
 
 /// Whether a link with this rate gets no slot beside one with the rate `fastest`.
@@ -19,19 +19,19 @@ pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
     u64::from(rate) * TURNS < u64::from(fastest)
 }
 
-/// How rates decide about the slots of links.
+/// The way in which rates determine the slots of links.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rates {
     /// Links get slots in proportion to their rates.
     Proportional,
-    /// Links at least half as fast as the fastest have as many slots as that one. Packets of a shift
-    /// then have links to themselves on a tree with enough of them, and a packet alone on a slow
-    /// link is no slower than two on a link twice as fast.
+    /// Links at least half as fast as the fastest have as many slots. On a tree with enough links,
+    /// packets of a shift then share no link, and one packet on a slow link is no slower than two
+    /// on a link twice as fast.
     HalfIsAlike,
 }
 
 impl Rates {
-    /// Whether links of these rates get equally many slots.
+    /// Whether links with these slowest and fastest rates get equally many slots.
     fn are_alike(self, slowest: u32, fastest: u32) -> bool {
         match self {
             Rates::Proportional => slowest == fastest,
@@ -40,9 +40,9 @@ impl Rates {
     }
 }
 
-/// Writes the slots of every port of `groups` to `slots`: neighbours alternate, the links to one
-/// neighbour take its slots in rotation, and slower ports leave slots to faster ones. Ports far
-/// slower than the fastest get none.
+/// Writes the round-robin list of the ports of `groups` to `slots`: neighbours alternate, the links
+/// to one neighbour get its slots in rotation, and slower ports have fewer slots. Ports far slower
+/// than the fastest get none.
 pub(super) fn fill<'a>(
     slots: &mut Vec<u8>,
     groups: impl Iterator<Item = Group<'a>> + Clone,
@@ -69,7 +69,7 @@ pub(super) fn fill<'a>(
         }
         return;
     }
-    let order = in_turn(groups, fastest);
+    let order = alternating(groups, fastest);
     if are_alike {
         slots.extend(order.iter().map(|&(port, _)| port));
     } else {
@@ -77,9 +77,9 @@ pub(super) fn fill<'a>(
     }
 }
 
-/// Lists every link that gets slots once, with the number of slots out of 16 that its rate is
-/// worth. Neighbours alternate, each as often as it has links.
-fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
+/// Lists the port of every link that gets slots once, with the number of full sixteenths of the
+/// fastest rate in its rate. Neighbours alternate, each as often as it has links.
+fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8, usize)> {
     let mut queue = Vec::new();
     for (number, group) in groups.enumerate() {
         let worth = group.links.iter();
@@ -99,9 +99,9 @@ fn in_turn<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec<(u8
     order.map(|(_, _, port, turns)| (port, turns)).collect()
 }
 
-/// Writes several rounds of one order, in which slower links leave some of their slots to faster
-/// ones. Switches with different slow links still agree on most destinations, so that few packets
-/// to neighbouring destinations meet further on.
+/// Writes several rounds of one order, in which some slots of slower links go to faster ones.
+/// Switches with different slow links still agree on most destinations, so that few packets to
+/// neighbouring destinations meet later.
 fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     let count = order.len();
     let total: usize = order.iter().map(|&(_, turns)| turns).sum();
@@ -111,7 +111,8 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     let slowest = order.iter().map(|&(_, turns)| turns).min().unwrap_or(1);
     let enough = (LONGEST / count).max(total.div_ceil(count * slowest));
     let rounds = (total / exact).min(enough);
-    // For each link, its slots in all rounds. The remainder goes to the faster links.
+    // For each link, the number of its slots in all rounds, rounded down. The remainder goes to the
+    // faster links.
     let shares = order
         .iter()
         .map(|&(_, turns)| rounds * count * turns / total);
@@ -133,7 +134,7 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
             slots.push(port);
         }
     }
-    // A freed slot goes to the link that lacks most of its share.
+    // A freed slot goes to the faster link that lacks the most slots.
     let mut given = vec![0; count];
     for (done, &slot) in (1..).zip(&freed) {
         let fast = (0..count).filter(|&number| share[number] >= rounds);
@@ -148,11 +149,12 @@ fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     }
 }
 
+/// The greatest common divisor.
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The middle of slot `turn` of `count`, as a fraction of the round.
+/// The position of slot `turn` of `count` within a round, as a fraction: the middle of the slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Moment {
     numerator: u64,
@@ -259,7 +261,7 @@ mod tests {
         let (one, other) = (of(&[0, 2, 4, 6, 8, 10]), of(&[1, 2, 5, 6, 9, 10]));
         assert_eq!((one.len(), other.len()), (36, 36));
         let same = one.iter().zip(&other).filter(|(one, other)| one == other);
-        // Of 36 slots, six slow links give away a third of theirs in each list.
+        // In each list of 36 slots, six slow links give away a third of theirs.
         assert!(same.count() >= 36 - 2 * 6);
         for port in 1..=12 {
             let count = one.iter().filter(|&&other| other == port).count();
@@ -268,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_below_a_sixteenth_has_turns_only_where_no_faster_one_is() {
+    fn link_below_a_sixteenth_has_slots_only_without_faster_links() {
         assert_eq!(turns(&[&[(1, 1_000_000)], &[(2, 1)]]), [1]);
         assert_eq!(turns(&[&[(1, 160), (2, 9)], &[(3, 160)]]), [1, 3]);
         assert_eq!(turns(&[&[(1, 160), (2, 10)], &[(3, 160)]]).len(), 33);

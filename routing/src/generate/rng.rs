@@ -3,8 +3,8 @@
 /// A small deterministic generator (SplitMix64): the same numbers on every machine and in every
 /// version.
 ///
-/// Tests and reports name fabrics by their seeds, so the numbers must not change with the version
-/// of a dependency.
+/// Tests and reports identify fabrics by their seeds, so that the numbers must not change with the
+/// version of a dependency.
 pub struct Rng(u64);
 
 impl Rng {
@@ -13,6 +13,7 @@ impl Rng {
         Rng(seed)
     }
 
+    /// The next number of the sequence.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -35,8 +36,8 @@ impl Rng {
         }
     }
 
-    /// Draws `count` different numbers below `bound`, in ascending order; all of them if there are
-    /// no more.
+    /// Draws `count` different numbers below `bound`, in ascending order; all numbers below `bound`
+    /// if there are not more.
     pub fn sample(&mut self, count: usize, bound: usize) -> Vec<usize> {
         let mut all: Vec<usize> = (0..bound).collect();
         let count = count.min(bound);
@@ -62,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shuffle_loses_nothing() {
+    fn shuffle_keeps_all_items_and_changes_their_order() {
         let mut items: Vec<usize> = (0..100).collect();
         Rng::new(3).shuffle(&mut items);
         assert!(items.windows(2).any(|pair| pair[0] > pair[1]));
@@ -72,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_no_repetition() {
+    fn sample_has_distinct_ascending_numbers_below_the_bound() {
         let sample = Rng::new(7).sample(50, 60);
         assert_eq!(sample.len(), 50);
         assert!(sample.windows(2).all(|pair| pair[0] < pair[1]) && sample[49] < 60);

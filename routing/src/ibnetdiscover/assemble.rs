@@ -65,6 +65,7 @@ impl Assembly {
         }
     }
 
+    /// Notes a line that is not part of a topology.
     pub(super) fn noise(&mut self, line: usize) {
         if let Some(Warning {
             kind: WarningKind::Ignored { last_line },
@@ -78,8 +79,9 @@ impl Assembly {
         self.warn(line, WarningKind::Ignored { last_line: line });
     }
 
+    /// Adds an attribute of the next node.
     pub(super) fn attribute(&mut self, attribute: Attribute, line: usize) {
-        // A second value belongs to another node; the header between the two is missing.
+        // A second value belongs to another node, so that the header of the first one is missing.
         if self.pending.attributes.has(&attribute) {
             self.drop_pending();
         }
@@ -101,6 +103,7 @@ impl Assembly {
         }
     }
 
+    /// Adds a node.
     pub(super) fn header(&mut self, header: Header, line: usize) -> Result<(), Fault> {
         self.end_record();
         check_node_count(self.nodes.len()).map_err(|reason| (line, reason))?;
@@ -139,6 +142,7 @@ impl Assembly {
         Ok(())
     }
 
+    /// Checks that the GUID is not zero, and that no earlier node has the same GUID or name.
     fn check_unique(&self, header: &Header) -> Result<(), ParseReason> {
         let (kind, guid) = header.id;
         if guid.is_zero() {
@@ -170,7 +174,8 @@ impl Assembly {
         }
     }
 
-    /// The port GUID in `switchguid=`, if that line is about the node that the header identifies.
+    /// The port GUID in `switchguid=`; `None` if there is none, or if that line states the GUID of
+    /// another node.
     ///
     /// Some versions of ibdiagnet print the system image GUID there, which all switches of a
     /// chassis share. The header identifies the node.
@@ -200,6 +205,7 @@ impl Assembly {
         Ok(None)
     }
 
+    /// Counts a node with the system image GUID in place of its own.
     fn note_system_image(&mut self, line: usize) {
         let first = *self.system_images.get_or_insert(self.warnings.len());
         if let Some(Warning {
@@ -213,7 +219,7 @@ impl Assembly {
         }
     }
 
-    /// The part of a description that a node can hold.
+    /// Cuts off a description after the bytes that a node can hold, with a warning.
     fn cut_off(&mut self, mut description: Vec<u8>, line: usize) -> Vec<u8> {
         if description.len() > MAX_DESCRIPTION {
             let len = description.len();
@@ -223,6 +229,7 @@ impl Assembly {
         description
     }
 
+    /// Adds a link, and the address of its port.
     pub(super) fn port(&mut self, port: PortLine, line: usize) -> Result<(), Fault> {
         let end = self.own_end(&port.own, line)?;
         if let Some(first) = self.links.get(&end) {
@@ -231,8 +238,7 @@ impl Assembly {
         let mut peer_lid = port.peer_lid;
         if self.nodes[end.0].kind != NodeKind::Switch {
             self.state(end, (port.own.guid, port.own.lid, port.own.lmc), line);
-            // A line without a description has one LID, the port's own, which was read for both
-            // ends.
+            // In a line without a description, the port's own LID was read for both ends.
             peer_lid = peer_lid.filter(|lid| *lid != port.own.lid);
         }
         self.links.insert(
@@ -249,8 +255,9 @@ impl Assembly {
         Ok(())
     }
 
+    /// Adds the address of a port without a cable.
     pub(super) fn unplugged(&mut self, port: Address, line: usize) -> Result<(), Fault> {
-        // Unlike a link this is a comment, which may hold any text.
+        // The line is a comment, and may be about anything else.
         let in_node = self.current.is_some_and(|index| {
             let node = &self.nodes[index];
             node.kind != NodeKind::Switch && port.port <= u64::from(node.num_ports)
@@ -266,7 +273,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// The port of the node being read that a line is about.
+    /// The port, of the current node, that a line is about.
     fn own_end(&self, port: &Address, line: usize) -> Result<CableEnd, Fault> {
         let Some(index) = self.current else {
             return Err((line, ParseReason::NoHeader));
@@ -275,7 +282,7 @@ impl Assembly {
         Ok((index, number.map_err(|reason| (line, reason))?))
     }
 
-    /// Records what a line states about an end port, unless it states nothing.
+    /// Notes the address that a line states for an end port, unless it states none.
     pub(super) fn state(
         &mut self,
         end: CableEnd,
@@ -291,7 +298,7 @@ impl Assembly {
         self.address_lines.insert(end, line);
     }
 
-    /// The node at the other end of a link.
+    /// The index of the node at the other end of a link; `None` if it is not in the file.
     pub(super) fn index_of(&self, peer: &Peer) -> Option<usize> {
         match peer {
             Peer::Id((kind, guid)) => {
@@ -312,8 +319,8 @@ impl Assembly {
         self.warnings.push(Warning { line, kind });
     }
 
-    /// Records that a line could not be read. In a strict reading, or if the rest is unusable, the
-    /// fault becomes the error of the file.
+    /// Leaves out a line that could not be read, with the part of the fabric that it spoils. In a
+    /// strict reading, or if there are too many nodes, returns the fault as the error of the file.
     pub(super) fn refuse_line(&mut self, (line, reason): Fault, part: Part) -> Result<(), Fault> {
         let is_orphan = reason == ParseReason::NoHeader;
         let of_orphans = self.orphans.filter(|_| is_orphan || self.current.is_none());
@@ -344,7 +351,7 @@ impl Assembly {
         Ok(())
     }
 
-    /// The first part that was left out.
+    /// The error of the first part that was left out; `None` if nothing was.
     pub(super) fn first_left_out(&self) -> Option<Fault> {
         self.warnings
             .iter()
@@ -354,7 +361,8 @@ impl Assembly {
             })
     }
 
-    /// Leaves out a part of the fabric, or refuses the file because of it.
+    /// Leaves out a part of the fabric, with a warning; or returns the error of the file, as
+    /// [`Assembly::refuse_line`] does.
     pub(super) fn refuse_part(
         &mut self,
         line: usize,
@@ -368,11 +376,13 @@ impl Assembly {
         Ok(())
     }
 
+    /// Warns that a part is left out.
     fn left_out(&mut self, line: usize, part: LeftOut, reason: ParseReason) {
         self.warn(line, WarningKind::LeftOut { part, reason });
     }
 }
 
+/// The number of an external port; fails if the node does not have it.
 pub(super) fn port_number(port: u64, num_ports: u8) -> Result<PortNum, ParseReason> {
     u8::try_from(port)
         .ok()
@@ -381,6 +391,7 @@ pub(super) fn port_number(port: u64, num_ports: u8) -> Result<PortNum, ParseReas
         .ok_or(ParseReason::PortNumber { port, num_ports })
 }
 
+/// The error that a port is described twice.
 fn duplicate_port(end: CableEnd, first_line: usize, line: usize) -> Fault {
     let port = end.1;
     (line, ParseReason::DuplicatePort { port, first_line })

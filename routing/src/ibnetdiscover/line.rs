@@ -11,17 +11,17 @@ use crate::netlist::{LinkRate, MAX_PORTS, NodeKind};
 pub(super) enum Line {
     /// Blank, or a comment.
     Empty,
-    /// The line is not part of a topology.
+    /// Text that is not part of a topology.
     Noise,
     /// An attribute of the next node.
     Attribute(Attribute),
-    /// A setting that a netlist of ibsim keeps until it is changed.
+    /// A setting in an ibsim netlist.
     Setting,
     /// The header of a node.
     Header(Header),
     /// A link of the current node.
     Port(PortLine),
-    /// The address of an end port without cable.
+    /// The address of an end port without a cable, stated in a comment.
     Unplugged(Address),
 }
 
@@ -34,7 +34,7 @@ pub(super) enum Attribute {
     Guid(Guid, Option<Guid>),
 }
 
-/// The attributes of a node that are stated.
+/// The stated attributes of a node.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Attributes {
     pub(super) vendor_id: Option<u32>,
@@ -55,6 +55,7 @@ impl Attributes {
         }
     }
 
+    /// Notes an attribute.
     pub(super) fn set(&mut self, attribute: Attribute) {
         match attribute {
             Attribute::VendorId(id) => self.vendor_id = Some(id),
@@ -68,9 +69,10 @@ impl Attributes {
 /// A header: `Switch 41 "S-…" # "…" enhanced port 0 lid 73 lmc 0`.
 pub(super) struct Header {
     pub(super) id: NodeId,
-    /// The name in a netlist of ibsim, by which links refer to the node.
+    /// The name in an ibsim netlist, by which links refer to the node; `None` in other files.
     pub(super) name: Option<Vec<u8>>,
-    /// The attributes in an ibsim netlist; in other files they are on lines of their own.
+    /// The attributes in an ibsim netlist; `None` in other files, in which attributes have lines of
+    /// their own.
     pub(super) attributes: Option<Attributes>,
     pub(super) num_ports: u8,
     pub(super) description: Vec<u8>,
@@ -90,12 +92,12 @@ pub(super) struct Address {
 /// The node at the other end of a link.
 pub(super) enum Peer {
     Id(NodeId),
-    /// A node of a netlist of ibsim.
+    /// The name of a node in an ibsim netlist.
     Name(Vec<u8>),
 }
 
 impl Peer {
-    /// The node's name in messages.
+    /// The node's identifier or name, for messages.
     pub(super) fn text(&self) -> String {
         match self {
             Peer::Id(id) => id_text(*id),
@@ -120,7 +122,7 @@ impl Part {
         match line.first() {
             Some(b'[' | b'#' | b'@') => Part::Port,
             _ if attribute_of(line).is_some() => Part::Attribute,
-            // The beginning of a link is missing: an identifier is followed by a port number.
+            // A link whose beginning is missing: a port number follows an identifier.
             _ if !is_header && contains(line, b"\"[") => Part::Port,
             // The line may be a header; without it, the links that follow have no node.
             _ if is_header || line.contains(&b'"') => Part::Node,
@@ -139,7 +141,7 @@ pub(super) struct PortLine {
     pub(super) rate: PortRate,
 }
 
-/// The rate of a port as its line gives it.
+/// The rate of a port according to its line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortRate {
     /// The line states the rate.
@@ -168,8 +170,8 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     if let Some(kind) = header_kind(&mut cursor) {
         return header(kind, &mut cursor).map(Line::Header);
     }
-    // A terminal adds prompts and headings, but none with the identifier of a node: such a line has
-    // lost its beginning, and with it a link.
+    // Prompts and headings of a terminal contain no identifier of a node. A line with one is a link
+    // whose beginning is missing.
     if [b"\"S-", b"\"H-", b"\"R-"]
         .iter()
         .any(|id| contains(line, *id))
@@ -181,7 +183,7 @@ pub(super) fn read(line: &[u8]) -> Result<Line, ParseReason> {
     Ok(Line::Noise)
 }
 
-/// The attribute that a line names, and the text of its value.
+/// The attribute that a line states, and the text of its value; `None` if it states none.
 fn attribute_of(line: &[u8]) -> Option<(&'static str, &[u8])> {
     const NAMES: [&str; 6] = [
         "vendid",
@@ -197,6 +199,7 @@ fn attribute_of(line: &[u8]) -> Option<(&'static str, &[u8])> {
     })
 }
 
+/// Reads the value of an attribute.
 fn attribute(name: &'static str, value: &[u8]) -> Result<Attribute, ParseReason> {
     let bad = |expected| ParseReason::Attribute {
         attribute: name,
@@ -223,17 +226,19 @@ pub(super) const VENDOR: &str = "a vendor's OUI, 0x0 to 0xffffff";
 pub(super) const DEVICE: &str = "a device number, 0x0 to 0xffff";
 pub(super) const GUID: &str = "a GUID like 0x2c90300001234";
 
+/// The attribute with this vendor ID; `None` if it has more than 24 bits.
 pub(super) fn vendor_id(number: u64) -> Option<Attribute> {
     let oui = u32::try_from(number).ok().filter(|oui| *oui <= 0x00ff_ffff);
     oui.map(Attribute::VendorId)
 }
 
+/// The attribute with this device ID; `None` if it has more than 16 bits.
 pub(super) fn device_id(number: u64) -> Option<Attribute> {
     u16::try_from(number).ok().map(Attribute::DeviceId)
 }
 
-/// The kind of node, if the line starts as a header does: the kind's name followed by a number,
-/// with or without blanks.
+/// Reads the kind of node if the line starts like a header: with the kind's name and a number, with
+/// or without blanks. `None`, and the cursor stays, if it does not.
 pub(super) fn header_kind(cursor: &mut Cursor<'_>) -> Option<NodeKind> {
     let names: [(&[u8], NodeKind); 4] = [
         (b"Switch", NodeKind::Switch),
@@ -264,6 +269,7 @@ pub(super) fn port_count(cursor: &mut Cursor<'_>) -> Result<u8, ParseReason> {
         .ok_or(ParseReason::PortCount { ports })
 }
 
+/// Reads a header after its kind.
 fn header(kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason> {
     let num_ports = port_count(cursor)?;
     let id = cursor.identifier()?;
@@ -298,6 +304,7 @@ fn header(kind: NodeKind, cursor: &mut Cursor<'_>) -> Result<Header, ParseReason
     })
 }
 
+/// Reads a port line.
 fn port(cursor: &mut Cursor<'_>) -> Result<PortLine, ParseReason> {
     let port = cursor.bracketed_port()?;
     cursor.skip_blanks();
@@ -349,6 +356,7 @@ pub(super) fn unplugged(line: &[u8]) -> Option<Address> {
     })
 }
 
+/// Whether a line contains a text.
 pub(super) fn contains(line: &[u8], text: &[u8]) -> bool {
     line.windows(text.len()).any(|window| window == text)
 }

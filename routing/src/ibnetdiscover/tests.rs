@@ -28,7 +28,7 @@ Ca\t2 \"H-0000000000000020\"\t\t# \"host\"
 ";
 
 #[test]
-fn everything_a_file_states_is_kept() {
+fn all_statements_of_a_file_are_kept() {
     let Parsed { netlist, warnings } = read_ok(PAIR);
     assert_eq!(warnings, []);
     let [leaf, host] = netlist.nodes() else {
@@ -98,7 +98,7 @@ fn a_link_that_one_end_states_is_a_cable() {
 }
 
 #[test]
-fn a_link_to_nowhere_is_reported_and_left_out() {
+fn link_to_an_absent_node_is_reported_and_left_out() {
     let text = PAIR.split("\ncaguid").next().unwrap();
     let Parsed { netlist, warnings } = read_ok(text);
     assert_eq!(netlist.cables(), []);
@@ -110,7 +110,7 @@ fn a_link_to_nowhere_is_reported_and_left_out() {
 }
 
 #[test]
-fn ends_that_disagree_are_reported() {
+fn contradictory_statements_of_two_ends_are_reported() {
     let text = PAIR.replace("lid 73 4xHDR", "lid 74 2xNDR");
     let text = text.replace("[2](22) \t\t#", "[2](23) \t\t#");
     let Parsed { netlist, warnings } = read_ok(&text);
@@ -134,7 +134,7 @@ fn ends_that_disagree_are_reported() {
 }
 
 #[test]
-fn a_rate_that_cannot_be_read_is_the_slowest() {
+fn unreadable_rate_counts_as_the_slowest() {
     let Parsed { netlist, warnings } = read_ok(&PAIR.replace("4xHDR", "4x???"));
     assert_eq!(netlist.cables()[0].rate().to_string(), "4xSDR");
     assert!(warnings.iter().all(|w| w.kind == WarningKind::NoRate));
@@ -324,7 +324,7 @@ Switch 4 \"S-0000000000000030\" # \"c\" base port 0 lid 0 lmc 0
 }
 
 #[test]
-fn a_fabric_too_large_for_a_subnet_is_refused_where_it_gets_too_large() {
+fn fabric_with_too_many_nodes_is_refused_at_the_first_excess_node() {
     let text: String = (1..=MAX_NODES + 1)
         .map(|guid| format!("Ca 1 \"H-{guid:016x}\"\n"))
         .collect();

@@ -8,7 +8,7 @@ use rsm_ids::PortNum;
 use super::{Member, PortMask};
 use crate::topology::SwitchIdx;
 
-/// The link by which a switch hangs below its parent in a tree.
+/// The link from a switch to its parent in a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Up {
     /// The port of the lower switch.
@@ -30,12 +30,13 @@ struct Node {
     mask: PortMask,
 }
 
-/// The masks of the tree in which `members`, sorted by switch, hang below `top`; sorted, and none
-/// empty.
+/// The masks of the tree below `top` that connects `members`, which are sorted by switch. The masks
+/// are sorted by switch, and none is empty.
 ///
-/// `depth` holds the depth of each switch, `up` returns its link to a switch one hop higher. Bits
-/// that no packet needs are not set: none lead to switches with senders only. The tree begins where
-/// the paths of its members first divide: it leaves out any common part of their paths to `top`.
+/// `depth` holds the number of hops from `top` for each switch, and `up` returns its link to a
+/// switch one hop nearer to `top`. Masks have no bits that no packet needs, such as those towards
+/// switches with senders only. The tree begins at the switch where the paths to members divide, and
+/// leaves out their common part from `top` to there.
 pub(super) fn grow(
     members: &[Member],
     top: SwitchIdx,
@@ -102,14 +103,14 @@ fn climb(
     up: &impl Fn(SwitchIdx) -> Option<Up>,
 ) {
     while !nodes.contains_key(&switch) {
-        let way = if switch == top { None } else { up(switch) };
+        let link = if switch == top { None } else { up(switch) };
         let node = Node {
-            up: way,
+            up: link,
             ..Node::default()
         };
         nodes.insert(switch, node);
-        match way {
-            Some(way) => switch = way.parent,
+        match link {
+            Some(link) => switch = link.parent,
             None => break,
         }
     }

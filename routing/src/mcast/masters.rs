@@ -1,18 +1,18 @@
-//! Master trees: multicast for routes that follow no order of the switches, such as routes whose
-//! freedom from credit loops rests on VLs.
+//! Master trees: multicast for routes that follow no order of the switches, such as routes that
+//! need several VLs to be free of credit loops.
 //!
-//! Such routes give links no direction up or down, so each tree needs a proof of its own. A master
-//! tree spans all switches and closes no cycle of (link, VL) with the unicast routes and the other
-//! master trees. The tree of a group is the part of a master tree that connects the group's
+//! Such routes give links no direction up or down, so that each tree needs a proof of its own. A
+//! master tree spans all switches and closes no cycle of (link, VL) with the unicast routes and the
+//! other master trees. The tree of a group is the part of a master tree that connects the group's
 //! members: it needs no further proof, and no join changes the tree of another group. Packets use
-//! the VLs of their service level: each level of some group that switches map to other VLs has a
-//! master tree of its own.
+//! the VLs of their service level. Levels that switches map to different VLs have different master
+//! trees.
 //!
-//! In a grid, the trees have the form of OpenSM's torus-2QoS: a spine along the last dimension,
-//! ribs along the previous one, and so on. Packets reach the spine as unicast packets do, one
-//! dimension after the other. Turns away from the spine, which unicast packets take only around
-//! faults, lead to a VL of their own. Each line is cut where unicast packets of the same VL do not
-//! pass: at the dateline, or opposite to it.
+//! In a grid, the trees have the form of those of OpenSM's torus-2QoS: a spine along the last
+//! dimension, ribs along the previous one, and so on. Packets reach the spine as unicast packets
+//! do, one dimension after the other. Turns away from the spine, which unicast packets make only
+//! around faults, lead to a separate VL. Each line is cut where unicast packets of the same VL do
+//! not pass: at the dateline, or opposite to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::lanes::Lanes;
 use crate::topology::{Group as PortGroup, SwitchIdx};
 use crate::verify::LaneDependencies;
 
-/// The number of switches of an island to try as the root of a master tree. Each attempt costs a
-/// proof; if that many fail, others rarely succeed.
+/// The maximum number of switches of an island that are tried as the root of a master tree. Each
+/// attempt costs a proof; if that many fail, others rarely succeed.
 const ROOTS_TRIED: usize = 16;
 
-/// The groups that share a master tree: their service levels as a bit mask, and the class of their
-/// multicast LIDs.
+/// The key of the groups that share a master tree: their service levels as a bit mask, and the
+/// class of their multicast LIDs.
 type Key = (u16, usize);
 
-/// A master tree on each island.
+/// A master tree for each of some islands.
 struct Master {
     /// For each switch, the hops from the root, or [`FAR`] if the tree does not reach it.
     depth: Vec<u16>,
@@ -85,15 +85,16 @@ fn representatives(alike: &[u8], levels: u16) -> u16 {
     own.fold(0, |mask, (_, &low)| mask | 1 << low)
 }
 
+/// Computes the master trees for the islands of each key.
 fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Key, Master> {
     if islands.is_empty() {
         return BTreeMap::new();
     }
     let lanes: &Lanes = &job.routing.lanes;
     let mut needs = LaneDependencies::of(job.topology, &[&job.routing.tables], lanes);
-    // Routes that can deadlock even without multicast are the operator's decision, and trees do not
-    // worsen them.
-    let nothing_to_lose = !needs.is_sound();
+    // Routes with a credit loop even without multicast are the operator's decision. Trees are then
+    // planned without a proof.
+    let is_unsound_anyway = !needs.is_sound();
     let mut masters = BTreeMap::new();
     for (&(levels, class), islands) in islands {
         let reach = job.basis.reach(job.topology, class);
@@ -109,7 +110,7 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
                 island,
                 levels,
                 places: places(job),
-                nothing_to_lose,
+                is_unsound_anyway,
             };
             if let Some(growth) = search.find(&needs) {
                 master.adopt(island, &growth);
@@ -122,7 +123,7 @@ fn masters(job: &Job<'_>, islands: &BTreeMap<Key, BTreeSet<u32>>) -> BTreeMap<Ke
 }
 
 impl Master {
-    /// Takes over the tree of an island.
+    /// Adds the tree of an island.
     fn adopt(&mut self, island: u32, growth: &Growth<'_, '_>) {
         for &switch in &growth.reached {
             self.depth[switch.index()] = growth.depth[switch.index()];
@@ -131,7 +132,7 @@ impl Master {
         self.roots.insert(island, growth.reached[0]);
     }
 
-    /// Adds to a group's tree the part of the master tree that connects the members.
+    /// Adds to a group's tree the part of the master tree that connects the members of a site.
     fn join(&self, site: Site, tree: &mut Tree) {
         let Some(&root) = self.roots.get(&site.island) else {
             return;
@@ -150,6 +151,7 @@ impl Master {
 /// The coordinates of a grid, and the position of each switch; `None` if the fabric is no grid.
 type Places<'a> = Option<(&'a Coordinates, Vec<Vec<u16>>)>;
 
+/// The coordinates and positions, if the routing has coordinates.
 fn places<'a>(job: &Job<'a>) -> Places<'a> {
     let coordinates = job.routing.coordinates.as_deref()?;
     Some((coordinates, coordinates.by_switch(job.topology)))
@@ -162,11 +164,12 @@ struct Search<'a, 'j> {
     island: u32,
     levels: u16,
     places: Places<'a>,
-    nothing_to_lose: bool,
+    is_unsound_anyway: bool,
 }
 
 impl<'a> Search<'a, '_> {
-    /// Returns the first tree that reaches all switches, else the tree that reaches most.
+    /// Returns the first tree that reaches all switches of the island, else the tree that reaches
+    /// most; `None` if the island has no switches.
     fn find(&self, needs: &LaneDependencies<'a>) -> Option<Growth<'a, '_>> {
         let switches = self.switches().count();
         let mut best: Option<Growth<'a, '_>> = None;
@@ -174,7 +177,7 @@ impl<'a> Search<'a, '_> {
             let mut all = Growth::new(self, needs, root);
             all.spread(false);
             all.add_at_once();
-            let growth = if self.nothing_to_lose || all.needs.is_sound() {
+            let growth = if self.is_unsound_anyway || all.needs.is_sound() {
                 all
             } else {
                 let mut proved = Growth::new(self, needs, root);
@@ -195,7 +198,7 @@ impl<'a> Search<'a, '_> {
         best
     }
 
-    /// The switches of the island that can multicast.
+    /// The switches of the island that can multicast, the highest first.
     fn switches(&self) -> impl Iterator<Item = SwitchIdx> {
         let switches = self.job.basis.orientation().highest_first().iter();
         switches.copied().filter(|&switch| {
@@ -204,9 +207,9 @@ impl<'a> Search<'a, '_> {
         })
     }
 
-    /// The switches in the order in which they are tried as roots. In a grid, the first ones are
-    /// switches from which the halves of each ring meet where unicast packets of the same VL do not
-    /// pass.
+    /// The switches in the order in which they are tried as roots. In a grid, the first roots are
+    /// switches for which the two arms of the tree in each ring end where unicast packets of the
+    /// same VL do not pass.
     fn roots(&self) -> Vec<SwitchIdx> {
         let mut roots: Vec<SwitchIdx> = self.switches().collect();
         if let Some((coordinates, places)) = &self.places {
@@ -222,8 +225,8 @@ impl<'a> Search<'a, '_> {
         roots
     }
 
-    /// The dimensions along which a tree spreads, one after the other; the last phase spreads along
-    /// all links.
+    /// The dimensions along which a tree spreads, one after the other; the last phase, `None`,
+    /// spreads along all links.
     fn phases(&self) -> Vec<Option<usize>> {
         let dimensions = self
             .places
@@ -276,9 +279,9 @@ impl<'a, 's> Growth<'a, 's> {
         growth
     }
 
-    /// Spreads along one dimension after the other; each switch is attached to the nearest switch
-    /// of the tree. With `is_proved`, only links that close no cycle with everything before are
-    /// used.
+    /// Spreads along one dimension after the other, and attaches each switch to the nearest switch
+    /// of the tree. With `is_proved`, uses only links that close no cycle with the dependencies
+    /// before.
     fn spread(&mut self, is_proved: bool) {
         let topology = self.search.job.topology;
         for phase in self.search.phases() {
@@ -298,14 +301,14 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Attaches a switch to another one by the first permitted link between them.
+    /// Attaches the neighbour of a port group to `switch` by the first permitted link between them.
     fn attach(&mut self, switch: SwitchIdx, group: &PortGroup<'_>, is_proved: bool) {
         let next = group.neighbour;
         for link in group.links {
             let before = (self.masks[switch.index()], self.masks[next.index()]);
             self.masks[switch.index()].insert(link.port);
             self.masks[next.index()].insert(link.peer_port);
-            if is_proved && !self.stands(switch) {
+            if is_proved && !self.closes_no_cycle(switch) {
                 (self.masks[switch.index()], self.masks[next.index()]) = before;
                 continue;
             }
@@ -320,10 +323,10 @@ impl<'a, 's> Growth<'a, 's> {
         }
     }
 
-    /// Whether another link at `switch` closes no cycle; if so, adds its dependencies.
-    fn stands(&mut self, switch: SwitchIdx) -> bool {
+    /// Whether the last link added at `switch` closes no cycle; if so, adds its dependencies.
+    fn closes_no_cycle(&mut self, switch: SwitchIdx) -> bool {
         let topology = self.search.job.topology;
-        // The new link gives packets another way into the channels of the other links, possibly on
+        // Through the new link, packets also enter the channels of the other links, possibly on
         // other VLs.
         let senders: Vec<_> = self.masks[switch.index()]
             .ports()
@@ -335,7 +338,7 @@ impl<'a, 's> Growth<'a, 's> {
         self.needs.try_add(&senders, &mask_of, self.search.levels)
     }
 
-    /// Adds the dependencies of the whole tree.
+    /// Adds the dependencies of the whole tree, without a check.
     fn add_at_once(&mut self) {
         let topology = self.search.job.topology;
         let masks: Vec<_> = topology

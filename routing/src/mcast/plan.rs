@@ -15,8 +15,8 @@ use super::{Group, Member, MulticastBasis, PortMask, Tree, Trees, masters};
 use crate::engine::Routing;
 use crate::topology::{SwitchIdx, Topology};
 
-/// The ports by which a switch forwards packets to a multicast LID at present, as far as known.
-/// Trees keep these branches if they can.
+/// Returns the ports by which a switch forwards packets to a multicast LID at present, as far as
+/// known. Trees keep these branches if they can.
 pub type Held<'a> = dyn Fn(SwitchIdx, Lid) -> PortMask + Sync + 'a;
 
 /// All inputs for planning trees.
@@ -33,26 +33,28 @@ pub struct Job<'a> {
     pub held: &'a Held<'a>,
 }
 
-/// Members that the same switches can connect.
+/// Members of a group on one island, which the island's switches can connect.
 pub(super) struct Site {
+    /// The class of the group's multicast LID; see [`MulticastBasis::class_of`].
     pub(super) class: usize,
+    /// The number of the island; see [`Reach::island`].
     pub(super) island: u32,
     pub(super) members: Vec<Member>,
 }
 
 /// Finds a tree for each group.
 ///
-/// Trees follow the basis's orientation if members have a common top. If they have none, or the
-/// unicast routes follow no orientation, [`plan`] keeps trees only if they close no credit loop
-/// with the unicast routes, or if the unicast routes close one without them; otherwise all groups
-/// get parts of master trees. Members that no such tree serves belong to none of [`Tree::parts`].
+/// Trees follow the basis's orientation if all groups have common tops and the unicast routes
+/// follow it too. If not, [`plan`] tries other trees, and keeps them only if they close no credit
+/// loop with the unicast routes, or if these close one by themselves; otherwise all groups get
+/// parts of master trees. Members that no tree serves belong to none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
     let follows = job.basis.unicast_follows;
     let oriented = (follows || job.routing.lanes.is_single()).then(|| {
         let groups: Vec<&Arc<Group>> = job.groups.iter().collect();
         let (mut trees, unserved) = plan_oriented(job, &groups);
-        let stands = (follows && unserved.is_empty()) || span::settle(job, &mut trees, unserved);
-        stands.then_some(trees)
+        let is_safe = (follows && unserved.is_empty()) || span::settle(job, &mut trees, unserved);
+        is_safe.then_some(trees)
     });
     let trees = oriented
         .flatten()
@@ -63,8 +65,8 @@ pub fn plan(job: &Job<'_>) -> Trees {
     }
 }
 
-/// Plans a tree by the basis's orientation for each of `groups`. Also returns the members that have
-/// no common top.
+/// Plans a tree for each of `groups` that follows the basis's orientation. Also returns the members
+/// without a common top.
 pub(super) fn plan_oriented(
     job: &Job<'_>,
     groups: &[&Arc<Group>],
@@ -100,7 +102,7 @@ pub(super) fn plan_oriented(
                 let depth = &depths[&(site.class, top)];
                 let mlid = groups[*index].mlid;
                 grow(&site.members, top, depth, |switch| {
-                    way_up(job, mlid, depth, switch)
+                    link_up(job, mlid, depth, switch)
                 })
             }
             None => Vec::new(),
@@ -139,7 +141,8 @@ pub(super) fn sorted(mut tree: Tree) -> Tree {
     tree
 }
 
-/// The members of a group, one site for each island. Members that no tree can serve are left out.
+/// The members of a group, as one site for each island. Members whose switch cannot multicast are
+/// left out.
 pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     if !group.mlid.is_multicast() {
         return Vec::new();
@@ -163,8 +166,9 @@ pub(super) fn find_sites(job: &Job<'_>, group: &Group) -> Vec<Site> {
     islands.into_iter().map(site).collect()
 }
 
-/// The switch below which members are attached: the present top of most of them if it reaches them
-/// all, else one of the tops with the least depth, which different multicast LIDs use in turn.
+/// The top for some members: the held top of most of them if paths down from there lead to all,
+/// else one of the lowest switches from which they do, chosen by the multicast LID. `None` if there
+/// is none.
 fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Option<SwitchIdx> {
     let mut switches = FixedBitSet::new();
     let mut found: BTreeMap<SwitchIdx, SwitchIdx> = BTreeMap::new();
@@ -186,8 +190,8 @@ fn find_top(job: &Job<'_>, reach: &Reach, mlid: Lid, members: &[Member]) -> Opti
     (!tops.is_empty()).then(|| tops[usize::from(offset(mlid)) % tops.len()])
 }
 
-/// The mask that a switch holds, or none where trees have to be proved together: there the tree of
-/// one group could otherwise depend on earlier attempts, and planning would never come to rest.
+/// The mask that a switch holds; empty if trees have to be proved together. Trees would otherwise
+/// depend on earlier attempts, and repeated planning might never end in the same trees.
 fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     if job.basis.unicast_follows {
         (job.held)(switch, mlid)
@@ -196,7 +200,8 @@ fn held(job: &Job<'_>, switch: SwitchIdx, mlid: Lid) -> PortMask {
     }
 }
 
-/// The top that a switch reaches by going up along held links, if there is one.
+/// The switch that is reached from a switch by going up along held links as far as possible; the
+/// switch itself if it holds none. `found` keeps results for other members.
 fn held_top(
     job: &Job<'_>,
     reach: &Reach,
@@ -237,16 +242,16 @@ fn ups<'a>(job: &'a Job<'_>, switch: SwitchIdx) -> impl Iterator<Item = Up> + 'a
         })
 }
 
-/// Whether packets to the multicast LID cross a link in either direction; `own` is the mask of its
-/// lower end.
+/// Whether packets to the multicast LID cross a link in either direction by the held masks; `own`
+/// is that of its lower end.
 fn is_link_held(job: &Job<'_>, mlid: Lid, own: PortMask, up: &Up) -> bool {
     own.contains(up.port) || held(job, up.parent, mlid).contains(up.parent_port)
 }
 
-/// The link by which a switch hangs below one that is one hop nearer to the top: a held link if
-/// there is one, else one chosen by the multicast LID, in the same way for all switches with equal
-/// choices.
-fn way_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
+/// The link from a switch to a parent that is one hop nearer to the top: a held link if there is
+/// one, else one that the multicast LID chooses, in the same way for all switches with equal
+/// choices. `None` at the top.
+fn link_up(job: &Job<'_>, mlid: Lid, depth: &[u16], switch: SwitchIdx) -> Option<Up> {
     let nearer = depth[switch.index()].checked_sub(1)?;
     let ways = || ups(job, switch).filter(|up| depth[up.parent.index()] == nearer);
     let own = held(job, switch, mlid);

@@ -27,6 +27,7 @@ fn cable(a: (usize, u8), b: (usize, u8)) -> Cable {
     }
 }
 
+/// Two switches with four ports, and a host with two.
 fn two_switches_and_a_host() -> Vec<Node> {
     vec![
         node(NodeKind::Switch, 0x10, 4),

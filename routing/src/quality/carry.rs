@@ -9,9 +9,9 @@ use crate::verify::fabric::Fabric;
 use super::order::Hosts;
 use super::uses::Uses;
 
-/// The number of flows that are followed together, hop by hop: enough to overlap waiting for
-/// memory, few enough to stay in the nearest cache.
-const TOGETHER: usize = 512;
+/// The maximum number of flows that are followed together, hop by hop: enough that their waits for
+/// memory overlap, few enough to stay in the nearest cache.
+const FLOWS_TOGETHER: usize = 512;
 
 /// The inputs that all phases share.
 pub(super) struct Carrier<'a> {
@@ -80,8 +80,10 @@ pub(super) fn times_slower(fastest: u32, rate: u32) -> f64 {
 /// A flow that is being followed to its destination.
 #[derive(Clone, Copy)]
 struct Flow {
+    /// The switch that the flow has reached.
     at: u16,
     lid: u16,
+    /// The destination switch.
     root: u16,
 }
 
@@ -101,7 +103,7 @@ impl<'a> Phase<'a> {
         Phase {
             carrier,
             load: vec![0; carrier.fabric.channels()],
-            flows: Vec::with_capacity(TOGETHER),
+            flows: Vec::with_capacity(FLOWS_TOGETHER),
             fullest: 0.0,
         }
     }
@@ -112,7 +114,7 @@ impl<'a> Phase<'a> {
         self.fullest = 0.0;
     }
 
-    /// The flows on the fullest link so far, relative to rate.
+    /// The number of flows on the fullest link so far, relative to its rate.
     pub(super) fn fullest(&self) -> f64 {
         self.fullest
     }
@@ -123,13 +125,14 @@ impl<'a> Phase<'a> {
     pub(super) fn add(&mut self, pairs: impl IntoIterator<Item = (usize, usize)>) {
         for (from, to) in pairs {
             self.flows.extend(self.carrier.flow(from, to));
-            if self.flows.len() == TOGETHER {
+            if self.flows.len() == FLOWS_TOGETHER {
                 self.carry();
             }
         }
         self.carry();
     }
 
+    /// Follows the waiting flows to their ends, and adds them to the load.
     fn carry(&mut self) {
         let Carrier {
             fabric,
@@ -192,9 +195,10 @@ impl Carrier<'_> {
         channels
     }
 
-    /// The share of its fullest link that a flow gets, as a fraction of the fastest link's rate,
-    /// where `fullest` flows relative to rate share that link, 0 for a flow without links. A flow
-    /// within a leaf has its host's link to itself, and a flow that does not arrive gets nothing.
+    /// The share that a flow gets of the fullest link on its path, as a fraction of the fastest
+    /// link's rate. `fullest` is the number of flows on that link, relative to its rate; 0 for a
+    /// flow without links. The result is 1 for a flow within a leaf, and 0 for a flow that does not
+    /// arrive.
     pub(super) fn share(&self, from: usize, to: usize, fullest: f64) -> f64 {
         match fullest {
             0.0 if self.is_local(from, to) => 1.0,

@@ -1,4 +1,4 @@
-//! Compares measured phases and passes with packets that are followed one at a time.
+//! Compares measures with those of packets that are followed one at a time.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,8 @@ fn fabric(spec: &str, wrong: usize, seed: u64) -> (Topology, Tables) {
     (topology, tables)
 }
 
-/// The links that packets cross; `None` if they do not arrive.
-fn way(
+/// The links of a path; `None` if packets do not arrive.
+fn path(
     topology: &Topology,
     tables: &Tables,
     from: &Destination,
@@ -70,17 +70,17 @@ fn way(
     (tables.lft(at).entry(to.lid) == to.port.0).then_some(links)
 }
 
-/// The fullest link of a phase, and for each flow the fullest link on its path, relative to rate; 1
-/// for a flow without links, `None` for a flow that does not arrive.
+/// The load of the fullest link in a phase, and for each flow that of the fullest link on its path,
+/// relative to rate: 1 for a flow without links, `None` for a flow that does not arrive.
 fn followed(
     topology: &Topology,
     tables: &Tables,
     pairs: &[(usize, usize)],
 ) -> (f64, Vec<Option<f64>>) {
     let hosts: Vec<&Destination> = topological_order(topology).collect();
-    let ways: Vec<_> = pairs
+    let paths: Vec<_> = pairs
         .iter()
-        .map(|&(from, to)| way(topology, tables, hosts[from], hosts[to]))
+        .map(|&(from, to)| path(topology, tables, hosts[from], hosts[to]))
         .collect();
     let rates: BTreeMap<(Guid, PortNum), u32> = link_uses(topology, tables)
         .iter()
@@ -88,7 +88,7 @@ fn followed(
         .collect();
     let fastest = rates.values().copied().max().unwrap_or(1);
     let mut load = BTreeMap::<(SwitchIdx, PortNum), f64>::new();
-    for &(switch, port) in ways.iter().flatten().flatten() {
+    for &(switch, port) in paths.iter().flatten().flatten() {
         let rate = rates[&(topology.switch(switch).guid, port)];
         *load.entry((switch, port)).or_default() += f64::from(fastest) / f64::from(rate);
     }
@@ -96,19 +96,22 @@ fn followed(
         let loads = links.iter().map(|link| load[link]);
         loads.reduce(f64::max).unwrap_or(1.0)
     };
-    let of_flows = ways.iter().map(|way| way.as_ref().map(fullest)).collect();
+    let of_flows = paths
+        .iter()
+        .map(|path| path.as_ref().map(fullest))
+        .collect();
     (load.values().copied().fold(0.0, f64::max), of_flows)
 }
 
 #[test]
-fn cables_that_are_all_slow_change_no_figure() {
+fn equally_slow_cables_change_no_measure() {
     let even = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1").unwrap()).unwrap();
     let slow = Topology::from_netlist(&generate("pgft:2;4,4;1,2;1,1,slow=100").unwrap()).unwrap();
     let routing = route(EngineKind::FabricTree, &even, &Options::default(), None).unwrap();
     let settings = Settings::default();
     let [on_even, on_slow] =
         [&even, &slow].map(|topology| measure(topology, &routing.tables, &settings));
-    // No cable is slower than the fastest.
+    // All cables have one rate, so that none is slower than the fastest.
     assert_eq!(on_even.shift, on_slow.shift);
     assert_eq!(on_even.bisection, on_slow.bisection);
     assert_eq!(on_even.paths, on_slow.paths);
@@ -118,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
-    fn on_one_rate_every_load_is_a_number_of_flows(
+    fn loads_on_links_of_one_rate_are_numbers_of_flows(
         spec in prop::sample::select(of_one_rate()),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -130,7 +133,7 @@ proptest! {
         let fullest = |distance: usize| {
             let mut load = BTreeMap::<_, u32>::new();
             for (from, to) in patterns::shift(hosts.len(), distance) {
-                let links = way(&topology, &tables, hosts[from], hosts[to]);
+                let links = path(&topology, &tables, hosts[from], hosts[to]);
                 links.iter().flatten().for_each(|link| *load.entry(*link).or_default() += 1);
             }
             load.values().copied().max().unwrap_or(0)
@@ -146,7 +149,7 @@ proptest! {
     }
 
     #[test]
-    fn phases_together_load_links_as_flows_one_at_a_time(
+    fn phases_measured_together_equal_flows_one_at_a_time(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -174,7 +177,7 @@ proptest! {
     }
 
     #[test]
-    fn bandwidth_of_a_bisection_is_that_of_flows_one_at_a_time(
+    fn bisection_bandwidth_equals_that_of_flows_one_at_a_time(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -195,12 +198,12 @@ proptest! {
     }
 
     #[test]
-    fn shares_of_flows_are_those_of_flows_one_at_a_time(
+    fn flow_shares_equal_those_of_flows_one_at_a_time(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
     ) {
-        // A ring of 70 leaves has 4,830 pairs of them.
+        // A ring of 70 leaves has 4,830 pairs of leaves, which would take too long.
         prop_assume!(!spec.starts_with("ring"));
         let (topology, tables) = fabric(spec, wrong, seed);
         let hosts: Vec<&Destination> = topological_order(&topology).collect();
@@ -249,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn hosts_that_cross_a_link_are_those_that_its_use_counts(
+    fn crossing_hosts_agree_with_the_use_of_a_link(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -270,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn the_cable_of_a_host_has_all_of_its_paths(
+    fn crossing_counts_all_paths_at_the_cable_of_a_host(
         spec in prop::sample::select(&FABRICS[..]),
         wrong in 0usize..40,
         seed in any::<u64>(),
@@ -279,7 +282,7 @@ proptest! {
         let all: Vec<&Destination> = topology.destinations().iter().collect();
         let hosts = || (0..all.len()).filter(|&at| all[at].kind.is_host());
         let arrives = |from: usize, to: usize| {
-            from != to && way(&topology, &tables, all[from], all[to]).is_some()
+            from != to && path(&topology, &tables, all[from], all[to]).is_some()
         };
         for own in hosts() {
             let there = crossing(&topology, &tables, all[own].switch, all[own].port);

@@ -12,10 +12,12 @@ use crate::digest::digest;
 /// other.
 const SHARDS: usize = 16;
 
-/// Tables under construction, whose equal pages are kept once: in a tree, switches of one rank and
-/// one subtree forward to most LIDs in the same way. Sharing does not affect the tables' content.
+/// Pages of the tables that are being computed; equal pages are kept once. In a tree, switches of
+/// one rank and one subtree forward to most LIDs in the same way. Sharing does not affect the
+/// tables' content.
 #[derive(Default)]
 pub(crate) struct Pool {
+    /// The pages by digest, distributed over the locks by digest.
     shards: [Mutex<HashMap<u64, Vec<Arc<Page>>>>; SHARDS],
 }
 
@@ -26,6 +28,7 @@ impl Pool {
         Lft::from_pages(pages.map(|entries| self.page(entries)).collect())
     }
 
+    /// The page with these entries, shared if it was made before.
     fn page(&self, entries: &[u8]) -> Arc<Page> {
         let Ok(whole) = <&Page>::try_from(entries) else {
             return page(entries);
@@ -36,7 +39,7 @@ impl Pool {
         if let Some(found) = shard.lock().get(&digest).and_then(known) {
             return found;
         }
-        // Allocating memory takes longest, so it happens without the lock.
+        // Allocating memory takes the most time, and happens without the lock.
         let made = page(entries);
         let mut held = shard.lock();
         held.entry(digest).or_default().push(made.clone());
@@ -49,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_that_are_alike_are_kept_once() {
+    fn equal_pages_are_kept_once() {
         let pool = Pool::default();
         let mut entries: Vec<u8> = (0..9000).map(|lid| (lid % 251) as u8).collect();
         let one = pool.table(&entries);

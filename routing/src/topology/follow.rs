@@ -1,6 +1,6 @@
-//! Derives a topology from the previous one and the switches that have changed.
+//! Derives a topology from the previous one and the changed switches.
 //!
-//! Sections of unchanged switches are copied with new numbers of switches and destinations, without
+//! The data of unchanged switches is copied with new numbers of switches and destinations, without
 //! sorting or look-ups.
 
 use std::collections::BTreeMap;
@@ -118,6 +118,7 @@ impl PortClaims {
 enum Source<'a> {
     /// An unchanged switch, by its previous number.
     Same(SwitchIdx),
+    /// A changed or new switch.
     Part(&'a SwitchPart),
 }
 
@@ -170,8 +171,8 @@ impl Topology {
         sources
     }
 
-    /// Checks that both ends list each cable of a changed switch, and each cable that led to it
-    /// `before`.
+    /// Checks that both ends list each cable of a changed switch, and that no other switch still
+    /// lists a cable that led to it `before`.
     fn check_cables(
         &self,
         before: &Topology,
@@ -208,12 +209,13 @@ impl Topology {
 
 /// The topology under construction.
 struct Following {
-    /// The new number of each switch of the previous topology.
+    /// The new number of each switch of the previous topology; [`NONE`] if it has gone.
     moved: Vec<u32>,
     /// Whether the number of some switch has changed.
     is_renumbered: bool,
     /// The GUIDs of the new topology's switches.
     guids: Vec<Guid>,
+    /// The new topology, as far as it is complete.
     made: Topology,
 }
 
@@ -258,6 +260,8 @@ impl Following {
         }
     }
 
+    /// Copies an unchanged switch with its end ports and links; `old` and `index` are its previous
+    /// and its new number.
     fn copy(
         &mut self,
         before: &Topology,
@@ -307,6 +311,7 @@ impl Following {
         Ok(())
     }
 
+    /// Adds a changed or new switch; `index` is its number.
     fn add(&mut self, part: &SwitchPart, index: SwitchIdx) -> Result<(), TopologyError> {
         let Switch {
             guid, num_ports, ..
@@ -397,6 +402,7 @@ impl Following {
         Ok(halves)
     }
 
+    /// Notes the ends of the switch's ports, groups and destinations.
     fn end_switch(&mut self) {
         let made = &mut self.made;
         made.port_start.push(made.ports.len() as u32);
@@ -404,6 +410,7 @@ impl Following {
         made.destination_start.push(made.destinations.len() as u32);
     }
 
+    /// Completes the topology: components and the index by LID.
     fn finish(self) -> Result<Topology, TopologyError> {
         let mut made = self.made;
         made.groups.push((NONE, made.links.len() as u32));

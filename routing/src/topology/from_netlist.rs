@@ -9,7 +9,7 @@ use super::builder::{SwitchKey, TopologyBuilder, TopologyError};
 use super::{EndpointKind, Topology};
 use crate::netlist::{Cable, Netlist, NodeKind, PortSpec};
 
-/// The SwitchInfo LinearFDBCap of switches from a file or a generator: all unicast LIDs fit.
+/// The SwitchInfo LinearFDBCap of all switches of a netlist: all unicast LIDs fit.
 const LINEAR_FDB_CAP: u16 = Lid::UNICAST_LAST.0 + 1;
 
 /// The number of weight units in a Gb/s, so that the weight of a 1x SDR link (2 Gb/s of data) is
@@ -26,7 +26,7 @@ impl Topology {
     /// nodes. A port that is left out has no LID, and occupies none.
     ///
     /// # Errors
-    /// [`TopologyError::LidRange`] when the LIDs do not suffice.
+    /// [`TopologyError::LidRange`] if there are not enough LIDs.
     pub fn from_netlist(netlist: &Netlist) -> Result<Topology, TopologyError> {
         let mut lids = Lids::new(netlist);
         let mut builder = TopologyBuilder::new();
@@ -58,6 +58,7 @@ impl Topology {
     }
 }
 
+/// The rate of a cable in units of 1/[`WEIGHT_PER_GBPS`] Gb/s.
 fn weight(cable: &Cable) -> u32 {
     // The value is a few thousand Gb/s at most; a float to integer conversion saturates in any
     // case.
@@ -66,6 +67,7 @@ fn weight(cable: &Cable) -> u32 {
 
 type End = (usize, PortNum);
 
+/// Adds the end port at the second of two ends of a cable; the first end is at a switch.
 fn add_endport(
     builder: &mut TopologyBuilder,
     lids: &mut Lids,
@@ -84,7 +86,7 @@ fn add_endport(
     builder.add_endport(switch, at.1, spec.guid, lid, lmc, kind)
 }
 
-/// Whether switches forward to a port: port 0 of a switch, or the other end of a switch's cable.
+/// Whether an end port is a destination: port 0 of a switch, or a port that is cabled to a switch.
 fn is_destination(netlist: &Netlist, (index, port): End) -> bool {
     let is_switch = |node: usize| netlist.nodes()[node].kind == NodeKind::Switch;
     is_switch(index)
@@ -93,10 +95,13 @@ fn is_destination(netlist: &Netlist, (index, port): End) -> bool {
             .is_some_and(|(peer, _)| is_switch(peer))
 }
 
-/// The LIDs in use, and their holders.
+/// The assignment of LIDs.
 struct Lids {
+    /// For each LID, whether a port has it.
     taken: Vec<bool>,
+    /// The base LIDs that ports keep.
     kept: BTreeMap<End, Lid>,
+    /// All lower LIDs are taken.
     next: u16,
 }
 
@@ -120,7 +125,8 @@ impl Lids {
         lids
     }
 
-    /// The LIDs of a port: the ones it keeps, else the lowest free ones, else [`Lid::NONE`].
+    /// The base LID of a port, with the LMC: the one that it keeps, else the lowest free one, else
+    /// [`Lid::NONE`].
     fn of(&mut self, node: usize, port: PortNum, spec: PortSpec) -> (Lid, Lmc) {
         let lmc = spec.lmc;
         if let Some(&lid) = self.kept.get(&(node, port)) {
@@ -139,6 +145,7 @@ impl Lids {
         (lid, lmc)
     }
 
+    /// Whether the LIDs of a port are unicast, aligned to the LMC, and not taken.
     fn is_free(&self, lid: Lid, lmc: Lmc) -> bool {
         let end = lid.index() + usize::from(lmc.lids());
         lid.is_unicast()
@@ -147,6 +154,7 @@ impl Lids {
             && !self.taken[lid.index()..end].contains(&true)
     }
 
+    /// Marks the LIDs of a port as taken.
     fn take(&mut self, lid: Lid, lmc: Lmc) {
         self.taken[lid.index()..lid.index() + usize::from(lmc.lids())].fill(true);
     }

@@ -6,8 +6,8 @@ use rsm_ids::Guid;
 
 use super::Topology;
 
-/// The identity of a topology. Its clones share it; topologies that were built separately have
-/// different identities even if they are equal.
+/// The identity of a topology. Clones of a topology have the same identity; topologies that were
+/// built separately have different ones, even if they are equal.
 #[derive(Clone, Debug, Default)]
 pub struct TopologyId(Arc<()>);
 
@@ -17,8 +17,8 @@ impl TopologyId {
     }
 }
 
-/// The origin of a topology. Origins do not affect the comparison of topologies: all origins are
-/// equal.
+/// The origin of a topology. All origins compare as equal, so that they do not affect the
+/// comparison of topologies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
     id: TopologyId,
@@ -52,8 +52,9 @@ impl Topology {
         &self.origin.id
     }
 
-    /// The sorted GUIDs of all switches that `earlier` lacks, that only it has, or that differ in
-    /// cables, end ports or description. `None` if this topology was not derived from `earlier`.
+    /// The GUIDs, sorted, of all switches that only one of this topology and `earlier` has, or that
+    /// may differ in cables, end ports or their [`Switch`](super::Switch). `None` if this topology
+    /// was not derived from `earlier`.
     pub fn changes_since(&self, earlier: &TopologyId) -> Option<&[Guid]> {
         if self.origin.id.is(earlier) {
             return Some(&[]);

@@ -43,8 +43,7 @@ impl Topology {
         (0..self.switches.len() as u32).map(SwitchIdx)
     }
 
-    /// The numbers of all switches as a parallel iterator: the ports of all switches do not fit the
-    /// cache of one processor.
+    /// The numbers of all switches as a parallel iterator, for loops over all ports.
     pub fn par_indices(&self) -> impl IndexedParallelIterator<Item = SwitchIdx> + use<> {
         // The builder refuses more switches than there are LIDs.
         (0..self.switches.len() as u32)
@@ -84,6 +83,7 @@ impl Topology {
         self.groups.len() - 1
     }
 
+    /// The port group with this number.
     pub(crate) fn group(&self, group: usize) -> Group<'_> {
         let (neighbour, first) = self.groups[group];
         let end = self.groups[group + 1].1;
@@ -114,8 +114,8 @@ impl Topology {
         self.links.len()
     }
 
-    /// Adds to this fabric the switches, cables and end ports that only `earlier` has. This fabric
-    /// wins a contradiction.
+    /// Adds to this fabric the switches, cables and end ports that only `earlier` has, except those
+    /// that contradict this fabric.
     pub(crate) fn joined_with(&self, earlier: &Topology) -> Topology {
         TopologyBuilder::joined(self, earlier).with_rules(self.rules.clone())
     }
@@ -168,8 +168,8 @@ impl Topology {
         &self.ports[start..end]
     }
 
-    /// The neighbour at the other end of a port, and its port; `None` if the port leads to no
-    /// switch.
+    /// The switch and the port at the other end of a port's cable; `None` if the port leads to no
+    /// other switch. For a loop-back cable, that switch is the same one.
     pub fn peer(&self, switch: SwitchIdx, port: PortNum) -> Option<(SwitchIdx, PortNum)> {
         match self.port_use(switch, port) {
             PortUse::Link { peer, peer_port } => Some((peer, peer_port)),
@@ -210,12 +210,12 @@ impl Topology {
         Lid(self.by_lid.len().saturating_sub(1) as u16)
     }
 
-    /// The connected parts of the fabric, in the order of their lowest switch.
+    /// The components of the fabric, in the order of their lowest switches.
     pub fn components(&self) -> &[Component] {
         &self.components
     }
 
-    /// The index of the connected part that contains a switch.
+    /// The index in [`Topology::components`] of the component that contains a switch.
     pub fn component_of(&self, switch: SwitchIdx) -> usize {
         self.component_of[switch.index()] as usize
     }
@@ -229,8 +229,8 @@ impl Topology {
             .count()
     }
 
-    /// Removes cables, each given by an end at a switch. A cable may lead to a switch, or to a
-    /// host, whose destination is then removed as well. Ports without a cable are ignored.
+    /// Removes cables, each given by its end at a switch. If a cable leads to an end port, that
+    /// destination is removed as well. Ports without a cable are ignored.
     pub fn without_cables(&self, ends: &[(Guid, PortNum)]) -> Topology {
         let mut dead = vec![false; self.ports.len()];
         for &(guid, port) in ends {
@@ -259,8 +259,8 @@ impl Topology {
         remaining
     }
 
-    /// Converts the switches and the cables between them into a `petgraph` graph, for model queries
-    /// and exports: nodes in the order of [`SwitchIdx`], and one edge for each cable, loop-backs
+    /// Converts the switches and the cables between them into a `petgraph` graph, for queries and
+    /// exports: nodes in the order of [`SwitchIdx`], and an edge for each cable, loop-backs
     /// included.
     pub fn to_petgraph(&self) -> UnGraph<Guid, Cable, u32> {
         let mut graph = UnGraph::with_capacity(self.switch_count(), self.link_count());

@@ -20,8 +20,8 @@ pub struct MulticastReport {
     /// Whether no packet can loop or reach a port twice: the links of each multicast LID form
     /// trees.
     pub loop_free: bool,
-    /// The number of members that fail to receive from another member of their part, each counted
-    /// once.
+    /// The number of times that members of a part cannot reach each other: members outside the
+    /// part's tree, and missing bits in masks.
     pub unreached: u64,
     /// The number of ports that get packets of a group in which they do not receive.
     pub strays: u64,
@@ -79,10 +79,10 @@ pub enum MulticastWitness {
 /// Checks the masks of trees against their members, and the dependencies of trees together with
 /// those of the unicast `tables`.
 ///
-/// With `looked_at`, checks only those trees; all other trees must follow the orientation, have
-/// been proved without a fault, and have unchanged links. With an `orientation` that the unicast
-/// tables are known to follow, trees that follow it as well need no further proof. All other trees
-/// are proved together, on the VLs of `lanes` that their packets use.
+/// With `looked_at`, checks only the trees of these multicast LIDs; all other trees must have been
+/// proved without a fault, follow the orientation, and have unchanged links. With an `orientation`
+/// that the unicast tables are known to follow, trees that follow it as well need no further proof.
+/// All other trees are proved together, on the VLs of `lanes` that their packets use.
 pub fn verify_multicast(
     topology: &Topology,
     (tables, lanes): (&Tables, &Lanes),
@@ -173,10 +173,12 @@ pub fn masks_follow(
     })
 }
 
-/// The links of one multicast LID as a graph, regardless of the end that forwards packets.
+/// The links of one multicast LID as a graph. A link belongs to it if one of its ends forwards
+/// packets.
 struct Walk<'a> {
     topology: &'a Topology,
     tree: &'a Tree,
+    /// The links at each switch.
     links: BTreeMap<SwitchIdx, Vec<Hop>>,
 }
 
@@ -188,7 +190,7 @@ struct Hop {
     peer_port: PortNum,
 }
 
-/// The number of members and of receivers at a switch, or behind it.
+/// The number of members and of receivers at a switch and behind it.
 #[derive(Clone, Copy, Default)]
 struct Count {
     members: usize,
@@ -228,6 +230,7 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// Checks the masks, and adds faults to the report.
     fn check(&self, report: &mut MulticastReport) {
         self.check_exits(report);
         let mut reached: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
@@ -236,7 +239,7 @@ impl<'a> Walk<'a> {
                 self.check_part(number, first.switch, part, &mut reached, report);
             }
         }
-        // A link to which no member is connected can carry a stray packet.
+        // Links that are connected with no member must form trees as well.
         let rest: Vec<SwitchIdx> = self.links.keys().copied().collect();
         for switch in rest {
             if !reached.contains_key(&switch) {
@@ -245,7 +248,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Checks that packets leave by exactly the ports that receive in the group.
+    /// Checks that the masks contain the ports of all receivers, and no other port that leads to no
+    /// switch.
     fn check_exits(&self, report: &mut MulticastReport) {
         for part in &self.tree.parts {
             for at in part.chunk_by(|a, b| a.switch == b.switch) {
@@ -281,8 +285,9 @@ impl<'a> Walk<'a> {
             .collect()
     }
 
-    /// Checks that the switches connected to `first` form a tree that contains all of `part`, and
-    /// that each link forwards in every direction that its members need.
+    /// Checks that the switches connected with `first` form a tree that contains all members of
+    /// `part`, and that each link forwards in the directions that they need. `number` is the index
+    /// of the part, and `reached` holds the part with which each switch was found connected.
     fn check_part(
         &self,
         number: usize,
@@ -297,7 +302,7 @@ impl<'a> Walk<'a> {
             count.members += at.len();
             count.receivers += at.iter().filter(|member| member.receives).count();
         }
-        let met = self.meet(number, first, reached, report);
+        let met = self.find_connected(number, first, reached, report);
         let whole = counts
             .values()
             .fold(Count::default(), |whole, count| Count {
@@ -317,7 +322,8 @@ impl<'a> Walk<'a> {
             let above = counts.entry(from.peer).or_default();
             above.members += below.members;
             above.receivers += below.receivers;
-            // Members behind the link must reach receivers before it, and vice versa.
+            // Members behind the link must reach the receivers before it, and members before it
+            // those behind it.
             let up = below.members > 0 && whole.receivers > below.receivers;
             let down = below.receivers > 0 && whole.members > below.members;
             for (is_needed, at, port) in
@@ -331,9 +337,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// All switches connected to `first`, each after the switch from which it was found, with the
-    /// link back to that switch.
-    fn meet(
+    /// Finds all switches connected with `first`, each after the switch from which it was found and
+    /// with the link back to that switch. Reports links that close a cycle.
+    fn find_connected(
         &self,
         number: usize,
         first: SwitchIdx,
@@ -369,11 +375,13 @@ impl<'a> Walk<'a> {
         met
     }
 
+    /// Adds the witness of a missing port.
     fn missing(&self, report: &mut MulticastReport, switch: SwitchIdx, port: PortNum) {
         let make = |mlid, switch, port| MulticastWitness::Missing { mlid, switch, port };
         self.witness(report, make, switch, port);
     }
 
+    /// Adds a witness if there is room.
     fn witness(
         &self,
         report: &mut MulticastReport,

@@ -3,15 +3,14 @@
 //! A packet that holds a channel waits for the next channel of its path. If the channels of every
 //! path rise in one order, no cycle of channels can wait for itself (Dally and Seitz,
 //! "Deadlock-free message routing in multiprocessor interconnection networks", IEEE ToC 1987). A
-//! turn is legal if it rises, which one comparison shows. Choosing the order that makes most wanted
-//! turns legal is the feedback arc set problem: the order is the better of an up*/down* order and a
-//! greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for the feedback arc set
-//! problem", 1993), improved one channel after the other.
+//! turn is legal if it leads to a later channel, which one comparison shows. Choosing the order
+//! that makes most wanted turns legal is the feedback arc set problem: the order is the better of
+//! an up*/down* order and a greedy one (Eades, Lin and Smyth, "A fast and effective heuristic for
+//! the feedback arc set problem", 1993), improved one channel after the other.
 //!
-//! Engines choose the order before the paths (`nue` for each VL, `dfsssp` for each VL of pairs), so
-//! that no cycle has to be searched for afterwards, and any number of columns that follow one order
-//! are acyclic together. The order contains the turns of a spanning tree, which reaches every
-//! switch.
+//! Engines choose the order before the paths, for each VL. Any number of columns that follow one
+//! order are acyclic together, so that no search for cycles is needed. The order contains the turns
+//! of a spanning tree, which reaches every switch.
 
 mod greedy;
 mod sift;
@@ -24,11 +23,11 @@ use crate::topology::{Order, SwitchIdx, Topology};
 
 pub(super) use tree::Tree;
 
-/// The amount of traffic that wants each turn.
+/// The amount of traffic that would use each turn, by turn number.
 pub(super) type Wanted = Vec<u64>;
 
-/// Adds the traffic of a column to its turns: each switch forwards by `next` and sends `flows` that
-/// way.
+/// Adds the traffic of a column to its turns. By switch number, `next` holds the channel by which
+/// the switch forwards, and `flows` the traffic on it.
 pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted: &mut Wanted) {
     for (&channel, &flow) in next.iter().zip(flows) {
         if channel != NONE {
@@ -40,8 +39,8 @@ pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted
     }
 }
 
-/// The worth of a turn of the spanning tree: more than all traffic of a channel together. Fewer
-/// than 2^32 pairs of LIDs have paths.
+/// The weight of a turn of the spanning tree: more than all traffic together, because fewer than
+/// 2^32 pairs of LIDs have paths.
 const NEEDED: u64 = 1 << 36;
 
 /// A total order of the channels: places rise along every legal path.
@@ -54,6 +53,7 @@ pub(super) struct ChannelOrder {
 }
 
 impl ChannelOrder {
+    /// The order in which the channels are listed, each once.
     fn of(channels: Vec<u32>) -> ChannelOrder {
         let mut places = vec![0; channels.len()];
         for (place, &channel) in channels.iter().enumerate() {
@@ -81,7 +81,7 @@ impl ChannelOrder {
     }
 
     /// Computes an order in which the turns of the spanning tree are legal, and as much of the
-    /// `wanted` traffic as the heuristics achieve.
+    /// `wanted` traffic turns legally as the heuristics achieve.
     pub(super) fn around(
         topology: &Topology,
         channels: &Channels,
@@ -96,7 +96,8 @@ impl ChannelOrder {
         let greedy = || sift::improve(channels, &wanted, greedy::order(channels, &wanted, &start));
         let improved = || sift::improve(channels, &wanted, start.clone());
         let (one, other) = rayon::join(improved, greedy);
-        // The greedy order contains all turns of the tree, because each outweighs all traffic.
+        // All turns of the tree are legal in the greedy order as well, because each outweighs all
+        // traffic.
         if other.refused(channels, &wanted) < one.refused(channels, &wanted) {
             other
         } else {
@@ -105,7 +106,7 @@ impl ChannelOrder {
     }
 
     /// Computes an order greedily and improves it by sifting, so that much of the `wanted` traffic
-    /// is legal. Ties are broken as in `ties`.
+    /// turns legally. The order `ties` breaks ties.
     pub(super) fn greedy(
         channels: &Channels,
         wanted: &Wanted,

@@ -10,11 +10,11 @@ use crate::topology::SwitchIdx;
 /// The mark of a pair without a VL.
 const OPEN: u8 = u8::MAX;
 
-/// The number of destinations that one parallel task follows.
+/// The minimum number of destinations that one parallel task follows.
 const TASK: usize = 32;
 
-/// The traffic on each turn; `weight` returns the number of paths between a source and a
-/// destination.
+/// The traffic on each turn of the paths in `columns`; `weight` returns the number of paths from a
+/// source switch to a destination switch.
 pub(super) fn wanted(
     channels: &Channels,
     columns: &[Vec<Column>],
@@ -64,9 +64,10 @@ fn is_legal(channels: &Channels, next: &[u32], channel: u32, order: &ChannelOrde
 pub(super) struct Layers<'a> {
     channels: &'a Channels,
     columns: &'a [Vec<Column>],
-    /// The VL by destination, then by source. Both directions have one VL, because an answer has
-    /// the service level of its request.
+    /// The VL by destination, then by source; [`OPEN`] if there is none yet. Both directions have
+    /// one VL, because an answer has the service level of its request.
     levels: Vec<u8>,
+    /// The number of VLs.
     count: u8,
 }
 
@@ -102,7 +103,8 @@ impl<'a> Layers<'a> {
         self.count.max(1)
     }
 
-    /// Adds a VL with the pairs without a VL that fit an order; the first VL has order `first`.
+    /// Adds a VL for the pairs without a VL whose paths follow an order: `first` for the first VL,
+    /// else an order that suits these pairs.
     fn fill(&mut self, first: &ChannelOrder) {
         let count = self.columns.len();
         let fits = if self.count == 0 {
@@ -121,8 +123,8 @@ impl<'a> Layers<'a> {
         self.count += 1;
     }
 
-    /// For each destination and source, whether the pair has no VL yet and all of its paths follow
-    /// the order.
+    /// For each destination and source, whether the pair has no VL yet, and its paths in both
+    /// directions follow the order.
     fn fitting(&self, order: &ChannelOrder) -> Vec<bool> {
         let count = self.columns.len();
         let mut one_way = vec![true; count * count];
@@ -143,7 +145,7 @@ impl<'a> Layers<'a> {
     }
 }
 
-/// Clears `fits` for each switch whose path has an illegal turn.
+/// Sets the element of `fits` to false for each switch whose path has an illegal turn.
 fn legal_from(channels: &Channels, next: &[u32], order: &ChannelOrder, fits: &mut [bool]) {
     // Whether the path of a switch is legal; `None` until known.
     let mut known: Vec<Option<bool>> = vec![None; next.len()];

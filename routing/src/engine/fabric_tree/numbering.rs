@@ -1,13 +1,14 @@
-//! The destination numbers that the closed form divides, for the whole known fabric.
+//! The numbers of destinations from which the closed form derives ports, for the whole known
+//! fabric.
 //!
-//! Destinations are numbered leaf by leaf, leaves of one subtree next to each other, each category
-//! separately. Consecutive numbers, taken modulo the number of ways up, thus leave a switch by
+//! Destinations are numbered leaf by leaf, subtree by subtree, each category separately. The number
+//! modulo the number of ways up gives the way, so that consecutive numbers leave a switch by
 //! different ways. One level higher, the number is first divided by the number of ways below, so
 //! that the choices of two levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv
 //! 2211.13101). The numbering does not depend on the parts present now, and little on parts that
-//! were missing when the fabric was first seen: connected switches form a subtree, whichever single
-//! links are missing, and a leaf that lacks a few of the hosts that similar leaves have is numbered
-//! as if it had them. Ports with a configured number keep it.
+//! were missing when the fabric was first seen: subtrees stay the same if single links are missing,
+//! and a leaf that lacks a few of the hosts that similar leaves have is numbered as if it had them.
+//! Ports with a configured number have that number.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use super::super::spread::dividers;
 use super::Category;
 use crate::topology::{Destination, EndpointKind, SwitchIdx, Topology};
 
-/// The positions of all known LIDs, in the order of their columns.
+/// The positions of all known LIDs, column by column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Numbering {
     /// The destination switch of each column; every switch has one column.
@@ -37,14 +38,14 @@ pub(super) struct Numbering {
 }
 
 /// The divider of numbers on the way down to a switch. It equals the divider on the way up from
-/// there, so that packets to a destination come by the way by which its own packets leave. One port
-/// for each destination then serves packets from everywhere.
+/// there. Packets from everywhere then come down to a destination over the same links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
-    /// The divider by which switches below choose among several switches like this one.
+    /// The divider for the choice of switches above among several switches like this one: that of
+    /// the switches below it.
     pub(super) among: u32,
-    /// The divider by which this switch, if it is the only one, chooses among the links to one
-    /// switch above.
+    /// The divider for the choice among the links from one switch above, if this switch is the only
+    /// one to choose.
     pub(super) links: u32,
 }
 
@@ -136,6 +137,7 @@ impl Numbering {
     }
 }
 
+/// The dividers on the way down to each switch.
 fn downward(known: &Topology, levels: &[u8], dividers: &[u32]) -> Vec<Downward> {
     let of = |switch: SwitchIdx| {
         let own = dividers[switch.index()];
@@ -227,8 +229,8 @@ pub(in super::super) fn by_subtree(
     let deepest = levels.iter().copied().max().unwrap_or(0);
     let mut columns: Vec<SwitchIdx> = known.indices().collect();
     let mut parts = Parts::new(known.switch_count());
-    // For each switch, the subtrees that contain it, the smallest first; each is named by its first
-    // edge switch.
+    // For each switch, the subtrees that contain it, the smallest first; each is identified by the
+    // lowest rank of its switches with hosts.
     let mut keys: Vec<Vec<u32>> = vec![Vec::new(); known.switch_count()];
     for level in (0..=deepest).rev() {
         let at = |switch: &SwitchIdx| levels[switch.index()] == level;
@@ -259,7 +261,7 @@ pub(in super::super) fn by_subtree(
     }
     columns.sort_by_cached_key(|switch| {
         let key = &keys[switch.index()];
-        // The largest subtree first; a switch higher up comes after the switches below it.
+        // Compare the largest subtrees first. A switch comes after the switches below it.
         let path: Vec<u32> = key.iter().rev().copied().collect();
         let depth = std::cmp::Reverse(levels[switch.index()]);
         let rest = u32::MAX;

@@ -1,10 +1,10 @@
 //! Recognises meshes, tori and HyperX, and finds the coordinates of each switch.
 //!
-//! In a grid, the opposite sides of a square of four switches lie in one dimension, at one position
-//! of it. Sides that are connected through squares form a *cut*: all links between two neighbouring
-//! slices. Two links of a switch that are sides of one square lie in different dimensions; two
-//! links that share no square lie in the same one. If the links of one dimension are removed, each
-//! connected part is a slice, and the slices form a row or a ring.
+//! In a grid, opposite sides of a square of four switches belong to one dimension, and to one
+//! position in it. Sides that squares connect form a *cut*: all links between two neighbouring
+//! slices. Two links of a switch that are sides of one square belong to different dimensions; two
+//! links that share no square belong to the same one. If the links of one dimension are removed,
+//! each component is a slice, and the slices form a row or a ring.
 //!
 //! A ring of four is a square as well: it counts as two dimensions of two, which is the same graph,
 //! and needs no dateline.
@@ -20,11 +20,12 @@ use crate::topology::{SwitchIdx, Topology};
 /// neighbours of each other do not count.
 const MAX_NEIGHBOURS: usize = 12;
 
-/// The maximum sum, over all switches, of the cube of the number of neighbours: so many edges are
-/// looked up to find squares, at most a second of work. A HyperX of 12x12x12 stays below.
+/// The maximum sum, over all switches, of the cube of the number of neighbours, which is the number
+/// of look-ups of edges to find squares: at most a second of work. A HyperX of 12x12x12 stays
+/// below.
 const MAX_LOOKUPS: usize = 1 << 26;
 
-/// A row counts as full if fewer than one in this many pairs of its positions are not neighbours.
+/// A row is full if fewer than one in this many pairs of its positions are not neighbours.
 const FULL_BUT_ONE_IN: usize = 4;
 
 /// The cables of the rows of a dimension.
@@ -126,8 +127,8 @@ impl Coordinates {
             .collect()
     }
 
-    /// The bit of the service level, by dimension, that marks packets across the dateline of the
-    /// dimension's rings; `None` for rows that are not rings.
+    /// For each dimension, the number of the bit of the service level that marks packets that cross
+    /// the dateline of a ring; `None` if its rows are no rings.
     pub(crate) fn level_bits(&self) -> Vec<Option<u8>> {
         let mut rings = 0..;
         let bit = |&row: &RowCables| match row {
@@ -137,7 +138,7 @@ impl Coordinates {
         self.rows.iter().map(bit).collect()
     }
 
-    /// The number of hops between two positions, the shorter way round in rings.
+    /// The number of hops between two positions, in the shorter direction in rings.
     pub(crate) fn distance(&self, from: &[u16], to: &[u16]) -> u32 {
         let dimensions = (0..self.sizes.len()).map(|dimension| {
             let straight = from[dimension].abs_diff(to[dimension]);
@@ -197,6 +198,8 @@ impl Coordinates {
         format!("{kind} {}", sizes.join("x"))
     }
 
+    /// These coordinates with those of new switches; `None` if a new switch has no unique position,
+    /// or if the topology does not fit them.
     fn keep(&self, topology: &Topology) -> Option<Coordinates> {
         let mut kept = self.clone();
         let known = |switch: SwitchIdx| self.places.contains_key(&topology.switch(switch).guid);
@@ -205,8 +208,7 @@ impl Coordinates {
             kept.places.insert(topology.switch(switch).guid, place);
         }
         kept.check(topology).ok()?;
-        // A missing switch keeps its coordinates, and returns to them unless a new switch has taken
-        // them.
+        // Missing switches keep their coordinates, unless a new switch gets them.
         Some(kept)
     }
 
@@ -238,6 +240,7 @@ impl Coordinates {
         fitting.next().filter(|_| fitting.next().is_none())
     }
 
+    /// Checks that no two switches have the same coordinates and that all links connect neighbours.
     fn check(&self, topology: &Topology) -> Result<(), NoGrid> {
         let places = self.by_switch(topology);
         let mut at: BTreeMap<&[u16], Guid> = BTreeMap::new();
@@ -259,7 +262,7 @@ impl Coordinates {
     }
 }
 
-/// Disjoint sets of numbers.
+/// Disjoint sets of numbers (a disjoint-set forest).
 struct Union(Vec<usize>);
 
 impl Union {
@@ -267,6 +270,7 @@ impl Union {
         Union((0..count).collect())
     }
 
+    /// The lowest member of a number's set.
     fn find(&mut self, mut member: usize) -> usize {
         while self.0[member] != member {
             self.0[member] = self.0[self.0[member]];
@@ -275,7 +279,7 @@ impl Union {
         member
     }
 
-    /// The lower number becomes the representative of both sets.
+    /// Joins the sets of two numbers.
     fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.find(a), self.find(b));
         self.0[a.max(b)] = a.min(b);
@@ -307,6 +311,7 @@ impl Edges {
         Edges { of, count }
     }
 
+    /// The edge between two switches; `None` if they are no neighbours.
     fn between(&self, a: usize, b: usize) -> Option<usize> {
         let edges = &self.of[a];
         let place = edges
@@ -315,7 +320,7 @@ impl Edges {
         Some(edges[place].1)
     }
 
-    /// The number of a switch's neighbours that are neighbours of no other neighbour.
+    /// The number of a switch's neighbours that are not next to any of its other neighbours.
     fn lonely(&self, switch: usize) -> usize {
         let own = &self.of[switch];
         let meets = |&&(one, _): &&(usize, usize)| {
@@ -325,8 +330,8 @@ impl Edges {
         own.len() - own.iter().filter(meets).count()
     }
 
-    /// The pairs of edges that complete a square with two edges of a switch: the edge opposite to
-    /// the first one, and the edge opposite to the second one.
+    /// The squares that two edges of the switch `at`, to its neighbours `a` and `b`, are sides of:
+    /// for each, the edge opposite to the first and the edge opposite to the second.
     fn squares(&self, at: usize, a: usize, b: usize) -> Vec<(usize, usize)> {
         if self.between(a, b).is_some() {
             return Vec::new();
@@ -340,6 +345,7 @@ impl Edges {
     }
 }
 
+/// Finds coordinates from the graph alone, without a check of all links.
 fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
     let guid = |switch: usize| topology.switch(SwitchIdx(switch as u32)).guid;
     let edges = Edges::new(topology);
@@ -371,7 +377,7 @@ fn find(topology: &Topology) -> Result<Coordinates, NoGrid> {
             })?,
         );
     }
-    // The longest row comes first; ties keep the order of their lowest link.
+    // The dimension with the longest rows comes first; ties are in the order of their lowest links.
     rows.sort_by_key(|row| std::cmp::Reverse(row.size));
     let place = |switch: usize| rows.iter().map(|row| row.place[switch]).collect();
     Ok(Coordinates {
@@ -400,16 +406,16 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
             }
         }
     }
-    // For each pair of cuts, the number of corners that belong to a square, and of corners that do
-    // not.
+    // For each pair of cuts that meet at a switch, the number of such corners that belong to a
+    // square, and the number of those that do not.
     let mut votes: BTreeMap<(usize, usize), [usize; 2]> = BTreeMap::new();
     for &(a, b, is_square) in &corners {
         let (a, b) = (cuts.find(a), cuts.find(b));
         votes.entry((a.min(b), a.max(b))).or_default()[usize::from(!is_square)] += 1;
     }
     let any_square = corners.iter().any(|&(_, _, is_square)| is_square);
-    // A missing switch can remove the square at a single corner of two dimensions; two consecutive
-    // slices meet at more corners.
+    // If a switch is missing, two cuts of different dimensions may meet only at one corner without
+    // a square; consecutive cuts of one dimension meet at more corners.
     let least = if any_square { 2 } else { 1 };
     let mut dimensions = Union::new(edges.count);
     for edge in 0..edges.count {
@@ -423,8 +429,9 @@ fn dimensions(edges: &Edges) -> Vec<usize> {
     (0..edges.count).map(|edge| dimensions.find(edge)).collect()
 }
 
-/// The switches along one dimension.
+/// The positions of all switches in one dimension.
 struct Row {
+    /// The number of positions.
     size: u16,
     cables: RowCables,
     /// The position of each switch.

@@ -1,18 +1,17 @@
 //! Connects the roots of a ranking that has several peaks.
 //!
-//! In a tree with many roots, no up*/down* path joins two of them: both are at the top, and no
-//! switch lies above. That matters as soon as a port is attached to the roots, such as that of an
-//! aggregation node. Lifting a few switches above all others repairs it at next to no cost: every
-//! root has one of them as a neighbour, and they have one peak among themselves. The best peak is a
-//! leaf switch. Its neighbours are roots, or lead to them; all other leaves stay below all roots,
-//! so that traffic between hosts has exactly the same paths as before.
+//! In a tree with several roots, no up*/down* path connects two of them, because no switch is above
+//! them. That matters if ports are attached to roots, such as those of aggregation nodes. Lifting a
+//! few switches above all others provides such paths at hardly any cost: every root has one of them
+//! as a neighbour, and they have one peak among themselves. The best peak is a leaf switch. The
+//! leaf's neighbours are roots or lead to them. All other leaves stay below all roots, so that the
+//! paths of traffic between hosts do not change.
 
 use crate::topology::levels::distances;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// Puts connecting switches on top of the order, in each part of the fabric that has several peaks.
-/// Returns the order and the number of lifted switches; `None` if every part already has a single
-/// peak.
+/// Puts connecting switches on top of the order, in each component that has several peaks. Returns
+/// the order and the number of lifted switches; `None` if every component has a single peak.
 pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option<(Order, usize)> {
     let mut peaks_of = vec![Vec::new(); topology.components().len()];
     for peak in order.peaks(topology) {
@@ -24,8 +23,8 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
             let from_leaf =
                 connecting_switches(topology, best_leaf(topology, order, &part.switches), peaks);
             let from_peak = connecting_switches(topology, peaks[0], peaks);
-            // A lifted switch carries more traffic than its place in the tree suggests, so fewer
-            // lifted switches are better.
+            // Fewer lifted switches are better: each carries more traffic than its place in the
+            // tree suggests.
             lifted.extend(if from_leaf.len() <= from_peak.len() {
                 from_leaf
             } else {
@@ -39,7 +38,8 @@ pub(super) fn with_connected_roots(topology: &Topology, order: &Order) -> Option
     })
 }
 
-/// The lowest switch with the most neighbours above it; on a tie, the one with the fewest hosts.
+/// The switch of `part` at the deepest level that has the most neighbours above it; among equal
+/// ones, the one with the fewest hosts.
 pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) -> SwitchIdx {
     let key = |switch: &SwitchIdx| {
         let up = topology
@@ -58,7 +58,7 @@ pub(super) fn best_leaf(topology: &Topology, order: &Order, part: &[SwitchIdx]) 
     part.iter().copied().max_by_key(key).unwrap_or(SwitchIdx(0))
 }
 
-/// `top` and the switches on shortest paths from it to the peaks, the nearest first.
+/// The switch `top` and those on shortest paths from it to the peaks, the nearest to it first.
 fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx]) -> Vec<SwitchIdx> {
     let hops = distances(topology, &[top]);
     let mut is_lifted = vec![false; topology.switch_count()];
@@ -66,8 +66,8 @@ fn connecting_switches(topology: &Topology, top: SwitchIdx, peaks: &[SwitchIdx])
     for &peak in peaks {
         let mut switch = peak;
         while switch != top {
-            // Prefers a neighbour nearer to the top that is already lifted, else the one with the
-            // lowest GUID: peaks share switches where possible.
+            // Prefer a neighbour nearer to `top` that is already lifted, so that peaks share
+            // switches if possible; else take the one with the lowest GUID.
             let nearer = topology
                 .groups(switch)
                 .map(|group| group.neighbour)

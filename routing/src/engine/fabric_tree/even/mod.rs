@@ -1,12 +1,12 @@
-//! Exceptions to the closed form: single destinations get a port of their own where the closed form
-//! loads links more than necessary.
+//! Exceptions to the closed form: single destinations get another port if the closed form loads
+//! links more than necessary.
 //!
 //! On a regular tree no tables are better than the closed form, and this module does nothing. Some
 //! links get more than their share if leaves differ in hosts, subtrees in uplinks or links in rate,
-//! or if several paths lead down to one leaf. Cuts through the fabric show how much load some link
-//! has under any tables ([`bounds`]). If the fullest link has clearly more, this module moves
-//! single destinations: first destinations whose packets meet fewer others on another path, on all
-//! links; then destinations over the fullest links that have a path with a lower maximum link load.
+//! or if several paths lead down to one leaf. Cuts through the fabric give a lower bound of the
+//! maximum link load under any tables ([`bounds`]). If the fullest link has clearly more, this
+//! module moves single destinations: first, on all links, those whose packets meet fewer others on
+//! another path; then those on the fullest links that have a path with a lower maximum link load.
 //! Otherwise the closed form stays: shifts gain more from it than from the last percents of
 //! balance.
 //!
@@ -31,7 +31,7 @@ use super::{Categories, Category};
 use crate::tables::Lft;
 use crate::topology::{Order, SwitchIdx, Topology};
 
-/// The ports of single destinations that replace the ports of the closed form.
+/// The exceptions: ports that replace those of the closed form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Own {
     /// For each switch, pairs of (position, port), sorted by position.
@@ -72,7 +72,8 @@ impl Own {
             .map(|&(_, port)| port)
     }
 
-    /// A copy of these exceptions with other ports for the given (switch, position, port) triples.
+    /// A copy of these exceptions with the given (switch, position, port) triples added or
+    /// replaced.
     pub(super) fn with(&self, others: impl Iterator<Item = (SwitchIdx, u32, u8)>) -> Own {
         let mut own = self.clone();
         for (switch, position, port) in others {
@@ -171,8 +172,8 @@ pub(super) fn even(intact: &Intact<'_>) -> Evened {
     evened
 }
 
-/// The LIDs of hosts, grouped by offset from the base LID and, within an offset, by category. Each
-/// group is levelled alone: most programs use the base LID only, and the others spread their
+/// The LIDs of hosts, grouped by offset from the base LID and then by category. The load of each
+/// group is evened out on its own: most programs use only base LIDs, and the others spread their
 /// packets over all LIDs.
 fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
     let mut groups: Vec<Vec<Vec<Target>>> = Vec::new();
@@ -203,7 +204,7 @@ fn target_groups(intact: &Intact<'_>) -> Vec<Vec<Vec<Target>>> {
     groups
 }
 
-/// Converts the entries for targets that differ from the closed form into exceptions.
+/// The exceptions: the entries for targets that differ from the closed form.
 fn moved<'t>(
     known: &Topology,
     targets: impl Iterator<Item = &'t Target>,
@@ -227,10 +228,12 @@ fn moved<'t>(
     Own { ports }
 }
 
-/// Whether all switches of a level are alike and a single path leads down to each leaf.
+/// Whether the fabric is a regular tree: all links have one rate and connect two levels, all
+/// switches of a level have the same numbers of hosts, neighbours and links, and a single path
+/// leads down from each switch to each leaf below.
 fn is_regular(known: &Topology, levels: &[u8]) -> bool {
     let level = |switch: SwitchIdx| levels[switch.index()];
-    let mut like: Vec<Option<[usize; 5]>> = vec![None; 256];
+    let mut shape_of_level: Vec<Option<[usize; 5]>> = vec![None; 256];
     let mut rate = None;
     for switch in known.indices() {
         let mut shape = [known.hosts(switch), 0, 0, 0, 0];
@@ -248,7 +251,7 @@ fn is_regular(known: &Topology, levels: &[u8]) -> bool {
                 }
             }
         }
-        if *like[usize::from(level(switch))].get_or_insert(shape) != shape {
+        if *shape_of_level[usize::from(level(switch))].get_or_insert(shape) != shape {
             return false;
         }
     }

@@ -10,7 +10,7 @@ use super::{State, Touched};
 use crate::tables::{BLOCK_LIDS, Lft, NO_PATH};
 use crate::topology::SwitchIdx;
 
-/// An entry of a table that changes.
+/// A change of one table entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change {
     /// The switch that holds the entry.
@@ -32,8 +32,8 @@ pub(super) struct Differences {
 }
 
 impl Differences {
-    /// Compares the whole tables of new switches and of `changed_switches`, and only the `touched`
-    /// columns of all other switches.
+    /// Compares the whole tables of switches that were missing and of `changed_switches`, and only
+    /// the columns in `touched` of all other switches.
     pub(super) fn of(
         plan: &Plan<'_>,
         earlier: &State,
@@ -47,7 +47,7 @@ impl Differences {
             was(switch).map_or_else(Lft::default, |was| earlier.tables.lft(was).clone())
         };
         let before: Vec<Lft> = here.iter().map(table).collect();
-        let goes: Vec<Lid> = goes(plan, earlier);
+        let vanished_lids: Vec<Lid> = vanished_lids(plan, earlier);
         let gathered = Gathered::of(plan, touched);
         let of_switch = |(number, (&switch, before)): (usize, (&SwitchIdx, &Lft))| {
             // Switches are numbered as in the topology, which has them in the order of the known
@@ -58,11 +58,11 @@ impl Differences {
                 let filler = Filler::new(plan, switch);
                 return differences(number, before, filler.table(&mut fill::scratch()));
             }
-            if columns.is_empty() && goes.is_empty() {
+            if columns.is_empty() && vanished_lids.is_empty() {
                 return Vec::new();
             }
             let mut entries = Filler::new(plan, switch).entries(columns, &gathered);
-            entries.extend(goes.iter().map(|&lid| (lid, NO_PATH)));
+            entries.extend(vanished_lids.iter().map(|&lid| (lid, NO_PATH)));
             entries.sort_unstable();
             let change = |(lid, after)| Change {
                 switch: number,
@@ -84,8 +84,8 @@ impl Differences {
     }
 }
 
-/// The LIDs that had a port before and have none now.
-fn goes(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
+/// The LIDs that a port had before and no port has now.
+fn vanished_lids(plan: &Plan<'_>, earlier: &State) -> Vec<Lid> {
     let before = earlier.lids.iter().map(|&lid| Lid(lid));
     let before = before.filter(|&lid| lid != Lid::NONE);
     before

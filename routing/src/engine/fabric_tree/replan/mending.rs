@@ -1,4 +1,4 @@
-//! Repairs costs next to changes of the fabric.
+//! Repairs costs after changes of the fabric.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,23 +17,23 @@ pub(super) struct Repair<'a> {
     pub(super) order: &'a Order,
     pub(super) numbering: &'a Numbering,
     pub(super) ways: Ways<'a>,
-    /// Every switch that gained or lost a link; may include others.
+    /// All switches that gained or lost a link, and perhaps others.
     pub(super) changed_switches: &'a FixedBitSet,
     /// The missing switches.
     pub(super) absent: &'a FixedBitSet,
 }
 
 impl Repair<'_> {
-    /// Repairs the `earlier` costs. Adds the columns with different costs to `changed`, and to
-    /// `touched` the columns in which a switch's entries may differ.
+    /// Repairs the `earlier` costs. Adds the columns with different costs to `changed`, and to the
+    /// lists in `touched`, by switch, the columns in which the switch's entries may differ.
     pub(super) fn tiles(
         &self,
         earlier: &[Arc<Tile>],
         touched: &mut Touched,
         changed: &mut BTreeSet<u32>,
     ) -> Vec<Arc<Tile>> {
-        let again = |tile: &Arc<Tile>| self.again(tile, &self.first_changes(tile));
-        let mended: Vec<Mended> = earlier.par_iter().map(again).collect();
+        let repaired = |tile: &Arc<Tile>| self.repaired(tile, &self.first_changes(tile));
+        let mended: Vec<Mended> = earlier.par_iter().map(repaired).collect();
         for (was, mended) in earlier.iter().zip(&mended) {
             self.touch(was, mended, touched);
             changed.extend(mended.columns());
@@ -41,11 +41,11 @@ impl Repair<'_> {
         mended.into_iter().map(|mended| mended.tile).collect()
     }
 
-    /// The columns of a tile in which the cost of a changed switch no longer follows from its
-    /// neighbours.
+    /// The columns of a tile in which the cost of a changed switch no longer follows from those of
+    /// its neighbours.
     fn first_changes(&self, tile: &Tile) -> FixedBitSet {
         let mut columns = FixedBitSet::with_capacity(TILE);
-        // Missing switches lead nowhere, and their costs are not used until they are back.
+        // Missing switches are left out: their costs are not used until they are back.
         for changed in self.changed_switches.difference(self.absent) {
             let switch = SwitchIdx(changed as u32);
             let own = self.numbering.column_of[changed] as usize;
@@ -62,12 +62,12 @@ impl Repair<'_> {
         columns
     }
 
-    /// Computes some columns of a tile again.
-    fn again(&self, earlier: &Arc<Tile>, columns: &FixedBitSet) -> Mended {
+    /// Repairs some columns of a tile.
+    fn repaired(&self, earlier: &Arc<Tile>, columns: &FixedBitSet) -> Mended {
         if columns.is_clear() {
             return Mended {
                 tile: earlier.clone(),
-                others: Vec::new(),
+                changes: Vec::new(),
             };
         }
         let mut tile = Tile {
@@ -75,7 +75,7 @@ impl Repair<'_> {
             down: earlier.down.clone(),
             taken: earlier.taken.clone(),
         };
-        let mut others = Vec::new();
+        let mut changes = Vec::new();
         for column in columns.ones() {
             let own = self.numbering.columns[tile.first + column];
             let found = paths::mend(
@@ -86,22 +86,22 @@ impl Repair<'_> {
                 self.changed_switches,
                 &mut tile,
             );
-            others.extend(found.into_iter().map(|switch| (column, switch)));
+            changes.extend(found.into_iter().map(|switch| (column, switch)));
         }
         Mended {
             tile: Arc::new(tile),
-            others,
+            changes,
         }
     }
 
-    /// Adds the columns in which a switch's costs have changed to that switch, and to the
-    /// neighbours for which it has become, or has ceased to be, a least-cost next hop.
+    /// Adds each column in which a switch's costs have changed to the lists of that switch and of
+    /// the neighbours for which it has become, or has ceased to be, a least-cost next hop.
     fn touch(&self, was: &Tile, mended: &Mended, touched: &mut Touched) {
         let (is, order) = (&mended.tile, self.order);
-        for &(column, switch) in &mended.others {
+        for &(column, switch) in &mended.changes {
             let all = (is.first + column) as u32;
             touched[switch.index()].push(all);
-            // If the costs of both switches changed, each of the two has its own entry in `others`.
+            // If the costs of both switches changed, each of the two is in `changes`.
             let leads_on = |tile: &Tile, from: SwitchIdx| {
                 let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
                 let goes_down = cost(&tile.down, from) != UNREACHED;
@@ -126,17 +126,17 @@ impl Repair<'_> {
     }
 }
 
-/// A tile whose columns are repaired.
+/// A repaired tile.
 struct Mended {
     tile: Arc<Tile>,
     /// Pairs of (column within the tile, switch) whose costs have changed.
-    others: Vec<(usize, SwitchIdx)>,
+    changes: Vec<(usize, SwitchIdx)>,
 }
 
 impl Mended {
     /// The columns in which costs have changed; a column may be listed several times.
     fn columns(&self) -> impl Iterator<Item = u32> + '_ {
-        let columns = self.others.iter();
+        let columns = self.changes.iter();
         // There are fewer columns than LIDs.
         columns.map(|&(column, _)| (self.tile.first + column) as u32)
     }
