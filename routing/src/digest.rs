@@ -1,11 +1,11 @@
-//! Fast digests of byte slices and of keys made of a few words.
+//! Computes fast digests of byte slices, and hashes of keys of a few words.
 
 use std::hash::Hasher;
 
 /// The number of words that are mixed in parallel.
 const LANES: usize = 4;
 
-/// Input lengths in bytes are a multiple of this.
+/// Digests are of bytes whose number is a multiple of this.
 pub(crate) const STEP: usize = LANES * size_of::<u64>();
 
 /// The multiplier of Fibonacci hashing: 2^64 divided by the golden ratio.

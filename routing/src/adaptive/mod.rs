@@ -2,8 +2,8 @@
 //! packet.
 //!
 //! In addition to its forwarding table, a switch with adaptive routing has numbered *groups* of
-//! ports, and for each LID an entry with the number of a group. It sends a packet to the port of
-//! the group with the shortest queue; packets that must stay in order take the port of the
+//! ports, and for each LID an entry with the number of a group. The switch sends a packet to the
+//! port of the group with the shortest queue; packets that must stay in order take the port of the
 //! forwarding table. This module holds these tables as desired state. [`plan`] computes them from a
 //! topology and forwarding tables, with one group for each destination leaf, and
 //! [`crate::verify::verify_sets`] proves any such tables.

@@ -1,7 +1,7 @@
 //! `auto`: the engine that suits the fabric.
 //!
-//! The routing carries the chosen engine as well as the ranking, and the next plan passes both in
-//! again: a fault never changes the engine.
+//! The routing contains the chosen engine and the ranking, and the next plan gets both as inputs,
+//! so that a fault never changes the engine.
 
 use std::sync::Arc;
 
@@ -17,66 +17,66 @@ use crate::topology::Topology;
 ///
 /// A fabric that has ranks, however irregular, gets [`FabricTree`](super::FabricTree). On any other
 /// fabric `auto` computes the tables of `CANDIDATES`, and takes the tables with the lowest maximum
-/// link load. It also computes two kinds of tables with costlier repairs, and takes them if their
-/// maximum link load is lower by a quarter: [`Nue`](super::Nue) on one VL, where it follows an
-/// order of the switches, because its repairs compute all routes anew; and [`Dor`](super::Dor),
-/// because it follows no such order. The reason also names the tables of `nue` without an order,
-/// and of [`Torus`](super::Torus), which needs service levels; `auto` never chooses these.
+/// link load. `auto` also computes two kinds of tables with costlier repairs, and takes them only
+/// if the maximum link load of the others is higher by more than a quarter: [`Nue`](super::Nue) on
+/// one VL by an order of the switches, whose repairs compute all routes; and [`Dor`](super::Dor),
+/// which follows no such order. The reason also names the loads of `nue` without an order, and of
+/// [`Torus`](super::Torus), which needs service levels; `auto` never chooses these.
 ///
 /// On a fabric with more than 2^24 pairs of a switch and a channel, `auto` compares `updn` only
-/// with routes that take seconds: `nue` with as few paths to each switch as that allows, which has
-/// to have less than a quarter of the maximum link load. The choice stays until the fabric grows or
-/// other roots are given: faults do not change the engine.
+/// with `dor` and with `nue`, whose paths to each switch are so few that they take only seconds,
+/// and which must have less than a quarter of the maximum link load. The choice stays until the
+/// fabric grows or other roots are given: faults do not change the engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Auto;
 
 /// The candidate engines for a fabric without ranks. The engine with the smaller repairs comes
-/// first and wins a tie. Routes of both engines follow an order of the switches, so that old and
-/// new tables can be mixed.
+/// first, and wins ties. Routes of both engines follow an order of the switches, so that mixtures
+/// of old and new tables are safe.
 const CANDIDATES: [EngineKind; 2] = [EngineKind::FabricTree, EngineKind::UpDn];
 
-/// The factor by which the maximum link load of one engine must exceed that of another before the
-/// other one is worth its larger repairs.
+/// The factor by which the maximum link load of earlier candidates must exceed that of a candidate
+/// with larger repairs for that candidate to win.
 const WORTH_LARGER_REPAIRS: f64 = 1.1;
 
-/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine whose repairs compute all
-/// routes anew or make switches drop packets.
+/// The factor, as [`WORTH_LARGER_REPAIRS`], for an engine whose repairs compute all routes or make
+/// switches drop packets.
 const WORTH_WHOLE_REPAIRS: f64 = 1.25;
 
-/// The factor in the sense of [`WORTH_LARGER_REPAIRS`] for an engine that takes seconds for all
-/// routes.
+/// The factor, as [`WORTH_LARGER_REPAIRS`], for an engine that takes seconds for all routes.
 const WORTH_SECONDS: f64 = 4.0;
 
 /// The maximum number of pairs of a switch and a channel with which all engines are compared. The
-/// time grows with this number, to about four seconds on two cores. A limit on the clock would make
-/// the choice depend on the load of the machine.
+/// comparison then takes about four seconds on two cores. The limit is no time, because the choice
+/// must not depend on the load of the machine.
 const MOST_WORK: usize = 1 << 24;
 
 /// The maximum number of channels that all searches of `nue` together may examine on a larger
 /// fabric: about five seconds.
 const MOST_SEARCHED: usize = 1 << 29;
 
-/// The maximum number of pairs of switches for which `dor` and `torus` are tried: each pair takes
-/// some bytes.
+/// The maximum number of pairs of switches for which `dor` and `torus` are tried on a larger
+/// fabric: each pair takes some bytes of memory.
 const MOST_PAIRS: usize = 1 << 27;
 
-/// The engine that [`Auto`] chose, and the fabric for which it did.
+/// The engine that [`Auto`] chose, and the size of the fabric and the roots for which it did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AutoChoice {
     engine: EngineKind,
     /// The reason for the operator: a clause that begins with "because".
     why: String,
-    /// The number of paths to a switch that `nue` may compute.
+    /// The maximum number of paths to each switch that `nue` computes.
     paths: usize,
     /// The number of switches of the fabric: a larger fabric may need another engine.
     switches: usize,
+    /// The number of cables of the fabric.
     cables: usize,
     /// The given root GUIDs.
     roots: Vec<Guid>,
 }
 
 impl AutoChoice {
-    /// Whether the choice was made for this fabric, which may have lost parts since.
+    /// Whether the choice still applies: the fabric has not grown, and the options still permit it.
     fn holds(&self, topology: &Topology, options: &Options) -> bool {
         topology.switch_count() <= self.switches
             && topology.link_count() <= self.cables
@@ -188,7 +188,8 @@ impl Candidate {
     }
 }
 
-/// The candidate with the lowest maximum link load, and the reason.
+/// Chooses the candidate with the lowest maximum link load, with regard to the factors of the
+/// engines.
 fn best(
     topology: &Topology,
     options: &Options,
@@ -219,14 +220,14 @@ fn best(
         // Paths of nue are no shorter: return the error of an engine whose paths are too long.
         return Err(error);
     }
-    let anew = Options {
+    let without_ranking = Options {
         previous_ranking: None,
         ..options.clone()
     };
     let others = if is_large {
-        Others::of_large(topology, &anew)
+        Others::of_large(topology, &without_ranking)
     } else {
-        Others::of(topology, &anew)
+        Others::of(topology, &without_ranking)
     };
     if !options.shortest_only {
         tried.extend(others.candidates.into_iter().map(Ok));
@@ -243,8 +244,8 @@ fn best(
         (best, _) => best,
     });
     let lightest = lightest.expect("there are candidates")?;
-    for offered in &others.offered {
-        why += &offered.sentence(lightest.fullest);
+    for suggested in &others.suggested {
+        why += &suggested.sentence(lightest.fullest);
     }
     why += &others.note;
     Ok(Chosen {
@@ -255,23 +256,23 @@ fn best(
     })
 }
 
-/// Engines that cost more than their load shows.
+/// Engines that are compared with the candidates for their load, but have other costs.
 struct Others {
     /// The engines that may be chosen.
     candidates: Vec<Candidate>,
     /// The engines that the reason names and `auto` never chooses.
-    offered: Vec<SuggestedEngine>,
-    /// The number of paths to a switch that `nue` may compute.
+    suggested: Vec<SuggestedEngine>,
+    /// The maximum number of paths to each switch that `nue` computes.
     paths: usize,
     /// The end of the reason's sentence: the engines that were not tried.
     note: String,
 }
 
 impl Others {
-    /// Tries the engines; an engine that does not fit is neither a candidate nor offered.
+    /// Tries the engines; engines that do not fit the fabric are left out.
     fn of(topology: &Topology, options: &Options) -> Others {
         let nue = nue::on_one_lane(topology, options).ok();
-        let offered = nue
+        let suggested = nue
             .as_ref()
             .map(|nue| SuggestedEngine::nue(topology, nue.best()));
         let ordered = nue.and_then(nue::OneLane::into_ordered);
@@ -280,7 +281,7 @@ impl Others {
             .into_iter();
         Others {
             candidates: ordered.chain(dimension_order(topology, options)).collect(),
-            offered: offered
+            suggested: suggested
                 .into_iter()
                 .chain(SuggestedEngine::torus(topology, options))
                 .collect(),
@@ -289,7 +290,7 @@ impl Others {
         }
     }
 
-    /// Tries the engines that take seconds on a large fabric.
+    /// Tries the engines as far as they take only seconds on a large fabric.
     fn of_large(topology: &Topology, options: &Options) -> Others {
         let paths = affordable_paths(topology);
         let nue = match paths {
@@ -309,10 +310,10 @@ impl Others {
             note += "; dor and torus were not tried on so many switches";
         }
         let by_place = has_room.then(|| dimension_order(topology, options));
-        let offered = has_room.then(|| SuggestedEngine::torus(topology, options));
+        let suggested = has_room.then(|| SuggestedEngine::torus(topology, options));
         Others {
             candidates: nue.into_iter().chain(by_place.flatten()).collect(),
-            offered: offered.flatten().into_iter().collect(),
+            suggested: suggested.flatten().into_iter().collect(),
             paths: paths.max(1),
             note,
         }
@@ -337,20 +338,21 @@ fn affordable_paths(topology: &Topology) -> usize {
 /// The routes of `dor`; `None` unless the fabric is a mesh, hypercube or HyperX.
 fn dimension_order(topology: &Topology, options: &Options) -> Option<Candidate> {
     let dor = Dor.route(topology, options, None).ok()?;
-    // In a broken grid, dor may return routes of nue instead of its own.
+    // In a broken grid, `dor` may return routes of `nue`, which have a ranking.
     let is_own = dor.ranking.is_none();
     is_own.then(|| Candidate::new(topology, EngineKind::Dor, WORTH_WHOLE_REPAIRS, dor))
 }
 
-/// The load under an engine that `auto` does not choose.
+/// An engine that `auto` does not choose, with its load, to be named to the operator.
 struct SuggestedEngine {
     engine: EngineKind,
     fullest: f64,
-    /// The price of the engine: a clause that begins with "and".
+    /// The cost of the engine: the end of a sentence for the operator.
     price: String,
 }
 
 impl SuggestedEngine {
+    /// The routes of `nue` on one VL.
     fn nue(topology: &Topology, nue: &Routing) -> SuggestedEngine {
         // Routes that follow an order of the switches replace each other without packet loss.
         let price = match nue.ranking {
@@ -377,8 +379,8 @@ impl SuggestedEngine {
         })
     }
 
-    /// The end of a sentence; empty unless this engine's maximum link load is clearly below
-    /// `fullest`.
+    /// The end of a sentence for the operator; empty unless this engine's maximum link load is
+    /// clearly below `fullest`.
     fn sentence(&self, fullest: f64) -> String {
         if self.fullest * WORTH_LARGER_REPAIRS >= fullest {
             return String::new();

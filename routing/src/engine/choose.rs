@@ -50,8 +50,8 @@ impl Choice<'_> {
             .and_then(|tables| tables.lfts.get(switch.index()));
         let (mut table, mut settled) = Filler::new(self, switch, previous, avoided).table();
         // A port that has lost all its destinations would count as unused in the next plan. The
-        // loop computes that plan now, so that routing the same fabric again changes nothing. It
-        // ends because a destination that has moved to the port of its own slot stays there.
+        // loop computes that plan now, so that routing the same fabric again changes nothing. The
+        // loop ends because a destination that has moved to the port of its own slot stays there.
         while !settled {
             let before = table;
             (table, settled) = Filler::new(self, switch, Some(&before), avoided).table();

@@ -302,7 +302,7 @@ pub(super) fn mend(
 /// The neighbours above and below each switch, each with the port group that leads to it.
 pub(super) struct Neighbours {
     /// The neighbours of switch `s`, as pairs of neighbour and port group, are
-    /// `of[start[s]..start[s + 1]]`. Those below it begin at `below[s]`.
+    /// `of[start[s]..start[s + 1]]`. The neighbours below it begin at `below[s]`.
     of: Vec<(u32, u32)>,
     start: Vec<u32>,
     below: Vec<u32>,

@@ -1,4 +1,4 @@
-//! The common steps of engines before they route.
+//! Common steps of engines: checks before they route, and threads.
 
 use rsm_ids::Lid;
 
@@ -6,7 +6,7 @@ use super::paths::MAX_COST;
 use super::{DEFAULT_VLS, EngineError, Options};
 use crate::topology::{SwitchIdx, Topology};
 
-/// Refuses a fabric in which a switch cannot hold an entry for every LID.
+/// Fails if a switch cannot hold an entry for every LID in use.
 pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
     let top = topology.top_lid();
     if top == Lid::NONE {
@@ -30,12 +30,12 @@ pub(super) fn capacities(topology: &Topology) -> Result<(), EngineError> {
 pub(super) const FIXED_LEVELS: &str = "; programs that set one service level for all their packets, \
      as NCCL does, ignore the lanes and are not covered by the proof";
 
-/// Whether links have this many lanes.
+/// Whether every link has at least `needed` data VLs.
 pub(super) fn has_lanes(needed: u8, options: &Options) -> bool {
     needed <= options.max_vls.unwrap_or(DEFAULT_VLS)
 }
 
-/// Refuses to use more lanes than there are.
+/// Fails if `engine` needs more data VLs than every link has.
 pub(super) fn lanes(
     engine: &'static str,
     needed: u8,
@@ -51,7 +51,7 @@ pub(super) fn lanes(
     })
 }
 
-/// Runs `work` on as many threads as the options allow.
+/// Runs `work` with the number of threads that the options ask for.
 pub(super) fn in_pool<T: Send>(
     options: &Options,
     work: impl FnOnce() -> T + Send,
@@ -69,6 +69,7 @@ pub(super) fn in_pool<T: Send>(
         })
 }
 
+/// The error of a path from `switch` that is longer than costs can represent.
 pub(super) fn too_long(topology: &Topology, switch: SwitchIdx) -> EngineError {
     EngineError::PathTooLong {
         guid: topology.switch(switch).guid,

@@ -1,15 +1,15 @@
-//! The destination numbers that closed-form balancing divides.
+//! The numbers of destinations by which engines balance destinations over ports.
 //!
 //! Destinations are numbered leaf by leaf, with leaves that share a subtree adjacent, so that
 //! consecutive numbers modulo the number of uplinks leave a switch by different uplinks. One level
 //! higher, the number is first divided by the number of uplinks below, so that the choices of two
 //! levels do not repeat each other (Gliksberg et al., "Dmodc", arXiv 2211.13101). The LIDs of one
-//! port take different ways: see [`steps`].
+//! port get different paths: see [`steps`].
 
 use super::fabric_tree::Numbers;
 use crate::topology::{Destination, SwitchIdx, Topology};
 
-/// The LIDs of one destination that are routed separately: `count` LIDs from `base` on.
+/// The LIDs of one destination: `count` LIDs from `base` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) base: u16,
@@ -26,9 +26,11 @@ pub(super) struct Column {
     pub(super) numbers: Vec<u32>,
     /// Aggregation nodes, numbered separately so that the hosts' numbers have no gaps.
     pub(super) others: Vec<Target>,
+    /// The number of the first of `others`.
     pub(super) first_other: u32,
     /// The LIDs of the switch itself.
     pub(super) own: Option<Target>,
+    /// The number of the switch.
     pub(super) first_own: u32,
 }
 
@@ -37,7 +39,7 @@ pub(super) struct Column {
 pub(super) struct Spread {
     /// The destinations of each switch.
     pub(super) columns: Vec<Column>,
-    /// The divider of each switch, at least 1.
+    /// The divider of each switch, at least 1; see [`dividers`].
     pub(super) dividers: Vec<u32>,
 }
 
@@ -57,12 +59,14 @@ impl Spread {
     }
 }
 
+/// All switches, the top level first.
 fn by_level(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     let mut switches: Vec<SwitchIdx> = topology.indices().collect();
     switches.sort_by_key(|switch| (levels[switch.index()], *switch));
     switches
 }
 
+/// Numbers the destinations subtree by subtree: hosts, other end ports and switches separately.
 fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
     let mut columns = vec![Column::default(); topology.switch_count()];
     let (mut host, mut other, mut own) = (0, 0, 0);
@@ -88,8 +92,8 @@ fn number(topology: &Topology, levels: &[u8]) -> Vec<Column> {
     columns
 }
 
-/// Gives hosts the numbers of a list, and all other hosts the numbers after the highest of these,
-/// in their present order.
+/// Gives listed hosts their numbers, and all other hosts the numbers after the highest of these, in
+/// their present order.
 fn list(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
     let highest = listed.values().copied().max().unwrap_or(0);
     for (switch, column) in topology.indices().zip(columns) {
@@ -103,6 +107,7 @@ fn list(topology: &Topology, listed: &Numbers, columns: &mut [Column]) {
     }
 }
 
+/// The 2^LMC own LIDs of a destination.
 fn target(destination: &Destination) -> Target {
     Target {
         base: destination.lid.0,
@@ -135,20 +140,21 @@ fn subtree_by_subtree(topology: &Topology, levels: &[u8]) -> Vec<SwitchIdx> {
     found
 }
 
-/// The number of slots between the base LID of a port and the LID `offset` places further on, at a
-/// switch with this divider, which is at least 1.
+/// The distance, in slots, between the base LID of a port and its LID number `offset`, at a switch
+/// with this divider, which is at least 1.
 ///
-/// The switches below, which together have as many ways up as the divider, distinguish the
-/// remainders of `offset`. Two LIDs with equal remainders come up the same way, and leave the
-/// switch by different slots because their quotients differ: `n` LIDs have `n` paths if there are
-/// `n`.
+/// The switches below, which together have as many ways up as the divider, separate LIDs whose
+/// `offset` has different remainders. Two LIDs with equal remainders come up the same way; since
+/// their quotients differ, they leave the switch by different slots. `n` LIDs thus have `n` paths
+/// if there are so many.
 pub(super) fn steps(offset: u16, divider: u32) -> usize {
     let offset = u32::from(offset);
     (offset % divider + offset / divider) as usize
 }
 
-/// For each switch, the number of ways by which a packet can have come up to it; at least 1. Where a
-/// switch has more hosts than all switches next below it, its own hosts decide, which come by none.
+/// For each switch, the divider of destination numbers: the number of ways by which a packet can
+/// have come up to it; at least 1. If a switch has more hosts than all switches next below it
+/// together, the divider is 1, which suits its own hosts.
 pub(super) fn dividers(topology: &Topology, levels: &[u8]) -> Vec<u32> {
     let mut dividers = vec![1u32; topology.switch_count()];
     for &switch in by_level(topology, levels).iter().rev() {

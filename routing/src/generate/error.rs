@@ -7,9 +7,10 @@ use crate::netlist::NetlistError;
 pub struct GenerateError {
     /// The text of the specification.
     pub spec: String,
-    /// The position in the text, in characters from 1; one past the end where something is missing.
+    /// The position in the text, in characters from 1; one past the end if something is missing
+    /// there.
     pub column: usize,
-    /// The error there.
+    /// The error at that position.
     pub reason: GenerateReason,
     /// The expected form.
     pub expected: String,
@@ -71,11 +72,11 @@ pub enum GenerateReason {
     /// The fabric needs more LIDs than a subnet has unicast LIDs.
     #[error("the fabric needs {lids} LIDs")]
     TooLarge {
-        /// The number of LIDs, one for each switch and each host port; `u64::MAX` means that number
-        /// or more.
+        /// The number of LIDs, one for each switch and each host port; `u64::MAX` stands for that
+        /// number or more.
         lids: u64,
     },
-    /// A switch has more ports than can be numbered.
+    /// A switch needs more than 254 ports.
     #[error("a switch needs {ports} ports")]
     Radix {
         /// The number of ports; `u64::MAX` stands for that number or more.

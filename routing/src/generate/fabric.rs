@@ -8,11 +8,12 @@ use super::spec::Spec;
 use super::{GenerateError, GenerateReason};
 use crate::netlist::{Cable, LinkSpeed, LinkWidth, MAX_PORTS, Netlist, Node, NodeKind, PortSpec};
 
-/// An OUI of NVIDIA's switches, and the next part of an EUI-64.
+/// The base of switch GUIDs: an OUI of NVIDIA's switches, and the next part of an EUI-64.
 const SWITCH_GUIDS: u64 = 0x1070_fd03_0000_0000;
-/// An OUI that NVIDIA's adapters carry.
+/// The base of adapter GUIDs, with an OUI of NVIDIA's adapters.
 const ADAPTER_GUIDS: u64 = 0xe09d_7303_0000_0000;
-/// The distance between the GUIDs of two switches: each has a block for its inner devices.
+/// The distance between the GUIDs of two switches: real switches use the numbers between for their
+/// inner devices.
 const SWITCH_STRIDE: u64 = 0x40;
 /// The distance between the GUIDs of two adapters.
 const ADAPTER_STRIDE: u64 = 8;
@@ -36,15 +37,18 @@ pub(super) struct Fabric {
     nodes: Vec<Node>,
     cables: Vec<Cable>,
     speed: LinkSpeed,
+    /// The number of switches so far, from which the next GUID is derived.
     switches: u64,
+    /// The number of adapters so far, from which the next GUID is derived.
     adapters: u64,
 }
 
 impl Fabric {
-    /// Creates an empty fabric with room for the given numbers of switches and host ports.
+    /// Creates an empty fabric with room for the given numbers of switches and host ports; fails if
+    /// they need too many LIDs, or if the largest switch has too many ports.
     ///
-    /// Numbers too large for memory must be refused before anything is built; saturated arithmetic
-    /// may have produced them.
+    /// Generators call this before they build anything, because numbers may be too large for
+    /// memory, or saturated.
     pub(super) fn with_room(
         spec: &Spec<'_>,
         speed: LinkSpeed,
@@ -92,7 +96,8 @@ impl Fabric {
         })
     }
 
-    /// Adds a host's adapter, named like `host-007 mlx5_0`, with a cable to a switch.
+    /// Adds adapter number `adapter` of a host, named like `host-007 mlx5_0`, with a cable to a
+    /// port of a switch.
     pub(super) fn adapter(&mut self, host: &str, adapter: u64, switch: usize, port: u64) {
         let (_, _, device_id) = models(self.speed);
         let guid = Guid(ADAPTER_GUIDS + (self.adapters + 1) * ADAPTER_STRIDE);
@@ -123,7 +128,7 @@ impl Fabric {
         });
     }
 
-    /// Reopens a finished fabric for changes.
+    /// Converts a finished fabric into one under construction.
     pub(super) fn from_netlist(netlist: Netlist, speed: LinkSpeed) -> Fabric {
         let (nodes, cables) = netlist.into_parts();
         let last = |base: u64, stride: u64| {
@@ -141,7 +146,8 @@ impl Fabric {
         }
     }
 
-    /// Adds a host's adapter at the lowest free port of a switch; the switch grows if it has none.
+    /// Adds a host's adapter at the lowest free port of a switch; a switch without a free port gets
+    /// one more.
     pub(super) fn adapter_at_free_port(
         &mut self,
         host: &str,
@@ -165,10 +171,12 @@ impl Fabric {
         Ok(())
     }
 
+    /// Builds the netlist.
     pub(super) fn finish(self, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         finish(self.nodes, self.cables, spec)
     }
 
+    /// Adds a node, and returns its index.
     fn node(&mut self, node: Node) -> usize {
         self.nodes.push(node);
         self.nodes.len() - 1
@@ -204,6 +212,7 @@ pub(super) fn remove(gone: &[bool], nodes: &mut Vec<Node>, cables: &mut Vec<Cabl
     nodes.retain(|_| !gone.next().copied().unwrap_or(false));
 }
 
+/// The only end port of a node: this GUID, and no LID.
 fn end_port(port: PortNum, guid: Guid) -> BTreeMap<PortNum, PortSpec> {
     let spec = PortSpec {
         guid,
@@ -213,16 +222,18 @@ fn end_port(port: PortNum, guid: Guid) -> BTreeMap<PortNum, PortSpec> {
     BTreeMap::from([(port, spec)])
 }
 
-/// A name with a number from 1, with as many digits as `count` has, and at least two.
+/// A name with the number `index + 1`, which has as many digits as `count`, and at least two:
+/// `leaf-07`.
 pub(super) fn numbered(name: &str, index: u64, count: u64) -> String {
     numbered_from(name, index, count, 2)
 }
 
-/// A host's name, with at least three digits.
+/// The name of a host, with a number of at least three digits: `host-007`.
 pub(super) fn host_name(index: u64, count: u64) -> String {
     numbered_from("host", index, count, 3)
 }
 
+/// A name with the number `index + 1`, which has as many digits as `count`, and at least `digits`.
 fn numbered_from(name: &str, index: u64, count: u64, digits: usize) -> String {
     let digits = count.to_string().len().max(digits);
     format!("{name}-{:0digits$}", index + 1)

@@ -7,12 +7,14 @@ use crate::netlist::{Netlist, NodeKind};
 /// The number of cables that fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Links {
+    /// A number of cables.
     Count(usize),
     /// A share of all cables between switches, in thousandths of a percent: 0 to 100,000.
     PercentThousandths(u64),
 }
 
-/// The parts that fail, each with the position of its option in the specification.
+/// The parts that fail; the first number of a pair is the position of its option in the
+/// specification.
 pub(super) struct Faults {
     pub(super) links: (usize, Links),
     pub(super) switches: (usize, usize),
@@ -23,7 +25,7 @@ impl Faults {
     /// Removes the failed parts from a fabric.
     ///
     /// Switches are removed first, with their cables; percentages apply to the remaining cables.
-    /// Ports keep their numbers, and hosts stay even without a cable.
+    /// Ports keep their numbers, and hosts remain even without a cable.
     pub(super) fn apply(self, whole: Netlist, spec: &Spec<'_>) -> Result<Netlist, GenerateError> {
         let mut rng = Rng::new(self.seed);
         let (mut nodes, mut cables) = whole.into_parts();
@@ -48,7 +50,7 @@ impl Faults {
         let (at, links) = self.links;
         let wanted = match links {
             Links::Count(count) => count,
-            // At least one cable fails: in a small fabric the share should not round to zero.
+            // Round up, so that at least one cable fails in a small fabric too.
             Links::PercentThousandths(part) => {
                 (between_switches.len() as u64 * part).div_ceil(100_000) as usize
             }
@@ -70,6 +72,7 @@ impl Faults {
     }
 }
 
+/// Checks that no more parts are to fail than there are; `at` is the position of the option.
 fn check(
     spec: &Spec<'_>,
     at: usize,

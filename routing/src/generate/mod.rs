@@ -10,22 +10,22 @@
 //! ```
 //!
 //! [`specs`] lists the generators. Every fabric is a function of its text alone, is connected
-//! unless the text has faults, and is fresh: no port has a LID. Hosts have one adapter with one
-//! port for each cable, as GPU hosts do, under the names of the kernel's tools (`host-001 mlx5_0`);
-//! switches have the size that their wiring needs.
+//! unless the text has faults, and is fresh: no port has a LID. Like GPU hosts, hosts have one
+//! adapter with one port for each cable, named as Linux names them (`host-001 mlx5_0`). Switches
+//! have as many ports as their wiring needs.
 //!
 //! Options of every generator:
 //!
-//! - `speed=` the speed of every cable, `SDR` to `XDR`; width is 4x. The default is `HDR`, because
-//!   older simulators support nothing faster;
-//! - `management=2` one more management host at each of two spines, `hosts-on-spines=5x2` five more
-//!   hosts at each of two; a spine is a switch without hosts next to a leaf;
-//! - `uneven=40` each leaf lacks up to 40 % of its hosts, drawn by its number;
-//! - `slow=50` half of the cables between switches run at the next lower speed, `narrow=2` 2 % of
-//!   them with one lane;
-//! - `faults=` comes last, with any of `links:3` or `links:0.5%` (cables between switches that are
-//!   removed), `switches:2` (switches that are removed, their hosts stay without a cable) and
-//!   `seed=7`, separated by commas; [`fail`] does the same to any fabric.
+//! - `speed=`: the speed of every cable, `SDR` to `XDR`; the width is 4x. The default is that of
+//!   the generator, mostly `HDR`, because older simulators support nothing faster;
+//! - `management=2`: one more management host at each of two spines; `hosts-on-spines=5x2`: five
+//!   more hosts at each of two spines. A spine is a switch without hosts next to a leaf;
+//! - `uneven=40`: each leaf lacks a number of hosts up to 40 %, chosen at random;
+//! - `slow=50`: half of the cables between switches have the next lower speed; `narrow=2`: 2 % of
+//!   them have one lane;
+//! - `faults=`: the last option, with any of `links:3` or `links:0.5%` (cables between switches
+//!   that are removed), `switches:2` (switches that are removed; their hosts stay without a cable)
+//!   and `seed=7`, separated by commas. [`fail`] does the same to any fabric.
 
 mod dragonfly;
 mod error;
@@ -64,12 +64,14 @@ pub struct SpecHelp {
 
 type Build = for<'a> fn(&Spec<'a>, LinkSpeed) -> Result<Fabric, GenerateError>;
 
+/// A generator.
 struct Generator {
     help: SpecHelp,
     speed: LinkSpeed,
     build: Build,
 }
 
+/// All generators, in the order in which help lists them.
 const GENERATORS: [Generator; 12] = [
     Generator {
         help: SpecHelp {
@@ -214,7 +216,7 @@ pub fn specs() -> impl Iterator<Item = SpecHelp> {
 /// ```
 ///
 /// # Errors
-/// Where the specification cannot be understood, or describes more than a subnet has LIDs for.
+/// The specification cannot be understood, or the fabric needs more LIDs than a subnet has.
 pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     let spec = Spec::parse(text)?;
     let generator = GENERATORS
@@ -241,8 +243,8 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
     }
 }
 
-/// Removes from a fabric the parts that fail by `text`, such as `links=1%,switches=2,seed=7`: the
-/// text after `faults=` in a specification.
+/// Removes from a fabric the parts that fail according to `text`, such as
+/// `links=1%,switches=2,seed=7`: a text as after `faults=` in a specification.
 ///
 /// ```
 /// use rsm_routing::generate::{fail, generate};
@@ -255,7 +257,7 @@ pub fn generate(text: &str) -> Result<Netlist, GenerateError> {
 /// ```
 ///
 /// # Errors
-/// Where the text cannot be understood, or more is to fail than there is.
+/// The text cannot be understood, or more parts are to fail than there are.
 pub fn fail(fabric: Netlist, text: &str) -> Result<Netlist, GenerateError> {
     let spec = Spec::of_faults(text);
     match spec.faults()? {

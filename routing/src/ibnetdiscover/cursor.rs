@@ -5,10 +5,11 @@ use rsm_ids::Guid;
 use super::{NodeId, ParseReason};
 use crate::netlist::NodeKind;
 
-/// The maximum length of a quotation from a line in an error, in bytes: enough to find the place.
+/// The maximum length, in bytes, of a text from the file that an error quotes: enough to find the
+/// place.
 const MAX_QUOTE: usize = 24;
 
-/// The beginning of a text from a file, made safe for a terminal.
+/// The beginning of a text from a file, with escapes so that it is safe for a terminal.
 pub(crate) fn quote(text: &[u8]) -> String {
     text[..text.len().min(MAX_QUOTE)].escape_ascii().to_string()
 }
@@ -17,6 +18,7 @@ pub(crate) fn quote(text: &[u8]) -> String {
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     line: &'a [u8],
+    /// The number of bytes that were read.
     at: usize,
 }
 
@@ -38,7 +40,7 @@ impl<'a> Cursor<'a> {
             .count();
     }
 
-    /// Skips `text` if it comes next.
+    /// Skips `text` if it comes next, and returns whether it did.
     pub(super) fn eat(&mut self, text: &[u8]) -> bool {
         let found = self.rest().starts_with(text);
         if found {
@@ -47,6 +49,7 @@ impl<'a> Cursor<'a> {
         found
     }
 
+    /// Skips `text`, which must come next.
     pub(super) fn expect(
         &mut self,
         text: &[u8],
@@ -68,8 +71,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads an unsigned decimal number. A number beyond 64 bits becomes the largest one, which is
-    /// out of every range.
+    /// Reads an unsigned decimal number. A number beyond 64 bits becomes `u64::MAX`, which is out
+    /// of every range.
     pub(super) fn number(&mut self, expected: &'static str) -> Result<u64, ParseReason> {
         let digits = self
             .rest()
@@ -150,8 +153,8 @@ impl<'a> Cursor<'a> {
         Ok(port)
     }
 
-    /// Reads `(2c90300001235)` if it comes next. The GUID 0 counts as none, and so does a port
-    /// label such as `(1/1/1)`.
+    /// Reads a GUID such as `(2c90300001235)` if a parenthesis comes next. `None` if not, for the
+    /// GUID 0, and for a port label such as `(1/1/1)`.
     pub(super) fn parenthesised_guid(&mut self) -> Result<Option<Guid>, ParseReason> {
         const EXPECTED: &str = "a port GUID like `(2c90300001235)`";
         let start = self.clone();

@@ -1,9 +1,10 @@
-//! Recognises reports without a topology that operators mistake for one.
+//! Recognises reports of other options and programs, which operators mistake for a topology file.
 
 use super::comment::words;
 use super::{Fault, ParseReason};
 
-/// The first line of `text` that belongs to a known report, with the report's name.
+/// The error for a known report: the first line of `text` that belongs to it, and its name. `None`
+/// if no line does.
 pub(super) fn recognise(text: &[u8]) -> Option<Fault> {
     let lines = (1..).zip(text.split(|&byte| byte == b'\n'));
     let mut known = lines.filter_map(|(number, line)| Some((number, report_of(line)?)));
@@ -11,6 +12,7 @@ pub(super) fn recognise(text: &[u8]) -> Option<Fault> {
     Some((line, ParseReason::Report { report }))
 }
 
+/// The name of the report to which a line belongs; `None` if the line is none of a known report.
 fn report_of(line: &[u8]) -> Option<&'static str> {
     let words: Vec<&[u8]> = words(line).take(4).collect();
     let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
@@ -34,7 +36,7 @@ mod tests {
     use super::super::parse;
 
     #[test]
-    fn a_report_without_a_topology_is_named_with_what_to_run_instead() {
+    fn report_without_a_topology_is_named_with_the_command_to_run_instead() {
         for (text, line, name) in [
             (
                 "\nCA   134  1 0x0000000000001001 4x EDR - SW  1719 10 0x0000000000000100 ( 'node-1 HCA-1' - 'leaf-1' )\n",

@@ -1,8 +1,9 @@
-//! Descriptions between double quotes.
+//! Escapes descriptions, which files have between double quotes.
 
-/// Appends a description in the form that it has between quotes.
+/// Appends a description to `out` in the form that it has between quotes.
 ///
-/// Quotes and backslashes get a backslash before them, control characters become `\x07`.
+/// Quotes and backslashes get a backslash before them. Control characters become escapes like
+/// `\x07`.
 pub(super) fn escape(description: &[u8], out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for &byte in description {
@@ -17,9 +18,10 @@ pub(super) fn escape(description: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The description that a text between quotes stands for.
+/// The description for a text between quotes.
 ///
-/// A backslash that starts no escape is kept: most tools write descriptions as they are.
+/// A backslash that starts no escape is kept, because most tools write descriptions without
+/// escapes.
 pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -44,8 +46,8 @@ pub(super) fn unescape(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The control character with these two lower-case digits; `None` for NUL, which no description
-/// contains.
+/// The control character with these two lower-case hexadecimal digits; `None` if it is no control
+/// character, or NUL, which no description contains.
 fn control(high: u8, low: u8) -> Option<u8> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -62,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unescaping_keeps_text_of_other_tools() {
+    fn backslashes_without_an_escape_are_kept() {
         assert_eq!(unescape(br#"dual \"rail\" x"#), br#"dual "rail" x"#);
         assert_eq!(unescape(br"C:\nodes\x41\"), br"C:\nodes\x41\");
         assert_eq!(unescape(b"Z\xc3\xbcrich \xff"), b"Z\xc3\xbcrich \xff");

@@ -7,8 +7,8 @@ use crate::netlist::{CableEnd, Netlist, Node, NodeKind};
 
 /// Writes a fabric as `ibnetdiscover` would print it.
 ///
-/// [`parse`](super::parse) reads the same netlist back from the output. `ibsim` can start from the
-/// output as long as descriptions need few escapes: it accepts lines of up to 254 bytes. The output
+/// [`parse`](super::parse) reads the same netlist back from the output. `ibsim` can read the output
+/// if no line has more than 254 bytes, as is so if descriptions need few escapes. The output
 /// depends only on the netlist: it has no date and no user's name.
 ///
 /// # Errors
@@ -32,6 +32,7 @@ pub fn write(netlist: &Netlist, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes a node's attributes and its header. `quoted` is memory for reuse.
 fn write_header(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nvendid={:#x}", node.vendor_id)?;
     writeln!(out, "devid={:#x}", node.device_id)?;
@@ -44,7 +45,7 @@ fn write_header(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::
         NodeKind::Router => ("rtguid", "Rt"),
     };
     write!(out, "{attribute}={:#x}", node.guid.0)?;
-    // Switches have no line for port 0: its address stands in the header.
+    // Switches have no line for port 0: its address is in the header.
     let port0 = (node.kind == NodeKind::Switch).then(|| node.ports.get(&PortNum::ZERO));
     if let Some(Some(spec)) = port0 {
         write!(out, "({:x})", spec.guid.0)?;
@@ -73,6 +74,7 @@ fn write_header(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::
     out.write_all(b"\n")
 }
 
+/// Writes the line of a port: a link, or a comment for a port without a cable that has an address.
 fn write_port(
     netlist: &Netlist,
     end: CableEnd,
@@ -116,6 +118,7 @@ fn write_port(
     writeln!(out, "\" lid {} {}", peer.port(peer_port).lid, cable.rate())
 }
 
+/// Writes a node's description with escapes.
 fn write_description(node: &Node, quoted: &mut Vec<u8>, out: &mut impl Write) -> io::Result<()> {
     quoted.clear();
     escape(&node.description, quoted);

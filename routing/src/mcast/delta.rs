@@ -1,4 +1,4 @@
-//! The difference between two fabrics, limited to what multicast trees depend on.
+//! The difference between two fabrics, as far as multicast trees depend on it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,6 +12,7 @@ use crate::topology::{SwitchIdx, Topology};
 /// they state otherwise.
 #[derive(Debug, Default)]
 pub struct BasisDelta {
+    /// The switch numbers in both fabrics; `None` if they are equal.
     numbers: Option<Numbers>,
     /// Switches that have gone, by their old numbers.
     pub(super) gone: Vec<SwitchIdx>,
@@ -20,21 +21,21 @@ pub struct BasisDelta {
     /// For each remaining switch, the ports that lead or led to a switch, and now lead to another
     /// port, to another switch, or in another direction (up or down).
     pub(super) ports: BTreeMap<SwitchIdx, PortMask>,
-    /// The switches that have begun or ceased to lie above a neighbour.
+    /// The switches whose set of neighbours below has changed.
     pub(super) lower: BTreeSet<SwitchIdx>,
-    /// The remaining switches that lie below a neighbour that was not above them before.
-    pub(super) hung: BTreeSet<SwitchIdx>,
-    /// For each class of multicast LIDs, the switches whose path down to members of `hung` is new
-    /// or shorter than before, each with these members.
+    /// The remaining switches with a neighbour above them that was not above them before.
+    pub(super) newly_below: BTreeSet<SwitchIdx>,
+    /// For each class of multicast LIDs, the switches whose path down to members of `newly_below`
+    /// is new or shorter than before, each with these members.
     pub(super) shortened: Vec<HashMap<SwitchIdx, Vec<SwitchIdx>>>,
 }
 
 /// The switch numbers in the old and the new topology.
 #[derive(Debug)]
 struct Numbers {
-    /// New numbers, indexed by old ones.
+    /// The new number of each old switch; `None` if it has gone.
     new: Vec<Option<SwitchIdx>>,
-    /// Old numbers, indexed by new ones.
+    /// The old number of each new switch; `None` if it is new.
     old: Vec<Option<SwitchIdx>>,
 }
 
@@ -93,7 +94,8 @@ impl<'a> Side<'a> {
         })
     }
 
-    /// The number of hops up from `from` to each switch above it, over multicast-capable switches.
+    /// The number of hops up from `from` to each switch that upward paths reach, over
+    /// multicast-capable switches.
     fn above(&self, from: SwitchIdx, is_capable: &[bool]) -> HashMap<SwitchIdx, u16> {
         let mut hops = HashMap::from([(from, 0)]);
         let mut queue = vec![from];
@@ -122,6 +124,7 @@ impl<'a> Side<'a> {
 struct Link {
     peer: SwitchIdx,
     peer_port: PortNum,
+    /// Whether the other switch is above.
     is_up: bool,
 }
 
@@ -148,7 +151,7 @@ pub(super) fn between(before: &Side<'_>, after: &Side<'_>) -> BasisDelta {
     delta
 }
 
-/// Records the differences between the links of a switch that both fabrics have.
+/// Notes the differences between the links of a switch that both fabrics have.
 fn note_links(
     delta: &mut BasisDelta,
     before: &Side<'_>,
@@ -183,7 +186,7 @@ fn note_links(
         delta.lower.insert(new);
     }
     if !neighbours(&now, true).is_subset(&neighbours(&then, true)) {
-        delta.hung.insert(new);
+        delta.newly_below.insert(new);
     }
 }
 
@@ -226,6 +229,7 @@ fn has_same_order(before: &Side<'_>, after: &Side<'_>, delta: &BasisDelta) -> bo
     then.eq(now.filter(|&new| delta.earlier(new).is_some()))
 }
 
+/// Whether a switch has the same links to the same switches in both fabrics.
 fn has_same_links(
     before: &Side<'_>,
     old: SwitchIdx,
@@ -242,15 +246,15 @@ fn has_same_links(
         })
 }
 
-/// The switches whose path down to members of `delta.hung`, over multicast-capable switches, is
-/// shorter than before.
+/// The value of [`BasisDelta::shortened`] for one class, whose capable switches are given for both
+/// fabrics.
 pub(super) fn shortened(
     (before, was_capable): (&Side<'_>, &[bool]),
     (after, is_capable): (&Side<'_>, &[bool]),
     delta: &BasisDelta,
 ) -> HashMap<SwitchIdx, Vec<SwitchIdx>> {
     let mut shortened: HashMap<SwitchIdx, Vec<SwitchIdx>> = HashMap::new();
-    for &low in &delta.hung {
+    for &low in &delta.newly_below {
         let Some(old) = delta.earlier(low) else {
             continue;
         };

@@ -9,34 +9,36 @@ use super::{Member, PortMask, Tree};
 use crate::topology::SwitchIdx;
 use crate::verify::Dependencies;
 
-/// The number of switches of an island that are tried as the top of a tree. Each costs a proof; if
-/// that many of the highest switches fail, others rarely succeed.
+/// The maximum number of switches of an island that are tried as the top of a tree. Each attempt
+/// costs a proof; if that many of the highest switches fail, others rarely succeed.
 const TOPS_TRIED: usize = 16;
 
 /// Members of a group that no tree serves yet.
 pub(super) struct UnservedMembers {
     /// The index of the group among the job's groups.
     pub(super) index: usize,
+    /// The class of the group's multicast LID.
     pub(super) class: usize,
     pub(super) members: Vec<Member>,
 }
 
-/// Gives trees to members without one: a single tree for all members of an island, if some tree
-/// closes no cycle with the unicast routes and the other trees.
+/// Adds trees for members without one: for all members of an island, parts of a single tree, if one
+/// is found that closes no cycle with the unicast routes and the other trees.
 ///
-/// If the routes follow no orientation, this first proves the trees in `trees`. Returns whether
-/// they are sound and none of their members lacks a tree; if not, none of the trees may be used.
+/// If the routes follow no orientation, first proves `trees`, and adds none unless they are sound
+/// and no member lacks a tree. Returns whether the trees may be used; if false, none may.
 pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMembers>) -> bool {
     let mut needs = Dependencies::of(job.topology, &job.routing.tables);
-    // Routes that can deadlock without multicast are the operator's decision; trees do not worsen
-    // that.
-    let nothing_to_lose = !needs.is_acyclic();
+    // Routes with a credit loop even without multicast are the operator's decision. Trees are then
+    // planned without a proof.
+    let is_unsound_anyway = !needs.is_acyclic();
     for tree in trees.iter() {
         needs.add_multicast(&tree.masks);
     }
-    let stands =
-        nothing_to_lose || job.basis.unicast_follows || (unserved.is_empty() && needs.is_acyclic());
-    if !stands {
+    let are_usable = is_unsound_anyway
+        || job.basis.unicast_follows
+        || (unserved.is_empty() && needs.is_acyclic());
+    if !are_usable {
         return false;
     }
     let mut by_island: BTreeMap<(usize, u32), Vec<UnservedMembers>> = BTreeMap::new();
@@ -58,7 +60,7 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMe
             for masks in &masks {
                 with.add_multicast(masks);
             }
-            if nothing_to_lose || with.is_acyclic() {
+            if is_unsound_anyway || with.is_acyclic() {
                 needs = with;
                 for (one, masks) in unserved.into_iter().zip(masks) {
                     let tree = &mut trees[one.index];
@@ -73,7 +75,7 @@ pub(super) fn settle(job: &Job<'_>, trees: &mut [Tree], unserved: Vec<UnservedMe
     true
 }
 
-/// For each of `unserved`, its part of the tree of shortest paths from `top`.
+/// For each of `unserved`, the masks of its part of the tree of shortest paths from `top`.
 fn span(
     job: &Job<'_>,
     reach: &Reach,

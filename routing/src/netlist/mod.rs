@@ -1,8 +1,8 @@
 //! The nodes and cables of a fabric, as a file or a generator states them.
 //!
-//! A netlist is the hardware of a fabric: nodes with their ports, and cables between them. It does
-//! not say which links are up, and holds nothing that a subnet manager sets, except the LIDs that
-//! ports had when the file was written.
+//! A netlist is the hardware of a fabric: nodes with their ports, and cables between them. A
+//! netlist does not say which links are up, and contains nothing that a subnet manager sets, except
+//! the LIDs that ports had when the file was written.
 //!
 //! A [`Netlist`] is valid by construction: node GUIDs and stated port GUIDs are unique, both ends
 //! of a cable exist, and no port has two cables. Nodes keep the given order, and cables are sorted

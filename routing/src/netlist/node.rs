@@ -66,7 +66,7 @@ pub struct Node {
     /// The NodeDescription: at most [`MAX_DESCRIPTION`](super::MAX_DESCRIPTION) bytes without the
     /// NUL padding, UTF-8 by convention only.
     pub description: Vec<u8>,
-    /// The number of external ports, 1 to [`MAX_PORTS`](super::MAX_PORTS); they are numbered from 1.
+    /// The number of external ports, 1 to [`MAX_PORTS`](super::MAX_PORTS), numbered from 1.
     pub num_ports: u8,
     /// Whether a switch's port 0 is enhanced, which makes it a full end port; false for other
     /// nodes.
@@ -109,8 +109,9 @@ impl Node {
 
     /// The properties of a port, stated or not.
     ///
-    /// A port without a statement has no LID. Its GUID on a switch is the node's; elsewhere it is
-    /// the node's plus the port number, which is how most adapters number their ports.
+    /// A port without a statement has no LID. The GUID of a port on a switch is the node's;
+    /// elsewhere it is the node's plus the port number, which is how most adapters number their
+    /// ports.
     pub fn port(&self, port: PortNum) -> PortSpec {
         let end_port = match self.kind {
             NodeKind::Switch => PortNum::ZERO,

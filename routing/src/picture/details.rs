@@ -1,5 +1,5 @@
-//! Draws the lists below the drawing: the fullest links, and the groups, each with a link to its
-//! position.
+//! Draws the lists below the drawing: the fullest links, and the groups. Each item is a link to its
+//! view.
 
 use super::fabric::{Drawing, counted, short};
 use super::svg::{Anchor, Svg};
@@ -12,9 +12,10 @@ const LINKS: usize = 10;
 const GROUPS: usize = 240;
 /// The number of columns in the list of groups.
 const COLUMNS: usize = 4;
+/// The height of a line, in pixels.
 const LINE: f64 = 16.0;
 
-/// Draws both lists from the height `y` on, and returns the height at which they end.
+/// Draws both lists from the height `y` on, and returns the height at which they end, in pixels.
 pub(super) fn draw(
     svg: &mut Svg,
     scene: &Scene<'_>,
@@ -26,6 +27,8 @@ pub(super) fn draw(
     groups(svg, drawing, y + 34.0)
 }
 
+/// Draws the list of the links with the highest load as a multiple of their share; links beyond
+/// their share come first.
 fn links(
     svg: &mut Svg,
     scene: &Scene<'_>,
@@ -86,7 +89,7 @@ fn links(
     y
 }
 
-/// Draws the groups in columns, each with a link; nothing if every tier is a single group.
+/// Draws the list of pods' groups in columns; nothing if there are no pods.
 fn groups(svg: &mut Svg, drawing: &Drawing<'_>, y: f64) -> f64 {
     let groups = &drawing.layout().groups;
     let pods: Vec<usize> = (0..groups.len())

@@ -1,22 +1,24 @@
-//! Computes the positions of switches in a drawing by tiers: roots above, leaves below, pods side
-//! by side.
+//! Computes the positions of switches in a drawing by tiers: roots at the top, leaves at the
+//! bottom, pods side by side.
 //!
-//! A tier is a row, of several lines if it has many switches. A pod is a part that stays connected
-//! without the top tier; each pod is a column. Positions depend only on names, ranks and cables, so
-//! that a fabric looks the same after each change.
+//! A tier is a row, which has several lines if there are many switches. A pod is a set of switches
+//! that are connected without the top tier; each pod is a column. Positions depend only on names,
+//! ranks and cables, so that a fabric looks the same after each change.
 
 use std::cmp::Ordering;
 
-/// The number of switches in a line at which a tier gets a second line: each has some pixels on a
-/// page.
+/// The number of switches from which a tier gets a second line, so that each switch has some pixels
+/// on a page.
 const LINE: f64 = 96.0;
 /// The space between two pods, in cells.
 const POD_GAP: f64 = 1.5;
-/// The height of the drawing as a fraction of its width: the space that a screen has beside lists.
+/// The height of the drawing as a fraction of its width, chosen for a screen with lists next to the
+/// drawing.
 const ASPECT: f64 = 0.42;
 /// The minimum space between two tiers, in cells.
 const TIER_GAP: f64 = 3.0;
-/// The distance of two lines of a tier with hosts, in cells: the hosts are folded below their leaf.
+/// The distance of two lines of a tier with hosts, in cells: there is space for hosts below their
+/// leaf.
 const LINE_OVER_HOSTS: f64 = 2.0;
 /// The maximum distance of two neighbours in a line, in cells.
 const MAX_PITCH: f64 = 6.0;
@@ -26,7 +28,7 @@ const MAX_PITCH: f64 = 6.0;
 pub struct LayoutSwitch<'a> {
     /// The name of the switch; neighbours in a line have neighbouring names.
     pub name: &'a str,
-    /// The rank of the switch, 0 for roots; `None` where routing does not rank switches.
+    /// The rank of the switch, 0 for roots; `None` if routing does not rank switches.
     pub rank: Option<u32>,
     /// Whether the switch has hosts.
     pub has_hosts: bool,
@@ -83,8 +85,8 @@ pub struct Layout {
     pub height: f64,
 }
 
-/// Positions `switches`, which `cables` connect: each pair of indices once or more often, in any
-/// order. Pairs with an index beyond the switches are ignored.
+/// Positions `switches`. `cables` holds pairs of indices of connected switches, in any order and
+/// perhaps repeated. Pairs with an index beyond the switches are ignored.
 pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
     if switches.is_empty() {
         return Layout::default();
@@ -106,7 +108,7 @@ pub fn layout(switches: &[LayoutSwitch<'_>], cables: &[(u32, u32)]) -> Layout {
     place(&order, &tiers, &has_hosts, &pods)
 }
 
-/// The neighbours of each switch, as compressed rows.
+/// The neighbours of each switch: those of switch `s` are `ends[starts[s]..starts[s + 1]]`.
 struct Neighbours {
     starts: Vec<usize>,
     ends: Vec<u32>,
@@ -152,8 +154,8 @@ fn tiers(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     raw.iter().map(tier).collect()
 }
 
-/// The greatest distance to hosts minus each switch's own distance, which makes leaves the last
-/// tier. A part without hosts is in the last tier as well.
+/// For each switch, the greatest distance to hosts minus its own, so that leaves are in the last
+/// tier. Switches that are not connected with hosts are in the last tier as well.
 fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u32> {
     let mut distance = vec![u32::MAX; switches.len()];
     let leaf = |index: &usize| switches[*index].has_hosts;
@@ -189,12 +191,13 @@ fn by_distance(switches: &[LayoutSwitch<'_>], neighbours: &Neighbours) -> Vec<u3
 struct Pods {
     /// The pod of each switch; 0 in the top tier, and if there is only one pod.
     of: Vec<u32>,
+    /// The number of pods.
     count: u32,
 }
 
 impl Pods {
-    /// The parts that stay connected without the top tier. A single switch is no pod: if each leaf
-    /// is unconnected, all leaves form one pod.
+    /// Finds the sets of switches that are connected without the top tier. Single switches are no
+    /// pods of their own: all of them together form one pod, the last.
     fn find(switches: &[LayoutSwitch<'_>], tiers: &[u32], neighbours: &Neighbours) -> Pods {
         let mut part = vec![u32::MAX; switches.len()];
         // For each part, its size and the switch whose name comes first.
@@ -254,7 +257,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The lines of a tier with this many switches; `is_alone` if there is no other tier.
+    /// The lines of a tier with this many switches. `is_alone` means that there is no other tier.
     fn of(switches: usize, has_hosts: bool, is_alone: bool) -> Lines {
         let switches = switches as f64;
         let over_hosts = if has_hosts { LINE_OVER_HOSTS } else { 1.0 };
@@ -273,11 +276,13 @@ impl Lines {
     }
 }
 
-/// The columns of pods, from the left, in cells.
+/// The columns of the pods, from the left.
 struct PodColumns {
+    /// The left edge of each column, in cells.
     lefts: Vec<f64>,
+    /// The width of each column, in cells.
     widths: Vec<f64>,
-    /// The total width, gaps included.
+    /// The total width including gaps, in cells.
     total: f64,
 }
 
@@ -287,7 +292,7 @@ impl PodColumns {
         let gaps = POD_GAP * (widths.len() - 1) as f64;
         let below: f64 = widths.iter().sum::<f64>() + gaps;
         let total = below.max(top_width);
-        // Pods are as wide as the tier above them.
+        // Stretch the pods if the top tier is wider.
         let stretch = (total - gaps) / (below - gaps);
         let mut lefts = Vec::with_capacity(widths.len());
         let mut left = 0.0;
@@ -398,7 +403,7 @@ fn tops(lines: &[Lines], width: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Compares names in natural order: runs of digits by their number.
+/// Compares names in natural order: runs of digits compare by their number.
 pub fn natural(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     loop {
@@ -463,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_names_are_in_the_order_of_numbers() {
+    fn natural_order_compares_digits_by_their_number() {
         let mut names = [
             "b", "leaf-10", "leaf-2", "leaf-02", "leaf-1a", "leaf-1", "leaf",
         ];
@@ -477,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn tiers_come_from_the_distance_to_hosts_and_pods_stand_in_the_order_of_names() {
+    fn tiers_follow_the_distance_to_hosts_and_pods_the_order_of_names() {
         let (names, cables) = tree(12);
         let drawn = layout(&switches(&names), &cables);
         assert_eq!(drawn.tiers, 3);
@@ -506,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_switches_share_a_place_and_all_are_within_the_drawing() {
+    fn switches_have_distinct_places_within_the_drawing() {
         for pods in [1, 2, 44] {
             let (names, cables) = tree(pods);
             let drawn = layout(&switches(&names), &cables);
@@ -558,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_win_and_strange_cables_are_left_out() {
+    fn ranks_determine_tiers_and_cables_of_unknown_switches_are_ignored() {
         let name = |name, rank| LayoutSwitch {
             name,
             rank: Some(rank),

@@ -14,6 +14,7 @@ pub(super) struct Step {
 }
 
 impl Step {
+    /// The switch from which packets go.
     pub(super) fn switch(self) -> usize {
         usize::from(self.switch)
     }
@@ -29,15 +30,14 @@ impl Step {
     }
 }
 
-/// The paths to one LID from some leaves, each followed until it meets a path that is already
-/// known.
+/// The paths from some leaves to one LID, each followed until it meets an earlier one.
 ///
 /// The paths are kept as pieces, one for each leaf that no earlier path passes. A piece ends where
 /// it meets an earlier one. The pieces in reverse order, each from its start, list every switch
-/// before the next one on its path.
+/// before the next switch on its path.
 pub(super) struct Forest<'a> {
     fabric: &'a Fabric<'a>,
-    /// For each switch, the piece that last passed it.
+    /// For each switch, the number of the piece that last passed it.
     passed: Vec<u32>,
     /// The number of pieces of all forests so far. Each forest has two more: one for lost packets
     /// and one for its root. Hosts and switches share the LIDs, so that hosts times switches stay
@@ -62,7 +62,7 @@ impl<'a> Forest<'a> {
 
     /// Follows the packets from `leaves` to `host`, which is attached to `root`, and calls `lost`
     /// with the index in `leaves` of each leaf whose packets do not arrive. `byte` returns a
-    /// switch's table byte for the host's LID.
+    /// switch's table entry for the host's LID.
     pub(super) fn grow(
         &mut self,
         byte: impl Fn(usize) -> u8,
@@ -92,8 +92,9 @@ impl<'a> Forest<'a> {
         }
     }
 
-    /// Follows the packets from one switch until they meet an earlier piece of the same forest, of
-    /// which `lost_piece` is the first, and returns whether they arrive.
+    /// Follows the packets from one switch until they meet an earlier piece of the same forest, and
+    /// returns whether they arrive. `lost_piece` is the number of the first piece of the forest,
+    /// which stands for lost packets.
     fn follow(&mut self, byte: &impl Fn(usize) -> u8, from: usize, lost_piece: u32) -> bool {
         self.pieces += 1;
         let mut switch = from;

@@ -7,7 +7,7 @@ use rsm_ids::Lid;
 use super::{PortMask, Tables};
 use crate::topology::SwitchIdx;
 
-/// The number of the empty group, to which the entry of a LID without adaptive routing points.
+/// The number of the empty group, which is the entry of a LID without adaptive routing.
 pub const NO_GROUP: u16 = 0;
 
 /// The groups and entries of one switch. Without groups and entries, the switch forwards by its
@@ -16,9 +16,9 @@ pub const NO_GROUP: u16 = 0;
 /// Tables compare by content. Entries that most switches of a fabric have in common share memory.
 #[derive(Clone, Debug, Default)]
 pub struct AdaptiveTable {
-    /// The group of each LID.
+    /// The group of each LID, except those in `own`.
     common: Arc<[u16]>,
-    /// The LIDs with another group at this switch, sorted by LID.
+    /// The LIDs whose group at this switch differs from `common`, sorted by LID.
     own: Vec<(Lid, u16)>,
     /// For each group, the index of its ports in `masks`: many groups have the same ports.
     groups: Vec<u32>,
@@ -56,8 +56,8 @@ impl AdaptiveTable {
         mask.copied().unwrap_or_default()
     }
 
-    /// The ports of the LID's group, by which packets to the LID may leave beside the forwarding
-    /// table's port.
+    /// The ports of the LID's group, by which packets to the LID may leave in addition to the
+    /// forwarding table's port; empty without a group.
     pub fn ports(&self, lid: Lid) -> PortMask {
         match self.group_of(lid) {
             NO_GROUP => PortMask::EMPTY,
@@ -82,7 +82,7 @@ impl AdaptiveTable {
         self.own.clear();
     }
 
-    /// Removes the groups of some LIDs, which must be sorted.
+    /// Removes the groups of some LIDs, which must be sorted by LID.
     pub(crate) fn fix(&mut self, lids: &[Lid]) {
         if self.own.is_empty() {
             let grouped = lids
@@ -180,10 +180,12 @@ impl AdaptiveTable {
         self.groups().next().is_none() && self.entries().all(|group| group == NO_GROUP)
     }
 
+    /// The group of a LID in `common`.
     fn common_group(&self, lid: Lid) -> u16 {
         self.common.get(lid.index()).copied().unwrap_or(NO_GROUP)
     }
 
+    /// The index of the empty set in `masks`, which is added if it is missing.
     fn place_of_empty(&mut self) -> u32 {
         let place = self.masks.iter().position(PortMask::is_empty);
         let place = place.unwrap_or_else(|| {
@@ -193,7 +195,7 @@ impl AdaptiveTable {
         place as u32
     }
 
-    /// Removes masks that no group uses.
+    /// Removes the sets in `masks` that no group uses.
     fn pack(&mut self) {
         let mut masks: Vec<PortMask> = Vec::new();
         let mut moved = vec![None; self.masks.len()];
@@ -248,7 +250,7 @@ impl AdaptiveTables {
     }
 
     /// All ports by which packets from a switch to a LID may leave: the ports of the LID's group,
-    /// and the port of the forwarding table, which packets take that must stay in order.
+    /// and the port of the forwarding table, which is for packets that must stay in order.
     pub fn ports(&self, tables: &Tables, switch: SwitchIdx, lid: Lid) -> PortMask {
         let table = self.table(switch);
         let mut ports = table.map_or(PortMask::EMPTY, |table| table.ports(lid));
@@ -259,7 +261,7 @@ impl AdaptiveTables {
         ports
     }
 
-    /// The total number of groups with ports, and of the ports in them, over all switches.
+    /// The number of groups with ports, and the number of ports in them, over all switches.
     pub fn sizes(&self) -> (usize, usize) {
         let groups = self.switches.iter().flat_map(AdaptiveTable::groups);
         groups.fold((0, 0), |(groups, ports), (_, mask)| {
@@ -304,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn any_number_of_groups_and_ports_is_held() {
+    fn table_holds_any_group_number_port_and_lid() {
         let mut table = AdaptiveTable::default();
         let some = |seed: u16| (0..16).filter(move |bit| seed >> bit & 1 != 0);
         for group in [1, u16::MAX, 4096, 2] {
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_group_stays_empty_and_old_ports_are_forgotten() {
+    fn empty_group_stays_empty_and_unused_port_sets_are_removed() {
         let mut table = AdaptiveTable::default();
         table.set_group(NO_GROUP, ports(&[1]));
         assert!(table.is_empty());

@@ -17,8 +17,8 @@ pub struct Entry {
     pub after: u8,
 }
 
-/// Two sets of tables by the same switch numbers, and the blocks in which they differ. All users of
-/// the difference share one comparison.
+/// Two sets of tables by the same switch numbers, and the blocks in which they differ. Users share
+/// it, so that the tables are compared only once.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     before: &'a Tables,
@@ -60,13 +60,13 @@ impl<'a> Difference<'a> {
         self.after
     }
 
-    /// The previous entry of a LID, also for a switch that had no table.
+    /// The previous entry of a LID; [`NO_PATH`] for a switch that had no table.
     pub fn entry_before(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         let lft = self.before.lfts.get(switch.index());
         lft.map_or(NO_PATH, |lft| lft.entry(lid))
     }
 
-    /// The new entry of a LID.
+    /// The new entry of a LID. Panics for a switch that the new tables lack.
     pub fn entry_after(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         self.after.lft(switch).entry(lid)
     }
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_switch_that_is_new_differs_in_every_entry_that_has_a_path() {
+    fn new_switch_differs_in_all_entries_with_a_path() {
         let before = Tables {
             lfts: vec![Lft::from_entries(&[255, 1, 2])],
         };

@@ -1,4 +1,4 @@
-//! Tables of switches as desired state: how each switch forwards packets.
+//! The tables of switches as desired state: how each switch forwards packets.
 //!
 //! - [`Lft`]: the linear forwarding table (IBA 14.2.5.10, 18.2.4.3.3), one byte for each LID;
 //! - [`Mft`]: the multicast forwarding table, and the [`Trees`] from which it is made;
@@ -31,11 +31,11 @@ pub const NO_PATH: u8 = 255;
 /// The number of LIDs that one LinearForwardingTable attribute carries (IBA 14.2.5.10).
 pub const BLOCK_LIDS: usize = 64;
 
-/// The number of blocks in a page, whose memory is shared and copied as a whole.
+/// The number of blocks in a page. The memory of a page is shared and copied as a whole.
 pub(crate) const PAGE_BLOCKS: usize = 64;
 
 /// The number of entries in a page, which are adjacent in memory. A table of the largest subnet has
-/// twelve pages: few enough to copy and compare as a list, and each small enough that a change of
+/// twelve pages: few enough to copy and compare as a list. A page is small enough that a change of
 /// one entry costs little.
 pub(crate) const PAGE_LIDS: usize = PAGE_BLOCKS * BLOCK_LIDS;
 
@@ -80,13 +80,13 @@ impl Lft {
         }
     }
 
-    /// The table's byte for `lid`; [`NO_PATH`] past the end.
+    /// The entry for `lid`; [`NO_PATH`] past the end.
     pub fn entry(&self, lid: Lid) -> u8 {
         let page = self.pages.get(lid.index() / PAGE_LIDS);
         page.map_or(NO_PATH, |page| page[lid.index() % PAGE_LIDS])
     }
 
-    /// Sets the table's byte for `lid`, and grows the table if needed.
+    /// Sets the entry for `lid`, and grows the table if needed.
     pub fn set_entry(&mut self, lid: Lid, port: u8) {
         if self.entry(lid) != port {
             self.page_mut(lid.index() / PAGE_LIDS)[lid.index() % PAGE_LIDS] = port;
@@ -120,7 +120,7 @@ impl Lft {
         &blocks[index % PAGE_BLOCKS]
     }
 
-    /// The blocks from `PAGE_BLOCKS * number` on.
+    /// The page with this number; a page without paths past the end.
     pub(crate) fn page(&self, number: usize) -> &Page {
         static NOTHING: Page = [NO_PATH; PAGE_LIDS];
         self.pages.get(number).map_or(&NOTHING, |page| &**page)
@@ -165,12 +165,13 @@ impl Lft {
         })
     }
 
-    /// Whether the two tables share all memory, and so are equal without a comparison of entries.
+    /// Whether the two tables share all memory. They are then equal; equal tables need not share
+    /// memory.
     pub fn is_shared_with(&self, other: &Lft) -> bool {
         Arc::ptr_eq(&self.pages, &other.pages)
     }
 
-    /// Shares memory with `other` for equal pages.
+    /// Makes pages that equal those of `other` share memory with them.
     pub fn share_with(&mut self, other: &Lft) {
         if self.is_shared_with(other) {
             return;
@@ -192,7 +193,7 @@ impl Lft {
         }
     }
 
-    /// Shares the page of block `index` with `other` if the two pages are equal.
+    /// Makes the page of block `index` share memory with that of `other` if the two are equal.
     pub fn share_page_with(&mut self, other: &Lft, index: usize) {
         let number = index / PAGE_BLOCKS;
         if let (Some(one), Some(shared)) = (self.pages.get(number), other.pages.get(number))
@@ -249,6 +250,7 @@ impl Lft {
         }
     }
 
+    /// A page, for changes; grows the table if needed.
     fn page_mut(&mut self, number: usize) -> &mut Page {
         if number >= self.pages.len() {
             let mut pages = self.pages.to_vec();
@@ -318,9 +320,9 @@ impl Tables {
         &self.lfts[switch.index()]
     }
 
-    /// The number of 64-LID blocks that differ from those of `other`: the number of Sets for a
-    /// change from one to the other. A switch that only one of them has counts with every block
-    /// that has a path.
+    /// The number of 64-LID blocks that differ from those of `other`, which is the number of Sets
+    /// for a change from one to the other. For a switch that only one of them has, every block with
+    /// a path counts.
     pub fn blocks_changed(&self, other: &Tables) -> usize {
         let none = Lft::default();
         (0..self.lfts.len().max(other.lfts.len()))
@@ -332,8 +334,8 @@ impl Tables {
             .sum()
     }
 
-    /// Sets the entries of some switches. Entries must be grouped by switch, and switches must
-    /// ascend.
+    /// Sets entries of some switches. Entries must be grouped by switch, in ascending order of
+    /// switches.
     ///
     /// # Panics
     /// If the topology of the tables has no such switch.
@@ -356,8 +358,8 @@ impl Tables {
         });
     }
 
-    /// Shares memory with `other`, tables of the same topology, for equal parts. Later comparisons
-    /// of these parts are then quick.
+    /// Makes parts that equal those of `other`, tables of the same topology, share memory with
+    /// them, so that later comparisons are quick.
     pub fn share_with(&mut self, other: &Tables) {
         let both = self.lfts.par_iter_mut().zip(&other.lfts);
         both.for_each(|(lft, other)| lft.share_with(other));
@@ -384,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_forward_alike_are_equal_at_any_length() {
+    fn tables_with_equal_entries_are_equal_at_any_length() {
         let mut short = Lft::new(1);
         short.set_entry(Lid(5), 2);
         let mut long = Lft::new(9000);
@@ -404,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_set_is_the_block_read() {
+    fn set_block_changes_the_last_block_and_ignores_later_ones() {
         let mut block = [NO_PATH; BLOCK_LIDS];
         block[63] = 9;
         let mut lft = Lft::default();
@@ -416,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_set_together_are_those_set_one_by_one() {
+    fn set_entries_equals_setting_one_entry_at_a_time() {
         let lft = |first: u8| {
             let entries: Vec<u8> = (0..9000).map(|lid| first + (lid % 100) as u8).collect();
             Lft::from_entries(&entries)

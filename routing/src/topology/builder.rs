@@ -10,8 +10,8 @@ use super::{
     PortUse, Switch, SwitchIdx, Topology,
 };
 
-/// A switch of an unfinished topology. It has no [`SwitchIdx`] yet: switches are numbered in the
-/// order of their GUIDs, once all are added.
+/// A switch of an unfinished topology. The switch has no [`SwitchIdx`] yet: switches are numbered
+/// in the order of their GUIDs, once all are added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchKey(u32);
 

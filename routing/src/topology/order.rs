@@ -2,7 +2,7 @@
 
 use super::{SwitchIdx, Topology};
 
-/// A total order of the switches. Of two neighbours, one is above the other, so that every link has
+/// A total order of the switches. One of two neighbours is above the other, so that every link has
 /// a direction *up*. Paths without a turn from down to up cannot close a cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Order {

@@ -6,8 +6,8 @@ use super::{Order, SwitchIdx, Topology, levels};
 
 /// An order of all switches, so that every link between two of them has a direction up.
 ///
-/// A set of routes and trees in which no packet turns up after going down has no credit loop: the
-/// order is the proof.
+/// Routes and trees in which no packet turns up after going down have no credit loop: the order is
+/// the proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orientation {
     highest_first: Vec<SwitchIdx>,
@@ -16,8 +16,8 @@ pub struct Orientation {
 }
 
 impl Orientation {
-    /// Creates the orientation of a list of switches, the highest first; GUIDs of other fabrics and
-    /// repeated GUIDs are ignored. `None` if the list lacks a switch.
+    /// Creates the orientation in which `highest_first` lists the switches; unknown and repeated
+    /// GUIDs are ignored. `None` if the list lacks a switch.
     pub(crate) fn of_guids(topology: &Topology, highest_first: &[Guid]) -> Option<Orientation> {
         let mut is_listed = vec![false; topology.switch_count()];
         let mut listed = Vec::with_capacity(topology.switch_count());
@@ -31,14 +31,15 @@ impl Orientation {
         (listed.len() == topology.switch_count()).then(|| Orientation::listed(listed))
     }
 
-    /// Guesses an orientation by distance from the hosts, the farthest highest, with ties broken by
-    /// GUID. Routes of any engine in a tree usually follow it.
+    /// Guesses an orientation by distance from the hosts: the farther, the higher; the GUID breaks
+    /// ties. In a tree, the routes of any engine usually follow it.
     pub fn guessed(topology: &Topology) -> Orientation {
         let levels = levels::from_edges(topology, levels::ANY_HOST);
         let order = Order::new(topology, levels, &[]);
         Orientation::listed(order.highest_first().to_vec())
     }
 
+    /// The orientation in which switches are listed, each once.
     fn listed(highest_first: Vec<SwitchIdx>) -> Orientation {
         let mut position = vec![0; highest_first.len()];
         for (place, switch) in highest_first.iter().enumerate() {

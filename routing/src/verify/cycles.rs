@@ -2,7 +2,7 @@
 
 use fixedbitset::FixedBitSet;
 
-/// A graph in which nodes wait for nodes.
+/// A directed graph in which nodes wait for other nodes.
 pub(super) trait Waits {
     /// The number of nodes, which are numbered from 0.
     fn nodes(&self) -> usize;
@@ -10,7 +10,8 @@ pub(super) trait Waits {
     /// Visits all nodes for which a node waits.
     fn for_each_turn(&self, node: usize, visit: impl FnMut(usize));
 
-    /// The nodes in cycles, and the nodes for which these wait, directly or indirectly.
+    /// The nodes in cycles, and the nodes for which these wait, directly or indirectly; empty if
+    /// there is no cycle.
     fn in_cycles(&self) -> FixedBitSet {
         let nodes = self.nodes();
         let mut waiters = vec![0u32; nodes];
@@ -36,7 +37,7 @@ pub(super) trait Waits {
     fn cycle(&self) -> Vec<usize> {
         let left = self.in_cycles();
         // Every remaining node has a remaining waiter, so that walking backwards along the waits
-        // must close a cycle. The first waiter of each node is found first.
+        // must close a cycle. Find the first waiter of each node.
         let mut waiter = vec![usize::MAX; self.nodes()];
         for node in left.ones() {
             self.for_each_turn(node, |turn| {

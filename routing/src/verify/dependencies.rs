@@ -14,10 +14,10 @@ use crate::topology::{SwitchIdx, Topology};
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// The minimum number of blocks for one thread: each thread has its own copy of the turns of all
-/// channels, which costs as much as a few blocks.
+/// channels, which takes as long as a few blocks.
 const LEAST_SHARE: usize = 4;
 
-/// The channel dependency graph of a set of tables, or of several sets that alternate.
+/// The channel dependency graph of a set of tables, or of the mixtures of several sets.
 ///
 /// Every entry of every LID counts as if packets to the LID started at each switch, as they do at
 /// the switch's port 0. LIDs without a destination count as well: hosts continue to send to a
@@ -25,8 +25,8 @@ const LEAST_SHARE: usize = 4;
 #[derive(Clone)]
 pub struct Dependencies<'a> {
     fabric: Fabric<'a>,
-    /// For each channel, `words` words that hold the ports of the next switch for which the channel
-    /// can wait.
+    /// For each channel, `words` words with a bit for each port of the next switch for which the
+    /// channel can wait.
     turns: Vec<u64>,
     words: usize,
 }
@@ -52,6 +52,7 @@ impl<'a> Dependencies<'a> {
         Dependencies::from_parts(fabric, parts)
     }
 
+    /// Combines dependencies that were found separately.
     pub(super) fn from_parts(fabric: Fabric<'a>, parts: Vec<Turns>) -> Dependencies<'a> {
         let words = words(&fabric);
         let mut parts = parts.into_iter();
@@ -68,9 +69,9 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Adds the dependencies of packets while switches change, in any order, from `old` to `new`:
-    /// one switch forwards a packet by either table, and so does the next. The cost is small if the
-    /// tables differ little. If the dependencies of either table are in the graph already, the
-    /// graph then covers every mixture.
+    /// one switch forwards a packet by either table, and so does the next. LIDs with equal entries
+    /// in both are left out, so that the cost is small if the tables differ little. If the graph
+    /// already has the dependencies of one of the tables, it then covers every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {
         let fabric = &self.fabric;
         let differs = |&(index, _): &(usize, u64)| {
@@ -127,7 +128,7 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Whether no packet turns up after going down, by an order of the switches. This proves that
-    /// there is no credit loop, and is cheap to extend.
+    /// there is no credit loop.
     ///
     /// `is_above` returns whether the first of two switches lies above the second.
     pub fn follows(&self, is_above: impl Fn(SwitchIdx, SwitchIdx) -> bool) -> bool {
@@ -185,6 +186,7 @@ impl Waits for Dependencies<'_> {
     }
 }
 
+/// The number of words with a bit for each port.
 fn words(fabric: &Fabric<'_>) -> usize {
     fabric.stride.div_ceil(WORD_BITS)
 }
@@ -204,14 +206,15 @@ impl Turns {
         }
     }
 
+    /// Adds these dependencies to others.
     fn add_to(&self, turns: &mut [u64]) {
         for (turn, own) in turns.iter_mut().zip(&self.bits) {
             *turn |= own;
         }
     }
 
-    /// Records that packets in a channel may leave the next switch by any of `ports`. Ports that no
-    /// switch of the fabric has never wait.
+    /// Notes that packets in a channel may leave the next switch by any of `ports`. Ports that no
+    /// switch of the fabric has are ignored.
     pub(super) fn add_ports(&mut self, channel: usize, ports: &PortMask) {
         let turns = &mut self.bits[channel * self.words..][..self.words];
         for (turns, ports) in turns.iter_mut().zip(ports.words()) {
@@ -234,8 +237,8 @@ impl Turns {
         }
     }
 
-    /// Adds the dependencies of packets to the LIDs of a block with differing entries, where each
-    /// switch forwards by either table.
+    /// Adds the dependencies of packets to the LIDs of a block whose entries differ in some switch;
+    /// each switch forwards by either table.
     fn add_mixed_block(&mut self, fabric: &Fabric<'_>, before: &[u8], after: &[u8]) {
         let offsets = differing(before, after);
         let own_words = fabric.stride * self.words;
@@ -257,7 +260,7 @@ impl Turns {
     }
 }
 
-/// The LIDs of a block, by their offsets, whose entries differ in some switch: only these mix.
+/// The LIDs of a block, by their offsets, whose entries differ in some switch.
 fn differing(before: &[u8], after: &[u8]) -> Vec<usize> {
     let mut differs = [false; BLOCK_LIDS];
     let (before, after) = (
@@ -312,7 +315,7 @@ mod tests {
     use crate::generate::rng::Rng;
     use crate::tables::NO_PATH;
 
-    /// Random tables, with entries for ports that no switch has as well.
+    /// Random tables, also with entries for ports that no switch has.
     fn random_tables(random: &mut Rng, switches: usize, lids: u16) -> Tables {
         let mut lft = || {
             let mut lft = Lft::default();
@@ -330,7 +333,7 @@ mod tests {
         }
     }
 
-    /// The turns of every LID whose entries differ, computed entry by entry.
+    /// The turns of every LID whose entries differ in some switch, computed entry by entry.
     fn plain_mixture(fabric: &Fabric<'_>, old: &Tables, new: &Tables) -> Vec<u64> {
         let words = words(fabric);
         let mut turns = vec![0; fabric.channels() * words];
@@ -359,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_has_the_turns_of_every_lid_that_differs() {
+    fn mixture_has_the_turns_of_all_lids_whose_entries_differ() {
         for seed in 0..40 {
             let mut random = Rng::new(seed);
             let switches = 3 + random.below(12);

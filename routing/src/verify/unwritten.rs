@@ -1,4 +1,4 @@
-//! Proves tables beside switches that cannot be written: such a switch forwards by the entries that
+//! Proves tables while some switches cannot be written. Such a switch forwards by the entries that
 //! it holds, or by other entries that were sent to it, whatever tables the other switches get.
 //!
 //! The dependencies of all these entries, together with those of the old and the new tables of the
@@ -14,8 +14,8 @@ use super::dependencies::Dependencies;
 use crate::tables::{NO_PATH, Tables};
 use crate::topology::{SwitchIdx, Topology};
 
-/// The maximum number of entries, beside the table's own, that a switch may hold for one LID if a
-/// proof is tried: the time grows with the square.
+/// The maximum number of entries, in addition to the table's own, that a switch may hold for one
+/// LID; with more, no proof is tried, because the time grows with the square.
 const MOST_OTHERS: usize = 4;
 
 /// The switches that cannot be written, and the entries that they may hold.
@@ -26,14 +26,15 @@ const MOST_OTHERS: usize = 4;
 pub struct Unwritten {
     /// The switches that cannot be written.
     pub switches: Vec<SwitchIdx>,
-    /// The entries that these switches may hold instead of the entries in the tables.
+    /// The entries, as (switch, LID, port), that these switches may hold instead of those in the
+    /// tables.
     pub others: Vec<(SwitchIdx, Lid, u8)>,
 }
 
 impl Unwritten {
-    /// Whether no mixture of one of `steps` and the next closes a credit loop, whichever entries
-    /// the unwritten switches hold. `false` also if a switch may hold more than [`MOST_OTHERS`]
-    /// entries for a LID.
+    /// Whether no mixture of two successive tables of `steps` closes a credit loop, whichever
+    /// entries the unwritten switches hold. Also false if a switch may hold more than
+    /// [`MOST_OTHERS`] other entries for a LID.
     pub fn permit(&self, topology: &Topology, steps: &[&Tables]) -> bool {
         let Some(layers) = self.layers() else {
             return false;
@@ -45,16 +46,16 @@ impl Unwritten {
         }
     }
 
-    /// Removes entries from `planned` that could close a credit loop beside the unwritten switches;
-    /// entries that `old` also has stay. `None` if that does not suffice, which cannot happen if
-    /// the tables in force have no loop themselves.
+    /// Returns `planned` with the entries of `old` at unwritten switches, and without entries that
+    /// could then close a credit loop; entries that `old` also has stay. `None` if that does not
+    /// suffice, which cannot happen if the tables in force have no credit loop.
     pub fn reachable(&self, topology: &Topology, old: &Tables, planned: &Tables) -> Option<Tables> {
         let layers = self.layers()?;
         let mut reached = planned.clone();
         for &switch in &self.switches {
             reached.lfts[switch.index()] = old.lft(switch).clone();
         }
-        // Entries next to an unwritten switch come first: removing these usually suffices.
+        // First remove only entries next to an unwritten switch, which usually suffices.
         for only_next_to_unwritten in [true, false] {
             let needs = dependencies(topology, &layers, &[&reached]);
             let in_cycles = needs.in_cycles();
@@ -71,8 +72,8 @@ impl Unwritten {
         needs.is_acyclic().then_some(reached)
     }
 
-    /// The entries of written switches (of those in `among`, if given) that differ from the old
-    /// ones and lead to a channel in a cycle.
+    /// The entries of other switches (of those in `among`, if given) that differ from the old ones
+    /// and lead to a channel in `in_cycles`.
     fn changed_in(
         &self,
         needs: &Dependencies<'_>,
@@ -80,7 +81,7 @@ impl Unwritten {
         (old, reached): (&Tables, &Tables),
         among: Option<&FixedBitSet>,
     ) -> Vec<(SwitchIdx, Lid)> {
-        // Fewer switches than LIDs.
+        // There are fewer switches than LIDs.
         let switches = (0..reached.lfts.len()).map(|switch| SwitchIdx(switch as u32));
         let written = switches
             .filter(|switch| !self.switches.contains(switch))
@@ -106,7 +107,7 @@ impl Unwritten {
         neighbours
     }
 
-    /// The other entries in layers, with at most one entry for each switch and LID in a layer;
+    /// Distributes `others` over layers, each with at most one entry for each switch and LID;
     /// `None` if more than [`MOST_OTHERS`] layers are needed.
     fn layers(&self) -> Option<Vec<Vec<(SwitchIdx, Lid, u8)>>> {
         let mut counts: BTreeMap<(SwitchIdx, Lid), usize> = BTreeMap::new();

@@ -1,10 +1,9 @@
 //! Follows the packets to one LID from all switches at once.
 //!
-//! The next switches for a LID form a forest with the destination switch as its root, unless they
-//! form cycles. With every switch ordered before its next switch, a single pass accumulates the
-//! number of sources. LIDs of one switch usually have equal distances to it: the order for one LID
-//! then serves the others, which may come much later. If each switch's next switch is one hop
-//! nearer, all of the switch's packets arrive.
+//! Unless packets loop, the next switches for a LID form a forest. In an order in which every
+//! switch comes before its next switch, a single pass adds up the sources. The LIDs of one switch
+//! usually have equal distances: the order that was found for one LID then serves the others, which
+//! may come much later. If each switch's next switch is one hop nearer, all packets arrive.
 
 use std::collections::VecDeque;
 
@@ -18,17 +17,18 @@ use crate::topology::{Destination, EndpointKind, SwitchIdx};
 /// The outcome for the packets to one LID.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// The sources whose packets arrived.
+    /// The numbers of ports whose packets arrived.
     pub(super) arrived: Sources,
     /// Whether some packets loop.
     pub(super) loops: bool,
 }
 
-/// Scratch space for walks, with the load of each channel and the hop counts of arrived packets.
+/// The sums over all walks, and memory for reuse.
 pub(super) struct Walker<'a, 'f> {
     fabric: &'a Fabric<'f>,
+    /// The numbers of ports at each switch where packets start.
     starts: &'a [Sources],
-    /// The sum of `starts` over each connected part of the fabric.
+    /// The sum of `starts` over each component, by component number.
     starts_of_part: &'a [Sources],
     /// For each channel, the number of paths of pairs of hosts. There are at most as many ports as
     /// LIDs, so that the number stays below 2^32.
@@ -38,26 +38,30 @@ pub(super) struct Walker<'a, 'f> {
     hops: Vec<u64>,
     /// For each switch, the next switch for the current LID.
     next: Vec<u16>,
+    /// The switches, each before its next switch, as [`Walker::sort`] finds them.
     order: Vec<u16>,
+    /// For each switch, the number of switches before it that are not in `order` yet.
     waiting: Vec<u16>,
-    /// The sources whose packets pass each switch; the last element counts packets that arrive
-    /// nowhere.
+    /// The numbers of ports whose packets pass each switch; the last element is for packets that
+    /// are discarded.
     flow: Vec<Sources>,
+    /// The number of hosts whose packets pass each switch.
     hosts: Vec<u32>,
     /// For each switch, the known paths to it.
     known: Vec<Option<Box<Known>>>,
     /// The switches with known paths, the oldest first.
     kept: VecDeque<usize>,
-    /// The distances, as in [`Known::hops`], for a destination switch without known paths.
+    /// Distances as in [`Known::hops`] in which every switch is [`FAR`], for a destination switch
+    /// without known paths.
     unknown: Vec<u16>,
 }
 
-/// The paths to a destination switch that its whole connected part reaches.
+/// The paths to a destination switch that all switches of its component reach.
 struct Known {
     /// For each number of hops, the number of switches at that distance.
     counts: Vec<u32>,
-    /// For each switch, the hops to the destination; [`FAR`] for switches of other parts and for
-    /// the number that stands for nowhere.
+    /// For each switch, the hops to the destination; [`FAR`] for switches of other components and
+    /// for [`Fabric::nowhere`].
     hops: Vec<u16>,
     /// The switches, the farthest first.
     order: Vec<u16>,
@@ -67,8 +71,8 @@ struct Known {
 const FAR: u16 = u16::MAX;
 
 /// The memory of each thread for known paths, in bytes: room for 2,000 leaves among 4,000 switches.
-/// Consecutive LIDs of one leaf need the paths to one leaf only; alternating leaves need all of
-/// them.
+/// If the LIDs of a leaf are consecutive, the paths to one leaf suffice; if leaves alternate, all
+/// are needed.
 const KNOWN_BYTES: usize = 32 << 20;
 
 impl<'a, 'f> Walker<'a, 'f> {
@@ -95,8 +99,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
-    /// Follows the packets from every port to one LID of `destination`; `bytes` holds the switches'
-    /// table bytes for the LID.
+    /// Follows the packets from every port to one LID of `destination`; `bytes` holds each switch's
+    /// entry for the LID.
     pub(super) fn walk(&mut self, destination: &Destination, bytes: &[u8]) -> Outcome {
         let root = destination.switch.index();
         let delivers = bytes[root] == destination.port.0;
@@ -126,8 +130,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         for (switch, (next, &byte)) in self.next.iter_mut().zip(bytes).enumerate() {
             let to = self.fabric.next(self.fabric.channel(switch, byte));
             *next = to as u16;
-            // FAR + 1 wraps to 0, the distance of the root alone: a switch of another part also
-            // fails the test, as it should, unless it discards packets.
+            // FAR + 1 wraps to 0, which only the root has: the test also fails, as it should, for a
+            // switch of another component, unless it discards packets.
             let is_nearer = hops[to].wrapping_add(1) == hops[switch];
             let is_apart = hops[switch] == FAR && to == self.fabric.nowhere();
             strays += usize::from(!(is_nearer || is_apart));
@@ -137,6 +141,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         strays == 0 && root_stops
     }
 
+    /// Adds the paths of all hosts to the load, given the switches with each before its next
+    /// switch.
     fn add_load(&mut self, order: &[u16], bytes: &[u8]) {
         for (hosts, starts) in self.hosts.iter_mut().zip(self.starts) {
             *hosts = starts.hosts() as u32;
@@ -151,6 +157,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         }
     }
 
+    /// Adds the number of switches at each distance.
     fn add_hops(&mut self, counts: &[u32]) {
         if self.hops.len() < counts.len() {
             self.hops.resize(counts.len(), 0);
@@ -192,7 +199,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         let mut hops = vec![FAR; self.fabric.switches + 1];
         hops[root] = 0;
         let mut counts = vec![1u32];
-        // The root comes first; a switch whose packets never reach it stays far.
+        // The reverse order has each switch after its next one; a switch whose packets never reach
+        // the root stays far.
         for &switch in self.order.iter().rev() {
             let next = usize::from(self.next[usize::from(switch)]);
             if hops[next] != FAR {
@@ -222,7 +230,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         Outcome { arrived, loops }
     }
 
-    /// Keeps the known paths to a switch, within [`KNOWN_BYTES`].
+    /// Keeps the paths to a switch; forgets the oldest ones if all together exceed [`KNOWN_BYTES`].
     fn keep(&mut self, root: usize, known: Known) {
         let room = KNOWN_BYTES / (size_of::<u16>() * (known.hops.len() + known.order.len()));
         self.known[root] = Some(Box::new(known));
@@ -273,7 +281,7 @@ impl<'a, 'f> Walker<'a, 'f> {
         (self.load, self.hops)
     }
 
-    /// The loop that the last walk left out, the lowest GUID first; `None` if there was none.
+    /// A loop of the last walk, from the lowest GUID on; `None` if there was none.
     pub(super) fn find_loop(&self, lid: Lid, bytes: &[u8]) -> Option<Witness> {
         let mut sorted = vec![false; self.fabric.switches];
         for &switch in &self.order {
@@ -299,8 +307,8 @@ impl<'a, 'f> Walker<'a, 'f> {
         Some(Witness::Loop { lid, hops })
     }
 
-    /// A switch of the destination's own part at which packets of the last walk were dropped, some
-    /// of them of a pair that counts; `None` if there is none.
+    /// A switch of the destination's component at which packets of the last walk were dropped, if
+    /// they belong to a pair with an end port; `None` if there is none.
     pub(super) fn find_drop(
         &self,
         lid: Lid,

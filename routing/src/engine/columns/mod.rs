@@ -1,10 +1,10 @@
 //! Tables from next hops between switches: the common part of engines that need no tree.
 //!
 //! A column is one way to reach a destination switch: for each switch, the port group that leads
-//! towards the destination. A destination switch has one column or several; its hosts take the
-//! columns in turn, and the further LIDs of a host take the columns after its first. LIDs that
-//! share a group take its parallel links in turn; a host's first LID takes the link with the least
-//! traffic.
+//! towards the destination. A destination switch has one column or several; its hosts use the
+//! columns round-robin, and the further LIDs of a host use the columns after that of its first LID.
+//! LIDs that share a group use its parallel links round-robin; a host's first LID uses the link
+//! with the least traffic.
 
 mod parallel;
 
@@ -28,8 +28,8 @@ pub(super) fn tables(topology: &Topology, columns: &[Vec<Column>]) -> Tables {
     tables_as_known(topology, topology, columns)
 }
 
-/// Builds the tables in which ports of `known` that are missing take their turns, so that their absence changes
-/// no other entry.
+/// Builds the tables as [`tables`] does, except that end ports of `known` that are missing also
+/// count in the distribution over columns and links. Their absence then changes no other entry.
 pub(super) fn tables_as_known(
     topology: &Topology,
     known: &Topology,
@@ -45,7 +45,7 @@ pub(super) fn tables_as_known(
     tables
 }
 
-/// Switch of `topology` → its destinations in `known`.
+/// For each switch of `topology`, its destinations in `known`; none if `known` lacks the switch.
 pub(super) fn ends<'a>(topology: &Topology, known: &'a Topology) -> Vec<&'a [Destination]> {
     let of_switch = |to: &Switch| {
         let there = known.switch_by_guid(to.guid);
@@ -54,6 +54,8 @@ pub(super) fn ends<'a>(topology: &Topology, known: &'a Topology) -> Vec<&'a [Des
     topology.switches().iter().map(of_switch).collect()
 }
 
+/// Builds the table of one switch; `ends` lists the destinations of each switch, missing ones
+/// included.
 fn table(
     topology: &Topology,
     ends: &[&[Destination]],
@@ -70,17 +72,17 @@ fn table(
             turns
         })
         .collect();
-    // The next slot, by kind of destination and then by group. Hosts are kept apart so that they
-    // share parallel links evenly.
+    // The next slot, by kind of destination (host or not) and then by group. Hosts are counted
+    // separately so that they share parallel links evenly.
     let mut next = [vec![0usize; groups.len()], vec![0usize; groups.len()]];
     let mut entries = vec![NO_PATH; topology.top_lid().index() + 1];
     for to in topology.indices() {
         let ways = &columns[to.index()];
         let mut numbers = [0, 0];
         for destination in ends[to.index()] {
-            let sort = usize::from(destination.kind.is_host());
-            let number = numbers[sort];
-            numbers[sort] += 1;
+            let kind = usize::from(destination.kind.is_host());
+            let number = numbers[kind];
+            numbers[kind] += 1;
             for (offset, lid) in destination.own_lids().enumerate() {
                 if to == switch {
                     if is_here(lid) {
@@ -93,7 +95,7 @@ fn table(
                 };
                 let group = usize::from(way[switch.index()]);
                 if let Some(turns) = turns.get(group) {
-                    let next = &mut next[sort][group];
+                    let next = &mut next[kind][group];
                     if is_here(lid) {
                         entries[lid.index()] = turns[*next % turns.len()];
                     }

@@ -26,8 +26,8 @@ pub(super) use tree::Tree;
 /// The amount of traffic that would use each turn, by turn number.
 pub(super) type Wanted = Vec<u64>;
 
-/// Adds the traffic of a column to its turns. By switch number, `next` holds the channel by which
-/// the switch forwards, and `flows` the traffic on it.
+/// Adds the traffic of a column to its turns. For each switch, `next` is the channel by which the
+/// switch forwards, and `flows` the traffic on it.
 pub(super) fn add_turns(channels: &Channels, next: &[u32], flows: &[u64], wanted: &mut Wanted) {
     for (&channel, &flow) in next.iter().zip(flows) {
         if channel != NONE {

@@ -1,4 +1,4 @@
-//! The tree paths of a fabric, and the detours beside them.
+//! The tree paths of a fabric, and the detours of pairs without a tree path.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(super) struct Base {
     pub(super) rank: Rank,
     pub(super) numbering: Numbering,
     pub(super) apexes: Apexes,
-    /// The costs in the known fabric.
+    /// The costs in the complete known fabric.
     pub(super) intact: Vec<Arc<Tile>>,
     /// The costs in the present fabric.
     pub(super) tiles: Vec<Arc<Tile>>,
@@ -36,13 +36,13 @@ pub(super) struct Base {
 pub(super) struct Paths {
     pub(super) base: Base,
     pub(super) detours: Detours,
-    /// The order of the paths, if it differs from the order of the tree until missing parts are
-    /// back.
+    /// The order of the paths until missing parts are back; `None` if that is the order of the
+    /// tree.
     pub(super) interim: Option<Order>,
 }
 
-/// The order of the tree, from `roots`, which may be empty; that of an earlier ranking where it
-/// has all switches.
+/// The order of the tree: that of an earlier ranking if it has all switches, else a new one from
+/// `roots`, which may be empty.
 pub(super) fn rank(known: &Topology, roots: &[SwitchIdx], earlier: Option<&Ranking>) -> Rank {
     let columns = |order: &Order| numbering::columns(known, order.levels());
     updn::rank(known, roots, earlier, Unreached::Mended, &columns)
@@ -52,7 +52,7 @@ impl Site<'_> {
     /// Computes paths by `rank`, which was made from `roots`.
     ///
     /// # Errors
-    /// [`EngineError::PathTooLong`] where no path between two switches is short enough.
+    /// [`EngineError::PathTooLong`] if every path between two connected switches is too long.
     pub(super) fn paths(&self, roots: &[SwitchIdx], rank: Rank) -> Result<Paths, EngineError> {
         let mut base = self.base(rank);
         if let Some(detours) = Detours::of(&self.detour_inputs(&base)) {
@@ -65,14 +65,15 @@ impl Site<'_> {
         let mut other = self.joined(roots);
         let mut interim = None;
         let detours = if self.live.is_complete() {
-            // Cables were moved: the parts for which the earlier order was made are gone for good.
+            // No part is missing, so that cables were moved: the parts for which the earlier order
+            // was made are gone for good.
             other.mending = Unreached::Mended.mending(self.known, &other.order);
             base = self.base(other);
             Detours::of(&self.detour_inputs(&base))
         } else {
             // The missing parts were the only legal path of some pairs, and no apex has detours for
-            // all of them. Another order has paths for these pairs; levels, and with them the
-            // balance, stay. The usual order returns with the missing parts.
+            // all of them. Another order has paths for these pairs. The levels stay, and with them
+            // the balance. The usual order returns with the missing parts.
             let order = on_known(self.known, self.present, &other.order, &base.rank.order);
             base.tiles = self.costs(&order, &base.numbering.columns, &self.live.groups);
             let reason = &mut base.rank.reason;
@@ -125,13 +126,15 @@ impl Site<'_> {
         }
     }
 
+    /// The costs of the paths in the known fabric that follow an order and use only these port
+    /// groups.
     fn costs(&self, order: &Order, columns: &[SwitchIdx], groups: &FixedBitSet) -> Vec<Arc<Tile>> {
         let neighbours = Neighbours::new(self.known, order);
         let tiles = paths::up_down_between(order, Ways::new(&neighbours, groups), columns);
         tiles.into_iter().map(Arc::new).collect()
     }
 
-    /// The inputs for detours beside the paths of a tree.
+    /// The inputs for detours of pairs without a path in `base`.
     fn detour_inputs<'w>(&'w self, base: &'w Base) -> detours::Inputs<'w> {
         detours::Inputs {
             known: self.known,
@@ -145,7 +148,7 @@ impl Site<'_> {
         }
     }
 
-    /// Computes another order for the present fabric, under which all pairs have paths without
+    /// Computes another order, for the present fabric, under which all pairs have paths without
     /// detours.
     fn joined(&self, roots: &[SwitchIdx]) -> Rank {
         let columns = |order: &Order| numbering::columns(self.present, order.levels());
@@ -154,7 +157,8 @@ impl Site<'_> {
     }
 }
 
-/// The numbers, in the topology, of those switches of the known fabric that are present.
+/// The numbers, in the topology, of some switches of the known fabric; switches that are missing
+/// are left out.
 fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<SwitchIdx> {
     let guids = switches.iter().map(|&switch| known.switch(switch).guid);
     guids
@@ -162,7 +166,8 @@ fn find(topology: &Topology, switches: &[SwitchIdx], known: &Topology) -> Vec<Sw
         .collect()
 }
 
-/// Extends an order of the present switches to all known switches, with the levels of `usual`.
+/// Extends an order of the present switches by the missing ones, which come last, with the levels
+/// of `usual`.
 fn on_known(known: &Topology, topology: &Topology, order: &Order, usual: &Order) -> Order {
     let guid = |switch: &SwitchIdx| topology.switch(*switch).guid;
     let here = order.highest_first().iter().map(guid);

@@ -29,7 +29,7 @@ impl Live {
             links: FixedBitSet::with_capacity(known.half_link_count()),
             destinations: FixedBitSet::with_capacity(known.destinations().len()),
         };
-        // Nearly all switches are complete, so most of the time goes into checking that.
+        // Nearly all switches are complete, and checking that takes most of the time.
         let is_whole = |switch| live.is_whole(known, switch, present);
         let is_whole: Vec<(bool, bool)> = known.par_indices().map(is_whole).collect();
         for (switch, is_whole) in known.indices().zip(is_whole) {
@@ -38,8 +38,8 @@ impl Live {
         Some(live)
     }
 
-    /// Compares as [`Live::of`] does. `self` belongs to an earlier topology, from which the present
-    /// one differs only at the switches with the GUIDs `changed`.
+    /// Computes the result of [`Live::of`] from `self`, which belongs to an earlier topology. The
+    /// present one differs from it only at the switches with the GUIDs `changed`.
     pub(super) fn follow(
         &self,
         known: &Topology,
@@ -69,7 +69,8 @@ impl Live {
         Some(live)
     }
 
-    /// Whether all known links of a switch are present, and whether all its known destinations are.
+    /// Whether all known links of a switch are present and no others; and whether that is so for
+    /// its destinations.
     fn is_whole(&self, known: &Topology, switch: SwitchIdx, present: &Topology) -> (bool, bool) {
         self.switches[switch.index()].map_or((false, false), |here| {
             (
@@ -79,7 +80,8 @@ impl Live {
         })
     }
 
-    /// Adds the present parts of a switch, given the result of [`Live::is_whole`].
+    /// Adds the present parts of a switch, given the result of [`Live::is_whole`]; `None` if a part
+    /// is unknown or differs.
     fn add(
         &mut self,
         known: &Topology,
@@ -118,6 +120,7 @@ impl Live {
         known.links(switch) == present.links(here) && wanted.eq(found)
     }
 
+    /// Adds the present links of a switch; `None` if a present link is unknown or differs.
     fn add_links(
         &mut self,
         known: &Topology,
@@ -149,6 +152,7 @@ impl Live {
         .then_some(())
     }
 
+    /// Adds the present destinations of a switch; `None` if one is unknown or differs.
     fn add_destinations(
         &mut self,
         known: &Topology,
@@ -245,6 +249,7 @@ fn has_all_destinations(
             .all(|(one, other)| is_same(one, other))
 }
 
+/// Whether a known and a present destination are the same, regardless of LIDs of virtual ports.
 fn is_same(one: &Destination, other: &Destination) -> bool {
     let key = |of: &Destination| (of.lid, of.lmc, of.guid, of.port, of.kind);
     key(one) == key(other)

@@ -37,8 +37,8 @@ pub(super) struct Numbering {
     pub(super) downward: Vec<Downward>,
 }
 
-/// The divider of numbers on the way down to a switch. It equals the divider on the way up from
-/// there. Packets from everywhere then come down to a destination over the same links.
+/// The divider of numbers on the way down to a switch. This divider equals the divider on the way
+/// up from there. Packets from everywhere then come down to a destination over the same links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Downward {
     /// The divider for the choice of switches above among several switches like this one: that of

@@ -1,8 +1,8 @@
 //! Rebalancing: takes load off the fullest links while parts of the fabric are missing.
 //!
-//! A repair moves only the destinations that lost their path, so that it is small and quick. It
-//! leaves uneven loads: if one of two parallel cables has failed, the other carries the load of
-//! both. If the fault stays, rebalancing moves single entries off such links, and then moves
+//! A repair moves only the destinations that lost their path, so that it is small and quick. A
+//! repair leaves uneven loads: if one of two parallel cables has failed, the other carries the load
+//! of both. If the fault stays, rebalancing moves single entries off such links, and then moves
 //! entries to paths on which their packets meet fewer others. Each step changes a few blocks, and
 //! each entry moves to another path of least cost, so that any mixture of the tables before and
 //! after follows the order. When all parts are back, all entries go back.

@@ -265,7 +265,7 @@ fn most_frequent<T: Ord>(values: impl Iterator<Item = T>) -> Option<T> {
     (most.1 * 2 > all).then_some(most.0)
 }
 
-/// Those of the `usual` ports that are free and not among the `used` ones.
+/// The ports among `usual` that are free and not among `used`.
 fn free_ports(
     seen: &Topology,
     switch: SwitchIdx,

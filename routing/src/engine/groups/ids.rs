@@ -1,4 +1,4 @@
-//! Group numbers of destination leaves, which a leaf keeps for as long as it is known.
+//! The group numbers of destination leaves. A leaf keeps its number as long as it is known.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use crate::tables::NO_GROUP;
 
 /// The group of each destination leaf, by the GUID of its switch.
 ///
-/// A group has the same number on every switch and keeps it while its leaf is away. The next plan
-/// is given these numbers: a fault changes the ports of groups, not their numbers, and so no entry
-/// of a LID.
+/// A group has the same number on every switch, and keeps it while its leaf is absent. The next
+/// plan gets these numbers, so that a fault changes only the ports of groups, and no entry of a
+/// LID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupIds {
     by_leaf: BTreeMap<Guid, u16>,
@@ -35,11 +35,12 @@ impl GroupIds {
         self.by_leaf.get(&leaf).copied()
     }
 
-    /// Assigns groups, numbered 1 to `last`, to `leaves`, which come subtree by subtree.
+    /// Assigns groups, numbered 1 to `last`, to `leaves`, which are listed subtree by subtree.
+    /// Assigns none if `last` is 0.
     ///
-    /// A leaf keeps its group. A new leaf gets the lowest free number, then the number of an absent
-    /// leaf. If there are more leaves than numbers, neighbouring leaves share one. Absent leaves
-    /// are remembered as long as no other leaf has their number.
+    /// A leaf keeps its group. New leaves get the lowest free numbers; if these do not suffice, the
+    /// numbers of absent leaves; if those do not suffice either, neighbouring leaves share numbers.
+    /// Absent leaves keep their numbers as long as no other leaf gets them.
     pub(crate) fn assigned(&self, leaves: &[Guid], last: u16) -> GroupIds {
         let mut ids = GroupIds::default();
         if last == NO_GROUP {
@@ -86,8 +87,8 @@ impl GroupIds {
         ids
     }
 
-    /// The group of the nearest leaf with a group: the nearest before `leaf`, else the nearest
-    /// after it.
+    /// The group of the nearest leaf before `leaf` that has one, else of the nearest after it;
+    /// `None` if no leaf has one.
     fn nearest(&self, leaves: &[Guid], leaf: Guid) -> Option<u16> {
         let place = leaves.iter().position(|&other| other == leaf)?;
         let (before, after) = leaves.split_at(place);
@@ -130,12 +131,12 @@ mod tests {
     }
 
     #[test]
-    fn leaves_next_to_each_other_share_a_group_where_numbers_are_few() {
+    fn neighbouring_leaves_share_groups_if_numbers_are_few() {
         let ids = GroupIds::default().assigned(&guids(&[1, 2, 3, 4, 5, 6]), 3);
         assert_eq!(of(&ids, &[1, 2, 3, 4, 5, 6]), [1, 1, 2, 2, 3, 3]);
         let one_more = ids.assigned(&guids(&[1, 2, 3, 7, 4, 5, 6]), 3);
         assert_eq!(of(&one_more, &[1, 2, 3, 7, 4, 5, 6]), [1, 1, 2, 2, 2, 3, 3]);
-        // A switch with fewer groups has come: numbers above its last one are given up.
+        // A new switch holds fewer groups, so that higher numbers are no longer used.
         let fewer = ids.assigned(&guids(&[1, 2, 3, 4, 5, 6]), 2);
         assert_eq!(of(&fewer, &[1, 2, 3, 4, 5, 6]), [1, 1, 2, 2, 2, 2]);
         assert_eq!(of(&ids.assigned(&guids(&[1, 2]), 0), &[1, 2]), [0, 0]);

@@ -1,10 +1,10 @@
 //! Computes groups of ports for adaptive routing from a topology, its tables and their order.
 //!
-//! The planner runs after the engine, and uses only topology, tables and order. Every choice within
-//! a group goes up, then down, by the order of the routes, and approaches the leaf.
-//! `verify/sets.rs` proves the sets without knowing how they were made. Each leaf has one group
-//! with a permanent number, so that a fault changes the ports of groups, but not the numbers in
-//! entries.
+//! The planner runs after the engine, and uses only topology, tables and order. Every port of a
+//! group leads nearer to the leaf, and every sequence of choices goes up and then down by the order
+//! of the routes. `verify/sets.rs` proves the sets without knowing how they were made. The group of
+//! a leaf has a permanent number, so that a fault changes the ports of groups, but not the numbers
+//! in entries.
 
 mod ids;
 
@@ -34,13 +34,13 @@ pub struct Request<'a> {
     pub capacities: &'a [u16],
     /// The group numbers of the previous plan.
     pub ids: &'a GroupIds,
-    /// LIDs of hosts that accept packets only in order: these LIDs keep a single port everywhere.
+    /// The LIDs of hosts that accept packets only in order. These LIDs have no groups.
     pub in_order: &'a BTreeSet<Lid>,
     /// The tables of the previous plan; equal entries share memory with them.
     pub before: Option<&'a AdaptiveTables>,
 }
 
-/// The groups and entries of all switches.
+/// The result of [`plan`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdaptivePlan {
     /// The groups and entries.
@@ -77,16 +77,17 @@ pub enum AdaptiveError {
     },
 }
 
-/// A link may carry adaptive traffic beside faster links unless its rate is below one in this many
-/// of theirs. Forwarding tables use links by the same rule.
+/// A link is left out of a group if its rate is below one in this many of that of the fastest link.
+/// Forwarding tables use links by the same rule.
 const SLOWEST: u64 = 16;
 
 /// Computes groups for the hosts of a fabric, one for each leaf: at each switch, the ports of the
 /// shortest paths to the leaf under the order of the routes.
 ///
-/// An entry has a group if the order has a path to its leaf and the forwarding port belongs to the
-/// group. Any other entry keeps its forwarding port alone: at the LID's own leaf, on detours, and
-/// where routes take a longer path. LIDs of switches and aggregation nodes have no groups.
+/// An entry has a group if the order has a path to the LID's leaf and the forwarding port belongs
+/// to the group. Otherwise packets take only the forwarding port: at the LID's own leaf, on
+/// detours, and if routes take a longer path. LIDs of switches and aggregation nodes have no
+/// groups.
 ///
 /// # Errors
 /// See [`AdaptiveError`].
@@ -155,6 +156,7 @@ pub fn plan(request: &Request<'_>) -> Result<AdaptivePlan, AdaptiveError> {
     })
 }
 
+/// The order of the switches, from the list of their GUIDs.
 fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, AdaptiveError> {
     let mut seen = FixedBitSet::with_capacity(topology.switch_count());
     let listed: Vec<SwitchIdx> = highest_first
@@ -171,7 +173,8 @@ fn order_of(topology: &Topology, highest_first: &[Guid]) -> Result<Order, Adapti
     }
 }
 
-/// For each LID, the group of the leaf of its host.
+/// For each LID, the group of its host's leaf; [`NO_GROUP`] for LIDs that are not hosts' or that
+/// accept packets only in order.
 fn entries(
     topology: &Topology,
     leaves: &[SwitchIdx],
@@ -194,7 +197,7 @@ fn host_lids(topology: &Topology, leaf: SwitchIdx) -> impl Iterator<Item = Lid> 
     hosts.flat_map(|end| end.lids())
 }
 
-/// Returns `entries`, or equal entries of the previous plan, to share memory.
+/// Returns `entries`, or equal ones of the previous plan, so that plans share memory.
 fn shared_with(before: Option<&AdaptiveTables>, entries: Arc<[u16]>) -> Arc<[u16]> {
     let tables = before.into_iter().flat_map(|before| &before.switches);
     let mut known = tables.map(AdaptiveTable::common);
@@ -211,6 +214,7 @@ struct Count {
     fixed: usize,
 }
 
+/// The inputs for the tables of all switches.
 struct Planner<'a> {
     topology: &'a Topology,
     neighbours: &'a Neighbours,
@@ -223,6 +227,7 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// Computes the groups and entries of one switch, which has the forwarding table `lft`.
     fn table(&self, switch: SwitchIdx, lft: &Lft) -> (AdaptiveTable, Count) {
         let (by_group, detoured_leaves) = self.ports_by_group(switch);
         let detoured = self.lids_of(&detoured_leaves);
@@ -273,12 +278,12 @@ impl Planner<'_> {
         lids
     }
 
-    /// For each group, the ports that lead towards all of its leaves that the order reaches, and
-    /// the unreached leaves whose group has ports.
+    /// For each group, the ports that lead towards all of its leaves to which the order has a path;
+    /// and the other leaves whose group has ports.
     ///
-    /// Packets to an unreached leaf take a detour. Its port may be in the group because of another
-    /// leaf with the same group; the other ports of the group then lead packets off the detour, and
-    /// some back to this switch.
+    /// Packets to an unreached leaf take a detour. The port of the detour may be in the group
+    /// because of another leaf with the same group; the other ports of the group then lead packets
+    /// off the detour, and some back to this switch.
     fn ports_by_group(&self, switch: SwitchIdx) -> (Vec<PortMask>, Vec<SwitchIdx>) {
         let last = self.groups.iter().copied().max().unwrap_or(NO_GROUP);
         let mut by_group: Vec<Option<PortMask>> = vec![None; usize::from(last) + 1];
@@ -322,8 +327,8 @@ impl Planner<'_> {
     }
 }
 
-/// The costs of the neighbour at the end of some links: on the path down only, and on the path in
-/// use.
+/// The costs of the neighbour at the end of some links, as rows of [`Tile::down`] and
+/// [`Tile::taken`].
 fn tile_rows<'t>(tile: &'t Tile, way: &Way<'_>) -> (&'t Row, &'t Row) {
     (&tile.down[way.neighbour], &tile.taken[way.neighbour])
 }
@@ -339,7 +344,7 @@ struct Way<'a> {
 struct Links<'a> {
     below: Vec<Way<'a>>,
     above: Vec<Way<'a>>,
-    /// Whether some links are too slow to be used beside the fastest links.
+    /// Whether some links are too slow to be in a group with the fastest links.
     differ: bool,
 }
 
@@ -368,7 +373,8 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The ports to the neighbours one hop nearer than `cost`.
+    /// The ports to the neighbours whose cost is one less than `cost`; `costs` selects the row of
+    /// costs.
     fn nearest<'t>(
         &self,
         ways: &[(&Way<'_>, (&'t Row, &'t Row))],

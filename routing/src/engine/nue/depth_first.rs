@@ -208,7 +208,8 @@ mod tests {
         let illegal: usize = illegal
             .map(|above| above * above.saturating_sub(1) / 2)
             .sum();
-        // Of 5,600 turns, counted in both directions; an order by distance has 2,900 or more.
+        // There are 5,600 turns, counted in both directions; with an order by distance, 2,900 or
+        // more are illegal.
         assert!(illegal < 1_400, "{illegal} turns from down to up");
     }
 }

@@ -17,14 +17,14 @@ use crate::topology::{Order, SwitchIdx, Topology};
 /// loop on any graph, with one VL or more (after Domke, Hoefler and Matsuoka, "Routing on the
 /// dependency graph", HPDC'16). Most paths are shortest paths; some take detours.
 ///
-/// The dependency graph of a VL is an order of its channels, chosen before the paths. It contains
-/// the turns of a spanning tree, which reaches every switch, and most turns of balanced shortest
-/// paths. From most switches, several paths lead to a switch with several hosts.
+/// The dependency graph of a VL is an order of its channels, chosen before the paths. The order
+/// contains the turns of a spanning tree, which reaches every switch, and most turns of balanced
+/// shortest paths. From most switches, several paths lead to a switch with several hosts.
 ///
 /// If some balanced shortest paths are illegal in such an order, one VL may instead follow an
 /// up*/down* order of the switches, found depth first. The engine takes that order unless the
 /// maximum channel load of the other one is lower by more than a tenth, because tables that follow
-/// an order of the switches replace each other without dropping packets. It keeps the order through
+/// an order of the switches replace each other without dropping packets. The order is kept through
 /// faults.
 ///
 /// - *Guarantee*: complete, loop-free and credit-loop-free on every fabric.

@@ -316,8 +316,8 @@ fn least_load(topology: &Topology, population: &Population, sampled: &[usize]) -
     least
 }
 
-/// The number of leaves that one task examines. It is constant, so that the loads are summed in the
-/// same order with any number of threads.
+/// The number of leaves that one task examines. The number is constant, so that the loads are
+/// summed in the same order with any number of threads.
 const LEAVES_PER_TASK: usize = 8;
 
 /// The maximum link load and the pair load; see [`Score`].

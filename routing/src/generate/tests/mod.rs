@@ -43,6 +43,7 @@ fn cables(netlist: &Netlist, one: &str, other: &str) -> usize {
         .count()
 }
 
+/// The number of nodes that cables connect with the first node.
 fn reached(netlist: &Netlist) -> usize {
     let mut seen = vec![false; netlist.nodes().len()];
     let mut open = vec![0];
@@ -65,7 +66,7 @@ fn assert_connected(spec: &str, netlist: &Netlist) {
 }
 
 #[test]
-fn every_example_is_a_connected_fabric_that_can_be_written() {
+fn every_example_generates_a_connected_fabric_that_is_read_back() {
     for spec in specs() {
         let netlist = made(spec.example);
         assert_connected(spec.example, &netlist);
@@ -79,7 +80,7 @@ fn every_example_is_a_connected_fabric_that_can_be_written() {
 }
 
 #[test]
-fn generated_nodes_are_fresh_and_distinct() {
+fn generated_nodes_have_distinct_names_and_no_lids() {
     let netlist = made("superpod");
     let names: BTreeSet<_> = netlist
         .nodes()
@@ -133,7 +134,7 @@ fn faults_remove_the_requested_parts() {
 }
 
 #[test]
-fn faults_follow_their_seed() {
+fn faults_depend_only_on_their_seed_and_not_on_the_order_of_options() {
     let one = made("superpod,faults=links:5%,switches:1,seed=1");
     assert_eq!(one, made("superpod,faults=seed=1,switches:1,links:5%"));
     assert!(one != made("superpod,faults=links:5%,switches:1,seed=2"));

@@ -3,8 +3,8 @@
 //! The proof is a sum over pairs of a switch where packets start and a LID to which they go. The
 //! contribution of a pair changes only if its path meets an entry that differs or a port that leads
 //! elsewhere. This module finds these pairs by following paths backwards from such entries and
-//! ports. It subtracts the earlier contributions of these pairs from the sums, and adds the present
-//! ones. The result equals that of the whole proof, number for number. The module finds the
+//! ports. The module subtracts the earlier contributions of these pairs from the sums, and adds the
+//! present ones. The result equals that of the whole proof, number for number. The module finds the
 //! differences itself and trusts no engine for them.
 //!
 //! An order of the switches proves that there is no credit loop, as in

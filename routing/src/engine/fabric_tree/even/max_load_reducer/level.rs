@@ -14,7 +14,8 @@ const FULL_64THS: u64 = 67;
 const SMALLEST_TENTHS: u128 = 7;
 
 /// The maximum number of entries and links to read in search of better paths, about half a second
-/// of work. It suffices for 10,000 hosts on 1,700 switches with one link in a hundred missing.
+/// of work. This number suffices for 10,000 hosts on 1,700 switches with one link in a hundred
+/// missing.
 pub(in super::super::super) const MAX_READS: u64 = 1 << 26;
 
 /// The number of entries, hosts times switches, for each of which the fullest links are relieved in

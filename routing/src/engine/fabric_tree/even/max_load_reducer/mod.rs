@@ -584,10 +584,10 @@ impl<'a> MaxLoadReducer<'a> {
     }
 
     /// The cost in shifts that packets of `flow` hosts to one destination may have to avoid a load
-    /// of `spared` other packets: at this cost, a move adds as many meetings as it saves. Of `N`
-    /// shifts, two destinations meet in as many as [`clashes`] counts. If each of `N` hosts sends
-    /// to a random host, a pair is under way in one exchange of `N`, so that two pairs meet in one
-    /// of `N²`.
+    /// of `spared` other packets: at this cost, a move adds as many meetings as it saves. Two
+    /// destinations meet in as many of the `N` shifts as [`clashes`] counts. If each of `N` hosts
+    /// sends to a random host, a pair is under way in one exchange of `N`, so that two pairs meet
+    /// in one of `N²`.
     fn worth(&self, flow: u64, spared: u64) -> i64 {
         let meetings = u128::from(flow) * u128::from(spared) / u128::from(self.senders.max(1));
         i64::try_from(meetings).unwrap_or(i64::MAX)

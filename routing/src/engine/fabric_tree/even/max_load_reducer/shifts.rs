@@ -3,16 +3,16 @@
 use super::{MaxLoadReducer, Target};
 use crate::tables::Lft;
 
-/// The number of packets to follow: all shifts of up to 256 hosts, a sample of the shifts of more
-/// hosts.
+/// The approximate number of packets to follow: those of all shifts of up to 256 hosts, or of a
+/// sample of the shifts of more hosts.
 const PACKETS: usize = 1 << 16;
 
 /// The minimum number of shifts in a sample.
 const LEAST_SHIFTS: usize = 16;
 
 impl MaxLoadReducer<'_> {
-    /// The maximum link load when each of `targets` sends to the target a fixed number of places
-    /// further on, averaged over the distances. `times` holds the time of a packet on each link.
+    /// The mean over shifts of the maximum link load. In a shift, each of `targets` sends to the
+    /// target a fixed number of places further on. `times` holds the time of a packet on each link.
     pub(super) fn fullest_in_shifts(&self, times: &[u64], targets: &[Target], lfts: &[Lft]) -> f64 {
         let distances = targets.len().saturating_sub(1);
         let shifts = (PACKETS / targets.len().max(1))
