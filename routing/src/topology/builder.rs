@@ -279,14 +279,8 @@ impl TopologyBuilder {
     /// of `earlier` is.
     pub(super) fn joined(present: &Topology, earlier: &Topology) -> Topology {
         let mut switches = present.switches.clone();
-        let is_absent = |guid| present.switch_by_guid(guid).is_none();
-        switches.extend(
-            earlier
-                .switches
-                .iter()
-                .filter(|s| is_absent(s.guid))
-                .cloned(),
-        );
+        let missing = |guid| present.switch_by_guid(guid).is_none();
+        switches.extend(earlier.switches.iter().filter(|s| missing(s.guid)).cloned());
         if switches.len() > Lid::UNICAST_LAST.index() {
             return present.clone();
         }
@@ -298,7 +292,7 @@ impl TopologyBuilder {
         };
         let places =
             |of: &Topology| -> Vec<u32> { of.switches.iter().map(|s| place_of(s.guid)).collect() };
-        let (places_now, then) = (places(present), places(earlier));
+        let (now, then) = (places(present), places(earlier));
         // A port of an earlier switch is free if no present part uses it.
         let is_free = |switch: SwitchIdx, port: PortNum| {
             let now = present.switch_by_guid(earlier.switch(switch).guid);
@@ -308,7 +302,7 @@ impl TopologyBuilder {
             })
         };
         let mut links = Vec::with_capacity(earlier.link_count().max(present.link_count()));
-        for (topology, places) in [(present, &places_now), (earlier, &then)] {
+        for (topology, places) in [(present, &now), (earlier, &then)] {
             let is_present = std::ptr::eq(topology, present);
             for switch in topology.indices() {
                 for group in topology
@@ -331,15 +325,12 @@ impl TopologyBuilder {
             switch: SwitchIdx(places[destination.switch.index()]),
             ..destination.clone()
         };
-        let mut destinations: Vec<Destination> = present
-            .destinations
-            .iter()
-            .map(|d| at(&places_now, d))
-            .collect();
+        let mut destinations: Vec<Destination> =
+            present.destinations.iter().map(|d| at(&now, d)).collect();
         let mut guids: Vec<Guid> = present.destinations.iter().map(|d| d.guid).collect();
         guids.sort_unstable();
         let is_gone = |destination: &&Destination| {
-            let switch_is_gone = is_absent(earlier.switch(destination.switch).guid);
+            let switch_is_gone = missing(earlier.switch(destination.switch).guid);
             let port_is_free = destination.port == PortNum::ZERO && switch_is_gone
                 || destination.port != PortNum::ZERO
                     && is_free(destination.switch, destination.port);
