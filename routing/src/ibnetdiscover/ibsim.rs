@@ -1,7 +1,7 @@
 //! Reads netlists of `ibsim`, the simulator of the OpenFabrics tools.
 //!
 //! Such netlists have nodes and links like the output of `ibnetdiscover`, but give nodes free
-//! names, and set values that hold until they are set again:
+//! names, and set values that apply until they are set again:
 //!
 //! ```text
 //! module="pod1"                 a prefix of the names that follow: pod1#leaf

@@ -46,7 +46,7 @@ pub(super) struct Site {
 ///
 /// Trees follow the basis's orientation if all groups have common tops and the unicast routes
 /// follow it too. If not, [`plan`] tries other trees, and keeps them only if they close no credit
-/// loop with the unicast routes, or if these close one by themselves; otherwise all groups get
+/// loop with the unicast routes, or if the unicast routes alone close one; otherwise all groups get
 /// parts of master trees. Members that no tree serves belong to none of [`Tree::parts`].
 pub fn plan(job: &Job<'_>) -> Trees {
     let follows = job.basis.unicast_follows;

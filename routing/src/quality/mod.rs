@@ -192,9 +192,9 @@ pub struct LinkUse {
     pub destinations: u32,
 }
 
-/// The hosts in topological order, in which patterns number them. Hosts of a leaf follow each other
-/// by port, and so do leaves that meet low in the tree; GUIDs break ties. A scheduler should number
-/// the ranks of a job in this order.
+/// The hosts in topological order, in which patterns number them. Hosts of a leaf are in the order
+/// of their ports, and leaves that meet low in the tree are next to each other; GUIDs break ties. A
+/// scheduler should number the ranks of a job in this order.
 pub fn topological_order(topology: &Topology) -> impl Iterator<Item = &Destination> {
     let hosts = Hosts::of(topology).all.into_iter();
     hosts.map(|host| &topology.destinations()[host.destination as usize])

@@ -69,7 +69,7 @@ impl<'a> Dependencies<'a> {
     }
 
     /// Adds the dependencies of packets while switches change, in any order, from `old` to `new`:
-    /// one switch forwards a packet by either table, and so does the next. LIDs with equal entries
+    /// each of two successive switches forwards a packet by either table. LIDs with equal entries
     /// in both are left out, so that the cost is small if the tables differ little. If the graph
     /// already has the dependencies of one of the tables, it then covers every mixture.
     pub fn add_mixture(&mut self, old: &Tables, new: &Tables) {

@@ -8,7 +8,7 @@ use crate::engine::channels::Channels;
 const ROUNDS: usize = 4;
 
 /// The difference between the keys of two successive channels at the start of a pass. A channel
-/// moves to the middle of a gap, and the next pass numbers all keys anew.
+/// moves to the middle of a gap, and the next pass begins with new keys.
 const KEY_GAP: u64 = 1 << 32;
 
 /// Moves channels as long as that makes more of the `wanted` traffic legal.

@@ -15,7 +15,7 @@
 //! If the known fabric is no regular tree, the engine once moves single destinations to even out
 //! the load (`even`). The known fabric and its results stay with the ranking from plan to plan, so
 //! that a lost link costs only the columns and entries around it (`replan`). A fault moves only the
-//! destinations that lost their port, at once. Links beside the fault then carry more than their
+//! destinations that lost their port, at once. Links near the fault then carry more than their
 //! share until rebalancing (`rebalance`) moves entries off them, a few blocks at a time.
 
 mod apex;

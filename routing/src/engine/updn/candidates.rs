@@ -314,7 +314,7 @@ fn candidates_of(
     connected.into_iter().chain([plain]).collect()
 }
 
-/// The sentence about an order that is kept as it is.
+/// The sentence for the operator about an order that is kept from the previous plan.
 pub(in super::super) fn kept_sentence(topology: &Topology, order: &Order, made: &str) -> String {
     let (depth, peaks) = (depth(order), order.peaks(topology).len());
     format!("{made}: {depth} levels, {peaks} at the top (kept)")

@@ -1,10 +1,10 @@
-//! The proof over sets of ports: a switch chooses any port of a set, anew for each packet.
+//! The proof over sets of ports: for each packet, a switch chooses any port of a set.
 //!
-//! Where a switch routes adaptively, packets to a LID leave by any port of the entry's group, or by
+//! If a switch routes adaptively, packets to a LID leave by any port of the entry's group, or by
 //! the port of the forwarding table. A pair is reached here if its packets arrive by *every*
 //! sequence of choices; a sequence that returns to a switch is a loop; and a link waits for all
 //! ports by which packets in it can leave the next switch. The proof uses only what the switches
-//! hold, LID by LID, and knows neither engine nor order nor leaves.
+//! hold, LID by LID, and depends on no engine, order or leaf.
 //!
 //! LIDs of one switch usually have equal sets at all other switches. The proof compares these sets,
 //! and follows only one LID of those with equal sets.

@@ -52,7 +52,7 @@ struct Side {
 struct Shares {
     /// The load if the links share all packets in proportion to their rates.
     even: u64,
-    /// The load in whole destinations where links are alike; see [`Bounds::fair`].
+    /// The load in whole destinations if all links are equal; see [`Bounds::fair`].
     fair: u64,
 }
 
