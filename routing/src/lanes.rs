@@ -64,6 +64,7 @@ impl PairLevels {
         PairLevels { switches, levels }
     }
 
+    /// The level of the packets from one switch to another.
     fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
         self.levels[from.index() * self.switches + to.index()]
     }

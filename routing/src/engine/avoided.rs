@@ -55,6 +55,7 @@ fn rate(group: Group<'_>) -> u32 {
     rates.max().unwrap_or(0)
 }
 
+/// The inputs of the search for avoided switches.
 struct Search<'a> {
     topology: &'a Topology,
     order: Option<&'a Order>,

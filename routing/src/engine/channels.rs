@@ -36,6 +36,7 @@ pub(super) struct Channels {
 }
 
 impl Channels {
+    /// The channels of a topology, with the hosts that are present.
     pub(super) fn of(topology: &Topology) -> Channels {
         let mut channels = Channels {
             start: vec![0],
@@ -116,22 +117,28 @@ impl Channels {
         self.turns
     }
 
+    /// The switch that a channel leaves.
     pub(super) fn from(&self, channel: u32) -> u32 {
         self.from[channel as usize]
     }
 
+    /// The switch to which a channel leads.
     pub(super) fn to(&self, channel: u32) -> u32 {
         self.to[channel as usize]
     }
 
+    /// The channel in the opposite direction.
     pub(super) fn reverse(&self, channel: u32) -> u32 {
         self.reverse[channel as usize]
     }
 
+    /// The ratio of the fastest rate to the channel's own, in units of 1/[`RATE_STEPS`]; 0 if the
+    /// load of the channel does not count.
     pub(super) fn slowness(&self, channel: u32) -> u64 {
         self.slowness[channel as usize]
     }
 
+    /// The number of hosts of a switch.
     pub(super) fn hosts(&self, switch: u32) -> u64 {
         self.hosts[switch as usize]
     }

@@ -370,10 +370,12 @@ impl<'a> Ways<'a> {
         }
     }
 
+    /// The neighbours above a switch that packets can reach, as [`Ways::live`] returns them.
     fn above(self, switch: SwitchIdx) -> impl Iterator<Item = (usize, u8)> + 'a {
         self.live(self.neighbours.above(switch))
     }
 
+    /// The neighbours below a switch that packets can reach, as [`Ways::live`] returns them.
     fn below(self, switch: SwitchIdx) -> impl Iterator<Item = (usize, u8)> + 'a {
         self.live(self.neighbours.below(switch))
     }

@@ -62,6 +62,7 @@ pub struct SpecHelp {
     pub example: &'static str,
 }
 
+/// The function of a generator, with the speed of all links.
 type Build = for<'a> fn(&Spec<'a>, LinkSpeed) -> Result<Fabric, GenerateError>;
 
 /// A generator.

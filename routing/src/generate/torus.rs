@@ -21,14 +21,17 @@ enum Row {
 /// many LIDs.
 const MAX_DIMENSIONS: usize = 6;
 
+/// Builds a torus: the rows of the grid are rings.
 pub(super) fn build_torus(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     build_rows(spec, speed, "torus", Row::Ring)
 }
 
+/// Builds a mesh: the rows of the grid are lines.
 pub(super) fn build_mesh(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     build_rows(spec, speed, "mesh", Row::Line)
 }
 
+/// Builds a HyperX: any two switches of a row of the grid are neighbours.
 pub(super) fn build_hyperx(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     build_rows(spec, speed, "hyperx", Row::Full)
 }
@@ -54,6 +57,7 @@ fn build_rows(
     build(spec, speed, &sizes, name, row)
 }
 
+/// Builds a single ring.
 pub(super) fn build_ring(spec: &Spec<'_>, speed: LinkSpeed) -> Result<Fabric, GenerateError> {
     let item: Item<'_> = spec.positional("the ring's size", "a number of switches", &["hosts"])?;
     let size = spec.in_range(item, "size", 3..=MAX_NODES as u64)?;

@@ -18,6 +18,7 @@ pub(super) struct Up {
     pub(super) parent_port: PortNum,
 }
 
+/// A switch of a tree under construction.
 #[derive(Default)]
 struct Node {
     up: Option<Up>,

@@ -271,6 +271,7 @@ impl Lines {
         Lines { count, distance }
     }
 
+    /// The height of the tier, in cells.
     fn height(self) -> f64 {
         self.count as f64 * self.distance
     }

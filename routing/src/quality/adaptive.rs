@@ -101,6 +101,7 @@ pub fn measure_adaptive(topology: &Topology, held: Held<'_>, seed: u64) -> Optio
     })
 }
 
+/// The adaptive routes whose quality is measured.
 struct Choices<'a> {
     fabric: &'a Fabric<'a>,
     held: Held<'a>,

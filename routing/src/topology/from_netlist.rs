@@ -65,6 +65,7 @@ fn weight(cable: &Cable) -> u32 {
     (cable.rate().gbps() * WEIGHT_PER_GBPS) as u32
 }
 
+/// An end of a cable: the index of the node, and the port.
 type End = (usize, PortNum);
 
 /// Adds the end port at the second of two ends of a cable; the first end is at a switch.

@@ -44,10 +44,12 @@ impl Order {
         }
     }
 
+    /// All switches, the highest first.
     pub(crate) fn highest_first(&self) -> &[SwitchIdx] {
         &self.highest_first
     }
 
+    /// The level of each switch, by which traffic is spread: the distance from the top of the tree.
     pub(crate) fn levels(&self) -> &[u8] {
         &self.levels
     }
@@ -57,6 +59,7 @@ impl Order {
         self.position[switch.index()] as usize
     }
 
+    /// Whether `high` comes before `low` in the order; the two need not be neighbours.
     pub(crate) fn is_above(&self, high: SwitchIdx, low: SwitchIdx) -> bool {
         self.position[high.index()] < self.position[low.index()]
     }

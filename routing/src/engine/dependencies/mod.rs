@@ -120,14 +120,17 @@ impl ChannelOrder {
         sift::improve(channels, &tree.needed(channels, wanted), self)
     }
 
+    /// The place of a channel: the number of channels before it.
     pub(super) fn place(&self, channel: u32) -> u32 {
         self.places[channel as usize]
     }
 
+    /// Whether packets may turn from `input` into `output`.
     pub(super) fn is_legal(&self, input: u32, output: u32) -> bool {
         self.place(input) < self.place(output)
     }
 
+    /// All channels in the reverse order.
     pub(super) fn latest_first(&self) -> impl Iterator<Item = u32> {
         self.channels.iter().rev().copied()
     }

@@ -95,10 +95,12 @@ impl<'a> Layers<'a> {
         Some(layers)
     }
 
+    /// The VL of the packets from one switch to another.
     pub(super) fn level(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
         self.levels[to.index() * self.columns.len() + from.index()]
     }
 
+    /// The number of VLs, at least 1.
     pub(super) fn count(&self) -> u8 {
         self.count.max(1)
     }

@@ -107,6 +107,8 @@ impl Live {
         }
     }
 
+    /// Whether a switch has exactly its known links, to the same neighbours. `here` is its number
+    /// in `present`.
     fn has_all_links(
         &self,
         known: &Topology,
@@ -235,6 +237,7 @@ fn switches(known: &Topology, present: &Topology) -> Option<Vec<Option<SwitchIdx
     Some(switches)
 }
 
+/// Whether a switch has exactly its known destinations. `here` is its number in `present`.
 fn has_all_destinations(
     known: &Topology,
     switch: SwitchIdx,

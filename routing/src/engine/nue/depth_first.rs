@@ -74,6 +74,7 @@ pub(super) fn searched(topology: &Topology) -> Order {
     listed(topology, search.highest_first)
 }
 
+/// The depth-first search that orders the switches.
 struct Search<'a> {
     topology: &'a Topology,
     /// For each switch, whether it has a place in the order.

@@ -106,6 +106,7 @@ pub(super) struct OneLane {
     free: Option<Found>,
 }
 
+/// The routes on one VL with their load.
 struct Found {
     routing: Routing,
     /// The maximum channel load.

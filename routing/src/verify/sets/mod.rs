@@ -99,10 +99,12 @@ pub fn verify_mixture_of_sets(topology: &Topology, old: Held<'_>, new: Held<'_>)
     verify_states(topology, &[old, new])
 }
 
+/// Checks every mixture of the states.
 fn verify_states(topology: &Topology, states: &[Held<'_>]) -> SetReport {
     prove(topology, states).0
 }
 
+/// Checks every mixture of the states. Also returns the dependencies between channels.
 fn prove<'t>(topology: &'t Topology, states: &[Held<'_>]) -> (SetReport, Dependencies<'t>) {
     let fabric = Fabric::new(topology);
     let sources = StartingPorts::new(topology);
@@ -191,6 +193,7 @@ impl Part {
     }
 }
 
+/// The check of some of the destination switches, with memory for reuse.
 struct Checker<'a, 'f> {
     states: &'a [Held<'a>],
     sources: &'a StartingPorts,

@@ -424,6 +424,7 @@ impl<'a> MaxLoadReducer<'a> {
         self.nearest = nearest;
     }
 
+    /// The switch to which a link leads.
     fn peer_of(&self, link: usize) -> usize {
         self.peer[link] as usize
     }
@@ -513,6 +514,7 @@ impl<'a> MaxLoadReducer<'a> {
         there < here
     }
 
+    /// Sets the entry of a switch for a target, and records the move in `moved`.
     fn set_entry(&mut self, switch: SwitchIdx, target: &Target, port: u8, lfts: &mut [Lft]) {
         let from = lfts[switch.index()].entry(target.lid);
         lfts[switch.index()].set_entry(target.lid, port);
