@@ -8,15 +8,15 @@ use crate::topology::Group;
 /// fastest port; finer parts make longer lists without a visible effect on balance. A port slower
 /// than one part gets no slot: even one destination of each list would take longer there than all
 /// others elsewhere.
-const TURNS: u64 = 16;
+const RATE_PARTS: u64 = 16;
 
 /// The maximum length of a list, unless a slow link would get no slot. Results for longer lists are
 /// not shared between switches.
 const LONGEST: usize = 254;
 
-/// Whether a link with this rate gets no slot beside one with the rate `fastest`.
+/// Whether a link with this rate gets no slot if the fastest link has the rate `fastest`.
 pub(super) fn is_negligible(rate: u32, fastest: u32) -> bool {
-    u64::from(rate) * TURNS < u64::from(fastest)
+    u64::from(rate) * RATE_PARTS < u64::from(fastest)
 }
 
 /// The way in which rates determine the slots of links.
@@ -87,16 +87,16 @@ fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec
             .filter(|link| !is_negligible(link.weight, fastest))
             .collect();
         let count = worth.len() as u64;
-        let moments = (0..count).map(|turn| Moment::of(turn, count));
+        let moments = (0..count).map(|slot| Moment::of(slot, count));
         queue.extend(moments.zip(worth).map(|(moment, link)| {
-            let turns = u64::from(link.weight) * TURNS / u64::from(fastest);
+            let parts = u64::from(link.weight) * RATE_PARTS / u64::from(fastest);
             // The number is at most 16.
-            (moment, number, link.port.0, turns as usize)
+            (moment, number, link.port.0, parts as usize)
         }));
     }
     queue.sort();
     let order = queue.into_iter();
-    order.map(|(_, _, port, turns)| (port, turns)).collect()
+    order.map(|(_, _, port, parts)| (port, parts)).collect()
 }
 
 /// Writes several rounds of one order, in which some slots of slower links go to faster ones.
@@ -104,18 +104,18 @@ fn alternating<'a>(groups: impl Iterator<Item = Group<'a>>, fastest: u32) -> Vec
 /// neighbouring destinations meet later.
 fn rounds(slots: &mut Vec<u8>, order: &[(u8, usize)]) {
     let count = order.len();
-    let total: usize = order.iter().map(|&(_, turns)| turns).sum();
+    let total: usize = order.iter().map(|&(_, parts)| parts).sum();
     let exact = order
         .iter()
-        .fold(total, |common, &(_, turns)| gcd(common, count * turns));
-    let slowest = order.iter().map(|&(_, turns)| turns).min().unwrap_or(1);
+        .fold(total, |common, &(_, parts)| gcd(common, count * parts));
+    let slowest = order.iter().map(|&(_, parts)| parts).min().unwrap_or(1);
     let enough = (LONGEST / count).max(total.div_ceil(count * slowest));
     let rounds = (total / exact).min(enough);
     // For each link, the number of its slots in all rounds, rounded down. The remainder goes to the
     // faster links.
     let shares = order
         .iter()
-        .map(|&(_, turns)| rounds * count * turns / total);
+        .map(|&(_, parts)| rounds * count * parts / total);
     let share: Vec<usize> = shares.collect();
     let slow = share.iter().filter(|&&share| share < rounds).count();
     let mut freed = Vec::new();
@@ -154,7 +154,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The position of slot `turn` of `count` within a round, as a fraction: the middle of the slot.
+/// The position of a slot within a round of slots of equal length, as a fraction: the middle of the
+/// slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Moment {
     numerator: u64,
@@ -162,9 +163,9 @@ struct Moment {
 }
 
 impl Moment {
-    fn of(turn: u64, count: u64) -> Moment {
+    fn of(slot: u64, count: u64) -> Moment {
         Moment {
-            numerator: 2 * turn + 1,
+            numerator: 2 * slot + 1,
             denominator: 2 * count,
         }
     }
@@ -189,11 +190,11 @@ mod tests {
     use super::*;
     use crate::topology::{HalfLink, SwitchIdx};
 
-    fn turns(neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
-        turns_by(Rates::Proportional, neighbours)
+    fn slots_of(neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
+        slots_by(Rates::Proportional, neighbours)
     }
 
-    fn turns_by(rates: Rates, neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
+    fn slots_by(rates: Rates, neighbours: &[&[(u8, u32)]]) -> Vec<u8> {
         let links: Vec<Vec<HalfLink>> = neighbours
             .iter()
             .map(|links| {
@@ -216,23 +217,23 @@ mod tests {
 
     #[test]
     fn equal_neighbours_alternate_and_parallel_links_rotate() {
-        let slots = turns(&[&[(1, 4), (2, 4)], &[(3, 4), (4, 4)], &[(5, 4), (6, 4)]]);
+        let slots = slots_of(&[&[(1, 4), (2, 4)], &[(3, 4), (4, 4)], &[(5, 4), (6, 4)]]);
         assert_eq!(slots, [1, 3, 5, 2, 4, 6]);
     }
 
     #[test]
-    fn a_neighbour_with_more_links_has_more_turns() {
-        let slots = turns(&[&[(1, 4), (2, 4)], &[(3, 4)]]);
+    fn neighbour_with_more_links_has_more_slots() {
+        let slots = slots_of(&[&[(1, 4), (2, 4)], &[(3, 4)]]);
         assert_eq!(slots, [1, 3, 2]);
     }
 
     #[test]
-    fn a_slow_link_has_fewer_turns() {
-        let slots = turns(&[&[(1, 400)], &[(2, 100)]]);
+    fn slots_are_proportional_to_the_full_sixteenths_of_a_rate() {
+        let slots = slots_of(&[&[(1, 400)], &[(2, 100)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 2);
         // The slow link takes no longer for its slots than the fast one.
-        let slots = turns(&[&[(1, 400)], &[(2, 320)]]);
+        let slots = slots_of(&[&[(1, 400)], &[(2, 320)]]);
         assert_eq!(slots.iter().filter(|&&port| port == 1).count(), 8);
         assert_eq!(slots.iter().filter(|&&port| port == 2).count(), 6);
     }
@@ -240,13 +241,13 @@ mod tests {
     #[test]
     fn links_half_as_fast_as_the_fastest_may_count_as_equally_fast() {
         let half: [&[(u8, u32)]; 3] = [&[(1, 400)], &[(2, 200)], &[(3, 390)]];
-        assert_eq!(turns_by(Rates::HalfIsAlike, &half), [1, 2, 3]);
+        assert_eq!(slots_by(Rates::HalfIsAlike, &half), [1, 2, 3]);
         let less: [&[(u8, u32)]; 2] = [&[(1, 400)], &[(2, 199)]];
-        assert_eq!(turns_by(Rates::HalfIsAlike, &less), turns(&less));
+        assert_eq!(slots_by(Rates::HalfIsAlike, &less), slots_of(&less));
     }
 
     #[test]
-    fn slow_links_change_few_turns_of_the_order() {
+    fn slow_links_change_few_slots_of_the_list() {
         let rates = |slow: &[usize]| -> Vec<(u8, u32)> {
             let rate = |number| if slow.contains(&number) { 200 } else { 400 };
             // Each list has twelve ports.
@@ -256,7 +257,7 @@ mod tests {
         };
         let of = |slow: &[usize]| {
             let rates = rates(slow);
-            turns(&rates.iter().map(std::slice::from_ref).collect::<Vec<_>>())
+            slots_of(&rates.iter().map(std::slice::from_ref).collect::<Vec<_>>())
         };
         let (one, other) = (of(&[0, 2, 4, 6, 8, 10]), of(&[1, 2, 5, 6, 9, 10]));
         assert_eq!((one.len(), other.len()), (36, 36));
@@ -271,14 +272,14 @@ mod tests {
 
     #[test]
     fn link_below_a_sixteenth_has_slots_only_without_faster_links() {
-        assert_eq!(turns(&[&[(1, 1_000_000)], &[(2, 1)]]), [1]);
-        assert_eq!(turns(&[&[(1, 160), (2, 9)], &[(3, 160)]]), [1, 3]);
-        assert_eq!(turns(&[&[(1, 160), (2, 10)], &[(3, 160)]]).len(), 33);
-        assert_eq!(turns(&[&[(2, 1)]]), [2]);
+        assert_eq!(slots_of(&[&[(1, 1_000_000)], &[(2, 1)]]), [1]);
+        assert_eq!(slots_of(&[&[(1, 160), (2, 9)], &[(3, 160)]]), [1, 3]);
+        assert_eq!(slots_of(&[&[(1, 160), (2, 10)], &[(3, 160)]]).len(), 33);
+        assert_eq!(slots_of(&[&[(2, 1)]]), [2]);
     }
 
     #[test]
-    fn no_groups_give_no_turns() {
-        assert!(turns(&[]).is_empty());
+    fn no_groups_give_no_slots() {
+        assert!(slots_of(&[]).is_empty());
     }
 }

@@ -18,7 +18,7 @@ const NO_SLOT: u8 = u8::MAX;
 
 /// The maximum number of slots for which results are shared: a slot is one byte, and [`NO_SLOT`] is
 /// reserved.
-const MAX_TURNS: usize = NO_SLOT as usize;
+const MAX_SLOTS: usize = NO_SLOT as usize;
 
 /// The slot of each LID, for the most frequent pairs of divider and number of slots.
 pub(super) struct Turns {
@@ -35,22 +35,22 @@ impl Turns {
         uses: impl Iterator<Item = (u32, usize)>,
     ) -> Turns {
         let mut counts: BTreeMap<(u32, u16), usize> = BTreeMap::new();
-        for (divider, turns) in uses.filter(|&(_, turns)| turns > 1 && turns <= MAX_TURNS) {
-            *counts.entry((divider, turns as u16)).or_default() += 1;
+        for (divider, slots) in uses.filter(|&(_, slots)| slots > 1 && slots <= MAX_SLOTS) {
+            *counts.entry((divider, slots as u16)).or_default() += 1;
         }
         let mut pairs: Vec<((u32, u16), usize)> = counts.into_iter().collect();
         pairs.sort_by_key(|&(pair, count)| (std::cmp::Reverse(count), pair));
         pairs.truncate(MAX_SHARED);
         let shared = pairs
             .into_par_iter()
-            .map(|((divider, turns), _)| {
+            .map(|((divider, slots), _)| {
                 let mut by_lid = vec![NO_SLOT; known.top_lid().index() + 1];
                 for place in &numbering.places {
                     if let Some(lid) = place.lid(known) {
-                        by_lid[lid.index()] = turn(place, divider, usize::from(turns)) as u8;
+                        by_lid[lid.index()] = turn(place, divider, usize::from(slots)) as u8;
                     }
                 }
-                ((divider, turns), by_lid)
+                ((divider, slots), by_lid)
             })
             .collect::<Vec<_>>();
         Turns {
@@ -58,17 +58,17 @@ impl Turns {
         }
     }
 
-    /// The slot of each LID among `turns` slots, by LID; [`u8::MAX`] for LIDs without a port.
+    /// The slot of each LID among `slots` slots, by LID; [`u8::MAX`] for LIDs without a port.
     /// `None` if the pair was not computed in advance.
-    pub(super) fn of(&self, divider: u32, turns: usize) -> Option<&[u8]> {
-        let turns = u16::try_from(turns).ok()?;
-        self.shared.get(&(divider, turns)).map(Vec::as_slice)
+    pub(super) fn of(&self, divider: u32, slots: usize) -> Option<&[u8]> {
+        let slots = u16::try_from(slots).ok()?;
+        self.shared.get(&(divider, slots)).map(Vec::as_slice)
     }
 }
 
-/// The closed form: the slot of a LID among `turns` slots, which must not be 0.
-pub(super) fn turn(place: &Place, divider: u32, turns: usize) -> usize {
-    slot_number(place, divider) % turns
+/// The closed form: the slot of a LID among `slots` slots, which must not be 0.
+pub(super) fn turn(place: &Place, divider: u32, slots: usize) -> usize {
+    slot_number(place, divider) % slots
 }
 
 /// The slot of a LID before it is reduced modulo the number of slots.
@@ -76,8 +76,8 @@ fn slot_number(place: &Place, divider: u32) -> usize {
     (place.number / divider) as usize + steps(place.offset, divider)
 }
 
-/// The slots to try for a destination that has lost its own: each of `turns` slots at least once,
-/// the own slot last.
+/// The slots to try for a destination that has lost its own: each number below `slots` at least
+/// once, the own slot last.
 ///
 /// The first slot depends on the destination and on the switch, `source`: if every switch took the
 /// same detour for a destination, one link would carry all of its packets. The destinations of one
@@ -88,23 +88,23 @@ pub(super) fn detours(
     place: &Place,
     divider: u32,
     source: usize,
-    turns: usize,
+    slots: usize,
 ) -> impl Iterator<Item = usize> {
     let number = slot_number(place, divider);
-    let own = number % turns.max(1);
-    let others = turns.saturating_sub(1);
+    let own = number % slots.max(1);
+    let others = slots.saturating_sub(1);
     // The destination's number within its slot, shifted by switch.
-    let dealt = number / turns.max(1) + source;
-    let other = move |step: usize| (own + 1 + (dealt + step) % others) % turns;
+    let shifted_number = number / slots.max(1) + source;
+    let other = move |step: usize| (own + 1 + (shifted_number + step) % others) % slots;
     // The first slot usually serves, so the stride is computed only when needed.
-    let stride = move || 1 + dealt.checked_div(others).unwrap_or(0) % others.max(1);
+    let stride = move || 1 + shifted_number.checked_div(others).unwrap_or(0) % others.max(1);
     let first = (0..others.min(1)).map(other);
     let strides = (1..others).map(move |step| other(step * stride()));
     // A stride may miss some slots.
     first
         .chain(strides)
         .chain((0..others).map(other))
-        .chain((0..turns.min(1)).map(move |_| own))
+        .chain((0..slots.min(1)).map(move |_| own))
 }
 
 #[cfg(test)]
@@ -121,18 +121,18 @@ mod tests {
 
     #[test]
     fn detours_try_every_slot_and_the_own_slot_last() {
-        for turns in 1..40 {
+        for slots in 1..40 {
             for number in 0..100 {
                 for divider in [1, 3] {
-                    let tried: Vec<usize> = detours(&place(number), divider, 7, turns).collect();
-                    let own = turn(&place(number), divider, turns);
+                    let tried: Vec<usize> = detours(&place(number), divider, 7, slots).collect();
+                    let own = turn(&place(number), divider, slots);
                     assert_eq!(
-                        tried.iter().position(|&turn| turn == own),
+                        tried.iter().position(|&slot| slot == own),
                         Some(tried.len() - 1)
                     );
                     assert!(
-                        (0..turns).all(|turn| tried.contains(&turn)),
-                        "{turns} {number}"
+                        (0..slots).all(|slot| tried.contains(&slot)),
+                        "{slots} {number}"
                     );
                 }
             }
@@ -142,16 +142,16 @@ mod tests {
 
     #[test]
     fn detours_spread_the_load_of_a_lost_slot_evenly() {
-        for (turns, source) in [(4, 0), (4, 3), (16, 5), (36, 1)] {
+        for (slots, source) in [(4, 0), (4, 3), (16, 5), (36, 1)] {
             let lost = 2;
-            let mut load = vec![0; turns];
-            for round in 0..3 * (turns as u32 - 1) {
-                let place = place(round * turns as u32 + lost);
-                let first = detours(&place, 1, source, turns).next().unwrap();
+            let mut load = vec![0; slots];
+            for round in 0..3 * (slots as u32 - 1) {
+                let place = place(round * slots as u32 + lost);
+                let first = detours(&place, 1, source, slots).next().unwrap();
                 load[first] += 1;
             }
             assert_eq!(load.remove(lost as usize), 0);
-            assert_eq!(load, vec![3; turns - 1]);
+            assert_eq!(load, vec![3; slots - 1]);
         }
     }
 }
