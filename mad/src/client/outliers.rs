@@ -10,18 +10,18 @@ use crate::Time;
 /// The maximum number of slow or lossy targets in the table. If it is full, the client drops the
 /// least recently active target and has to recognise that target again later. At 100 bytes each,
 /// the table takes 100 kB.
-const REMEMBERED: usize = 1024;
+const MAX_OUTLIERS: usize = 1024;
 
 /// The number of losses after which the client assumes that a target drops requests that arrive too
 /// fast.
-const LOSSES_TELLING: u8 = 2;
+const LOSSY_AFTER: u8 = 2;
 
 /// A target is slow if its answers take this many times as long as those of other targets, and
 /// longer than half the shortest timeout.
 const SLOW_FACTOR: u32 = 4;
 
 /// The number of consecutive prompt answers after which a target no longer counts as slow or lossy.
-const CALM: u8 = 32;
+const RECOVERED_AFTER: u8 = 32;
 
 /// The share of lost attempts over all targets, in permille, from which on a loss says nothing
 /// about its target.
@@ -37,13 +37,15 @@ struct Outlier {
     /// The number of attempts lost since the target was last treated as normal.
     losses: u8,
     /// The number of prompt answers in a row.
-    calm: u8,
-    heard: Time,
+    prompt_answers: u8,
+    /// The time of the last answer or loss.
+    last_active: Time,
 }
 
 impl Outlier {
+    /// Whether the target gets one request at a time, because it is slow or lossy.
     fn takes_one(&self) -> bool {
-        self.round_trip.is_some() || self.losses >= LOSSES_TELLING
+        self.round_trip.is_some() || self.losses >= LOSSY_AFTER
     }
 }
 
@@ -56,15 +58,16 @@ pub(super) struct Outliers {
     targets: Vec<Outlier>,
     /// A target whose answers take longer than this is not prompt.
     prompt: Duration,
-    /// The share of late answers among the last answers, in units of 1/65536.
+    /// The share of late answers among the last answers of all targets, in units of 1/65536.
     late_share: u32,
+    /// The number of answers so far, at most 64: the length of the moving average `late_share`.
     answers: u32,
 }
 
 impl Outliers {
     pub(super) fn new(config: &ClientConfig) -> Outliers {
         Outliers {
-            targets: Vec::with_capacity(REMEMBERED),
+            targets: Vec::with_capacity(MAX_OUTLIERS),
             prompt: config.timeout_floor / 2,
             late_share: 0,
             answers: 0,
@@ -103,7 +106,7 @@ impl Outliers {
         self.note_late(late);
         if late {
             let outlier = self.entry(target, now);
-            outlier.calm = 0;
+            outlier.prompt_answers = 0;
             let own = outlier.round_trip.get_or_insert(RoundTrip::new(config));
             own.sample(round_trip);
             return self.late_share > 1 << 15;
@@ -112,37 +115,39 @@ impl Outliers {
             return true;
         };
         let outlier = &mut self.targets[place];
-        outlier.heard = now;
+        outlier.last_active = now;
         let is_slow = outlier.round_trip.is_some();
         if let Some(own) = &mut outlier.round_trip {
             own.sample(round_trip);
         }
         if round_trip > self.prompt {
-            outlier.calm = 0;
+            outlier.prompt_answers = 0;
         } else {
-            outlier.calm += 1;
-            if outlier.calm >= CALM {
+            outlier.prompt_answers += 1;
+            if outlier.prompt_answers >= RECOVERED_AFTER {
                 self.targets.remove(place);
             }
         }
         !is_slow
     }
 
-    /// Records that an attempt to `target` was lost. Returns whether the loss says something about
-    /// the fabric: this target is not the only one that loses attempts.
+    /// Records that an attempt to `target` was lost, while all targets together lose `general_loss`
+    /// permille of their attempts. Returns whether the loss says something about the fabric: the
+    /// target was not known to be slow or lossy before.
     pub(super) fn lost(&mut self, target: u64, general_loss: u32, now: Time) -> bool {
         if general_loss >= GENERAL_LOSS && self.get(target).is_none() {
             return true;
         }
         let outlier = self.entry(target, now);
         let known = outlier.takes_one();
-        outlier.calm = 0;
+        outlier.prompt_answers = 0;
         if general_loss < GENERAL_LOSS {
             outlier.losses = outlier.losses.saturating_add(1);
         }
         !known
     }
 
+    /// Updates the share of late answers.
     fn note_late(&mut self, late: bool) {
         self.answers = (self.answers + 1).min(64);
         let sample = if late { 1 << 16 } else { 0_i64 };
@@ -150,10 +155,12 @@ impl Outliers {
         self.late_share = (share + (sample - share) / i64::from(self.answers)) as u32;
     }
 
+    /// The entry of `target`, which is inserted if it is missing. A full table drops the least
+    /// recently active target.
     fn entry(&mut self, target: u64, now: Time) -> &mut Outlier {
-        if self.targets.len() >= REMEMBERED && self.place(target).is_err() {
+        if self.targets.len() >= MAX_OUTLIERS && self.place(target).is_err() {
             let known = self.targets.iter().enumerate();
-            let oldest = known.min_by_key(|(_, outlier)| (outlier.heard, outlier.target));
+            let oldest = known.min_by_key(|(_, outlier)| (outlier.last_active, outlier.target));
             if let Some((oldest, _)) = oldest {
                 self.targets.remove(oldest);
             }
@@ -163,14 +170,14 @@ impl Outliers {
                 target,
                 round_trip: None,
                 losses: 0,
-                calm: 0,
-                heard: now,
+                prompt_answers: 0,
+                last_active: now,
             };
             self.targets.insert(place, fresh);
             place
         });
         let outlier = &mut self.targets[place];
-        outlier.heard = now;
+        outlier.last_active = now;
         outlier
     }
 
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_among_prompt_ones_gives_its_target_a_timeout_of_its_own() {
+    fn a_target_late_among_prompt_ones_has_its_own_timeout_until_it_is_prompt() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         for target in 0..100 {
@@ -234,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_loss_of_one_target_is_its_own_unless_all_lose() {
+    fn the_third_loss_of_a_target_is_no_evidence_about_the_fabric_unless_all_lose() {
         let config = ClientConfig::default();
         let mut outliers = Outliers::new(&config);
         assert!(outliers.lost(1, 0, at(1)) && outliers.lost(1, 0, at(2)));

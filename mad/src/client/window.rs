@@ -37,13 +37,13 @@ pub(super) struct Window {
     answers: u32,
     last_halved: Option<Time>,
     tolerance: Tolerance,
-    /// The limit is the minimum until the loss rate there is known.
+    /// Whether the limit is the minimum until the loss rate at the minimum is known.
     measuring_loss: bool,
     /// The size before the first halving since the last measurement.
     peak: Option<u32>,
     /// The lowest smoothed round trip in nanoseconds.
     base: u64,
-    /// A request had to wait for the window since it last grew.
+    /// Whether a request had to wait since the window last grew.
     limited: bool,
     halvings: u64,
 }
@@ -118,7 +118,7 @@ impl Window {
         }
     }
 
-    /// An attempt sent at `sent` was lost.
+    /// Records that an attempt sent at `sent` was lost.
     pub(super) fn lost(&mut self, sent: Time, now: Time) {
         if !self.tolerance.covers_loss() {
             self.halve(sent, now);
@@ -170,8 +170,8 @@ impl Window {
         self.peak = None;
     }
 
-    /// The number of retries of a request whose timeout does not exceed that of the first attempt,
-    /// at most `most`.
+    /// The number of retries, at most `most`, that have the timeout of the first attempt; later
+    /// retries have longer ones.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         self.tolerance.plain_retries(most)
     }
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(window.size(), 4);
     }
 
-    /// Sends a full window and answers it `rounds` times, each time after `lost` losses in ten
-    /// attempts.
+    /// Makes `rounds` rounds of ten attempts each, of which `lost_of_ten(size of the window)` are
+    /// lost.
     fn rounds(window: &mut Window, now: &mut u64, rounds: u32, lost_of_ten: impl Fn(u32) -> u32) {
         for _ in 0..rounds {
             let lost = lost_of_ten(window.size());

@@ -85,7 +85,7 @@ pub struct TransactionKey {
     pub lid: Lid,
     /// The queue pair of the other side.
     pub qpn: u32,
-    /// The transaction, all 64 bits.
+    /// The transaction ID, all 64 bits.
     pub tid: Tid,
     /// The management class.
     pub class: Class,

@@ -35,13 +35,13 @@ impl Chance {
 /// The chance of each fault for one datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FaultRates {
-    /// An outgoing datagram is lost.
+    /// The chance that an outgoing datagram is lost.
     pub drop_out: Chance,
-    /// An incoming datagram is lost.
+    /// The chance that an incoming datagram is lost.
     pub drop_in: Chance,
-    /// An outgoing datagram is sent twice.
+    /// The chance that an outgoing datagram is sent twice.
     pub duplicate_out: Chance,
-    /// An incoming datagram is delivered twice.
+    /// The chance that an incoming datagram is delivered twice.
     pub duplicate_in: Chance,
     /// The chance that an incoming datagram is delayed until [`FaultPlan::hold`] others have
     /// arrived.
@@ -58,12 +58,13 @@ pub struct FaultPlan {
     pub by_attribute: Vec<(AttrId, FaultRates)>,
     /// The rates for all other attributes.
     pub others: FaultRates,
-    /// The number of datagrams that overtake a delayed datagram; as long as none arrives, the
-    /// delayed datagram stays.
+    /// The number of datagrams that overtake a delayed datagram; 0 disables delays. A delayed
+    /// datagram is not delivered before that many others have arrived.
     pub hold: u32,
 }
 
 impl FaultPlan {
+    /// The rates for datagrams of `attribute`.
     fn rates(&self, attribute: AttrId) -> FaultRates {
         let own = self.by_attribute.iter().find(|(id, _)| *id == attribute);
         own.map_or(self.others, |&(_, rates)| rates)
@@ -110,6 +111,7 @@ fn count(counter: &AtomicU64) {
 struct Random(u64);
 
 impl Random {
+    /// Draws a number, and returns whether an event of this chance happens.
     fn hits(&mut self, chance: Chance) -> bool {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -128,7 +130,7 @@ pub struct FaultInjector {
 }
 
 impl FaultInjector {
-    /// A transport with the faults of `plan`.
+    /// Creates an injector of the faults in `plan`.
     pub fn new(plan: FaultPlan) -> FaultInjector {
         FaultInjector {
             plan: Arc::new(plan),
@@ -136,7 +138,8 @@ impl FaultInjector {
         }
     }
 
-    /// Wraps the receiving half of the transport.
+    /// Wraps the receiving half of the transport: datagrams suffer the faults of the plan; other
+    /// events pass unchanged.
     pub fn sink(&self, mut sink: Sink) -> Sink {
         let mut half = InboundHalf::new(self);
         let plan = Arc::clone(&self.plan);
@@ -176,7 +179,7 @@ impl FaultInjector {
         }
     }
 
-    /// The counters so far.
+    /// The counts of both halves so far.
     pub fn counts(&self) -> FaultCounts {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         FaultCounts {
@@ -212,7 +215,7 @@ impl<T: Clone> InboundHalf<T> {
 
     /// Applies `rates` to one incoming item, and passes on its copies and the delayed items that
     /// are now due.
-    fn take(&mut self, what: T, rates: FaultRates, mut pass: impl FnMut(T)) {
+    fn take(&mut self, item: T, rates: FaultRates, mut pass: impl FnMut(T)) {
         let counters = &self.faults.counters;
         count(&counters.received);
         // All three numbers are drawn every time, so that one rate does not change the effect of
@@ -224,13 +227,13 @@ impl<T: Clone> InboundHalf<T> {
             count(&counters.dropped_in);
         } else if delayed && hold > 0 {
             count(&counters.delayed);
-            self.held.push((hold + 1, what));
+            self.held.push((hold + 1, item));
         } else {
             if duplicated {
                 count(&counters.duplicated_in);
-                pass(what.clone());
+                pass(item.clone());
             }
-            pass(what);
+            pass(item);
         }
         for (overtaking, _) in &mut self.held {
             *overtaking -= 1;
@@ -259,7 +262,7 @@ impl<T> Faulty<T> {
         &mut self.transport
     }
 
-    /// The counters of both halves so far.
+    /// The counts of both halves so far.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts()
     }

@@ -19,8 +19,8 @@
 //!
 //! # Why not verbs
 //!
-//! A build needs no headers: libibumad is loaded at run time. `rdma-sys` (feature `verbs`) only
-//! adds the asynchronous events of the local adapter.
+//! libibumad is loaded at run time, so that a build needs no headers. Verbs need them: `rdma-sys`
+//! (feature `verbs`) only adds the asynchronous events of the local adapter.
 
 mod agents;
 mod ffi;
@@ -292,14 +292,14 @@ fn devices(pair: Option<Pair>, own: Device) -> (Device, Option<Device>) {
     }
 }
 
-/// A port that was opened.
+/// A port that was opened. If its device vanishes, [`UmadTransport::reopen`] opens it again.
 pub struct UmadTransport {
     umad: &'static Umad,
     presence: Presence,
     /// The port's properties at the last opening.
     local: LocalPort,
     opened: Option<Opened>,
-    /// The receiving halves, while no thread has them.
+    /// The sinks; `None` while the receive thread owns them, and after it has panicked.
     sinks: Option<Sinks>,
     sa: Arc<SaHalf>,
     is_sm: Option<IsSm>,
@@ -312,7 +312,11 @@ struct Opened {
 }
 
 impl UmadTransport {
-    /// Starts the threads of an open port. The caller has put the sinks back.
+    /// Starts the threads of an open port, which take the sinks.
+    ///
+    /// # Errors
+    /// [`UmadError::SinkLost`] if an earlier receive thread panicked with the sinks;
+    /// [`UmadError::Open`] and [`UmadError::Thread`].
     fn start(&mut self, ready: Ready) -> Result<(), UmadError> {
         let device = device(&self.local);
         let Ready { ports, agents } = ready;
@@ -359,7 +363,7 @@ impl UmadTransport {
         Ok(())
     }
 
-    /// Ends the thread and returns the sinks.
+    /// Ends the receive thread, and takes the sinks back.
     fn stop(&mut self) {
         let Some(opened) = self.opened.take() else {
             return;
@@ -410,8 +414,8 @@ impl UmadTransport {
         }
     }
 
-    /// Whether a datagram has arrived for which no sink was called yet, because the receive thread
-    /// lags behind.
+    /// Whether a datagram has arrived that no sink has got yet, because the receive thread lags
+    /// behind.
     pub fn has_unread(&self) -> bool {
         self.live().is_some_and(|opened| opened.shared.has_unread())
     }
@@ -556,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn qp_0_and_qp_1_behind_two_devices_are_opened_on_two() {
+    fn two_devices_are_opened_only_if_qp_0_and_qp_1_belong_to_two() {
         let named = |ca: &str, port| (ca.to_owned(), PortNum(port));
         let own = || named("mlx5_0", 1);
         assert_eq!(devices(None, own()), (own(), None));

@@ -35,19 +35,19 @@ pub struct ExtendedNodeInfo {
 attribute!(ExtendedNodeInfo, EXTENDED_NODE_INFO, "ExtendedNodeInfo");
 
 bits! { ExtendedNodeInfo {
-    /// The form of SLtoVLMappingTable in force.
+    /// The active form of SLtoVLMappingTable.
     sl2vl_act, set_sl2vl_act: u8 = sl2vl_act;
-    /// The forms of SLtoVLMappingTable that the node knows.
+    /// The forms of SLtoVLMappingTable that the node supports.
     sl2vl_cap, set_sl2vl_cap: u8 = sl2vl_cap;
-    /// The last entry of AnycastLIDInfo in use.
+    /// The index of the last entry of AnycastLIDInfo in use.
     anycast_lid_top, set_anycast_lid_top: u8 = anycast_lid_top;
     /// The number of entries of AnycastLIDInfo.
     anycast_lid_cap, set_anycast_lid_cap: u8 = anycast_lid_cap;
-    /// The kind of node, as far as NodeInfo has no code for it (GPUs, multi-plane adapters).
+    /// The kind of node if NodeInfo has no code for it (GPUs, multi-plane adapters).
     node_type_extended, set_node_type_extended: u8 = node_type_extended;
     /// Y: whether the planes of a port may differ.
     asymmetry_enabled, set_asymmetry_enabled: bool = enables[7, 7];
-    /// T: whether links train again without a request of the manager.
+    /// T: whether links retrain without a request from the manager.
     auto_retrain_enabled, set_auto_retrain_enabled: bool = enables[6, 6];
     /// The maximum number of planes of the ASIC.
     asic_max_planes, set_asic_max_planes: u8 = asic_max_planes;

@@ -24,7 +24,7 @@ attribute!(
 );
 
 impl SwitchPortStateTable {
-    /// The ports of a block.
+    /// The number of ports in a block.
     pub const ENTRIES: usize = 128;
 
     /// The attribute modifier of `block`, 0 or 1. Bit 15 would say that the requester knows state 5

@@ -35,14 +35,14 @@ impl Alike {
     }
 }
 
-/// The hosts whose GPUs have fewer NVLinks than those of most peers, if the host alone does not
-/// show it: it lost all links, or equally many of each GPU.
+/// Reports hosts whose GPUs have fewer NVLinks than those of most peers, where the host's own
+/// inventory does not show it: all links are missing, or equally many of each GPU.
 pub(super) fn compared(
     analysis: &Analysis,
     peers: &Peers,
     explained: &[Explained],
 ) -> Vec<GpuFinding> {
-    // For each key, hosts whose inventory lists links, and hosts for which that is unclear.
+    // For each key, the hosts whose links are known, and the hosts whose links are unclear.
     let mut groups: BTreeMap<Alike, (Vec<usize>, Vec<usize>)> = BTreeMap::new();
     for (place, host) in analysis.hosts.iter().enumerate() {
         if host.origin != HostOrigin::Own {
@@ -56,18 +56,18 @@ pub(super) fn compared(
         }
     }
     let mut findings = Vec::new();
-    for (alike, (told, unclear)) in groups.iter().filter(|(_, (told, _))| told.len() > 1) {
+    for (alike, (known, unclear)) in groups.iter().filter(|(_, (known, _))| known.len() > 1) {
         if matches!(alike, Alike::Family(_)) {
-            meshes(analysis, told, explained, &mut findings);
+            compare_meshes(analysis, known, explained, &mut findings);
         }
         let of_host = |&place: &usize| widest(&analysis.hosts[place].inventory);
-        let widths: Vec<u8> = told.iter().map(of_host).collect();
+        let widths: Vec<u8> = known.iter().map(of_host).collect();
         let Some(usual) = majority(&widths) else {
             continue;
         };
-        let short = told.iter().zip(&widths).filter(|&(_, &most)| most < usual);
+        let short = known.iter().zip(&widths).filter(|&(_, &most)| most < usual);
         let short = short.map(|(&place, most)| {
-            let others = told.len() - 1;
+            let others = known.len() - 1;
             let text = format!("{most} links at every GPU: {usual} in {others} hosts like it");
             (place, text)
         });
@@ -75,7 +75,7 @@ pub(super) fn compared(
             let text = format!(
                 "no link at any GPU: {usual} in {} hosts like it; its matrix has no legend, and \
                  `nvidia-smi topo -mp` prints no links either: import the output of `topo -m`",
-                told.len()
+                known.len()
             );
             (place, text)
         });
@@ -104,21 +104,21 @@ fn widest(inventory: &HostInventory) -> u8 {
 }
 
 /// The total number of links of each GPU of a host, by the GPU's address.
-fn sums(inventory: &HostInventory) -> BTreeMap<PciAddress, u32> {
+fn links_by_address(inventory: &HostInventory) -> BTreeMap<PciAddress, u32> {
     let gpus = inventory.gpus.iter().enumerate();
     gpus.filter_map(|(place, gpu)| Some((gpu.pci?, inventory.links_of(place))))
         .collect()
 }
 
-/// The GPUs of meshes with fewer links than GPUs at the same addresses of most peers, if the host
-/// alone does not show it: the dies of AMD's cards differ in links by design.
-fn meshes(
+/// Reports the GPUs of meshes with fewer links than GPUs at the same addresses of most peers. The
+/// host alone does not show this, because the dies of AMD's cards differ in links by design.
+fn compare_meshes(
     analysis: &Analysis,
     members: &[usize],
     explained: &[Explained],
     findings: &mut Vec<GpuFinding>,
 ) {
-    let of_host = |&place: &usize| sums(&analysis.hosts[place].inventory);
+    let of_host = |&place: &usize| links_by_address(&analysis.hosts[place].inventory);
     let all: Vec<BTreeMap<PciAddress, u32>> = members.iter().map(of_host).collect();
     let Some(usual) = majority(&all) else {
         return;
@@ -199,19 +199,19 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
                     .max()
                     .unwrap_or(0)
             };
-            let told = |gpu: usize| {
+            let count = |gpu: usize| {
                 inventory.gpus[gpu]
                     .switch_links
                     .unwrap_or_else(|| width(gpu))
             };
-            let degraded: Vec<usize> = (0..gpus).filter(|&gpu| told(gpu) < links).collect();
+            let degraded: Vec<usize> = (0..gpus).filter(|&gpu| count(gpu) < links).collect();
             for &gpu in &degraded {
-                report(vec![index(gpu)], u32::from(told(gpu)), u32::from(links));
+                report(vec![index(gpu)], u32::from(count(gpu)), u32::from(links));
             }
             for a in 0..gpus {
                 for b in a + 1..gpus {
                     let between = inventory.links_between(a, b);
-                    if between < told(a).min(told(b)).min(links) {
+                    if between < count(a).min(count(b)).min(links) {
                         report(
                             vec![index(a), index(b)],
                             u32::from(between),
@@ -222,7 +222,7 @@ pub(super) fn within(host: &Host, explained: &Explained, findings: &mut Vec<GpuF
             }
         }
         LinkShape::FullMesh | LinkShape::PartialMesh => {
-            // A missing GPU accounts for the links to it.
+            // If the host lacks a GPU, this explains the missing links.
             let short = match explained.lacks_gpus {
                 true => Vec::new(),
                 false => mesh::within(inventory),

@@ -3,13 +3,13 @@
 //!
 //! The importer reads every file below `…/<adapter>/ports/<port>/`; the attributes `node_guid`,
 //! `sys_image_guid` and `fw_ver` of adapters, and their links `device` and `data_direct` (to the
-//! Data Direct function); and, of PCI devices below `…/pci/devices/<address>` (a link), `class`,
+//! Data Direct function); and for PCI devices below `…/pci/devices/<address>` (a link), `class`,
 //! `vendor`, `numa_node`, `current_link_width`, `current_link_speed`, `max_link_width`,
 //! `max_link_speed`, `iommu_group/type`, and the link `physfn` of virtual functions. Two attributes
-//! are no files of the kernel: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
+//! are not files of the kernel: `rsmctl gpu probe` reads `relaxed_ordering` of adapters and
 //! `acs_redirect` of bridges from `config`. Other lines are skipped. A port's tier follows from the
-//! targets of the links, which show every bridge; with Data Direct, from the link of the Data
-//! Direct function. The bridge above a function is the other end of its PCIe link.
+//! targets of the links, which show every bridge; with Data Direct, it follows from the link of the
+//! Data Direct function. The bridge above a function is the other end of its PCIe link.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +53,7 @@ struct Adapter<'a> {
     ports: BTreeMap<u8, Attributes<'a>>,
 }
 
+/// The attributes of a port by name, each with its line number and its value.
 type Attributes<'a> = BTreeMap<&'a str, (u32, &'a str)>;
 
 #[derive(Default)]
@@ -64,8 +65,8 @@ struct Function<'a> {
     numa: Option<u16>,
     width: Option<&'a str>,
     speed: Option<&'a str>,
-    most_width: Option<&'a str>,
-    most_speed: Option<&'a str>,
+    max_width: Option<&'a str>,
+    max_speed: Option<&'a str>,
     is_virtual: bool,
     iommu: Option<&'a str>,
     relaxed_ordering: Option<bool>,
@@ -82,8 +83,8 @@ impl<'a> Function<'a> {
             "numa_node" => self.numa = value.parse().ok(),
             "current_link_width" => self.width = Some(value),
             "current_link_speed" => self.speed = Some(value),
-            "max_link_width" => self.most_width = Some(value),
-            "max_link_speed" => self.most_speed = Some(value),
+            "max_link_width" => self.max_width = Some(value),
+            "max_link_speed" => self.max_speed = Some(value),
             "physfn" => self.is_virtual = true,
             "relaxed_ordering" => self.relaxed_ordering = Some(value == "1"),
             "acs_redirect" => self.acs_redirect = value == "1",
@@ -103,18 +104,19 @@ impl<'a> Function<'a> {
         }
     }
 
-    /// The current PCIe link; at full speed if the function lowers the speed while idle.
+    /// The current PCIe link; `None` if its width or speed is unknown. With `lowers_speed`, for
+    /// functions that lower the speed while idle, the link has its maximum speed.
     fn link(&self, lowers_speed: bool) -> Option<PcieLink> {
         let speed = match lowers_speed {
-            true => self.most_speed.or(self.speed),
+            true => self.max_speed.or(self.speed),
             false => self.speed,
         };
         PcieLink::of_sysfs(self.width?, speed?)
     }
 
-    /// The maximum link of the function's own end.
-    fn most(&self) -> Option<PcieLink> {
-        PcieLink::of_sysfs(self.most_width?, self.most_speed?)
+    /// The maximum link of the function's own end; `None` if it is unknown.
+    fn max_link(&self) -> Option<PcieLink> {
+        PcieLink::of_sysfs(self.max_width?, self.max_speed?)
     }
 }
 
@@ -137,6 +139,7 @@ impl<'a> Natural<'a> {
     }
 }
 
+/// Reads the inventory of the host that the snapshot is from.
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let mut snapshot = Snapshot::default();
     for (number, line) in (1u32..).zip(text.lines()) {
@@ -175,7 +178,8 @@ fn below_port<'a, 'p>(parts: &'p [&'a str]) -> Option<(&'a str, &'a str, &'p [&'
     }
 }
 
-/// The attribute of a port that a path below the port holds; `None` if it holds none.
+/// The attribute of a port that the file at `rest`, a path below the port, holds; `None` for other
+/// files.
 fn port_attribute<'a>(rest: &[&'a str]) -> Option<&'a str> {
     match rest {
         ["gids", "0"] => Some("gid"),
@@ -313,13 +317,16 @@ impl<'a> Snapshot<'a> {
         settings(&functions, redirects)
     }
 
-    /// The maximum link that both a function and the bridge above it support.
-    fn most_of_link(&self, function: &Function<'a>) -> Option<PcieLink> {
+    /// The maximum link that both a function and the bridge above it support; `None` if that of
+    /// either is unknown.
+    fn max_common_link(&self, function: &Function<'a>) -> Option<PcieLink> {
         let above = function.place?.rsplit('/').nth(1)?.parse().ok()?;
         let above: &Function<'a> = self.functions.get(&above)?;
-        Some(function.most()?.with(above.most()?))
+        Some(function.max_link()?.with(above.max_link()?))
     }
 
+    /// Builds the inventory. The outer error is an invalid attribute of a port, the inner error an
+    /// invalid inventory.
     fn into_found(
         self,
     ) -> Result<Result<HostInventory, crate::inventory::InventoryError>, ImportError> {
@@ -331,7 +338,7 @@ impl<'a> Snapshot<'a> {
                 let gpu = Gpu {
                     pci: Some(address),
                     pcie: function.link(true),
-                    pcie_max: self.most_of_link(function),
+                    pcie_max: self.max_common_link(function),
                     numa: function.numa,
                     ..Gpu::default()
                 };
@@ -361,7 +368,7 @@ impl<'a> Snapshot<'a> {
                 port.numa = numa;
                 port.pci = adapter.pci.map(|(address, _)| address);
                 port.pcie = function.and_then(|function| function.link(false));
-                port.pcie_max = function.and_then(|function| self.most_of_link(function));
+                port.pcie_max = function.and_then(|function| self.max_common_link(function));
                 port.virtual_function = function.is_some_and(|function| function.is_virtual);
                 port.data_direct = adapter.data_direct.is_some();
                 port.node_guid = adapter.node_guid;
@@ -381,7 +388,7 @@ impl<'a> Snapshot<'a> {
     }
 }
 
-/// Numbers for host bridges and bridges by name; names are unique within a machine.
+/// The numbers of host bridges and bridges, by their names, which are unique within a machine.
 #[derive(Default)]
 struct Names<'a>(BTreeMap<&'a str, u32>);
 
@@ -413,6 +420,8 @@ impl<'a> Names<'a> {
     }
 }
 
+/// Parses a GUID with or without colons. The outer `None` means that `text` is no number, the inner
+/// `None` that it is 0, which is no GUID.
 fn guid(text: &str) -> Option<Option<Guid>> {
     let value = u64::from_str_radix(&text.replace(':', ""), 16).ok()?;
     Some((value != 0).then_some(Guid(value)))

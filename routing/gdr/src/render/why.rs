@@ -7,8 +7,8 @@ use crate::fabric::{AbsentHost, FormerPlace};
 use crate::host::Host;
 use crate::join::{Joined, NotJoined};
 
-/// Each port of the host that is not in the fabric, with the reason and the remedy; nothing where
-/// all are.
+/// Writes each port of the host that is not in the fabric, with the reason and the remedy; writes
+/// nothing if all ports are in the fabric.
 pub(super) fn missing_ports(
     out: &mut String,
     analysis: &Analysis,
@@ -28,29 +28,30 @@ pub(super) fn missing_ports(
         let former = absent.and_then(|absent| absent.devices.get(device?));
         match (reason, former) {
             (NotJoined::Down | NotJoined::NotInFabric, Some(former)) => {
-                writeln!(out, "  {:<12} {}", port.label(), text_of_former(former))?;
+                writeln!(out, "  {:<12} {}", port.label(), former_place(former))?;
             }
-            _ => writeln!(out, "  {:<12} {}", port.label(), text(reason))?,
+            _ => writeln!(out, "  {:<12} {}", port.label(), reason_and_remedy(reason))?,
         }
     }
     Ok(())
 }
 
-/// The devices of a host that left the fabric; the fabric may know it without its domain.
+/// The record of a host that left the fabric, under its name or under the name without the domain;
+/// `None` if there is no such record.
 fn absent<'a>(analysis: &'a Analysis, host: &str) -> Option<&'a AbsentHost> {
     let absent = &analysis.fabric.as_ref()?.absent;
     let first = host.split('.').next().unwrap_or_default();
     absent.get(host).or_else(|| absent.get(first))
 }
 
-fn text_of_former(former: &FormerPlace) -> String {
+fn former_place(former: &FormerPlace) -> String {
     format!(
         "it was at {} until {}: look at the cable there, and at `ibstat` on the host",
         former.place, former.until
     )
 }
 
-const fn text(reason: NotJoined) -> &'static str {
+const fn reason_and_remedy(reason: NotJoined) -> &'static str {
     match reason {
         NotJoined::Ethernet => {
             "its link type is Ethernet; for InfiniBand: `mlxconfig -d ADDRESS set LINK_TYPE_P1=1`, and restart the host"

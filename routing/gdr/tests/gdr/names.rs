@@ -1,4 +1,4 @@
-//! Hosts whose names have a domain in the fabric or in the inventories, and not on the other side.
+//! Tests of hosts whose names have a domain in the fabric, in the inventories, or in both.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ fn unit() -> Fleet {
     fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
-/// The fabric whose descriptions have `name` for each host.
+/// A copy of the fabric in which the node descriptions have `name(host)` as the name of each host.
 fn described(netlist: &Netlist, name: impl Fn(&str) -> String) -> Netlist {
     let (mut nodes, cables) = netlist.clone().into_parts();
     for node in &mut nodes {
@@ -33,7 +33,7 @@ fn described(netlist: &Netlist, name: impl Fn(&str) -> String) -> Netlist {
     Netlist::new(nodes, cables).expect("other names")
 }
 
-/// The inventories under other names, with GUIDs or without.
+/// The inventories under the names `name(host)`, with GUIDs only if `guids` is set.
 fn named(fleet: &Fleet, guids: bool, name: impl Fn(&str) -> String) -> GpuInventory {
     let mut inventory = GpuInventory::new();
     for (host, record) in fleet.inventory.hosts() {
@@ -57,7 +57,7 @@ fn with_domain(host: &str) -> String {
 }
 
 #[test]
-fn hosts_join_by_the_first_part_of_their_names() {
+fn hosts_with_a_domain_on_either_side_join_by_the_name_before_the_first_dot() {
     let fleet = unit();
     let long = described(&fleet.netlist, with_domain);
     for guids in [true, false] {
@@ -74,7 +74,7 @@ fn hosts_join_by_the_first_part_of_their_names() {
                 .expect("hosts")
                 .inventory
                 .clone();
-            // No host of the fabric is another one of the machine type.
+            // A host of the fabric without an inventory would be one more host of the machine type.
             inventory.insert_machine_type("dgx", &like).expect("room");
             inventory.set_default(Some("dgx")).expect("it is there");
             let analysis = analyse(netlist, &inventory);
@@ -98,7 +98,7 @@ fn hosts_join_by_the_first_part_of_their_names() {
 }
 
 #[test]
-fn two_domains_are_two_hosts() {
+fn hosts_of_the_same_name_in_two_domains_are_two_hosts() {
     let fleet = unit();
     let other = |host: &str| format!("{host}.{}", if host < "host-017" { "a" } else { "b" });
     // Hosts 1 to 16 of one domain have the names of hosts 17 to 32 of the other.
@@ -110,7 +110,7 @@ fn two_domains_are_two_hosts() {
     let analysis = analyse(&netlist, &named(&fleet, false, twice));
     assert_eq!(analysis.findings, []);
     assert_eq!(analysis.hosts.len(), 32);
-    // A name without a domain could be either: it is neither.
+    // A name without a domain fits a host of each domain, so that it joins neither.
     let mut inventory = GpuInventory::new();
     let host = &fleet.inventory.hosts()["host-001"].inventory;
     let mut host = HostInventory::clone(host);

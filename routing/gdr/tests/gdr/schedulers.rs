@@ -1,4 +1,5 @@
-//! Files of schedulers as fabrics change.
+//! Tests of the files for schedulers (Slurm, Kubernetes, Volcano, topograph, DRA) and of peer maps:
+//! names are stable as a fabric changes, and each reader's own rules accept the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,10 +14,12 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
 
+/// The file in `format` for all hosts.
 fn export(netlist: &Netlist, inventory: &GpuInventory, format: &str) -> String {
     export_of("", netlist, inventory, format)
 }
 
+/// The file in `format` for `host`, or for all hosts if the name is empty.
 fn export_of(host: &str, netlist: &Netlist, inventory: &GpuInventory, format: &str) -> String {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
     let fabric = GpuFabric::from_netlist(netlist, topology, None, 4096);
@@ -32,7 +35,8 @@ fn export_of(host: &str, netlist: &Netlist, inventory: &GpuInventory, format: &s
         .expect("hosts in the fabric")
 }
 
-/// The lines of a tree with nodes: the switch, and the list of nodes.
+/// The switches of a Slurm tree that have nodes: pairs of `SwitchName=…` and the folded list of
+/// nodes.
 fn switches(tree: &str) -> BTreeSet<(String, String)> {
     let line = |line: &str| {
         let (switch, nodes) = line.split_once(" Nodes=")?;
@@ -42,7 +46,7 @@ fn switches(tree: &str) -> BTreeSet<(String, String)> {
 }
 
 #[test]
-fn a_unit_keeps_its_name_when_another_one_goes() {
+fn units_keep_their_names_when_hosts_and_leaves_of_another_are_removed() {
     let netlist = generate("superpod:su=3").expect("a published fabric");
     let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let before = switches(&export(&fleet.netlist, &fleet.inventory, "slurm-tree"));
@@ -73,9 +77,9 @@ fn a_unit_keeps_its_name_when_another_one_goes() {
             "{unit}: {labels}"
         );
     }
-    // The hosts alone go, or the leaves with them.
+    // `netlist` lacks the hosts of unit 1, and `bare` also lacks its leaves.
     let leaf = |name: &str| name.starts_with("MF0;su-01-leaf");
-    let without_leaves: Vec<bool> = nodes_of(&all).map(|name| leaf(&name)).collect();
+    let without_leaves: Vec<bool> = node_names(&all).map(|name| leaf(&name)).collect();
     assert_eq!(without_leaves.iter().filter(|&&gone| gone).count(), 8);
     let (nodes, mut cables) = netlist.clone().into_parts();
     cables.retain(|cable| !without_leaves[cable.a.0] && !without_leaves[cable.b.0]);
@@ -105,13 +109,13 @@ fn a_unit_keeps_its_name_when_another_one_goes() {
     }
 }
 
-fn nodes_of(netlist: &Netlist) -> impl Iterator<Item = String> {
+fn node_names(netlist: &Netlist) -> impl Iterator<Item = String> {
     let (nodes, _) = netlist.clone().into_parts();
     nodes.into_iter().map(|node| node.name())
 }
 
 #[test]
-fn a_tree_has_the_hosts_without_gpus_once_each() {
+fn slurm_lists_hosts_without_gpus_and_kubernetes_labels_do_not() {
     let netlist = generate("superpod:su=2").expect("a published fabric");
     let netlist = with_servers(netlist, 4, 32).expect("only names differ");
     let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
@@ -142,7 +146,7 @@ fn a_tree_has_the_hosts_without_gpus_once_each() {
 }
 
 #[test]
-fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
+fn peer_map_has_the_ports_at_both_ends_and_the_gpu_on_the_same_rail() {
     let netlist = generate("superpod:su=2").expect("a published fabric");
     let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let name = "host-040";
@@ -173,7 +177,7 @@ fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
         );
     }
     assert!(!lines.iter().any(|line| line[0] == "host-001"));
-    // The map of the other end is the same, the other way round.
+    // In the map of host-040, the columns of the two ports are swapped.
     let back = export_of(name, &fleet.netlist, &fleet.inventory, "peers");
     assert!(
         back.contains("host-001\t3\tibp13s0:1\tmlx5_3:1\tyes\t3\n"),
@@ -182,12 +186,12 @@ fn a_peer_map_has_both_ends_of_each_gpu_and_tells_rails_apart() {
 }
 
 #[test]
-fn a_peer_map_names_the_gpu_on_the_same_rail_where_a_host_counts_otherwise() {
+fn peer_map_names_the_gpu_on_the_same_rail_of_a_host_with_reversed_gpus() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let mut host = HostInventory::clone(&fleet.inventory.hosts()["host-020"].inventory);
     let ports = host.hca_ports.len();
-    // GPU k of this host is where the others have GPU 7 - k.
+    // GPU k of this host has the place of GPU 7 - k in the other hosts.
     let rows: Vec<_> = host.tiers.chunks(ports).rev().flatten().copied().collect();
     host.tiers = rows;
     let mut places: Vec<_> = host.gpus.iter().map(|gpu| (gpu.pci, gpu.numa)).collect();
@@ -211,9 +215,10 @@ fn a_peer_map_names_the_gpu_on_the_same_rail_where_a_host_counts_otherwise() {
     }
 }
 
-/// The blocks of a file with their numbers of nodes, and the sizes; refused by the rules of Slurm's
-/// own reader (`block_record.c`): names and nodes once, no block below the first size, each size
-/// a power of two times the first, at most 2¹⁵.
+/// Reads a block file by the rules of Slurm's own reader (`block_record.c`): the number of nodes in
+/// each block, and the block sizes. Errors are a block or a node that appears twice, a block with
+/// fewer nodes than the first size, and a size other than the first one times a power of two up to
+/// 2¹⁵.
 fn slurm_reads_blocks(file: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     let (mut names, mut nodes, mut counts) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     let mut sizes: Vec<usize> = Vec::new();
@@ -252,7 +257,7 @@ fn slurm_reads_blocks(file: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     Ok((counts, sizes))
 }
 
-/// The names of a folded list.
+/// The names of a folded list such as `n[000-003,016],n020`, in the order of the list.
 fn unfold(list: &str) -> Vec<String> {
     let mut out = Vec::new();
     let mut rest = list;
@@ -281,7 +286,8 @@ fn unfold(list: &str) -> Vec<String> {
     out
 }
 
-/// A fleet whose hosts have the NVLink domains that `domain` gives them.
+/// A fleet of `units` units. `domain` maps the position of a host to the clique of its NVLink
+/// domain, or to `None` if the host has no domain.
 fn with_domains(units: usize, domain: impl Fn(usize) -> Option<u32>) -> (Netlist, GpuInventory) {
     let netlist = generate(&format!("superpod:su={units}")).expect("a published fabric");
     let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
@@ -298,7 +304,7 @@ fn with_domains(units: usize, domain: impl Fn(usize) -> Option<u32>) -> (Netlist
 }
 
 #[test]
-fn block_sizes_are_those_that_slurm_takes_and_every_gpu_host_is_in_one_block() {
+fn slurm_accepts_the_block_sizes_and_every_gpu_host_is_in_one_block() {
     let blocks = |units, domain: &dyn Fn(usize) -> Option<u32>| {
         let (netlist, inventory) = with_domains(units, domain);
         let file = export(&netlist, &inventory, "slurm-block");
@@ -315,7 +321,8 @@ fn block_sizes_are_those_that_slurm_takes_and_every_gpu_host_is_in_one_block() {
     assert_eq!(blocks(1, &|_| None).1, [32]);
     assert_eq!(blocks(3, &|_| None).1, [32, 64]);
     assert_eq!(blocks(4, &|_| None).1, [32, 64, 128]);
-    // Racks of 16, of 18 with a smaller last one, and of hosts beside racks.
+    // Racks of 16 hosts; racks of 18 with a smaller last one; one rack of 30 hosts, and 34 hosts
+    // without a rack.
     assert_eq!(blocks(2, &|place| Some(place as u32 / 16)).1, [16, 32, 64]);
     let (counts, sizes, file) = blocks(2, &|place| Some(place as u32 / 18));
     assert_eq!((counts, sizes), (vec![18, 18, 18, 10], vec![10, 20, 40]));
@@ -323,7 +330,7 @@ fn block_sizes_are_those_that_slurm_takes_and_every_gpu_host_is_in_one_block() {
     let (counts, sizes, file) = blocks(2, &|place| (place < 30).then_some(0));
     assert_eq!((counts, sizes), (vec![30, 2, 32], vec![2, 4]));
     assert!(file.contains("has 2 hosts where others have 30"), "{file}");
-    // Cliques in the order of their numbers, so that neighbours in the file are neighbours.
+    // Cliques are in numerical order, so that neighbours in the file are neighbours in the fabric.
     let (_, _, file) = blocks(2, &|place| Some(place as u32 / 4));
     let names: Vec<&str> = file
         .lines()
@@ -333,7 +340,7 @@ fn block_sizes_are_those_that_slurm_takes_and_every_gpu_host_is_in_one_block() {
 }
 
 #[test]
-fn a_reader_of_blocks_refuses_what_slurm_refuses() {
+fn block_reader_of_these_tests_refuses_invalid_sizes_and_duplicates() {
     let file = |sizes: &str| {
         format!("BlockName=a Nodes=n[1-4]\nBlockName=b Nodes=n[5-8]\nBlockSizes={sizes}\n")
     };
@@ -350,7 +357,7 @@ fn a_reader_of_blocks_refuses_what_slurm_refuses() {
 }
 
 #[test]
-fn a_reader_of_blocks_takes_a_file_of_topograph() {
+fn block_reader_of_these_tests_accepts_a_file_of_topograph() {
     let Some(data) = crate::samples::samples() else {
         return;
     };
@@ -361,7 +368,7 @@ fn a_reader_of_blocks_takes_a_file_of_topograph() {
 }
 
 #[test]
-fn a_claim_pairs_each_gpu_with_the_port_of_its_hint() {
+fn dra_slice_pairs_each_gpu_with_one_port() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let file = export(&fleet.netlist, &fleet.inventory, "dra");
@@ -397,7 +404,7 @@ fn a_claim_pairs_each_gpu_with_the_port_of_its_hint() {
 }
 
 #[test]
-fn a_claim_pairs_a_gpu_with_all_of_its_ports() {
+fn dra_slice_pairs_a_gpu_with_both_of_its_ports() {
     let netlist = generate("superpod:su=1").expect("a published fabric");
     let mut fleet = fleet(netlist, FleetFaults::default()).expect("hosts with plain names");
     let names: Vec<String> = fleet.inventory.hosts().keys().cloned().collect();
@@ -444,6 +451,7 @@ fn a_claim_pairs_a_gpu_with_all_of_its_ports() {
     );
 }
 
+/// The file in `format` for all hosts of `analysis`.
 fn rendered(analysis: &Analysis, format: &str) -> String {
     let options = ExportOptions {
         host: String::new(),
@@ -455,7 +463,7 @@ fn rendered(analysis: &Analysis, format: &str) -> String {
     text.expect("hosts in the fabric")
 }
 
-/// The words of a list of Slurm: `n[000-003,016],n020`.
+/// The set of names in a folded list of Slurm such as `n[000-003,016],n020`.
 fn unfolded(list: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut rest = list;
@@ -485,7 +493,8 @@ fn unfolded(list: &str) -> BTreeSet<String> {
     names
 }
 
-/// The hosts of each pod and unit, as the names of their leaves say (`p3u0l7`).
+/// The groups of hosts whose leaf names have the same part before `end`. In names such as `p3u0l7`,
+/// `u` ends the pod, and `l` ends the unit.
 fn by_leaf_name(analysis: &Analysis, end: char) -> BTreeSet<BTreeSet<String>> {
     let fabric = analysis.fabric.as_ref().expect("a fabric");
     let mut groups: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -501,8 +510,8 @@ fn by_leaf_name(analysis: &Analysis, end: char) -> BTreeSet<BTreeSet<String>> {
     groups.into_values().collect()
 }
 
-/// Every file for schedulers has the units, pods and the whole of a fabric of four pods of four
-/// units.
+/// Asserts that every format for schedulers has the 16 units, the four pods and the top tier of a
+/// fabric of four pods of four units each.
 pub(crate) fn assert_three_tiers(analysis: &Analysis) {
     let (pods, units) = (by_leaf_name(analysis, 'u'), by_leaf_name(analysis, 'l'));
     assert_eq!((pods.len(), units.len()), (4, 16));

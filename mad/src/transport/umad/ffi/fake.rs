@@ -5,9 +5,11 @@ use std::os::unix::net::UnixDatagram;
 
 use super::*;
 
-/// The bytes before a datagram.
+/// The number of bytes of the header before a datagram.
 pub(in super::super) const HEADER: usize = 64;
+/// The offset of the status number in the header, in bytes.
 const STATUS: usize = 4;
+/// The offset of the address in the header, in bytes.
 const ADDRESS: usize = 20;
 
 /// An open port and the other end of its socket.
@@ -63,7 +65,7 @@ unsafe extern "C" fn recv(id: c_int, umad: *mut c_void, length: *mut c_int, _wai
     }
 }
 
-/// Defines a function of the library that follows no raw pointer except as its body says.
+/// Defines a function of the library, with the given parameters, result and body.
 macro_rules! function {
     (fn($($name:ident: $type:ty),*) -> $result:ty { $body:expr }) => {{
         unsafe extern "C" fn function($($name: $type),*) -> $result {

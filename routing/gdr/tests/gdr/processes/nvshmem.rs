@@ -1,5 +1,5 @@
-//! The adapter that NVSHMEM takes for each GPU of every sample: with our settings, without any, and
-//! the best that there is.
+//! Compares, for each GPU of every sample, the adapter that NVSHMEM takes with our settings, the
+//! adapter that it takes without settings, and the best one.
 //!
 //! The rules are those of NVSHMEM 3.5 with GPU-initiated communication, as DeepEP has it
 //! (`ibgda.cpp`, `transport.cpp`, `topo.cpp`): ports in the order of verbs, of devices whose names
@@ -23,7 +23,7 @@ const VARIABLES: [&str; 3] = [
     "NVSHMEM_ENABLE_NIC_PE_MAPPING",
 ];
 
-/// The value of several ports to a process is set by the operator.
+/// The variable with which an operator lets each process use several ports.
 const MULTI_PORT: (&str, &str) = ("NVSHMEM_IBGDA_ENABLE_MULTI_PORT", "1");
 
 /// The settings of one process.
@@ -37,7 +37,7 @@ struct Settings {
 }
 
 impl Settings {
-    /// NVSHMEM's choice by itself.
+    /// No settings: NVSHMEM chooses by itself.
     fn none() -> Settings {
         Settings::read(["", "", ""], false)
     }
@@ -61,7 +61,8 @@ impl Settings {
         Settings::read([0, 1, 2].map(|at| values[at].as_str()), multi_port)
     }
 
-    /// Whether `NVSHMEM_HCA_LIST` keeps a port: names are compared whole.
+    /// Whether `NVSHMEM_HCA_LIST` keeps a port: names must be equal, and `^` excludes the listed
+    /// ports.
     fn keeps(&self, port: &HcaPort) -> bool {
         if self.list.is_empty() {
             return true;
@@ -76,7 +77,7 @@ impl Settings {
         self.list.trim_start_matches('^').split(',').any(fits) != not
     }
 
-    /// The ports that a process opens, in the order of verbs. Ethernet is as good as InfiniBand.
+    /// The ports that a process opens, in the order of verbs; Ethernet ports are opened, too.
     fn opens(&self, host: &HostInventory, verbs: &[usize]) -> Vec<usize> {
         let opens = |&port: &usize| {
             let port = &host.hca_ports[port];
@@ -90,7 +91,7 @@ impl Settings {
     }
 }
 
-/// NVSHMEM's distances: PIX, PXB, PHB, NODE and SYS.
+/// NVSHMEM's distance from a GPU to a port: 0 to 4 for PIX, PXB, PHB, NODE and SYS.
 fn distance(host: &HostInventory, gpu: usize, port: usize) -> usize {
     match host.tier(gpu, port) {
         Some(Tier::Pix) => 0,
@@ -101,10 +102,11 @@ fn distance(host: &HostInventory, gpu: usize, port: usize) -> usize {
     }
 }
 
-/// The worth of each distance to NVSHMEM: one switch and several are alike.
+/// The worth of each distance to NVSHMEM, for which one switch and several are equal.
 const WORTH: [u8; 5] = [4, 4, 3, 2, 1];
 
-/// The ports of each process, `each` at most, where process k uses GPU k.
+/// The ports of each process, at most `each`; process k uses GPU k. `None` stands for a place for
+/// which no port as near as the first one is left.
 fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Option<usize>>> {
     let gpus = host.gpus.len();
     let mut pairs: Vec<(usize, usize, usize)> = (0..gpus)
@@ -112,7 +114,7 @@ fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Op
         .map(|(gpu, port)| (distance(host, gpu, ports[port]), gpu, port))
         .collect();
     pairs.sort_by_key(|pair| pair.0);
-    // `None` for a place that no port as near is left for.
+    // For each GPU, the distance of each of its ports, and the port as an index of `ports`.
     let mut taken: Vec<Vec<Option<(usize, usize)>>> = vec![Vec::new(); gpus];
     let mut used = vec![0i64; ports.len()];
     for &(far, gpu, port) in &pairs {
@@ -162,7 +164,7 @@ fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Op
         .collect()
 }
 
-/// The ports that the `process`-th process of a host uses; none where NVSHMEM finds no device.
+/// The ports that the `process`-th process of a host uses; empty if NVSHMEM finds no device.
 fn takes(host: &HostInventory, verbs: &[usize], settings: &Settings, process: usize) -> Vec<usize> {
     let ports = settings.opens(host, verbs);
     let each = (ports.len() / host.gpus.len()).max(1);
@@ -184,8 +186,9 @@ fn takes(host: &HostInventory, verbs: &[usize], settings: &Settings, process: us
 /// The worth of a choice to a GPU, the best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Worth {
+    /// A compute port at this [`distance`].
     Compute(usize),
-    /// A port for storage, of Ethernet or a virtual function.
+    /// A port for storage or of Ethernet, or a virtual function.
     OffNetwork(usize),
     NoDevice,
 }
@@ -213,8 +216,8 @@ fn orders(host: &HostInventory) -> [Vec<usize>; 3] {
     [listed, reversed, scrambled]
 }
 
-/// How many GPUs have each worth, and the most GPUs of a port, in words.
-fn words(choices: &[(Worth, Option<usize>)]) -> String {
+/// The number of GPUs with each worth, and the largest number of GPUs that share a port, as text.
+fn summary(choices: &[(Worth, Option<usize>)]) -> String {
     let names = ["PIX", "PXB", "PHB", "NODE", "SYS"];
     let mut count = std::collections::BTreeMap::new();
     for (worth, _) in choices {
@@ -229,11 +232,12 @@ fn words(choices: &[(Worth, Option<usize>)]) -> String {
     format!(
         "{}; at most {} GPUs a port",
         parts.join(", "),
-        fullest(choices)
+        max_gpus_of_a_port(choices)
     )
 }
 
-fn fullest(choices: &[(Worth, Option<usize>)]) -> usize {
+/// The largest number of GPUs that share a port.
+fn max_gpus_of_a_port(choices: &[(Worth, Option<usize>)]) -> usize {
     let sharing = |port: usize| {
         choices
             .iter()
@@ -248,10 +252,11 @@ fn fullest(choices: &[(Worth, Option<usize>)]) -> usize {
         .unwrap_or(0)
 }
 
-/// The choices for each GPU in an order of verbs, checked against the best: with our settings, and
-/// without.
+/// For each GPU, the worth of its choice and its first port, if it has one.
 type Choices = Vec<(Worth, Option<usize>)>;
 
+/// The choices with our settings, and those without settings, if verbs lists ports in the order
+/// `verbs`. Asserts that ours are the best ones.
 fn choices(name: &str, host: &Host, script: &str, verbs: &[usize]) -> (Choices, Choices) {
     let inventory = &host.inventory;
     let live = host
@@ -268,18 +273,18 @@ fn choices(name: &str, host: &Host, script: &str, verbs: &[usize]) -> (Choices, 
         let settings = Settings::of_process(script, entry.index, false);
         let best = live.iter().map(|&port| worth(host, gpu, &[port])).min();
         let (mine, bare) = (choice(gpu, &settings), choice(gpu, &Settings::none()));
-        let told = format!(
+        let context = format!(
             "{name}, GPU{}: {mine:?}, without {bare:?}: {settings:?}",
             entry.index
         );
-        assert_eq!(Some(mine.0), best, "{told}");
-        assert!(mine.0 <= bare.0, "{told}");
+        assert_eq!(Some(mine.0), best, "{context}");
+        assert!(mine.0 <= bare.0, "{context}");
         ours.push(mine);
         without.push(bare);
     }
     let share = inventory.gpus.len().div_ceil(live.len().max(1));
     assert!(
-        fullest(&ours) <= fullest(&without).max(share),
+        max_gpus_of_a_port(&ours) <= max_gpus_of_a_port(&without).max(share),
         "{name}: {ours:?}"
     );
     (ours, without)
@@ -295,7 +300,7 @@ fn renamed(host: &HostInventory) -> HostInventory {
 }
 
 #[test]
-fn nvshmem_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
+fn with_our_settings_nvshmem_takes_the_best_port_for_each_gpu_of_every_sample() {
     let Some(data) = samples() else { return };
     let (mut table, mut gpus) = (String::new(), 0);
     for (name, host) in every_sample(&data) {
@@ -316,15 +321,15 @@ fn nvshmem_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_set
                 let is_without = no_choice == Some(NoChoice::NoGpu);
                 assert_eq!(ours.is_empty(), is_without, "{name}: {no_choice:?}");
                 if is_renamed {
-                    // NVSHMEM looks for names with mlx5 in them by itself.
+                    // Without settings, NVSHMEM takes only names that contain mlx5.
                     assert!(
                         without.iter().all(|choice| choice.0 == Worth::NoDevice),
                         "{name}"
                     );
                 } else if number == 0 && !ours.is_empty() {
                     gpus += ours.len();
-                    let _ = writeln!(table, "{name}\n  ours     {}", words(&ours));
-                    let _ = writeln!(table, "  without  {}", words(&without));
+                    let _ = writeln!(table, "{name}\n  ours     {}", summary(&ours));
+                    let _ = writeln!(table, "  without  {}", summary(&without));
                 }
             }
         }
@@ -365,7 +370,7 @@ fn two_each() -> Analysis {
 }
 
 #[test]
-fn a_gpu_with_two_adapters_has_one_or_with_multi_port_both() {
+fn a_gpu_with_two_adapters_uses_one_and_with_multi_port_both() {
     let analysis = two_each();
     let script = nvshmem_script(&analysis, "host").expect("names are known");
     let host = &analysis.hosts[0].inventory;
@@ -393,8 +398,8 @@ fn a_gpu_with_two_adapters_has_one_or_with_multi_port_both() {
 }
 
 #[test]
-fn a_list_for_the_whole_host_taken_in_turn_would_miss() {
-    // The order of verbs decides, not that of the list.
+fn a_list_for_the_whole_host_taken_in_turn_gives_gpu_0_the_adapter_of_gpu_2() {
+    // The order of verbs decides, not the order of the list.
     let analysis = two_each();
     let host = &analysis.hosts[0].inventory;
     let list = "ibp0s0:1,ibp2s0:1,ibp4s0:1,ibp6s0:1";
