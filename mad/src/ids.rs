@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_equals_the_path_it_was_made_from() {
+    fn the_parent_of_a_child_equals_the_original_path() {
         let path = DirectedPath::from_hops(&[PortNum(1), PortNum(5)]).unwrap();
         let child = path.child(PortNum(9)).unwrap();
         assert_eq!(child.parent(), Some(path));

@@ -105,7 +105,7 @@ impl Tids {
         u32::from(state.generation) << 16 | u32::from(slot)
     }
 
-    /// The transaction is complete.
+    /// Closes the slot of a complete transaction, which was answered or has failed.
     pub(super) fn close(&mut self, slot: u16, answered: bool) {
         let state = &mut self.slots[usize::from(slot)];
         state.index = NONE;
@@ -113,6 +113,7 @@ impl Tids {
         self.free.push_back(slot);
     }
 
+    /// The transaction to which the identifier belongs.
     pub(super) fn owner(&self, tid: u32) -> Owner {
         let Some(slot) = self.slots.get((tid & 0xFFFF) as usize) else {
             return Owner::Gone;
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_transaction_in_the_same_slot_is_never_mistaken() {
+    fn earlier_identifiers_of_a_slot_never_find_its_newer_transaction() {
         let mut tids = Tids::new(1);
         let slot = tids.open(1);
         let old = [(); 3].map(|()| tids.next(slot));

@@ -75,11 +75,12 @@ pub(crate) fn is_rmpp(bytes: &[u8]) -> bool {
 /// A source of data that are generated while the message is sent, so that an answer of any length
 /// takes the memory of one window.
 pub trait Source: Send {
-    /// Writes the next bytes into `room`, which is not empty. It may write few or no bytes before
-    /// the end of the data, so that other messages get their turn when few bytes need much work.
+    /// Writes the next bytes into `room`, which is not empty. The source may write few or no bytes
+    /// before the end of the data, so that other messages get their turn when few bytes need much
+    /// work.
     fn fill(&mut self, room: &mut [u8]) -> Filled;
 
-    /// The number of remaining bytes; `None` if only generating them would tell.
+    /// The number of remaining bytes; `None` if the number is not known before they are generated.
     fn remaining(&self) -> Option<u64>;
 }
 
@@ -178,7 +179,7 @@ impl Source for Whole {
 pub enum Outgoing {
     /// A message that is complete in memory.
     Whole(Message),
-    /// A message whose data are made while it is sent.
+    /// A message whose data are generated while it is sent.
     Streamed(Streamed),
 }
 
@@ -208,7 +209,7 @@ impl From<Message> for Outgoing {
     }
 }
 
-/// A message whose data are made while it is sent. RMPP carries the message even if its header
+/// A message whose data are generated while it is sent. RMPP carries the message even if its header
 /// lacks ACTIVE.
 pub struct Streamed {
     /// The headers.
@@ -233,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn records_continue_in_the_next_room() {
+    fn records_continue_in_the_next_call_of_fill() {
         let mut source = Records::new((0..4u8).map(|value| [value; 5]));
         let mut got = Vec::new();
         for size in [3, 0, 9, 7, 7] {

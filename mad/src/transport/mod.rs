@@ -1,4 +1,4 @@
-//! The ways by which datagrams leave and reach this process.
+//! Transports, which carry datagrams from and to this process.
 //!
 //! A transport has two halves. The sending half is a value that implements [`Transport`]. The
 //! receiving half is a [`Sink`], which is passed in when the transport is opened, and called from a

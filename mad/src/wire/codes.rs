@@ -161,7 +161,7 @@ mod tests {
     use crate::wire::attr::{LinkSpeeds, LinkWidths, NodeType};
 
     #[test]
-    fn every_code_survives() {
+    fn every_code_survives_a_round_trip() {
         for code in 0..=u8::MAX {
             assert_eq!(NodeType::from_code(code).code(), code);
         }

@@ -11,8 +11,8 @@ use super::smp::Smp;
 
 /// All fields of a datagram, one per line, in the form of [`dissect`].
 ///
-/// The first line is the header. A class other than subnet management and the SA has no further
-/// lines; a table shows its first record.
+/// The first line is the header. Datagrams of classes other than subnet management and the SA have
+/// no further lines. A table of records has only the lines of its first record.
 #[derive(Clone, Copy)]
 pub struct Dissection<'a> {
     mad: &'a MadBytes,
@@ -60,7 +60,7 @@ impl fmt::Debug for Dissection<'_> {
     }
 }
 
-/// A datagram of the SA.
+/// Writes a datagram of the SA.
 fn sa(bytes: &MadBytes, f: &mut Formatter<'_>) -> fmt::Result {
     let mad = SaMad::from_bytes(bytes);
     writeln!(f, "{mad:?}")?;
@@ -101,7 +101,7 @@ pub(super) fn debug_record<R: Record>(record: &R, f: &mut Formatter<'_>) -> fmt:
     out.finish()
 }
 
-/// The fields of the details of a notice; none if the trap is not known.
+/// The fields of the details of a notice; empty if the trap is unknown.
 fn details_of(notice: &Notice) -> &'static [FieldSpec] {
     let table = match notice.nvidia_trap() {
         Some(trap) => fields::of_nvidia_trap(trap),
@@ -111,12 +111,14 @@ fn details_of(notice: &Notice) -> &'static [FieldSpec] {
     table.unwrap_or(&[])
 }
 
+/// Writes each field of `table` on a line, with its value in `data`.
 fn lines(table: &[FieldSpec], data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
     table
         .iter()
         .try_for_each(|field| writeln!(f, "  {}: {}", field.name, field.value(data)))
 }
 
+/// Writes `data` in hexadecimal digits, 16 bytes a line.
 fn hex_lines(data: &[u8], f: &mut Formatter<'_>) -> fmt::Result {
     const BYTES_PER_LINE: usize = 16;
     for line in data.chunks(BYTES_PER_LINE) {

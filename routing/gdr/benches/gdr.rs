@@ -1,7 +1,7 @@
-//! How long hints, pairs and plans of jobs take, on SuperPODs.
+//! Measures the time of hints, pairs and plans of jobs on SuperPODs.
 //!
-//! `cargo bench -p rsm-gdr --bench gdr` prints the least processor time of a few runs of each, all
-//! threads together: other work on the machine blurs it less than the time on the wall.
+//! `cargo bench -p rsm-gdr --bench gdr` prints the lowest processor time of several runs, summed
+//! over all threads: other work on the machine disturbs it less than it disturbs wall-clock time.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
@@ -20,15 +20,18 @@ use rsm_routing::topology::Topology;
 
 use stopwatch::{best, cpu_ms};
 
+/// The number of runs, of which the fastest counts.
 const RUNS: usize = 5;
+/// The number of pairs of GPUs in one run.
 const PAIRS: usize = 10_000;
 
+/// The processor time of the fastest run in milliseconds.
 fn best_ms<T>(work: impl FnMut() -> T) -> f64 {
     best(RUNS, work).0.cpu_ms
 }
 
 fn main() {
-    // 512 hosts, and 2,048: 64 units, the largest that is published.
+    // 512 hosts, and 2,048 hosts: 64 units are the largest published SuperPOD.
     for units in [16usize, 64] {
         let netlist = generate(&format!("superpod:su={units}")).expect("a published fabric");
         let faults = FleetFaults {

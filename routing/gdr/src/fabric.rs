@@ -53,21 +53,21 @@ pub fn host_and_device(description: &str) -> Option<(&str, &str)> {
     (words.next().is_none() && !is_model(host)).then_some((host, device))
 }
 
-/// A place in the fabric where something was.
+/// A place in the fabric where a device of a host was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormerPlace {
-    /// A port of a switch, by name.
+    /// The switch and its port, as text.
     pub place: String,
     /// The time when the host was last present, as text that follows `until`.
     pub until: String,
 }
 
-/// A host of which devices were in the fabric, and are not there now.
+/// A host with devices that were in the fabric and are not there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AbsentHost {
-    /// These devices of the host, and where each was.
+    /// The absent devices by name, each with its former place.
     pub devices: BTreeMap<String, FormerPlace>,
-    /// Where the first of them was.
+    /// The former place of the first absent device.
     pub first: FormerPlace,
 }
 
@@ -86,12 +86,17 @@ pub struct GpuFabric {
     pub absent: BTreeMap<String, AbsentHost>,
     /// The generation of the fabric, which every result repeats.
     pub generation: u64,
+    /// The ports, sorted by GUID. The maps below have indices of this list.
     ports: Vec<FabricPort>,
+    /// The port by node GUID and port number.
     by_node: BTreeMap<(Guid, PortNum), u32>,
+    /// The ports by system image GUID.
     by_system: BTreeMap<Guid, Vec<u32>>,
+    /// The ports by host and device in their descriptions.
     by_description: BTreeMap<String, BTreeMap<String, Vec<u32>>>,
     /// The hosts whose names in descriptions have a domain, by the first part of the name.
     by_first_part: BTreeMap<String, Vec<String>>,
+    /// The adapter port by the switch port to which it is cabled.
     by_leaf_port: BTreeMap<(SwitchIdx, PortNum), u32>,
 }
 
@@ -147,7 +152,8 @@ impl GpuFabric {
         fabric
     }
 
-    /// Creates a fabric as a subnet manager would run the netlist, with the LIDs of `topology`.
+    /// Creates the fabric that a subnet manager would see if it ran the netlist with the LIDs of
+    /// `topology`. All ports have the MTU `mtu`.
     pub fn from_netlist(
         netlist: &Netlist,
         topology: Arc<Topology>,
@@ -237,7 +243,8 @@ impl GpuFabric {
     }
 
     /// The name that descriptions use for a host: the host's own name, or, if only one of the two
-    /// has a domain, the name with the same first part. Two domains are two hosts.
+    /// has a domain, the name with the same first part. Names with two different domains are two
+    /// hosts. `None` if no description fits, or if several hosts have that first part.
     pub fn described_host(&self, host: &str) -> Option<&str> {
         let same = |name: &str| Some(self.by_description.get_key_value(name)?.0.as_str());
         let other = || match host.split_once('.') {
@@ -257,7 +264,8 @@ impl GpuFabric {
             .map(|(host, devices)| (host.as_str(), devices))
     }
 
-    /// The devices of one host; see [`GpuFabric::described_host`].
+    /// The devices of one host, each with its ports; `None` if [`GpuFabric::described_host`] finds
+    /// no name for the host.
     pub fn devices(&self, host: &str) -> Option<&BTreeMap<String, Vec<u32>>> {
         self.by_description.get(self.described_host(host)?)
     }

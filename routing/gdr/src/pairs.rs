@@ -96,9 +96,9 @@ pub struct PairHint {
     pub paths: Vec<PathHint>,
     /// The service level for the queue pair.
     pub sl: u8,
-    /// The largest MTU in bytes that both ports support.
+    /// The largest MTU in bytes that both ports support; 0 without [`PairHint::ends`].
     pub mtu: u16,
-    /// The highest rate in tenths of Gb/s that both ports support.
+    /// The highest rate in tenths of Gb/s that both ports support; 0 without [`PairHint::ends`].
     pub rate_tenth_gbps: u16,
     /// The source's GPU on the peer's rail, by position, if a relay through it (PXN) keeps the
     /// traffic under one leaf.
@@ -180,6 +180,7 @@ impl Analysis {
         Ok(hint)
     }
 
+    /// The positions of a host, given by name, and of its GPU, given by index.
     fn find(&self, (host, gpu): (&str, u16)) -> Result<(usize, usize), PairError> {
         let place = self
             .place(host)

@@ -2,9 +2,8 @@
 //! addresses, by the names of their devices.
 //!
 //! A family is the set of hosts of one machine type: most PCI addresses of their GPUs and adapters
-//! are equal. The family's template is the largest shape that several hosts share. A deviation from
-//! the template, by lack or by excess, is a property of one host, and does not affect the rest of
-//! its devices.
+//! are equal. The family's template is the largest shape that several hosts share. A host that
+//! lacks devices of the template, or has additional ones, is still compared by its other devices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +83,7 @@ impl DeviceNames<'_> {
     }
 }
 
+/// The product name of a host, and the PCI addresses of its GPUs and ports.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     machine: Option<String>,
@@ -280,8 +280,8 @@ impl Family {
             }
         }
         UsualPort {
-            role: most(roles).unwrap_or(TrafficRole::Outside),
-            near: most(near).unwrap_or_default(),
+            role: most_frequent(roles).unwrap_or(TrafficRole::Outside),
+            near: most_frequent(near).unwrap_or_default(),
             gbps: None,
         }
     }
@@ -357,7 +357,7 @@ pub(crate) fn majority<T: Ord + Clone>(values: &[T]) -> Option<T> {
 }
 
 /// The most frequent value, the lowest on a tie; `None` if there are no values.
-fn most<T: Ord>(values: Vec<T>) -> Option<T> {
+fn most_frequent<T: Ord>(values: Vec<T>) -> Option<T> {
     let mut count: BTreeMap<T, usize> = BTreeMap::new();
     for value in values {
         *count.entry(value).or_default() += 1;
@@ -409,7 +409,7 @@ pub(crate) fn like_peers(hosts: &mut [Host], peers: &Peers, fabric: Option<&GpuF
     for layout in peers.layouts.iter().filter(|layout| layout.len() > 1) {
         for port in 0..hosts[layout[0]].roles.len() {
             let roles = layout.iter().map(|&place| hosts[place].roles[port].0);
-            if let Some(usual) = most(roles.collect()) {
+            if let Some(usual) = most_frequent(roles.collect()) {
                 for &place in layout {
                     take_role(&mut hosts[place], port, usual);
                 }

@@ -12,7 +12,7 @@ use super::survey::Survey;
 use super::{diagnosis, hints};
 
 impl Analysis {
-    /// Matches the hosts' inventories with the fabric, or analyses hosts alone.
+    /// Matches the hosts' inventories with the fabric; without one, analyses the hosts alone.
     pub fn new(
         inventory: &GpuInventory,
         fabric: Option<GpuFabric>,

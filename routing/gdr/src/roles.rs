@@ -2,10 +2,11 @@
 //!
 //! No single signal is right on every machine. The roles therefore follow from several signals, in
 //! this order: the operator's configuration; the link layer; PCIe, on machines that show their
-//! topology (a port under a switch with a GPU serves the GPU); the rate, if a GPU has a faster port
-//! as near; and the number of ports of every GPU of the machine (ports that one GPU has in excess
-//! get another role, first the port whose leaf also serves nodes without GPUs). Last, hosts of one
-//! machine type are compared: a port gets the role that it has in most of them (`peers`).
+//! topology (a port under a switch with a GPU serves the GPU); the rate (a port does not serve a
+//! GPU that has a faster port as near); and the number of ports of every GPU of the machine (ports
+//! that one GPU has in excess get another role, first the port whose leaf also serves nodes without
+//! GPUs). Last, hosts of one machine type are compared: a port gets the role that it has in most of
+//! them (`peers`).
 
 use std::collections::BTreeMap;
 
@@ -143,13 +144,14 @@ impl LeafUse {
 }
 
 impl LeafUse {
-    /// The share of a leaf's end ports that belong to nodes without GPUs, in thousandths.
+    /// The share of a leaf's end ports that belong to nodes without GPUs, in thousandths; `None` if
+    /// the switch has no end ports.
     pub(super) fn foreign(&self, leaf: SwitchIdx) -> Option<u32> {
         self.foreign.get(&leaf).copied()
     }
 }
 
-/// The role of each port of a host.
+/// The role of each port of a host, in the order of the inventory's ports.
 pub(super) fn roles(
     host: &HostInventory,
     joined: &[Joined],
@@ -158,7 +160,7 @@ pub(super) fn roles(
 ) -> Vec<ReasonedRole> {
     let mut out: Vec<Option<ReasonedRole>> = (0..host.hca_ports.len())
         .map(|port| {
-            told(
+            certain_role(
                 host,
                 joined,
                 fabric.map(|(fabric, _)| fabric),
@@ -167,12 +169,12 @@ pub(super) fn roles(
             )
         })
         .collect();
-    let strange = |port: usize| fabric.is_some() && may_be_anything(host, joined, port);
+    let is_unknown = |port: usize| fabric.is_some() && is_of_unknown_kind(host, joined, port);
     if host.gpus.is_empty() {
         return finish(
             host,
             out,
-            strange,
+            is_unknown,
             (TrafficRole::Storage, RoleReason::NoGpu),
         );
     }
@@ -184,15 +186,15 @@ pub(super) fn roles(
         return finish(
             host,
             out,
-            strange,
+            is_unknown,
             (TrafficRole::Compute, RoleReason::NoPcieSignal),
         );
     }
     for &port in open.iter().filter(|&&port| is_near(port)) {
         out[port] = Some((TrafficRole::Compute, RoleReason::NearGpu));
     }
-    slower(host, joined, fabric, &open, &mut out);
-    excess(host, joined, fabric, &open, &mut out);
+    demote_slower(host, joined, fabric, &open, &mut out);
+    demote_excess(host, joined, fabric, &open, &mut out);
     // A GPU without a port of its own gets one: a port that is nearer to it than the ports of other
     // GPUs.
     for gpu in gpus.clone() {
@@ -214,7 +216,7 @@ pub(super) fn roles(
     // A missing port near a GPU without another port counts as an InfiniBand port that is down; any
     // other missing port does not.
     let surplus =
-        |port: &usize| strange(*port) && !matches!(out[*port], Some((TrafficRole::Compute, _)));
+        |port: &usize| is_unknown(*port) && !matches!(out[*port], Some((TrafficRole::Compute, _)));
     let surplus: Vec<usize> = open.iter().copied().filter(surplus).collect();
     for port in surplus {
         out[port] = Some((TrafficRole::Outside, RoleReason::NotInFabric));
@@ -222,13 +224,13 @@ pub(super) fn roles(
     finish(
         host,
         out,
-        strange,
+        is_unknown,
         (TrafficRole::Storage, RoleReason::FarFromGpus),
     )
 }
 
 /// The role of a port that is certain without a comparison with other ports.
-fn told(
+fn certain_role(
     host: &HostInventory,
     joined: &[Joined],
     fabric: Option<&GpuFabric>,
@@ -249,7 +251,7 @@ fn told(
 }
 
 /// Whether a port is missing from the fabric and no source declares its link layer.
-fn may_be_anything(host: &HostInventory, joined: &[Joined], port: usize) -> bool {
+fn is_of_unknown_kind(host: &HostInventory, joined: &[Joined], port: usize) -> bool {
     let missing = matches!(
         joined.get(port),
         Some(Joined::Not(NotJoined::NotInFabric | NotJoined::Down))
@@ -271,8 +273,8 @@ fn rate(
     }
 }
 
-/// Gives ports the storage role if every GPU near them has a faster port as near.
-fn slower(
+/// Gives ports the storage role if every GPU near them has a faster port that is at least as near.
+fn demote_slower(
     host: &HostInventory,
     joined: &[Joined],
     fabric: Option<(&GpuFabric, &LeafUse)>,
@@ -307,8 +309,8 @@ fn slower(
     }
 }
 
-/// Takes ports from GPUs that have more ports than is usual in the machine.
-fn excess(
+/// Gives the storage role to ports of GPUs that have more ports than is usual in the machine.
+fn demote_excess(
     host: &HostInventory,
     joined: &[Joined],
     fabric: Option<(&GpuFabric, &LeafUse)>,
@@ -332,8 +334,9 @@ fn excess(
     let Some((&usual, &frequent)) = usual else {
         return;
     };
-    // Equally frequent ratios are all usual: then only the fabric shows which ports are in excess.
-    let is_odd = count.values().filter(|&&count| count == frequent).count() == 1;
+    // If several ratios are equally frequent, all are usual: then only the fabric shows which ports
+    // are in excess.
+    let is_unique = count.values().filter(|&&count| count == frequent).count() == 1;
     for (gpus, ports) in &groups {
         if ratio(&(gpus.clone(), ports.clone())) <= usual {
             continue;
@@ -345,7 +348,7 @@ fn excess(
         for port in order
             .iter()
             .skip(keep)
-            .filter(|port| is_odd || port.is_other())
+            .filter(|port| is_unique || port.is_other())
         {
             out[port.port] = Some((TrafficRole::Storage, RoleReason::Excess));
         }
@@ -388,14 +391,14 @@ impl NearPort {
         }
     }
 
-    /// Whether the state of the port or its leaf shows another use.
+    /// Whether the state of the port or of its leaf shows that the port does not serve the GPU.
     fn is_other(&self) -> bool {
         self.missing || self.inactive || self.foreign > 0
     }
 }
 
-/// Groups of GPUs and the ports near them: a group contains every GPU that shares PCIe switches
-/// with one of its ports.
+/// Groups of GPUs and the compute ports near them, as indices of the inventory: a group contains
+/// every GPU that shares PCIe switches with one of its ports.
 fn groups(
     host: &HostInventory,
     open: &[usize],
@@ -428,14 +431,15 @@ fn groups(
     groups
 }
 
-/// Gives ports without a role the role `rest`; slow storage ports become management ports.
+/// Gives ports without a role the role `rest`, or [`TrafficRole::Outside`] if their kind is
+/// unknown. Slow storage ports become management ports.
 fn finish(
     host: &HostInventory,
     out: Vec<Option<ReasonedRole>>,
-    strange: impl Fn(usize) -> bool,
+    is_unknown: impl Fn(usize) -> bool,
     rest: ReasonedRole,
 ) -> Vec<ReasonedRole> {
-    let open = |port| match strange(port) {
+    let open = |port| match is_unknown(port) {
         true => (TrafficRole::Outside, RoleReason::NotInFabric),
         false => rest,
     };

@@ -37,7 +37,7 @@ const NANOSECONDS: u8 = 9;
 /// Writes datagrams as a pcapng capture of InfiniBand packets, with times in nanoseconds.
 ///
 /// Wireshark and tshark show them down to the fields of SMPs. Packet headers are built from the
-/// remote address; check sums are zero.
+/// remote address; checksums are zero.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -75,8 +75,8 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Adds a datagram that passed at `at`; a reader shows times since 1970 if that is the clock's
-    /// origin. `local_lid` is the local port's base LID.
+    /// Adds a datagram that was sent or received at `at`, which readers take as the time since
+    /// 1970. `local_lid` is the local port's base LID.
     ///
     /// # Errors
     /// The errors of the output; the capture then ends with an incomplete packet.

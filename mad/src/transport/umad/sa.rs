@@ -25,7 +25,7 @@ pub(super) struct Agent {
     /// The agent of performance management, whose answers the receive thread reads; `None` without
     /// it.
     pub(super) performance: Option<u32>,
-    /// The agent of the class of NVIDIA devices, likewise.
+    /// The agent of the class of NVIDIA devices; `None` without it.
     pub(super) vendor: Option<u32>,
     pub(super) shared: Arc<Shared>,
 }
@@ -34,9 +34,9 @@ pub(super) struct Agent {
 pub(super) struct SaHalf {
     /// The agent of the SA; `None` while the port is closed.
     agent: RwLock<Option<Agent>>,
-    /// The lock is held while a thread waits for the SA's descriptor or reads it. Closing the port
-    /// waits for that: until then the kernel keeps the class registered, and refuses it to the next
-    /// descriptor.
+    /// A lock that is held while a thread waits for the SA's descriptor or reads it. Closing the
+    /// port waits for the lock: until then the kernel keeps the class registered, and refuses it to
+    /// the next descriptor.
     reading: Mutex<ReadFailures>,
     /// The sink of the SA; `None` if the SA has no sink of its own.
     sink: Option<Mutex<SaSink>>,
@@ -83,7 +83,7 @@ impl SaHalf {
         self.wake.wake();
     }
 
-    /// Sends and receives no more. The caller has set [`Shared::closing`].
+    /// Stops sending and receiving. The caller must have set [`Shared::closing`].
     pub(super) fn close(&self) {
         *self.agent.write() = None;
         self.wake.wake();
@@ -144,7 +144,9 @@ impl SaHalf {
 
 /// The result of reading the SA's descriptor.
 struct Taken {
+    /// The number of messages read.
     count: usize,
+    /// The error that ended the reading, if there was one.
     ended: io::Result<()>,
 }
 
@@ -275,12 +277,12 @@ mod tests {
     use crate::wire::header::Method;
 
     /// A time longer than any test runs.
-    const FOR_EVER: Duration = Duration::from_secs(600);
+    const LONG_WAIT: Duration = Duration::from_secs(600);
 
     /// The SA's half of an open port, the events that reach its sink, and the other end of its
     /// descriptor.
     fn opened() -> (UmadSaPort, Arc<Shared>, Receiver<SaInbound>, UnixDatagram) {
-        let (sender, came) = channel();
+        let (sender, events) = channel();
         let sink: SaSink = Box::new(move |inbound| drop(sender.send(inbound)));
         let half = Arc::new(SaHalf::new(Some(sink)).unwrap());
         let known = LocalPort {
@@ -312,7 +314,7 @@ mod tests {
             vendor: None,
             shared: Arc::clone(&shared),
         });
-        (UmadSaPort { half, known }, shared, came, far)
+        (UmadSaPort { half, known }, shared, events, far)
     }
 
     fn query() -> [u8; 256] {
@@ -327,16 +329,16 @@ mod tests {
 
     #[test]
     fn messages_reach_the_sink_on_the_thread_that_receives() {
-        let (port, _shared, came, far) = opened();
+        let (port, _shared, events, far) = opened();
         assert!(port.is_polled());
         for lid in 5..8 {
             far.send(&fake::arrival(Lid(lid), 0, &query())).unwrap();
         }
         // `open` ended the wait, and the messages are received nevertheless.
-        assert_eq!(port.receive(2, FOR_EVER), 2);
+        assert_eq!(port.receive(2, LONG_WAIT), 2);
         assert_eq!(port.receive(2, Duration::ZERO), 1);
         assert_eq!(port.receive(2, Duration::ZERO), 0);
-        let lids: Vec<u16> = came
+        let lids: Vec<u16> = events
             .try_iter()
             .map(|inbound| inbound.remote().unwrap().lid.0)
             .collect();
@@ -353,7 +355,7 @@ mod tests {
         for _ in 0..2 {
             std::thread::scope(|scope| {
                 scope.spawn(|| port.wake());
-                assert_eq!(port.receive(1, FOR_EVER), 0);
+                assert_eq!(port.receive(1, LONG_WAIT), 0);
             });
             shared.gone.store(true, Ordering::Release);
         }
@@ -362,9 +364,9 @@ mod tests {
     #[test]
     fn closing_ends_the_wait_and_frees_the_descriptor() {
         let (port, shared, _came, far) = opened();
-        port.receive(1, FOR_EVER);
+        port.receive(1, LONG_WAIT);
         std::thread::scope(|scope| {
-            scope.spawn(|| port.receive(1, FOR_EVER));
+            scope.spawn(|| port.receive(1, LONG_WAIT));
             std::thread::sleep(Duration::from_millis(20));
             shared.closing.store(true, Ordering::Release);
             port.half.close();
@@ -380,10 +382,10 @@ mod tests {
     #[test]
     fn a_descriptor_that_dies_is_reported_once_and_not_read_again() {
         let (port, shared, _came, far) = opened();
-        port.receive(1, FOR_EVER);
+        port.receive(1, LONG_WAIT);
         // A device that was removed delivers an empty datagram.
         far.send(&[]).unwrap();
-        assert_eq!(port.receive(1, FOR_EVER), 0);
+        assert_eq!(port.receive(1, LONG_WAIT), 0);
         assert!(shared.sa_failed.load(Ordering::Acquire));
         far.send(&fake::arrival(Lid(5), 0, &query())).unwrap();
         assert_eq!(port.receive(1, Duration::ZERO), 0);
@@ -396,10 +398,10 @@ mod tests {
             status in prop_oneof![Just(0), Just(110), any::<u32>()],
             bytes in proptest::collection::vec(any::<u8>(), 0..=256),
         ) {
-            let (port, _shared, came, far) = opened();
+            let (port, _shared, events, far) = opened();
             far.send(&fake::arrival(Lid(5), status, &bytes)).unwrap();
-            prop_assert_eq!(port.receive(9, FOR_EVER), 1);
-            for inbound in came.try_iter() {
+            prop_assert_eq!(port.receive(9, LONG_WAIT), 1);
+            for inbound in events.try_iter() {
                 let class = inbound.header().map(MadHeader::class);
                 prop_assert!(class.is_none_or(|class| class == Class::SUBNET_ADMINISTRATION));
             }

@@ -54,13 +54,13 @@ bits! { ArInfo {
     by_sl_cap, set_by_sl_cap: bool = by_sl[3, 3];
     /// G: whether all group tables hold the same groups.
     global_groups, set_global_groups: bool = by_sl[2, 2];
-    /// The sub groups of each group, less one.
+    /// The number of sub groups of each group, minus one.
     sub_groups_active, set_sub_groups_active: u8 = sub_groups_active[3, 0];
     /// The length of strings of routing notifications.
     string_width_cap, set_string_width_cap: u8 = groups[31, 28];
     /// The number of group tables.
     group_table_cap, set_group_table_cap: u8 = groups[27, 24];
-    /// The highest group in use.
+    /// The number of the highest group in use.
     group_top, set_group_top: u16 = groups[23, 12];
     /// The number of groups that the switch supports.
     group_cap, set_group_cap: u16 = groups[11, 0];

@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::attribute;
 use crate::wire::bits::bits;
 
-/// One entry of the table: a VL may send up to a weight.
+/// One entry of the table: a VL, and the amount of data that it may send in its turn.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -30,7 +30,8 @@ pub struct VlArbitrationEntry {
 }
 
 impl VlArbitrationEntry {
-    /// A turn of `vl`, 0 to 14, of up to `weight` units of 64 bytes; 0 skips it.
+    /// An entry that lets `vl`, 0 to 14, send up to `weight` units of 64 bytes; weight 0 skips the
+    /// entry.
     pub fn new(vl: u8, weight: u8) -> VlArbitrationEntry {
         let mut entry = VlArbitrationEntry::default();
         entry.set_vl(vl).set_weight(weight);
@@ -45,7 +46,7 @@ bits! { VlArbitrationEntry {
     weight, set_weight: u8 = weight;
 } }
 
-/// The 32 entries of the two arbitration tables that an attribute modifier selects.
+/// A block of 32 entries of one of the two arbitration tables; the attribute modifier selects it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u16)]
 pub enum VlArbitrationBlock {

@@ -19,7 +19,7 @@ pub struct VPortState {
 attribute!(VPortState, VPORT_STATE, "VPortState");
 
 impl VPortState {
-    /// The virtual ports of a block.
+    /// The number of virtual ports in a block.
     pub const ENTRIES: usize = 128;
 
     /// The attribute modifier of `block`.

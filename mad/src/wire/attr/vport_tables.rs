@@ -4,7 +4,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::vport_encoding::{BLOCK, INDEX_BESIDE_BLOCK};
 use super::{GuidInfo, PKey, PKeyTable, attribute};
 
-/// The modifiers of a table of a virtual port, by blocks.
+/// Defines the attribute modifiers of a virtual port's table that is divided into blocks.
 macro_rules! by_blocks {
     ($table:ident) => {
         impl $table {
@@ -26,8 +26,8 @@ macro_rules! by_blocks {
     };
 }
 
-/// NVIDIA VPortGUIDInfo, attribute 0xFFB5: the same block of GUIDs as [`GuidInfo`], of a virtual
-/// port.
+/// NVIDIA VPortGUIDInfo, attribute 0xFFB5: a block of the GUIDs of a virtual port, with the layout
+/// of [`GuidInfo`].
 ///
 /// ```text
 /// byte 8 × i .. 8 × i + 7  GUID 8 × block + i
@@ -54,8 +54,8 @@ impl VPortGuidInfo {
     }
 }
 
-/// NVIDIA P_KeyTable of a virtual port, attribute 0xFFB6: the same block of partition keys as
-/// [`PKeyTable`].
+/// NVIDIA P_KeyTable of a virtual port, attribute 0xFFB6: a block of its partition keys, with the
+/// layout of [`PKeyTable`].
 ///
 /// ```text
 /// byte 2 × i .. 2 × i + 1  P_Key 32 × block + i

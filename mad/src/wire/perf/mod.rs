@@ -27,7 +27,7 @@ use crate::ids::Tid;
 /// The only version of the class (IBA 16.1).
 pub const CLASS_VERSION: u8 = 1;
 
-/// The data bytes of a datagram of performance management.
+/// The number of data bytes in a datagram of performance management.
 pub const PERF_DATA_LEN: usize = 192;
 
 /// The PortSelect that means all ports of a switch together, if

@@ -40,7 +40,7 @@ bits! { InformInfo {
     /// The first LID of the ports whose notices are reported; [`Self::LID_RANGE_ALL`] for all
     /// ports.
     lid_range_begin, set_lid_range_begin: Lid = lid_range_begin;
-    /// The last LID; 0 for just one.
+    /// The last LID; 0 if the range is only the first one.
     lid_range_end, set_lid_range_end: Lid = lid_range_end;
     /// 1 for generic notices, 0 for notices of a vendor.
     is_generic, set_is_generic: u8 = is_generic;

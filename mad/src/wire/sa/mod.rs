@@ -154,7 +154,7 @@ macro_rules! gids {
 }
 use gids;
 
-/// The attribute of subnet management with the used bytes `bytes`.
+/// The attribute of subnet management that begins with `bytes`; the rest of its data is zero.
 fn widen<A: Attribute, const N: usize>(bytes: &[u8; N]) -> A {
     let mut data = [0; SMP_DATA_LEN];
     data[..N].copy_from_slice(bytes);

@@ -10,7 +10,8 @@ code_enum! {
         LessThan = 1 "<",
         /// The path's value must equal the value in the query.
         Exactly = 2 "=",
-        /// The largest available; for packet life time the smallest. The value does not count.
+        /// The path must have the largest available value, or the smallest packet life time. The
+        /// value in the query is ignored.
         Extreme = 3 "extreme",
     }
 }
@@ -34,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_selector_compares_the_path_with_the_question() {
+    fn selector_compares_the_value_of_a_path_with_the_value_in_a_query() {
         assert!(Selector::GreaterThan.accepts(5, 4) && !Selector::GreaterThan.accepts(4, 4));
         assert!(Selector::LessThan.accepts(3, 4) && !Selector::LessThan.accepts(4, 4));
         assert!(Selector::Exactly.accepts(4, 4) && !Selector::Exactly.accepts(5, 4));

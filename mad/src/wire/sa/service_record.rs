@@ -37,7 +37,7 @@ record!(ServiceRecord, 0x0031, "ServiceRecord");
 bits! { ServiceRecord {
     /// The ServiceID of the service.
     service_id, set_service_id: u64 = service_id;
-    /// The partition in which it is offered.
+    /// The partition in which the service is offered.
     service_p_key, set_service_p_key: PKey = service_p_key;
     /// The time in seconds until the registration ends; [`Self::LEASE_INDEFINITE`] if it does not
     /// end.
@@ -45,7 +45,7 @@ bits! { ServiceRecord {
 } }
 
 gids! { ServiceRecord {
-    /// The port that offers it.
+    /// The GID of the port that offers the service.
     service_gid, set_service_gid = service_gid;
 } }
 

@@ -1,4 +1,4 @@
-//! Reports to the managers.
+//! Reports the host's inventory to the managers.
 
 use std::future::Future;
 use std::thread;
@@ -34,7 +34,7 @@ enum Failure {
 struct Manager {
     endpoint: Endpoint,
     /// The digest and the time of the last report that the manager accepted.
-    told: Option<([u8; 32], Instant)>,
+    last_report: Option<([u8; 32], Instant)>,
     /// The number of failures in a row.
     failures: u32,
     /// The time before which there is no further attempt.
@@ -48,6 +48,7 @@ struct Report {
     digest: [u8; 32],
 }
 
+/// Reports once, or for good at intervals, as `arguments` say.
 pub(crate) fn run(arguments: &Arguments) -> End {
     if arguments.server.is_empty() {
         note("no manager: name one with --server or RSM_SERVER");
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> End {
     thread::sleep(pace::place(&host, arguments.spread()));
     let managers = arguments.server.iter().map(|endpoint| Manager {
         endpoint: endpoint.clone(),
-        told: None,
+        last_report: None,
         failures: 0,
         not_before: now(),
     });
@@ -131,7 +132,7 @@ impl Reporter<'_> {
             // The last attempt happens at the end of the patience.
             thread::sleep(delay.min(left));
         }
-        together(&ends)
+        combined(&ends)
     }
 
     /// Reads the host at intervals of `every`, and reports changes, and at each heartbeat.
@@ -170,8 +171,9 @@ impl Reporter<'_> {
     }
 }
 
-/// The exit code of reports to several managers: success if one of them accepted, else the worst.
-fn together(ends: &[End]) -> End {
+/// The exit code of reports to several managers: success if at least one of them accepted, else the
+/// worst one.
+fn combined(ends: &[End]) -> End {
     match ends.contains(&End::Done) {
         true => End::Done,
         false => ends.iter().copied().max().unwrap_or(End::Done),
@@ -182,10 +184,10 @@ impl Manager {
     /// Reports if something changed or the heartbeat is due, unless the last failure is too recent.
     fn turn(&mut self, arguments: &Arguments, runtime: &tokio::runtime::Runtime, report: &Report) {
         let present = now();
-        let is_told = self.told.is_some_and(|(digest, at)| {
+        let is_reported = self.last_report.is_some_and(|(digest, at)| {
             digest == report.digest && present.duration_since(at) < arguments.heartbeat()
         });
-        if is_told || present < self.not_before {
+        if is_reported || present < self.not_before {
             return;
         }
         let outcome = runtime.block_on(self.report(arguments, report));
@@ -202,7 +204,7 @@ impl Manager {
         match outcome {
             Ok(()) => {
                 self.failures = 0;
-                self.told = Some((report.digest, now()));
+                self.last_report = Some((report.digest, now()));
             }
             Err(_) => self.failures = self.failures.saturating_add(1),
         }
@@ -245,6 +247,7 @@ impl Manager {
         Ok(())
     }
 
+    /// Awaits a call, with the time limit, and sorts its failure.
     async fn call<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
@@ -256,11 +259,13 @@ impl Manager {
         }
     }
 
+    /// The failure of a manager that did not answer in time.
     fn slow(&self) -> Failure {
         let endpoint = &self.endpoint;
         Failure::Passing(format!("{endpoint} does not answer within {CALL_LIMIT:?}"))
     }
 
+    /// The failure of a call that ended with `status`.
     fn refused(&self, status: &Status) -> Failure {
         let text = format!("{}: {}", self.endpoint, status.message());
         match status.code() {
@@ -288,10 +293,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manager_without_a_call_is_older_and_others_refuse_or_are_away() {
+    fn status_codes_distinguish_older_managers_refusals_and_passing_failures() {
         let manager = Manager {
             endpoint: "unix:/run/rsm.sock".parse().expect("an address"),
-            told: None,
+            last_report: None,
             failures: 0,
             not_before: now(),
         };
@@ -310,14 +315,14 @@ mod tests {
     }
 
     #[test]
-    fn one_manager_that_took_the_report_is_enough() {
+    fn exit_code_is_success_if_any_manager_accepted_and_else_the_worst_one() {
         for (ends, wanted) in [
             (&[End::Unreachable, End::Done][..], End::Done),
             (&[End::Refused, End::Done], End::Done),
             (&[End::Refused, End::Unreachable], End::Unreachable),
             (&[End::Refused], End::Refused),
         ] {
-            assert_eq!(together(ends), wanted, "{ends:?}");
+            assert_eq!(combined(ends), wanted, "{ends:?}");
         }
     }
 }

@@ -18,8 +18,9 @@ const ACS_CONTROL: (usize, u16) = (6, 0b1100);
 /// redirected.
 const DIRECT_TRANSLATED: u16 = 1 << 6;
 /// The maximum number of capabilities that fit into a configuration space.
-const MOST_CAPABILITIES: usize = 1024;
+const MAX_CAPABILITIES: usize = 1024;
 
+/// The little-endian word at offset `at`; `None` beyond the end.
 fn word(config: &[u8], at: usize) -> Option<u16> {
     let bytes = config.get(at..at + 2)?;
     Some(u16::from_le_bytes([bytes[0], bytes[1]]))
@@ -32,7 +33,7 @@ pub(crate) fn has_relaxed_ordering(config: &[u8]) -> Option<bool> {
         return None;
     }
     let mut at = usize::from(config.get(CAPABILITIES)? & !3);
-    for _ in 0..MOST_CAPABILITIES {
+    for _ in 0..MAX_CAPABILITIES {
         if at == 0 {
             return None;
         }
@@ -49,7 +50,7 @@ pub(crate) fn has_relaxed_ordering(config: &[u8]) -> Option<bool> {
 /// the bytes lack extended capabilities.
 pub(crate) fn redirects_peers(config: &[u8]) -> Option<bool> {
     let mut at = EXTENDED;
-    for _ in 0..MOST_CAPABILITIES {
+    for _ in 0..MAX_CAPABILITIES {
         let id = word(config, at)?;
         let version_and_next = word(config, at + 2)?;
         if id == ACS {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn spaces_that_are_cut_or_circular_say_nothing() {
+    fn cut_spaces_are_unknown_and_circular_lists_end() {
         let whole = space(0x2910, 0x1d);
         // The kernel shows 64 bytes without the right to the rest.
         assert_eq!(has_relaxed_ordering(&whole[..64]), None);

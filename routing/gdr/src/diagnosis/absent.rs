@@ -1,4 +1,4 @@
-//! Finds GPU hosts that were in the fabric, and none of whose ports is there now.
+//! Finds GPU hosts that were in the fabric and have no port there now.
 
 use super::Explained;
 use crate::Analysis;

@@ -7,9 +7,9 @@ use crate::hosts::HostOrigin;
 use crate::inventory::PciAddress;
 
 /// The maximum number of functions in a finding.
-const MOST_NAMED: usize = 16;
+const MAX_NAMED: usize = 16;
 
-/// Adds a finding for each such setting of the host.
+/// Adds a finding for each kind of setting that slows GPUDirect RDMA on the host.
 pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
     if host.origin != HostOrigin::Own {
         return;
@@ -51,10 +51,11 @@ pub(super) fn find(host: &Host, findings: &mut Vec<GpuFinding>) {
     }
 }
 
+/// The addresses of the first functions, and the number of the others, as text.
 fn list(functions: &[PciAddress]) -> String {
-    let named = functions.iter().take(MOST_NAMED).map(ToString::to_string);
+    let named = functions.iter().take(MAX_NAMED).map(ToString::to_string);
     let named: Vec<String> = named.collect();
-    match functions.len().saturating_sub(MOST_NAMED) {
+    match functions.len().saturating_sub(MAX_NAMED) {
         0 => named.join(" "),
         rest => format!("{} and {rest} more", named.join(" ")),
     }

@@ -211,6 +211,7 @@ impl FaultPlaces {
     }
 }
 
+/// The expected finding about one host, without ports and GPUs.
 fn expectation(kind: GpuFindingKind, host: &str) -> ExpectedFinding {
     ExpectedFinding {
         kind,
@@ -343,6 +344,7 @@ fn host(nodes: &[Node], adapters: &[usize], gpu_at: &[usize]) -> HostInventory {
     host
 }
 
+/// Takes down one NVLink of a GPU.
 fn break_link(host: &mut HostInventory, gpu: usize) {
     host.gpus[gpu].switch_links = Some(NVLINKS - 1);
     for link in &mut host.nvlinks {
@@ -352,7 +354,8 @@ fn break_link(host: &mut HostInventory, gpu: usize) {
     }
 }
 
-/// Exchanges the far ends of two adapters' cables, unless both end at one leaf.
+/// Exchanges the far ends of two adapters' cables, and returns the expected finding. If both end at
+/// one leaf, nothing is exchanged, and the result is `None`.
 fn swap(
     netlist: &Netlist,
     cables: &mut [rsm_routing::netlist::Cable],

@@ -160,13 +160,13 @@ pub(super) fn hints(
             )
         });
         rest.truncate(MAX_FALLBACKS);
-        let fitting = misfit_ports(&live, gpu, misfit);
+        let rail_decides = some_but_not_all_fit(&live, gpu, misfit);
         GpuHint {
             gpu,
             tier,
             rail: ports.first().and_then(|&port| rail(port)),
             gdr: gdr(host, gpu, ports.first().copied()),
-            reason: reason(host, gpu, &ports, &compute, &live, fitting),
+            reason: reason(host, gpu, &ports, &compute, &live, rail_decides),
             fallbacks: rest,
             ports,
         }
@@ -174,8 +174,8 @@ pub(super) fn hints(
     assigned.into_iter().enumerate().map(one).collect()
 }
 
-/// The leaves that each GPU's traffic should reach: the leaves of the rails of the GPU's ports when
-/// all of them work.
+/// The leaves that each GPU's traffic should reach: the leaves of the rails of the ports that the
+/// GPU has if all ports work.
 pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Vec<SwitchIdx>> {
     let rail = |port: &usize| Some(rails?.rail(place, host.slot(*port)?)?.leaf);
     let ports: Vec<usize> = host.compute_slots().collect();
@@ -187,11 +187,12 @@ pub(crate) fn wanted(host: &Host, place: usize, rails: Option<&Rails>) -> Vec<Ve
 }
 
 /// Whether some live ports fit a GPU's rail and others do not.
-fn misfit_ports(live: &[usize], gpu: usize, misfit: impl Fn(usize, usize) -> u64) -> bool {
+fn some_but_not_all_fit(live: &[usize], gpu: usize, misfit: impl Fn(usize, usize) -> u64) -> bool {
     let fits = live.iter().filter(|&&port| misfit(gpu, port) == 0).count();
     (1..live.len()).contains(&fits)
 }
 
+/// The reason why a GPU has `ports`; `rail_decides` if only some live ports fit its rail.
 fn reason(
     host: &Host,
     gpu: usize,
@@ -223,6 +224,7 @@ fn reason(
     }
 }
 
+/// Whether to expect GPUDirect RDMA between a GPU and its first port.
 fn gdr(host: &Host, gpu: usize, port: Option<usize>) -> Gdr {
     let Some(port) = port else {
         return Gdr::Unknown;

@@ -16,30 +16,30 @@ pub(super) fn take(earlier: &HostPositions, blocks: &Blocks, fabric: &GpuFabric)
     rank_leaves(&mut positions, blocks, fabric);
     let usual = usual_ports(blocks, fabric);
     let table = Table::new(&positions, blocks, fabric);
-    let mut taking = Taking {
+    let mut assigner = Assigner {
         positions,
         table,
         fabric,
         usual: &usual,
     };
     for block in &blocks.0 {
-        taking.position(block);
+        assigner.position(block);
     }
-    let Taking {
+    let Assigner {
         mut positions,
         table,
         ..
-    } = taking;
-    positions.forget(&table.here);
+    } = assigner;
+    positions.forget(&table.present);
     positions.widen(blocks, fabric, usual.len());
     positions
 }
 
 impl HostPositions {
     /// Drops the positions of absent ports if there are too many positions.
-    fn forget(&mut self, here: &BTreeSet<Guid>) {
+    fn forget(&mut self, present: &BTreeSet<Guid>) {
         if self.ports.len() > MAX_POSITIONS {
-            self.ports.retain(|port, _| here.contains(port));
+            self.ports.retain(|port, _| present.contains(port));
         }
         if self.leaves.len() > MAX_POSITIONS {
             let used: BTreeSet<Guid> = self.ports.values().map(|position| position.leaf).collect();
@@ -47,9 +47,9 @@ impl HostPositions {
         }
     }
 
-    /// Gives every leaf the number of places that the fullest leaf needs, in whole rounds of the
-    /// ways up that most leaves have: the same place then takes the same way up to every leaf. The
-    /// number never shrinks.
+    /// Sets the number of places of every leaf to what the fullest leaf needs, rounded up to a
+    /// multiple of the number of uplinks that most leaves have: packets to the same place at any
+    /// leaf then take the same uplink. The number never shrinks.
     fn widen(&mut self, blocks: &Blocks, fabric: &GpuFabric, usual: usize) {
         let highest = self.ports.values().map(|position| position.place + 1).max();
         let Some(highest) = highest else {
@@ -62,15 +62,15 @@ impl HostPositions {
         }
         let leaves: BTreeSet<SwitchIdx> =
             blocks.0.iter().flat_map(|b| &b.leaves).copied().collect();
-        let mut ways: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut uplinks: BTreeMap<u32, usize> = BTreeMap::new();
         for leaf in leaves {
             let links = fabric.topology.groups(leaf).map(|group| group.links.len());
-            *ways.entry(links.sum::<usize>() as u32).or_default() += 1;
+            *uplinks.entry(links.sum::<usize>() as u32).or_default() += 1;
         }
-        let most = ways
+        let most = uplinks
             .into_iter()
-            .max_by_key(|&(ways, leaves)| (leaves, ways));
-        let round = most.map_or(1, |(ways, _)| ways.max(1));
+            .max_by_key(|&(uplinks, leaves)| (leaves, uplinks));
+        let round = most.map_or(1, |(uplinks, _)| uplinks.max(1));
         self.stride = needed.next_multiple_of(round);
     }
 }
@@ -121,19 +121,19 @@ fn usual_ports(blocks: &Blocks, fabric: &GpuFabric) -> Vec<PortNum> {
     count.into_iter().filter_map(most).collect()
 }
 
-/// The ports at the places of each leaf.
+/// The ports at the places of each leaf, and the ports that keep their positions.
 struct Table {
-    /// The port at each occupied place, by leaf.
+    /// The port at each occupied place, by the GUID of the leaf.
     at: BTreeMap<Guid, BTreeMap<u32, Guid>>,
     /// The ports of `blocks` whose cables end at the leaf of their position: they keep it.
-    here: BTreeSet<Guid>,
+    present: BTreeSet<Guid>,
 }
 
 impl Table {
     fn new(positions: &HostPositions, blocks: &Blocks, fabric: &GpuFabric) -> Table {
         let mut table = Table {
             at: BTreeMap::new(),
-            here: BTreeSet::new(),
+            present: BTreeSet::new(),
         };
         for (&port, position) in &positions.ports {
             table
@@ -150,35 +150,38 @@ impl Table {
                 .get(&port.guid)
                 .is_some_and(|position| position.leaf == leaf)
             {
-                table.here.insert(port.guid);
+                table.present.insert(port.guid);
             }
         }
         table
     }
 
-    fn who(&self, leaf: Guid, place: u32) -> Option<Guid> {
+    /// The port that has a place of a leaf; `None` if the place is free.
+    fn port_at(&self, leaf: Guid, place: u32) -> Option<Guid> {
         self.at.get(&leaf)?.get(&place).copied()
     }
 
     /// The occupancy of a place: 0 if it is free, 1 if an absent port has it, 2 if a present port
     /// has it.
     fn occupancy(&self, leaf: Guid, place: u32) -> u8 {
-        match self.who(leaf, place) {
+        match self.port_at(leaf, place) {
             None => 0,
-            Some(port) if !self.here.contains(&port) => 1,
+            Some(port) if !self.present.contains(&port) => 1,
             Some(_) => 2,
         }
     }
 }
 
-struct Taking<'a> {
+/// The state of the assignment of positions.
+struct Assigner<'a> {
     positions: HostPositions,
     table: Table,
     fabric: &'a GpuFabric,
     usual: &'a [PortNum],
 }
 
-impl Taking<'_> {
+impl Assigner<'_> {
+    /// The port at an index of the fabric, and the GUID of its leaf.
     fn port(&self, port: u32) -> (&FabricPort, Guid) {
         let port = self.fabric.port(port);
         (port, self.fabric.topology.switch(port.leaf).guid)
@@ -240,12 +243,13 @@ impl Taking<'_> {
         }
     }
 
-    /// The greatest occupancy of a place for a host over all of its leaves.
+    /// The greatest occupancy of a place at the leaves of a host's ports; a port does not occupy
+    /// its own place.
     fn occupancy(&self, ports: &[u32], place: u32) -> u8 {
         let at = |&port: &u32| {
             let (port, leaf) = self.port(port);
-            match self.table.who(leaf, place) {
-                Some(who) if who == port.guid => 0,
+            match self.table.port_at(leaf, place) {
+                Some(guid) if guid == port.guid => 0,
                 _ => self.table.occupancy(leaf, place),
             }
         };
@@ -259,8 +263,9 @@ impl Taking<'_> {
         (position.leaf == leaf).then_some(position.place)
     }
 
-    /// The place by the cables of most ports of a host. `None` without a majority: any place by
-    /// cables would then leave gaps between the places of other hosts.
+    /// The place that the cables of most ports of a host indicate: the rank of the leaf's port
+    /// among the usual ports. `None` without a majority: any place by cables would then leave gaps
+    /// between the places of other hosts.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self
@@ -301,7 +306,7 @@ impl Taking<'_> {
         if let Some(gone) = places.insert(place, guid) {
             self.positions.ports.remove(&gone);
         }
-        self.table.here.insert(guid);
+        self.table.present.insert(guid);
         self.positions
             .ports
             .insert(guid, HostPosition { leaf, place });

@@ -26,6 +26,8 @@ pub(super) enum Switches {
 }
 
 impl Path {
+    /// The tier between two functions. `None` if they share no host bridge and the NUMA node of
+    /// either is unknown.
     pub(super) fn tier(&self, other: &Path, switches: Switches) -> Option<Tier> {
         let same_root = self.root == other.root;
         let shared = match same_root {
@@ -68,7 +70,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Builds the host. If `counted` is false, GPUs are numbered in the order of their addresses.
+    /// Builds the host. If the source has not numbered the GPUs (`numbered` is false), their
+    /// indices follow the order of their addresses.
     ///
     /// # Errors
     /// There are more GPUs or ports than a host can have; no matrix is allocated.
@@ -76,7 +79,7 @@ impl Found {
         mut self,
         source: InventorySource,
         switches: Switches,
-        counted: bool,
+        numbered: bool,
     ) -> Result<HostInventory, InventoryError> {
         if self.gpus.len() > MAX_GPUS {
             return Err(InventoryError::TooManyGpus(self.gpus.len()));
@@ -84,7 +87,7 @@ impl Found {
         if self.ports.len() > MAX_HCA_PORTS {
             return Err(InventoryError::TooManyHcaPorts(self.ports.len()));
         }
-        if !counted {
+        if !numbered {
             self.gpus.sort_by_key(|(gpu, _)| gpu.pci);
             for (index, (gpu, _)) in (0u16..).zip(&mut self.gpus) {
                 gpu.index = index;

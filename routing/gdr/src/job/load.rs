@@ -62,13 +62,14 @@ pub(super) struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
+    /// Creates a meter for the tables of a fabric; `None` if it has none.
     pub(super) fn new(fabric: &'a GpuFabric) -> Option<Meter<'a>> {
         let tables = fabric.tables.as_deref()?;
         Some(Meter { fabric, tables })
     }
 
-    /// Measures the load of `ranks`, which are `each` ranks of one host after the other: flows go
-    /// from the k-th rank of a host to the k-th rank of another.
+    /// Measures the load of `ranks`: `each` ranks of the first host, then `each` ranks of the next
+    /// one. Flows go from the k-th rank of a host to the k-th rank of another.
     ///
     /// Every path from a leaf to a host is walked once, however many flows take it.
     pub(super) fn measure(
@@ -127,7 +128,7 @@ fn domains<'a>(analysis: &Analysis, of_hosts: impl Iterator<Item = &'a Rank>) ->
 fn number_links(lanes: &mut [Lane], all: usize) -> usize {
     let mut number_of = vec![END; all];
     let mut next = 0;
-    for link in lanes.iter_mut().flat_map(|lane| &mut lane.ways) {
+    for link in lanes.iter_mut().flat_map(|lane| &mut lane.paths) {
         if *link < END {
             let number = &mut number_of[*link as usize];
             if *number == END {
@@ -156,6 +157,7 @@ impl Counter {
         }
     }
 
+    /// Begins the next step.
     fn begin(&mut self) {
         self.step += 1;
     }
@@ -177,7 +179,7 @@ impl Counter {
                 load.leaf_local += 1;
                 continue;
             }
-            for &link in lane.way(source, to) {
+            for &link in lane.path(source, to) {
                 match link {
                     LOST => load.lost += 1,
                     END => {}
@@ -204,8 +206,9 @@ struct Lane {
     leaf: Vec<Option<u32>>,
     /// The number of links of the longest path; at least 1.
     longest: usize,
-    /// The links of the path from each leaf to each host, `longest` for each path.
-    ways: Vec<u32>,
+    /// The links of the path from each leaf to each host, `longest` entries for each path; shorter
+    /// paths end with [`END`].
+    paths: Vec<u32>,
 }
 
 impl Lane {
@@ -247,20 +250,21 @@ impl Lane {
         let starts = || std::iter::once(0).chain(ends.iter().copied());
         let lengths = starts().zip(&ends).map(|(start, end)| end - start);
         let longest = lengths.max().unwrap_or(0).max(1);
-        let mut ways = vec![END; ends.len() * longest];
-        for ((start, &end), way) in starts().zip(&ends).zip(ways.chunks_exact_mut(longest)) {
+        let mut paths = vec![END; ends.len() * longest];
+        for ((start, &end), way) in starts().zip(&ends).zip(paths.chunks_exact_mut(longest)) {
             way[..end - start].copy_from_slice(&links[start..end]);
         }
         Lane {
             leaf,
             longest,
-            ways,
+            paths,
         }
     }
 
-    fn way(&self, leaf: u32, to: usize) -> &[u32] {
+    /// The links of the path from a leaf of the lane to a host.
+    fn path(&self, leaf: u32, to: usize) -> &[u32] {
         let at = (leaf as usize * self.leaf.len() + to) * self.longest;
-        &self.ways[at..at + self.longest]
+        &self.paths[at..at + self.longest]
     }
 }
 

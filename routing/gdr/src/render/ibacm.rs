@@ -10,12 +10,12 @@ use crate::{Analysis, JoinError};
 /// port of the fabric tells ibacm the owner of each LID; the blocks of this host's ports also
 /// contain paths.
 ///
-/// `rate_code` returns the code of a rate in tenths of Gb/s (IBA 15.2.5.16). Paths of a rate
-/// without a code, and paths that the tables do not have, are left out. ibacm accepts only base
-/// LIDs.
+/// `rate_code` returns the code of a rate in tenths of Gb/s (IBA 15.2.5.16). Destinations with a
+/// rate or MTU without a code, or without a path in the tables, are marked `UNREACHABLE`. ibacm
+/// accepts only base LIDs.
 ///
 /// # Errors
-/// There is no fabric.
+/// There is no fabric, the host is unknown, or none of its ports is in the fabric.
 pub fn ibacm_paths(
     analysis: &Analysis,
     host: &str,

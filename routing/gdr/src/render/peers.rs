@@ -14,7 +14,8 @@ use crate::inventory::HcaPort;
 ///
 /// Each line has six fields, separated by tabs: host, GPU, port here, port there, `yes` if both are
 /// on one rail, `no` if not, `-` if a rail is unknown, and the index of the GPU there on this GPU's
-/// rail, `-` for none. The last index differs from the first if a host numbers its GPUs otherwise.
+/// rail, `-` for none. The last index differs from the first if a host numbers its GPUs in another
+/// order.
 /// A GPU without a working port at either end has no line.
 ///
 /// # Errors
@@ -35,6 +36,7 @@ pub fn host_pairs(analysis: &Analysis, host: &str, peer: &str) -> Result<String,
     lines(analysis, here, std::iter::once(there))
 }
 
+/// The header line, and the lines of the host at `here` with each of `others`.
 fn lines(
     analysis: &Analysis,
     here: usize,
@@ -67,7 +69,8 @@ fn lines(
     Ok(out)
 }
 
-/// The index of the GPU of a host whose port is on a rail; the GPU `preferred` wins if it is.
+/// The index of a GPU of a host whose port is on a rail: the GPU `preferred` if its port is, else
+/// the first one. `None` if no GPU has a port on the rail.
 fn on_rail(
     analysis: &Analysis,
     host: usize,
@@ -84,7 +87,7 @@ fn on_rail(
     Some(analysis.hosts[host].inventory.gpus[hint.gpu].index)
 }
 
-/// The first port of a hint; `None` unless it is in the fabric.
+/// The first port of a hint as `device:port`; `None` unless it is in the fabric.
 fn port(
     analysis: &Analysis,
     host: usize,

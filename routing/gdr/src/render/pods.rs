@@ -12,11 +12,12 @@ pub(super) struct Pods {
     levels: Vec<PodLevel>,
 }
 
-/// The pods of one level: sets of units that switches up to some height connect.
+/// The pods of one level: sets of units that switches up to some height connect. The number of a
+/// pod is the number of its lowest switch.
 struct PodLevel {
-    /// The pod of each switch, by number; `None` for a switch above several pods.
+    /// The pod of each switch, indexed by switch; `None` for a switch above several pods.
     pod: Vec<Option<usize>>,
-    /// The GUID in the name of each pod: the lowest of its top switches.
+    /// The GUID in the name of each pod, indexed by pod: the lowest GUID of its top switches.
     name: Vec<Option<Guid>>,
 }
 
@@ -73,6 +74,7 @@ impl Pods {
     }
 }
 
+/// The number of distinct values.
 fn distinct(values: &[usize]) -> usize {
     let mut values = values.to_vec();
     values.sort_unstable();
@@ -105,6 +107,7 @@ fn heights(analysis: &Analysis, topology: &Topology) -> Vec<Option<u32>> {
 }
 
 impl PodLevel {
+    /// The pods of the switches that `sets` connects, whose top switches have the height `limit`.
     fn new(topology: &Topology, height: &[Option<u32>], limit: u32, sets: &mut Sets) -> PodLevel {
         let mut pod: Vec<Option<usize>> = vec![None; height.len()];
         let mut name: Vec<Option<Guid>> = vec![None; height.len()];
@@ -129,8 +132,8 @@ impl PodLevel {
     }
 }
 
-/// The pod that all switches one step below a switch share: a leaf without GPUs is attached to the
-/// switches of one pod.
+/// The pod of all switches one step below a switch; `None` if they are in several pods. A leaf
+/// without GPUs gets its pod this way, because its height puts it above the switches of the pod.
 fn only_pod_below(
     topology: &Topology,
     height: &[Option<u32>],

@@ -5,10 +5,10 @@ use super::RenderError;
 use super::groups::{Group, domains, host_list, units, units_with_others};
 use crate::Analysis;
 
-/// Writes Slurm's `topology.conf` for `topology/tree`. A unit is a switch, because a host may be
-/// under only one; each tier of switches above that separates units adds one more. Hosts without
-/// GPUs are included: Slurm places no job on a host that the tree lacks, and only warns about
-/// unknown hosts.
+/// Writes Slurm's `topology.conf` for `topology/tree`. Each unit is one switch of the file, because
+/// Slurm permits a host under one switch only. Each tier above that separates units adds a level of
+/// switches. Hosts without GPUs are included: Slurm places no job on a host that the tree lacks,
+/// and only warns about unknown hosts.
 ///
 /// # Errors
 /// There is no fabric, or no host in it.
@@ -129,7 +129,7 @@ fn blocks(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
 /// The switches above the units, highest first, each with the switches one step below: pods, and
 /// connected parts of the fabric with more than one group.
 fn upper_switches<'b>(units: &'b [Group<'_>]) -> Vec<(&'b str, Vec<&'b str>)> {
-    // The names one step below, by number of steps from the top and name.
+    // For each switch, by its steps from the top and its name, the names one step below.
     let mut above: BTreeMap<(usize, &str), Vec<&str>> = BTreeMap::new();
     for unit in units {
         let mut below = unit.name.as_str();
@@ -150,24 +150,25 @@ fn upper_switches<'b>(units: &'b [Group<'_>]) -> Vec<(&'b str, Vec<&'b str>)> {
 }
 
 /// The maximum number of doublings of the smallest block that Slurm accepts.
-const MOST_DOUBLINGS: u32 = 15;
+const MAX_DOUBLINGS: u32 = 15;
 
-/// The size of the smallest block, below which no block may be, and its doublings up to the number
-/// of blocks: Slurm counts higher levels in blocks, by powers of two.
+/// The block sizes of the file, in hosts: the size of the smallest block, because Slurm refuses
+/// smaller blocks, and its doublings up to the number of blocks, because each higher level of Slurm
+/// has a power of two of blocks.
 fn block_sizes(blocks: &[Group<'_>]) -> Vec<usize> {
     let least = blocks.iter().map(|block| block.hosts.len()).min();
     let doublings = blocks
         .len()
         .checked_ilog2()
         .unwrap_or(0)
-        .min(MOST_DOUBLINGS);
+        .min(MAX_DOUBLINGS);
     (0..=doublings)
         .map(|doubling| least.unwrap_or(1).max(1) << doubling)
         .collect()
 }
 
-/// A comment if the smallest block has less than half of the hosts of most blocks: its size in the
-/// file makes Slurm plan all blocks as if they were as small.
+/// A comment for the file if the smallest block has fewer than half as many hosts as the median
+/// block: Slurm then plans as if all blocks were that small.
 fn small_block(blocks: &[Group<'_>]) -> Option<String> {
     let mut sizes: Vec<usize> = blocks.iter().map(|block| block.hosts.len()).collect();
     sizes.sort_unstable();

@@ -1,4 +1,5 @@
-//! Inputs of others on which an earlier version failed: `../shared/cases/gpu`.
+//! Tests with inputs that other people wrote and on which an earlier version failed, from
+//! `../shared/cases/gpu`.
 
 #![expect(clippy::print_stderr, reason = "says why there is nothing to test")]
 
@@ -15,7 +16,7 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 use rsm_routing::ibnetdiscover;
 use rsm_routing::topology::Topology;
 
-/// The folder of the cases, where it is.
+/// The folder of the cases; `None` if it is missing.
 fn cases() -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let cases = here.join("../../../shared/cases/gpu");
@@ -26,6 +27,7 @@ fn cases() -> Option<PathBuf> {
     found
 }
 
+/// The inventory in a file of any format.
 fn host(file: &Path) -> HostInventory {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let format = InventoryFormat::detect(&bytes);
@@ -41,7 +43,7 @@ fn analyse(fabric: &Path, inventory: &GpuInventory) -> Analysis {
     Analysis::new(inventory, Some(fabric), AnalysisConfig::default())
 }
 
-/// The matrices of the cases and the inventories of their hosts, by the names of their files.
+/// Each matrix of the cases: the name of its file, and its inventory. `None` if there are no cases.
 pub(crate) fn every_matrix() -> Option<Vec<(String, HostInventory)>> {
     let cases = cases()?;
     let mut files = Vec::new();
@@ -67,7 +69,7 @@ pub(crate) fn every_matrix() -> Option<Vec<(String, HostInventory)>> {
     Some(files.into_iter().filter(is_matrix).map(read).collect())
 }
 
-/// A fabric of hosts that are like one matrix.
+/// The analysis of a fabric all of whose hosts have the machine type of one matrix.
 pub(crate) fn of_type(fabric: &str, matrix: &str) -> Option<Analysis> {
     let cases = cases()?;
     let mut inventory = GpuInventory::new();
@@ -79,7 +81,7 @@ pub(crate) fn of_type(fabric: &str, matrix: &str) -> Option<Analysis> {
     Some(analyse(&cases.join(fabric), &inventory))
 }
 
-/// A fabric whose hosts have inventories of their own.
+/// The analysis of a case whose hosts each have an inventory.
 fn of_hosts(name: &str) -> Option<Analysis> {
     let case = cases()?.join(name);
     let mut inventory = GpuInventory::new();
@@ -94,8 +96,8 @@ fn of_hosts(name: &str) -> Option<Analysis> {
     Some(analyse(&case.join("fabric.txt"), &inventory))
 }
 
-/// Kind, hosts and evidence of each finding.
-fn told(analysis: &Analysis) -> Vec<(Kind, Vec<&str>, &str)> {
+/// The kind, the hosts and the evidence of each finding.
+fn found(analysis: &Analysis) -> Vec<(Kind, Vec<&str>, &str)> {
     let findings = analysis.findings.iter();
     findings
         .map(|one| (one.kind, one.hosts().collect(), one.evidence.as_str()))
@@ -103,7 +105,7 @@ fn told(analysis: &Analysis) -> Vec<(Kind, Vec<&str>, &str)> {
 }
 
 #[test]
-fn shifted_names_are_one_question_and_blame_no_cable() {
+fn shifted_device_names_are_one_rail_order_unknown_finding() {
     let case = (
         "nic-missing-names-only/fabric.txt",
         "nic-missing-names-only/h200.matrix",
@@ -114,12 +116,12 @@ fn shifted_names_are_one_question_and_blame_no_cable() {
     let evidence = "7 ports are not at the leaves of their names and the fabric has no mlx5_4, \
                     mlx5_10: names have shifted, or 7 cables are in wrong places";
     let wanted = (Kind::RailOrderUnknown, vec!["h200-003"], evidence);
-    assert_eq!(told(&analysis), [wanted]);
+    assert_eq!(found(&analysis), [wanted]);
     assert_eq!(Kind::RailOrderUnknown.severity(), Severity::Warning);
 }
 
 #[test]
-fn slow_cable_of_a_machine_type_is_slow_and_no_storage() {
+fn slow_port_of_a_machine_type_is_reported_and_not_taken_for_storage() {
     let case = (
         "slow-port-blamed-as-storage.net",
         "slow-port-blamed-as-storage.matrix",
@@ -129,59 +131,59 @@ fn slow_cable_of_a_machine_type_is_slow_and_no_storage() {
     };
     let evidence = "1 of 8 compute ports slower than usual: mlx5_1 at 100 Gb/s, not 200";
     assert_eq!(
-        told(&analysis),
+        found(&analysis),
         [(Kind::PortSlow, vec!["a100-009"], evidence)]
     );
 }
 
 #[test]
-fn rails_that_half_of_the_hosts_exchange_are_a_question() {
+fn rails_exchanged_at_half_of_the_hosts_are_one_rails_disagree_finding() {
     let Some(analysis) = of_hosts("half-swapped") else {
         return;
     };
     let evidence = "h200-001 have mlx5_0 at su1-leaf2 and mlx5_1 at su1-leaf1, h200-002 have mlx5_0 at su1-leaf1 \
                     and mlx5_1 at su1-leaf2: the cables of one of the two are exchanged";
     let hosts = vec!["h200-001", "h200-002"];
-    assert_eq!(told(&analysis), [(Kind::RailsDisagree, hosts, evidence)]);
+    assert_eq!(found(&analysis), [(Kind::RailsDisagree, hosts, evidence)]);
 }
 
 #[test]
-fn gpu_farther_than_in_the_other_hosts_is_named() {
+fn gpu_farther_from_its_port_than_in_other_hosts_is_reported() {
     let Some(analysis) = of_hosts("one-tier-worse") else {
         return;
     };
     let evidence = "GPU0 has no compute port nearer than NODE, where most hosts like it have PXB";
     assert_eq!(
-        told(&analysis),
+        found(&analysis),
         [(Kind::TierWorse, vec!["h200-001"], evidence)]
     );
     assert_eq!(analysis.findings[0].gpus, [0]);
 }
 
 #[test]
-fn two_machines_with_one_name_are_named_with_both_places() {
+fn two_machines_with_one_name_are_reported_with_both_places() {
     let Some(analysis) = of_hosts("two-machines-one-name") else {
         return;
     };
     let evidence = "10 devices of this name are in the fabric twice: mlx5_0 at su1-leaf1 port 29 and at su1-leaf1 port 30";
     assert_eq!(
-        told(&analysis),
+        found(&analysis),
         [(Kind::HostNameTwice, vec!["h200-001"], evidence)]
     );
 }
 
 #[test]
-fn leaf_at_half_rate_is_named() {
+fn leaf_at_half_rate_is_reported() {
     let Some(analysis) = of_hosts("one-leaf-slow") else {
         return;
     };
     let evidence =
         "all 2 compute ports at su1-leaf3 run at 200 Gb/s, where most leaves of the unit have 400";
     let hosts = vec!["h200-001", "h200-002"];
-    assert_eq!(told(&analysis), [(Kind::LeafSlow, hosts, evidence)]);
+    assert_eq!(found(&analysis), [(Kind::LeafSlow, hosts, evidence)]);
 }
 
-/// Every GPU of every host has a port of its best tier.
+/// Asserts that every GPU of every host has a port of its best tier.
 fn assert_best_tiers(analysis: &Analysis) {
     for (host, hints) in analysis.hosts.iter().zip(&analysis.hints) {
         for hint in hints {
@@ -207,7 +209,7 @@ fn every_gpu_has_a_port_of_its_best_tier() {
         };
         assert!(!analysis.hosts.is_empty(), "{fabric}");
         assert_best_tiers(&analysis);
-        // None is called storage in silence.
+        // Only the machine with more adapters than GPUs may have ports for storage.
         let roles = analysis.hosts.iter().flat_map(|host| &host.roles);
         let used = roles.filter(|role| role.0 == TrafficRole::Storage).count();
         assert!(used == 0 || fabric.starts_with("epyc"), "{fabric}: {used}");
@@ -225,7 +227,7 @@ fn every_gpu_has_a_port_of_its_best_tier() {
 }
 
 #[test]
-fn names_that_ran_together_are_two_adapters() {
+fn two_adapter_names_without_a_space_between_them_are_two_adapters() {
     let Some(cases) = cases() else { return };
     let fused = host(&cases.join("fused-min.txt"));
     let devices = fused.hca_ports.iter().map(|port| port.device.as_deref());

@@ -22,23 +22,24 @@ fn superpod(units: usize) -> Netlist {
     generate(&format!("superpod:su={units}")).expect("a published fabric")
 }
 
-/// A SuperPOD as it is built: hosts in no order at the leaves, and 4 of every 32 are storage
-/// servers.
+/// A SuperPOD as built in practice: hosts are cabled to the leaves in random order, and 4 of every
+/// 32 are storage servers.
 fn mixed(units: usize, seed: u64) -> Netlist {
     let netlist = with_servers(superpod(units), 4, 32).expect("only names differ");
     recabled(netlist, seed).expect("ends are only exchanged")
 }
 
+/// A fleet without faults.
 fn made(netlist: Netlist) -> Fleet {
     fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
-fn seen(netlist: &Netlist) -> GpuFabric {
+fn gpu_fabric(netlist: &Netlist) -> GpuFabric {
     let topology = Arc::new(Topology::from_netlist(netlist).expect("LIDs suffice"));
     GpuFabric::from_netlist(netlist, topology, None, 4096)
 }
 
-/// Positions from the hosts' inventories, cables and names.
+/// The positions that extend `earlier`, from the hosts' inventories, cables and names.
 fn positions(
     fabric: &GpuFabric,
     inventory: &GpuInventory,
@@ -49,6 +50,8 @@ fn positions(
     earlier.with(&blocks, fabric)
 }
 
+/// Routes the fabric in the order of `positions`, keeping the ranking of `before`. Asserts that the
+/// tables have no loops.
 fn routed(topology: &Topology, positions: &HostPositions, before: Option<&Routing>) -> Routing {
     let options = Options {
         numbers: Arc::new(positions.numbers()),
@@ -68,7 +71,7 @@ fn load(
     routing: &Routing,
     pattern: Pattern,
 ) -> PatternLoad {
-    let mut fabric = seen(&fleet.netlist);
+    let mut fabric = gpu_fabric(&fleet.netlist);
     fabric.tables = Some(Arc::new(routing.tables.clone()));
     fabric.positions = Arc::new(positions.clone());
     let analysis = Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default());
@@ -78,24 +81,24 @@ fn load(
 }
 
 #[test]
-fn hosts_in_order_keep_their_routes() {
-    let fabric = seen(&superpod(4));
+fn hosts_cabled_in_order_have_equal_routes_with_and_without_positions() {
+    let fabric = gpu_fabric(&superpod(4));
     let found = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
     assert_eq!(found.ports().len(), 1024);
     assert_eq!((found.stride(), found.leaves().len()), (32, 32));
     let before = routed(&fabric.topology, &HostPositions::default(), None);
     let after = routed(&fabric.topology, &found, None);
     assert_eq!(after.tables, before.tables);
-    // With inventories or without, it is the same order.
-    let told = made(superpod(4)).inventory;
-    assert_eq!(positions(&fabric, &told, &HostPositions::default()), found);
+    // Inventories do not change the order.
+    let with_inventories = made(superpod(4)).inventory;
+    assert_eq!(positions(&fabric, &with_inventories, &HostPositions::default()), found);
 }
 
 #[test]
-fn patterns_meet_nowhere_with_recabled_hosts_beside_storage_servers() {
+fn with_positions_no_two_flows_of_recabled_hosts_share_a_link() {
     for seed in 0..3 {
         let fleet = made(mixed(4, seed));
-        let fabric = seen(&fleet.netlist);
+        let fabric = gpu_fabric(&fleet.netlist);
         let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
         assert_eq!(found.ports().len(), 4 * 28 * 8);
         let routing = routed(&fabric.topology, &found, None);
@@ -109,16 +112,16 @@ fn patterns_meet_nowhere_with_recabled_hosts_beside_storage_servers() {
 }
 
 #[test]
-fn two_meet_at_most_after_any_one_fault() {
+fn after_any_one_fault_at_most_two_flows_share_a_link() {
     let fleet = made(superpod(4));
-    let fabric = seen(&fleet.netlist);
+    let fabric = gpu_fabric(&fleet.netlist);
     let topology = &fabric.topology;
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let before = routed(topology, &found, None);
     let assert_at_most_two = |ends: &[(Guid, PortNum)]| {
         let broken = topology.without_cables(ends);
         let during = routed(&broken, &found, Some(&before));
-        // Numbered as the whole: no switch has gone.
+        // Switches keep their numbers, because none is removed.
         let load = load(&fleet, &found, &during, Pattern::AllToAll);
         assert_eq!(load.lost, 0);
         assert!(load.worst_link <= 2, "{ends:?}: {}", load.worst_link);
@@ -127,7 +130,7 @@ fn two_meet_at_most_after_any_one_fault() {
     for cable in cables.iter().step_by(97) {
         assert_at_most_two(&[cable.a]);
     }
-    // A spine without a cable is one that has gone.
+    // A spine without cables stands for a spine that failed.
     for spine in topology
         .indices()
         .filter(|&spine| topology.hosts(spine) == 0)
@@ -142,7 +145,7 @@ fn two_meet_at_most_after_any_one_fault() {
 }
 
 #[test]
-fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
+fn storage_ports_and_single_adapters_get_no_position() {
     let mut netlist = superpod(2);
     for storage in [
         rsm_gdr::generate::Storage::Far,
@@ -153,33 +156,33 @@ fn storage_leaves_are_no_rails_and_lone_ports_get_no_position() {
             ..FleetFaults::default()
         };
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
-        let fabric = seen(&fleet.netlist);
-        let told = positions(&fabric, &fleet.inventory, &HostPositions::default());
-        let uninformed = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
-        assert_eq!(told.ports().len(), 2 * 32 * 8, "{storage:?}");
-        assert_eq!(uninformed, told, "{storage:?}");
+        let fabric = gpu_fabric(&fleet.netlist);
+        let with_inventories = positions(&fabric, &fleet.inventory, &HostPositions::default());
+        let without_inventories = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
+        assert_eq!(with_inventories.ports().len(), 2 * 32 * 8, "{storage:?}");
+        assert_eq!(without_inventories, with_inventories, "{storage:?}");
         netlist = superpod(2);
     }
     // Single adapters, as most clusters have, need no order.
-    let fabric = seen(&generate("fat-tree:k=8,levels=3").expect("a generator"));
+    let fabric = gpu_fabric(&generate("fat-tree:k=8,levels=3").expect("a generator"));
     assert!(positions(&fabric, &GpuInventory::new(), &HostPositions::default()).is_empty());
 }
 
 #[test]
 fn ports_excluded_by_the_operator_get_no_position() {
-    let fabric = seen(&superpod(1));
+    let fabric = gpu_fabric(&superpod(1));
     let port = fabric.ports()[5].guid;
-    let said = Categories::from([(port, Category::Storage)]);
-    let blocks = Blocks::find(&Survey::default(), &fabric, &said);
+    let categories = Categories::from([(port, Category::Storage)]);
+    let blocks = Blocks::find(&Survey::default(), &fabric, &categories);
     let found = HostPositions::default().with(&blocks, &fabric);
     assert_eq!(found.ports().len(), 255);
     assert!(!found.ports().contains_key(&port));
 }
 
 #[test]
-fn a_new_adapter_takes_the_place_of_the_one_before_it() {
+fn a_replaced_adapter_takes_the_position_of_the_old_one() {
     let fleet = made(mixed(2, 5));
-    let fabric = seen(&fleet.netlist);
+    let fabric = gpu_fabric(&fleet.netlist);
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let (mut nodes, cables) = fleet.netlist.clone().into_parts();
     let old = fabric
@@ -193,7 +196,7 @@ fn a_new_adapter_takes_the_place_of_the_one_before_it() {
         .expect("it is there");
     node.guid = Guid(0xabc);
     node.ports.get_mut(&PortNum(1)).expect("one port").guid = Guid(0xabd);
-    let replaced = seen(&Netlist::new(nodes, cables).expect("new GUIDs"));
+    let replaced = gpu_fabric(&Netlist::new(nodes, cables).expect("new GUIDs"));
     let after = positions(&replaced, &GpuInventory::new(), &found);
     assert_eq!(after.ports()[&Guid(0xabd)], found.ports()[&old.guid]);
     assert!(!after.ports().contains_key(&old.guid));
@@ -202,7 +205,7 @@ fn a_new_adapter_takes_the_place_of_the_one_before_it() {
 #[test]
 fn contradictory_positions_are_refused() {
     let found = positions(
-        &seen(&superpod(1)),
+        &gpu_fabric(&superpod(1)),
         &GpuInventory::new(),
         &HostPositions::default(),
     );
@@ -257,10 +260,10 @@ fn without(netlist: &Netlist, gone: &BTreeSet<String>) -> Netlist {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// However hosts come and go, no port that stays moves; no two ports share a place; and stored
-    /// positions give the same positions again.
+    /// While hosts leave and return, a port that stays keeps its position, no two ports share a
+    /// place, and positions restored from their parts are equal.
     #[test]
-    fn a_port_with_a_position_keeps_it(
+    fn ports_keep_their_positions_while_hosts_leave_and_return(
         seed in any::<u64>(),
         rounds in prop::collection::vec(prop::collection::btree_set(1..=64usize, 0..20), 1..5),
     ) {
@@ -268,7 +271,7 @@ proptest! {
         let mut now = HostPositions::default();
         for gone in rounds {
             let gone: BTreeSet<String> = gone.iter().map(|host| format!("host-{host:03}")).collect();
-            let fabric = seen(&without(&netlist, &gone));
+            let fabric = gpu_fabric(&without(&netlist, &gone));
             let next = positions(&fabric, &GpuInventory::new(), &now);
             for (port, position) in now.ports() {
                 if fabric.by_guid(*port).is_some() {
@@ -284,9 +287,9 @@ proptest! {
             prop_assert_eq!(&positions(&fabric, &GpuInventory::new(), &again), &next);
             now = next;
         }
-        // All of them are back: every host fits, and no flows meet.
+        // After all hosts have returned, every port has a position, and no two flows share a link.
         let fleet = made(netlist);
-        let fabric = seen(&fleet.netlist);
+        let fabric = gpu_fabric(&fleet.netlist);
         let last = positions(&fabric, &fleet.inventory, &now);
         prop_assert_eq!((last.ports().len(), last.stride()), (512, 32));
         let routing = routed(&fabric.topology, &last, None);
@@ -294,8 +297,8 @@ proptest! {
     }
 }
 
-/// The flows on the fullest link in each shift of an all-to-all within rails: hosts in the order of
-/// their ports on the first rail, counted over the tables alone.
+/// For each shift of an all-to-all within rails, the number of flows on the most loaded link,
+/// counted from the tables alone. Hosts have the order of their ports on the first rail.
 fn counted(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32> {
     let mut hosts: BTreeMap<String, BTreeMap<String, Guid>> = BTreeMap::new();
     for node in netlist.nodes() {
@@ -339,11 +342,11 @@ fn counted(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32
 }
 
 #[test]
-fn measured_rail_all_to_all_is_that_of_a_count_over_the_tables_with_and_without_an_order() {
-    // Of two units only one is another: no leaf sends to two at a time.
+fn measured_rail_all_to_all_equals_a_count_over_the_tables() {
+    // There are four units, because with two units a leaf never sends to two other units at a time.
     let netlist = recabled(superpod(4), 3).expect("ends are only exchanged");
     let fleet = made(netlist);
-    let fabric = seen(&fleet.netlist);
+    let fabric = gpu_fabric(&fleet.netlist);
     let topology = &fabric.topology;
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let device = |guid: Guid| {
@@ -386,6 +389,7 @@ fn measured_rail_all_to_all_is_that_of_a_count_over_the_tables_with_and_without_
         );
         means.push(mean);
     }
-    // Without an order sockets decide, and two flows meet in about half of the shifts.
+    // Without positions, the numbers of switch ports decide, and two flows share a link in about
+    // half of the shifts.
     assert!(means[0] == 1.0 && means[1] > 1.25, "{means:?}");
 }

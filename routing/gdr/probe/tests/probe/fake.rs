@@ -1,4 +1,4 @@
-//! A host of files.
+//! A fake host for tests: `/sys` is a folder of files, and tools are shell scripts.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -58,12 +58,14 @@ impl FakeHost {
         }
     }
 
+    /// Writes a file below `/sys`.
     pub(crate) fn put(&self, path: &str, text: &str) {
         let path = self.sys().join(path);
         fs::create_dir_all(path.parent().expect("a file of a folder")).expect("there is room");
         fs::write(path, text).expect("there is room");
     }
 
+    /// Adds a PCI function below the host bridge `root`, at NUMA node `node`.
     pub(crate) fn function(
         &self,
         root: &str,
@@ -72,7 +74,7 @@ impl FakeHost {
         vendor: &str,
         node: usize,
     ) {
-        let way = format!(
+        let target = format!(
             "devices/{root}/0000:{root_bus}:01.0/{address}",
             root_bus = &root[8..10]
         );
@@ -84,13 +86,14 @@ impl FakeHost {
             ("current_link_speed", "2.5 GT/s PCIe"),
             ("max_link_speed", "32.0 GT/s PCIe"),
         ] {
-            self.put(&format!("{way}/{name}"), &format!("{text}\n"));
+            self.put(&format!("{target}/{name}"), &format!("{text}\n"));
         }
         let link = self.sys().join("bus/pci/devices").join(address);
         fs::create_dir_all(link.parent().expect("a folder")).expect("there is room");
-        symlink(self.sys().join(way), link).expect("a new link");
+        symlink(self.sys().join(target), link).expect("a new link");
     }
 
+    /// Adds an InfiniBand adapter with one active port, whose GUIDs follow from `number`.
     fn adapter(&self, root: &str, name: &str, address: &str, number: u64) {
         let path = format!("class/infiniband/{name}");
         let guid = |low: u64| format!("58a2:e103:001b:{low:04x}");
@@ -102,8 +105,8 @@ impl FakeHost {
         self.put(&format!("{port}/link_layer"), "InfiniBand\n");
         let gid = format!("fe80:0000:0000:0000:{}", guid((number << 4) + 1));
         self.put(&format!("{port}/gids/0"), &gid);
-        let way = format!("devices/{root}/0000:{}:01.0/{address}", &root[8..10]);
-        symlink(self.sys().join(way), self.sys().join(path).join("device")).expect("a new link");
+        let target = format!("devices/{root}/0000:{}:01.0/{address}", &root[8..10]);
+        symlink(self.sys().join(target), self.sys().join(path).join("device")).expect("a new link");
     }
 
     /// Installs a program that is a shell script.

@@ -17,9 +17,10 @@ struct Storage {
 }
 
 impl Search<'_> {
-    /// Reports the cables: swapped pairs first, then single cables.
+    /// Reports the cables of `misplaced` ports and of storage ports at leaves of rails: swapped
+    /// pairs first, then single cables.
     ///
-    /// Storage ports of `doubtful` hosts get a question instead, and are left out.
+    /// Storage ports of `doubtful` hosts are left out, because a question is asked about them.
     pub(super) fn cables(
         &self,
         mut misplaced: Vec<MisplacedPort>,
@@ -27,6 +28,7 @@ impl Search<'_> {
         findings: &mut Vec<GpuFinding>,
     ) {
         misplaced.sort_by_key(|port| (port.host, port.port));
+        // The ports without a partner so far, by their expected and their actual leaf.
         let mut waiting: BTreeMap<(SwitchIdx, SwitchIdx), Vec<MisplacedPort>> = BTreeMap::new();
         for port in misplaced {
             let partners = waiting.get_mut(&(port.actual, port.expected));
@@ -51,8 +53,8 @@ impl Search<'_> {
                 .iter()
                 .position(|port| port.expected == storage.leaf && !of_rails.contains(&port.actual));
             match partner {
-                Some(at) => findings.push(self.exchanged(&single.remove(at), &storage)),
-                None => findings.push(self.on_rail(&storage)),
+                Some(at) => findings.push(self.swapped_with_storage(&single.remove(at), &storage)),
+                None => findings.push(self.storage_on_rail(&storage)),
             }
         }
         for port in single {
@@ -74,12 +76,14 @@ impl Search<'_> {
         }
     }
 
+    /// The leaves of the rails of all units.
     pub(super) fn leaves_of_rails(&self) -> BTreeSet<SwitchIdx> {
         let units = self.analysis.rails.units.iter();
         let rails = units.flat_map(|unit| unit.rails.iter().flatten());
         rails.map(|rail| rail.leaf).collect()
     }
 
+    /// The leaf and its port to which a misplaced port is cabled, as text.
     fn socket(&self, port: &MisplacedPort) -> String {
         self.socket_of(port.host, port.port, port.actual)
     }
@@ -90,6 +94,7 @@ impl Search<'_> {
         format!("{} port {number}", self.fabric.switch_name(leaf))
     }
 
+    /// The finding about two ports that are each cabled to the other's leaf.
     fn swapped(&self, one: &MisplacedPort, other: &MisplacedPort) -> GpuFinding {
         let evidence = format!(
             "{} is cabled to {} and {} to {}: each belongs where the other one is",
@@ -115,8 +120,9 @@ impl Search<'_> {
         finding
     }
 
-    /// The storage ports at leaves of rails, if those of most peers, or the host's other ones, end
-    /// elsewhere.
+    /// The storage ports at leaves of rails, if at least half of the ports that should be cabled
+    /// alike end elsewhere: the ports at the same place in all hosts of the family, or, without
+    /// peers, all storage ports of the host.
     fn storage_on_rails(&self, of_rails: &BTreeSet<SwitchIdx>) -> Vec<Storage> {
         let hosts = &self.analysis.hosts;
         let storage = |host: &Host| -> Vec<(usize, SwitchIdx)> {
@@ -156,7 +162,8 @@ impl Search<'_> {
         found
     }
 
-    fn on_rail(&self, storage: &Storage) -> GpuFinding {
+    /// The finding about a storage port at the leaf of a rail.
+    fn storage_on_rail(&self, storage: &Storage) -> GpuFinding {
         let host = &self.analysis.hosts[storage.host];
         let name = self.name(storage.host, storage.port);
         let socket = self.socket_of(storage.host, storage.port, storage.leaf);
@@ -175,7 +182,8 @@ impl Search<'_> {
         finding
     }
 
-    fn exchanged(&self, compute: &MisplacedPort, storage: &Storage) -> GpuFinding {
+    /// The finding about a compute port and a storage port, each cabled to the leaf of the other.
+    fn swapped_with_storage(&self, compute: &MisplacedPort, storage: &Storage) -> GpuFinding {
         let name = self.name(storage.host, storage.port);
         let evidence = format!(
             "{} is cabled to {} and {name}, a port for storage, to {}: each belongs where the other one is",

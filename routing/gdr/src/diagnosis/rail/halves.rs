@@ -1,5 +1,5 @@
-//! Asks about hosts of a unit that are cabled to rails in two orders, and about units whose rails
-//! are in another order of leaves than in other units, if no majority decides.
+//! Asks about hosts of a unit that are cabled to rails in two orders if no majority decides, and
+//! about units whose rails are in another order of leaves than in other units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,14 @@ use crate::host::Host;
 use crate::rails::{Rail, Unit};
 use rsm_routing::topology::SwitchIdx;
 
-/// The leaf that each of some slots of a host reaches.
+/// Slots of a host, each with the leaf that its port reaches.
 type Reached = Vec<(usize, SwitchIdx)>;
 
 /// The leaves that ports should reach, each with the leaf that they do reach.
 type Exchange = Vec<(SwitchIdx, SwitchIdx)>;
 
-/// If at least one host in this many of a unit deviates, the finding is a question.
+/// If at least one in this many hosts of a unit deviates, the finding is a question, because it is
+/// unclear which hosts are wrong.
 const DOUBTFUL_IN: usize = 3;
 
 impl Search<'_> {
@@ -51,8 +52,8 @@ impl Search<'_> {
             of_host.entry(port.host).or_default().push(port.clone());
         }
         let mut racks: BTreeMap<(Option<u32>, Exchange), Vec<usize>> = BTreeMap::new();
-        for (&place, astray) in of_host.iter().filter(|(_, astray)| within_rails(astray)) {
-            let mut exchange: Exchange = astray
+        for (&place, moved_ports) in of_host.iter().filter(|(_, moved_ports)| within_rails(moved_ports)) {
+            let mut exchange: Exchange = moved_ports
                 .iter()
                 .map(|port| (port.expected, port.actual))
                 .collect();
@@ -61,17 +62,19 @@ impl Search<'_> {
             racks.entry((unit, exchange)).or_default().push(place);
         }
         for hosts in racks.into_values().filter(|hosts| hosts.len() > 1) {
-            let astray = &of_host[&hosts[0]];
+            let moved_ports = &of_host[&hosts[0]];
             let unit = self.analysis.rails.unit(hosts[0]);
             let all = unit.map_or(0, |unit| unit.hosts.len());
             match DOUBTFUL_IN * hosts.len() >= all {
-                true => findings.push(self.many_of_unit(&hosts, astray)),
-                false => findings.push(self.rack(&hosts, astray)),
+                true => findings.push(self.many_of_unit(&hosts, moved_ports)),
+                false => findings.push(self.rack(&hosts, moved_ports)),
             }
             misplaced.retain(|port| !hosts.contains(&port.host));
         }
     }
 
+    /// The leaves that the ports in `slots` of a host reach; empty if a port is missing or not in
+    /// the fabric.
     fn pattern(&self, place: usize, slots: &[usize]) -> Reached {
         let host = &self.analysis.hosts[place];
         let leaf = |slot: usize| self.leaf(host, host.slots.get(slot).copied().flatten()?);
@@ -79,24 +82,25 @@ impl Search<'_> {
         reached.collect::<Option<Reached>>().unwrap_or_default()
     }
 
-    fn rack(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
+    /// The finding about hosts of a unit whose cables are exchanged in the same way.
+    fn rack(&self, hosts: &[usize], moved_ports: &[MisplacedPort]) -> GpuFinding {
         let evidence = format!(
             "{} hosts of a unit have {}: each cable belongs where another one of its host is",
             hosts.len(),
             self.ends(
                 &self.analysis.hosts[hosts[0]],
-                astray.iter().map(MisplacedPort::end)
+                moved_ports.iter().map(MisplacedPort::end)
             )
         );
         let kind = GpuFindingKind::RailCablesSwapped;
-        let mut finding = self.finding(kind, hosts[0], astray, evidence);
+        let mut finding = self.finding(kind, hosts[0], moved_ports, evidence);
         finding.also = self.names(&hosts[1..]);
         finding
     }
 
     /// The question about hosts that are a large part of their unit.
-    fn many_of_unit(&self, hosts: &[usize], astray: &[MisplacedPort]) -> GpuFinding {
-        let slots: Vec<usize> = astray
+    fn many_of_unit(&self, hosts: &[usize], moved_ports: &[MisplacedPort]) -> GpuFinding {
+        let slots: Vec<usize> = moved_ports
             .iter()
             .filter_map(|port| self.analysis.hosts[hosts[0]].slot(port.port))
             .collect();
@@ -114,6 +118,7 @@ impl Search<'_> {
         self.two_orders(&one, &other)
     }
 
+    /// The question about two groups of hosts that have the rails in different orders.
     fn two_orders(&self, one: &(Reached, Vec<usize>), other: &(Reached, Vec<usize>)) -> GpuFinding {
         let [first, second] = [one, other].map(|(pattern, hosts)| {
             let host = &self.analysis.hosts[hosts[0]];
@@ -191,6 +196,7 @@ impl Search<'_> {
         is_unique.then(|| names.iter().filter_map(rank).collect())
     }
 
+    /// The finding about a unit whose rails have the order `order` instead of `usual`.
     fn unit_in_other_order(&self, unit: &Unit, order: &[usize], usual: &[usize]) -> GpuFinding {
         let moved = (0..order.len()).filter(|&rail| order[rail] != usual[rail]);
         let ends: Vec<String> = moved

@@ -1,5 +1,5 @@
-//! Every sample, old and new: the distance of each GPU's port with our settings, without any, and
-//! the best; and every file for other programs.
+//! Tests of every sample and case: NCCL's port for each GPU with our settings, without settings,
+//! and the best one; and the files of all exporters.
 
 use std::io::Write as _;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::{NoChoice, alone, machine, nccl};
 use crate::cases::every_matrix;
 use crate::samples::{every_sample, samples};
 
-/// The name that errors about the sample's host must have.
+/// The name of the sample's host.
 const HOST: &str = "gpu-host";
 
-/// Samples and cases, by the names of their files.
+/// Each sample and case: the name of its file, and its inventory. `None` if they are missing.
 fn all() -> Option<Vec<(String, HostInventory)>> {
     let data = samples()?;
-    let old = every_sample(&data).map(|(name, host)| (name.to_owned(), host));
-    Some(old.chain(every_matrix()?).collect())
+    let from_samples = every_sample(&data).map(|(name, host)| (name.to_owned(), host));
+    Some(from_samples.chain(every_matrix()?).collect())
 }
 
-/// The host in a fabric whose leaves have a cable to each of its ports, up to eight.
+/// The analysis of a host in a fabric to whose leaves up to eight of its devices are cabled.
 fn in_fabric(mut host: HostInventory) -> Analysis {
     for port in &mut host.hca_ports {
         (port.port_guid, port.node_guid, port.system_image_guid) = (None, None, None);
@@ -58,13 +58,13 @@ fn in_fabric(mut host: HostInventory) -> Analysis {
 }
 
 #[test]
-fn gpus_of_every_sample_have_a_port_no_farther_than_without_settings() {
+fn with_our_settings_nccl_takes_the_best_port_for_each_gpu_of_samples_and_cases() {
     let Some(all) = all() else { return };
     let mut out = std::io::stdout();
     let mut hosts = 0;
     for (name, host) in all {
         let (host, no_choice) = (machine(host.clone()), NoChoice::of(&host));
-        // It fails where a GPU has a worse port than the best, or than without settings.
+        // `line` panics if a GPU has a worse port than the best one, or than without settings.
         let text = nccl::line(&name, &alone(host), 22.0);
         assert_eq!(text.is_none(), no_choice.is_some(), "{name}: {no_choice:?}");
         if let Some(text) = text {
@@ -76,7 +76,7 @@ fn gpus_of_every_sample_have_a_port_no_farther_than_without_settings() {
 }
 
 #[test]
-fn every_file_of_every_sample_is_made_or_the_device_it_lacks_is_named() {
+fn exporters_fail_only_for_devices_without_a_name_or_an_address_that_they_need() {
     let Some(all) = all() else { return };
     let options = ExportOptions {
         host: HOST.to_owned(),

@@ -1,5 +1,5 @@
-//! The adapter that NCCL takes for each GPU of every sample: with our settings, without any, and
-//! the best that there is.
+//! Compares, for each GPU of every sample, the adapter that NCCL takes with our settings, the
+//! adapter that it takes without settings, and the best one.
 //!
 //! The rules are those of NCCL 2.30 (`net_ib/init.cc`, `graph/topo.cc`, `graph/paths.cc`): ports
 //! that are Active and named by `NCCL_IB_HCA`, in the order of PCI addresses; for a GPU those with
@@ -28,15 +28,16 @@ enum Kind {
     Pxb,
     /// Over the coherent link to the processor.
     P2c,
-    /// Over NVLink, then as the other GPU.
+    /// Over NVLink to another GPU, and then over a path of that GPU.
     Pxn,
     Phb,
     Sys,
 }
 
-/// The most channels of a communicator.
+/// The maximum number of channels of a communicator.
 const CHANNELS: usize = 64;
-/// GB/s of a PCIe link, a port and NVLinks that the inventory does not state: all alike.
+/// The bandwidths in GB/s of a PCIe link, of a port and of NVLinks that the inventory does not
+/// state.
 const PCIE: f64 = 48.0;
 const PORT: f64 = 50.0;
 const NVLINK: f64 = 200.0;
@@ -46,22 +47,24 @@ const NVLINK: f64 = 200.0;
 struct Path {
     gbytes: f64,
     kind: Kind,
-    /// The GPU that relays, by its place.
+    /// The position of the GPU that relays; `None` for a path without a relay.
     relay: Option<usize>,
 }
 
 /// One process of NCCL on a host.
 struct Nccl<'a> {
     host: &'a HostInventory,
-    /// The ports that it opens, by their places, in its order.
+    /// The positions of the ports that the process opens, in its order.
     nets: Vec<usize>,
-    /// The farthest kind over which it uses GPUDirect RDMA.
+    /// The farthest kind of path over which the process uses GPUDirect RDMA.
     level: Kind,
-    /// From each GPU to each port, by rows of GPUs; and back.
+    /// The paths from each GPU to each port in `nets`, one row for each GPU.
     to_net: Vec<Path>,
+    /// The paths from the ports to the GPUs, in the layout of `to_net`.
     to_gpu: Vec<Path>,
 }
 
+/// The value of a variable in an environment file; `None` if the file does not set it.
 pub(super) fn setting<'a>(environment: &'a str, name: &str) -> Option<&'a str> {
     let value = |line: &'a str| line.strip_prefix(name)?.strip_prefix('=');
     environment.lines().find_map(value)
@@ -91,8 +94,9 @@ pub(super) fn is_named(list: Option<&str>, port: &HcaPort) -> bool {
     list.split(',').any(fits) != not
 }
 
+/// NCCL's bandwidth of a PCIe link in GB/s.
 fn gbytes(link: Option<PcieLink>) -> f64 {
-    // 100 Mb/s of a lane, as NCCL's table has them: 60 at 8 GT/s.
+    // NCCL's table has 60 units of 100 Mb/s for a lane at 8 GT/s.
     link.map_or(PCIE, |link| {
         f64::from(link.width) * f64::from(link.tenth_gts) * 0.75 / 80.0
     })
@@ -133,19 +137,19 @@ impl<'a> Nccl<'a> {
             nccl.to_net.extend(paths);
         }
         nccl.to_gpu.clone_from(&nccl.to_net);
-        nccl.coherent();
-        nccl.relays();
+        nccl.mark_coherent();
+        nccl.set_relays();
         nccl
     }
 
-    /// The path between a GPU and the port at place `net` of the inventory.
+    /// The path between a GPU and the port at position `net` of the inventory.
     fn direct(&self, gpu: usize, net: usize, across: f64) -> Path {
         let (entry, port) = (&self.host.gpus[gpu], &self.host.hca_ports[net]);
         let kind = match self.host.tier(gpu, net) {
             Some(Tier::Pix) => Kind::Pix,
             Some(Tier::Pxb) => Kind::Pxb,
             Some(Tier::Phb | Tier::Node) => Kind::Phb,
-            // Where the inventory knows no place, NCCL sees no common one either.
+            // If the inventory has no tier, NCCL sees no common bridge either.
             Some(Tier::Sys) | None => Kind::Sys,
         };
         let up = match (kind, entry.c2c_gbytes) {
@@ -162,11 +166,13 @@ impl<'a> Nccl<'a> {
         }
     }
 
+    /// The index in `to_net` of the path between a GPU and the port at `net` in `nets`.
     fn at(&self, gpu: usize, net: usize) -> usize {
         gpu * self.nets.len() + net
     }
 
-    /// The places of the best of these paths: the most bandwidth, then the nearest.
+    /// The positions of the best of these paths: those with the most bandwidth, and of these the
+    /// nearest.
     fn local(paths: impl Iterator<Item = Path> + Clone) -> Vec<usize> {
         let most = paths.clone().map(|path| path.gbytes).fold(0.0, f64::max);
         let widest = |path: &Path| path.gbytes == most;
@@ -185,7 +191,7 @@ impl<'a> Nccl<'a> {
         Nccl::local((0..self.host.gpus.len()).map(|gpu| self.to_gpu[self.at(gpu, net)]))
     }
 
-    /// The port of a GPU in a channel, by its place in `nets`.
+    /// The port of a GPU in a channel, by its position in `nets`.
     fn net(&self, gpu: usize, channel: usize) -> Option<usize> {
         let nets = self.local_nets(gpu);
         let sharing = self.local_gpus(*nets.first()?).len();
@@ -201,7 +207,7 @@ impl<'a> Nccl<'a> {
         Some(nets[(place + channel % each) % nets.len()])
     }
 
-    /// The GPU that a port belongs to.
+    /// The first GPU that uses a port in any channel; `None` if no GPU uses it.
     fn owner(&self, net: usize) -> Option<usize> {
         let gpus = self.local_gpus(net);
         let mut turns =
@@ -210,15 +216,15 @@ impl<'a> Nccl<'a> {
         found.map(|(gpu, _)| gpu)
     }
 
-    /// Whether the drivers can do GPUDirect RDMA, and the distance is allowed.
+    /// Whether the drivers support GPUDirect RDMA, and the level allows the distance.
     fn gdr(&self, gpu: usize, net: usize) -> bool {
         let path = self.to_net[self.at(gpu, net)];
         let gpu = path.relay.unwrap_or(gpu);
-        can(self.host, gpu, self.nets[net]) && self.to_net[self.at(gpu, net)].kind <= self.level
+        drivers_support_gdr(self.host, gpu, self.nets[net]) && self.to_net[self.at(gpu, net)].kind <= self.level
     }
 
-    /// The paths of GPUs with a coherent link to their nearest ports.
-    fn coherent(&mut self) {
+    /// Marks the paths of GPUs with a coherent link to their best ports.
+    fn mark_coherent(&mut self) {
         for gpu in 0..self.host.gpus.len() {
             if self.host.gpus[gpu].c2c_gbytes.is_none() {
                 continue;
@@ -234,8 +240,9 @@ impl<'a> Nccl<'a> {
         }
     }
 
-    /// Relays through other GPUs; without GPUDirect RDMA all goes through the processor.
-    fn relays(&mut self) {
+    /// Replaces paths by paths through other GPUs where these are better. Paths without GPUDirect
+    /// RDMA go through the processor.
+    fn set_relays(&mut self) {
         for net in 0..self.nets.len() {
             for gpu in 0..self.host.gpus.len() {
                 let at = self.at(gpu, net);
@@ -260,7 +267,7 @@ impl<'a> Nccl<'a> {
         }
     }
 
-    /// The port of a GPU in the first channel, by its place in the inventory, and its worth.
+    /// The port of a GPU in the first channel, by its position in the inventory, and its worth.
     fn choice(&self, gpu: usize, host: &Host) -> Option<(usize, Worth)> {
         let net = self.net(gpu, 0)?;
         let port = self.nets[net];
@@ -273,7 +280,8 @@ impl<'a> Nccl<'a> {
     }
 }
 
-fn can(host: &HostInventory, gpu: usize, port: usize) -> bool {
+/// Whether the drivers of a GPU and of a port support GPUDirect RDMA.
+fn drivers_support_gdr(host: &HostInventory, gpu: usize, port: usize) -> bool {
     host.gpus[gpu].gdr != Some(false) && host.hca_ports[port].gdr != Some(false)
 }
 
@@ -286,8 +294,8 @@ struct Worth {
     distance: Kind,
 }
 
-/// The best worth that any setting could give to a GPU, of the ports for computing that work;
-/// `nccl` allows every distance, and knows no slow processor.
+/// The best worth that any setting could give to a GPU, among the compute ports that work. `nccl`
+/// must allow every distance, and have no limit between processors.
 fn best(nccl: &Nccl<'_>, host: &Host, gpu: usize) -> Option<Worth> {
     let live = host
         .compute_ports()
@@ -298,15 +306,15 @@ fn best(nccl: &Nccl<'_>, host: &Host, gpu: usize) -> Option<Worth> {
         let path = nccl.to_net[nccl.at(gpu, net)];
         Some(Worth {
             off_network: false,
-            without_gdr: !can(nccl.host, path.relay.unwrap_or(gpu), port),
+            without_gdr: !drivers_support_gdr(nccl.host, path.relay.unwrap_or(gpu), port),
             distance: path.kind,
         })
     };
     live.filter_map(of_port).min()
 }
 
-/// How many GPUs have each worth, in words.
-fn words(worths: &[Worth]) -> String {
+/// The number of GPUs with each worth, as text.
+fn summary(worths: &[Worth]) -> String {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for worth in worths {
         let place = if worth.off_network {
@@ -327,14 +335,14 @@ fn words(worths: &[Worth]) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The most GPUs that share a port.
-fn fullest(ports: &[usize]) -> usize {
+/// The largest number of GPUs that share a port.
+fn max_gpus_of_a_port(ports: &[usize]) -> usize {
     let sharing = |port: &usize| ports.iter().filter(|other| *other == port).count();
     ports.iter().map(sharing).max().unwrap_or(0)
 }
 
-/// The choices of NCCL on a host: with our settings, without, and the best; `None` without GPUs or
-/// ports for computing.
+/// The text about NCCL's choices on a host: with our settings, without settings, and the best ones.
+/// Asserts that ours are the best. `None` for a host without GPUs or compute ports.
 pub(super) fn line(name: &str, analysis: &Analysis, across: f64) -> Option<String> {
     let host = &analysis.hosts[0];
     if host.inventory.gpus.is_empty() {
@@ -368,10 +376,10 @@ pub(super) fn line(name: &str, analysis: &Analysis, across: f64) -> Option<Strin
         assert!(ours.1 <= without.1, "{told}");
     }
     let worths = |choices: &[(usize, Worth)]| {
-        words(&choices.iter().map(|choice| choice.1).collect::<Vec<_>>())
+        summary(&choices.iter().map(|choice| choice.1).collect::<Vec<_>>())
     };
     let ports = |choices: &[(usize, Worth)]| {
-        fullest(&choices.iter().map(|choice| choice.0).collect::<Vec<_>>())
+        max_gpus_of_a_port(&choices.iter().map(|choice| choice.0).collect::<Vec<_>>())
     };
     assert!(
         ports(&ours) <= ports(&without).max(best.len().div_ceil(host.compute_ports().len())),
@@ -389,12 +397,12 @@ pub(super) fn line(name: &str, analysis: &Analysis, across: f64) -> Option<Strin
         "  without  {}; at most {bare} GPUs a port",
         worths(&without)
     );
-    let _ = writeln!(text, "  best     {}", words(&best));
+    let _ = writeln!(text, "  best     {}", summary(&best));
     Some(text)
 }
 
 #[test]
-fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settings() {
+fn with_our_settings_nccl_takes_the_best_port_for_each_gpu_of_every_sample() {
     let Some(data) = samples() else { return };
     let (mut table, mut gpus) = (String::new(), 0);
     for (name, host) in every_sample(&data) {
@@ -405,7 +413,7 @@ fn nccl_takes_the_best_port_of_every_sample_and_no_worse_one_than_without_settin
                 reverse_ports(&mut host);
             }
             let analysis = alone(host);
-            // Between processors as slow as NCCL has any, and as fast.
+            // NCCL's lowest bandwidth between processors in GB/s, a usual one, and the highest.
             for across in [6.0, 22.0, 40.0] {
                 let text = line(name, &analysis, across);
                 assert_eq!(text.is_none(), no_choice.is_some(), "{name}: {no_choice:?}");
@@ -432,7 +440,8 @@ fn reverse_ports(host: &mut HostInventory) {
     }
 }
 
-/// A host with a port beside each GPU but the last, whose port is at `last`.
+/// A host of four GPUs, with NVLinks if `linked` is set. Each GPU has a port under its switch,
+/// except that the port of the last GPU has the tier `last`.
 pub(super) fn far_port(last: Tier, linked: bool) -> HostInventory {
     let mut host = HostInventory::empty(InventorySource::Generated);
     host.gpus = (0..4)
@@ -462,6 +471,7 @@ pub(super) fn far_port(last: Tier, linked: bool) -> HostInventory {
     host
 }
 
+/// The GPUDirect RDMA level that the file for a host sets; `None` if it sets none.
 fn level(host: HostInventory) -> Option<String> {
     let analysis = alone(host);
     line("made", &analysis, 22.0).expect("ports for computing");
@@ -471,7 +481,7 @@ fn level(host: HostInventory) -> Option<String> {
 }
 
 #[test]
-fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
+fn file_sets_the_gdr_level_only_if_a_gpu_needs_it() {
     // A GPU without NVLink needs its own distance.
     assert_eq!(level(far_port(Tier::Node, false)).as_deref(), Some("PHB"));
     assert_eq!(level(far_port(Tier::Pxb, false)), None);
@@ -487,7 +497,7 @@ fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
         host
     };
     assert_eq!(level(coherent(Tier::Node)), None);
-    // NCCL by itself uses that link since 2.27, and relays since 2.12.
+    // NCCL uses the coherent link on its own since 2.27, and relays since 2.12.
     let of_version = |host, version| {
         let file = nccl_environment(&alone(host), "host", version).expect("names are known");
         setting(&file, "NCCL_NET_GDR_LEVEL").map(str::to_owned)
@@ -506,14 +516,15 @@ fn the_level_is_as_low_as_the_gpus_of_a_host_allow() {
         of_version(far_port(Tier::Node, true), NcclVersion(2, 12, 0)),
         None
     );
-    // Nothing allows a driver that cannot.
+    // No level helps if the driver of the GPU does not support GPUDirect RDMA.
     let mut without = far_port(Tier::Node, false);
     without.gpus[3].gdr = Some(false);
     assert_eq!(level(without), None);
 }
 
-/// Whether findings or warnings of a job have the operator allow GPUDirect RDMA.
-fn told_to_allow(analysis: &Analysis) -> bool {
+/// Whether a finding asks the operator to allow GPUDirect RDMA over longer distances. Asserts that
+/// a job has such a warning only if there is such a finding.
+fn asks_for_gdr_level(analysis: &Analysis) -> bool {
     let kind = GpuFindingKind::GpuWithoutLocalHca;
     let found = analysis.findings.iter().any(|finding| finding.kind == kind);
     let gpus = analysis.hosts[0].inventory.gpus.len();
@@ -530,7 +541,7 @@ fn told_to_allow(analysis: &Analysis) -> bool {
 }
 
 #[test]
-fn findings_ask_for_the_level_where_the_file_sets_it() {
+fn findings_ask_for_the_gdr_level_only_if_the_file_sets_it() {
     for (host, expected) in [
         (far_port(Tier::Node, false), true),
         (far_port(Tier::Sys, false), true),
@@ -539,7 +550,7 @@ fn findings_ask_for_the_level_where_the_file_sets_it() {
     ] {
         let analysis = alone(host);
         assert_eq!(
-            told_to_allow(&analysis),
+            asks_for_gdr_level(&analysis),
             expected,
             "{:?}",
             analysis.findings
@@ -567,11 +578,11 @@ fn findings_ask_for_the_level_where_the_file_sets_it() {
             }
         };
         assert!(
-            set || !told_to_allow(&analysis),
+            set || !asks_for_gdr_level(&analysis),
             "{name}: {:?}",
             analysis.findings
         );
-        told += usize::from(told_to_allow(&analysis));
+        told += usize::from(asks_for_gdr_level(&analysis));
     }
     assert!(told > 0);
 }
