@@ -1,4 +1,4 @@
-//! Allowances: events that may come at once, and then at a rate.
+//! Allowances: limits of the rate of events, which permit a burst.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::Time;
 pub struct Rate {
     /// The number of events that may come at once.
     pub burst: u32,
-    /// Time in which one more event may come.
+    /// The time after which one more event may come.
     pub pause: Duration,
 }
 
 /// The use of a [`Rate`] so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowance {
-    /// Time at which the whole burst may come again.
+    /// The time at which the whole burst may come again.
     whole_at: Time,
 }
 
@@ -26,7 +26,7 @@ impl Allowance {
         Allowance { whole_at: now }
     }
 
-    /// Whether nothing of it is used at `now`.
+    /// Whether the whole burst may come at `now`.
     pub fn is_whole(&self, now: Time) -> bool {
         self.whole_at <= now
     }

@@ -7,11 +7,11 @@ use crate::Time;
 const MEMORY: f64 = 512.0;
 
 /// The number of resolved attempts from which on their share of losses is used.
-const ENOUGH: u32 = 32;
+const MIN_ATTEMPTS: u32 = 32;
 
 /// The number of losses that is enough evidence if half of all attempts are lost: at the smallest
 /// window no load could explain them.
-const TELLING: u32 = 12;
+const MIN_LOSSES: u32 = 12;
 
 /// The number of attempts in an epoch after which its counts are halved, so that the rate follows a
 /// fabric that changes.
@@ -26,7 +26,7 @@ const DEVIATIONS: f64 = 3.0;
 const NOTICEABLE: f64 = 0.02;
 
 /// The probability below which chance no longer explains that all attempts stay unanswered.
-const DOUBT: f64 = 0.02;
+const MIN_CHANCE: f64 = 0.02;
 
 /// The recent share of lost attempts, over all requests that were answered in the end. Unanswered
 /// attempts to a target that never answers do not count as losses.
@@ -52,7 +52,7 @@ impl LossRate {
 
     /// The share of lost attempts, from 0 to 1; 0 as long as too few attempts are resolved.
     pub(super) fn rate(&self) -> f64 {
-        if self.resolved < ENOUGH {
+        if self.resolved < MIN_ATTEMPTS {
             0.0
         } else {
             self.rate
@@ -64,13 +64,13 @@ impl LossRate {
         (self.rate() * 1000.0) as u32
     }
 
-    /// The number of rounds of `attempts` until losses no longer suffice to explain that all of
-    /// them stayed unanswered; at most `most`.
+    /// The number of rounds of `attempts` attempts, 1 to `most`, after which losses no longer
+    /// explain that all attempts stayed unanswered.
     pub(super) fn rounds(&self, attempts: u32, most: u8) -> u8 {
         let unlucky = power(self.rate(), attempts);
         let mut chance = unlucky;
         let mut rounds = 1;
-        while rounds < most && chance > DOUBT / 10.0 {
+        while rounds < most && chance > MIN_CHANCE / 10.0 {
             chance *= unlucky;
             rounds += 1;
         }
@@ -85,16 +85,19 @@ impl LossRate {
 /// losses beyond them shrink a larger window again.
 #[derive(Debug)]
 pub(super) struct Tolerance {
+    /// The tolerated share of lost attempts, 0 to 1.
     tolerated: f64,
     /// The number of attempts from which `tolerated` was measured.
     measured: u32,
     /// The time since which sent attempts are counted.
     since: Time,
+    /// The number of attempts of this epoch that were answered.
     answered: u32,
+    /// The number of attempts of this epoch that were lost.
     lost: u32,
 }
 
-/// The finding of an epoch.
+/// The conclusion of an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Too few attempts are resolved yet.
@@ -122,7 +125,7 @@ impl Tolerance {
         (self.answered, self.lost) = (0, 0);
     }
 
-    /// The start of the attempts that count.
+    /// The time from which sent attempts count.
     pub(super) fn since(&self) -> Time {
         self.since
     }
@@ -140,7 +143,7 @@ impl Tolerance {
 
     /// Updates the tolerated rate with the losses of a whole epoch.
     fn refine(&mut self) {
-        if self.covers_loss() && self.measured < 2 * ENOUGH {
+        if self.covers_loss() && self.measured < 2 * MIN_ATTEMPTS {
             // The previous rate was a guess from few attempts.
             self.tolerated = self.rate();
         } else {
@@ -149,7 +152,7 @@ impl Tolerance {
         }
         // Losses come in groups, one for each timeout: more attempts would be no better measure
         // than these.
-        self.measured = self.measured.max(2 * ENOUGH);
+        self.measured = self.measured.max(2 * MIN_ATTEMPTS);
     }
 
     fn total(&self) -> u32 {
@@ -170,18 +173,18 @@ impl Tolerance {
     /// Whether a loss is within the tolerated rate, which no smaller window reduces.
     pub(super) fn covers_loss(&self) -> bool {
         self.tolerated > 0.0
-            && (self.total() < ENOUGH || self.rate() <= self.tolerated + self.slack())
+            && (self.total() < MIN_ATTEMPTS || self.rate() <= self.tolerated + self.slack())
     }
 
     /// Whether chance can explain that none of `out` attempts was answered.
     pub(super) fn covers_silence(&self, out: u32) -> bool {
-        power(self.tolerated, out) > DOUBT
+        power(self.tolerated, out) > MIN_CHANCE
     }
 
     /// The conclusion from the losses since the window reached its minimum.
     pub(super) fn verdict(&mut self, now: Time) -> Verdict {
-        let most_are_lost = self.lost >= TELLING && self.lost >= self.answered;
-        if self.total() < 2 * ENOUGH && self.lost < ENOUGH && !most_are_lost {
+        let most_are_lost = self.lost >= MIN_LOSSES && self.lost >= self.answered;
+        if self.total() < 2 * MIN_ATTEMPTS && self.lost < MIN_ATTEMPTS && !most_are_lost {
             return Verdict::Undecided;
         }
         let rate = self.rate();
@@ -195,12 +198,11 @@ impl Tolerance {
         Verdict::Random
     }
 
-    /// The number of retries of a request that the tolerated losses suffice to explain, at most
-    /// `most`.
+    /// The number of retries of a request, at most `most`, that the tolerated losses explain.
     pub(super) fn plain_retries(&self, most: u8) -> u8 {
         let mut chance = self.tolerated;
         let mut retries = 0;
-        while retries < most && chance > DOUBT {
+        while retries < most && chance > MIN_CHANCE {
             chance *= self.tolerated;
             retries += 1;
         }
@@ -254,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn more_loss_takes_more_rounds_to_tell_a_silent_target() {
+    fn rounds_before_a_target_counts_as_silent_grow_with_the_loss_rate() {
         let mut rate = LossRate::default();
         assert_eq!(rate.rounds(7, 4), 1);
         for _ in 0..200 {

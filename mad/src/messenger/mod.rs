@@ -87,22 +87,24 @@ pub enum Left {
 /// The owner calls it like [`Rmpp`], but the messenger itself sends the datagrams.
 pub struct Messenger {
     port: Arc<dyn SaPort>,
-    way: Way,
+    mode: RmppMode,
     deliveries: VecDeque<Delivery>,
     lost: u64,
 }
 
-enum Way {
+/// The side that does RMPP, with its state.
+enum RmppMode {
     /// The messenger does RMPP.
-    Here {
+    Own {
         rmpp: Box<Rmpp>,
         /// The datagram for which the transport had no room, and the time of the next attempt.
         held: Option<(Box<Transmit>, Time)>,
     },
     /// The transport does RMPP.
-    There {
+    Transport {
+        /// The messages under construction.
         making: VecDeque<Making>,
-        /// The bytes of these messages made so far.
+        /// The number of bytes of these messages made so far.
         made: usize,
     },
 }
@@ -117,20 +119,20 @@ struct Making {
 impl Messenger {
     /// A messenger over `port`. `config` is used if the port does no RMPP.
     pub fn new(port: Arc<dyn SaPort>, config: RmppConfig) -> Messenger {
-        let way = if port.does_rmpp() {
-            Way::There {
+        let mode = if port.does_rmpp() {
+            RmppMode::Transport {
                 making: VecDeque::new(),
                 made: 0,
             }
         } else {
-            Way::Here {
+            RmppMode::Own {
                 rmpp: Box::new(Rmpp::new(config)),
                 held: None,
             }
         };
         Messenger {
             port,
-            way,
+            mode,
             deliveries: VecDeque::new(),
             lost: 0,
         }
@@ -143,9 +145,9 @@ impl Messenger {
 
     /// The counters of RMPP; all zero if the transport does RMPP.
     pub fn stats(&self) -> RmppStats {
-        match &self.way {
-            Way::Here { rmpp, .. } => rmpp.stats(),
-            Way::There { .. } => RmppStats::default(),
+        match &self.mode {
+            RmppMode::Own { rmpp, .. } => rmpp.stats(),
+            RmppMode::Transport { .. } => RmppStats::default(),
         }
     }
 
@@ -156,11 +158,11 @@ impl Messenger {
 
     /// Handles an inbound event of the port.
     pub fn handle(&mut self, inbound: SaInbound, now: Time) {
-        match (&mut self.way, inbound) {
-            (Way::Here { rmpp, .. }, SaInbound::Datagram(datagram)) => {
+        match (&mut self.mode, inbound) {
+            (RmppMode::Own { rmpp, .. }, SaInbound::Datagram(datagram)) => {
                 rmpp.handle(&datagram, now);
             }
-            (Way::There { .. }, SaInbound::Datagram(datagram)) => {
+            (RmppMode::Transport { .. }, SaInbound::Datagram(datagram)) => {
                 self.deliveries
                     .push_back(Delivery::Message(Message::of(&datagram)));
             }
@@ -168,8 +170,8 @@ impl Messenger {
                 self.deliveries.push_back(Delivery::Message(message));
             }
             // The timers of `Rmpp` decide when a request is unanswered.
-            (Way::Here { .. }, SaInbound::SendFailed { .. }) => {}
-            (Way::There { .. }, SaInbound::SendFailed { tid, .. }) => {
+            (RmppMode::Own { .. }, SaInbound::SendFailed { .. }) => {}
+            (RmppMode::Transport { .. }, SaInbound::SendFailed { tid, .. }) => {
                 self.deliveries.push_back(Delivery::Unanswered { tid });
             }
         }
@@ -187,10 +189,10 @@ impl Messenger {
         patience: Duration,
         now: Time,
     ) -> Result<(), NotSent> {
-        match &mut self.way {
-            Way::Here { rmpp, .. } => Ok(rmpp.send(outgoing, patience, now)?),
-            Way::There { making, .. } => match outgoing.into() {
-                Outgoing::Whole(message) => give(&*self.port, message, patience),
+        match &mut self.mode {
+            RmppMode::Own { rmpp, .. } => Ok(rmpp.send(outgoing, patience, now)?),
+            RmppMode::Transport { making, .. } => match outgoing.into() {
+                Outgoing::Whole(message) => send_whole(&*self.port, message, patience),
                 Outgoing::Streamed(streamed) => {
                     let lid = streamed.remote.lid;
                     let same = |other: &&Making| other.streamed.remote.lid == lid;
@@ -224,12 +226,12 @@ impl Messenger {
         patience: Duration,
         now: Time,
     ) -> Result<(), NotSent> {
-        match &mut self.way {
-            Way::Here { rmpp, .. } => {
+        match &mut self.mode {
+            RmppMode::Own { rmpp, .. } => {
                 let (mad, remote) = (*mad, *remote);
                 Ok(rmpp.send_datagram(Datagram { mad, remote }, patience, now)?)
             }
-            Way::There { .. } => Ok(self.port.send(mad, remote, patience)?),
+            RmppMode::Transport { .. } => Ok(self.port.send(mad, remote, patience)?),
         }
     }
 
@@ -239,21 +241,21 @@ impl Messenger {
     /// [`SendError::Closed`] if the transport is closed.
     pub fn transmit(&mut self, most: usize, now: Time) -> Result<Left, SendError> {
         for _ in 0..most {
-            let went_on = match &mut self.way {
-                Way::Here { rmpp, held } => {
+            let progressed = match &mut self.mode {
+                RmppMode::Own { rmpp, held } => {
                     transmit_one(&*self.port, rmpp, held, &mut self.lost, now)?
                 }
-                Way::There { .. } => self.make_one(),
+                RmppMode::Transport { .. } => self.make_one(),
             };
-            if !went_on {
+            if !progressed {
                 break;
             }
         }
-        Ok(match &self.way {
-            Way::Here { held: Some(_), .. } => Left::Blocked,
-            Way::Here { rmpp, .. } if rmpp.is_working() => Left::More,
-            Way::There { making, .. } if !making.is_empty() => Left::More,
-            Way::Here { .. } | Way::There { .. } => Left::Nothing,
+        Ok(match &self.mode {
+            RmppMode::Own { held: Some(_), .. } => Left::Blocked,
+            RmppMode::Own { rmpp, .. } if rmpp.is_working() => Left::More,
+            RmppMode::Transport { making, .. } if !making.is_empty() => Left::More,
+            RmppMode::Own { .. } | RmppMode::Transport { .. } => Left::Nothing,
         })
     }
 
@@ -262,7 +264,7 @@ impl Messenger {
         if let Some(delivery) = self.deliveries.pop_front() {
             return Some(delivery);
         }
-        let Way::Here { rmpp, .. } = &mut self.way else {
+        let RmppMode::Own { rmpp, .. } = &mut self.mode else {
             return None;
         };
         if let Some(message) = rmpp.poll_message() {
@@ -277,18 +279,18 @@ impl Messenger {
 
     /// The next time to call [`Messenger::handle_deadline`].
     pub fn next_deadline(&self) -> Option<Time> {
-        match &self.way {
-            Way::Here { rmpp, held } => {
+        match &self.mode {
+            RmppMode::Own { rmpp, held } => {
                 let again = held.as_ref().map(|(_, again)| *again);
                 rmpp.next_deadline().into_iter().chain(again).min()
             }
-            Way::There { .. } => None,
+            RmppMode::Transport { .. } => None,
         }
     }
 
     /// Handles all timers due at `now`; [`Messenger::transmit`] sends the results.
     pub fn handle_deadline(&mut self, now: Time) {
-        if let Way::Here { rmpp, .. } = &mut self.way {
+        if let RmppMode::Own { rmpp, .. } = &mut self.mode {
             rmpp.handle_deadline(now);
         }
     }
@@ -296,7 +298,7 @@ impl Messenger {
     /// Makes a part of the first message under construction, and sends it once it is whole. Returns
     /// whether there was one.
     fn make_one(&mut self) -> bool {
-        let Way::There { making, made } = &mut self.way else {
+        let RmppMode::Transport { making, made } = &mut self.mode else {
             return false;
         };
         let Some(mut message) = making.pop_front() else {
@@ -321,7 +323,7 @@ impl Messenger {
             return true;
         }
         let bytes = message.bytes;
-        if let Err(error) = give(&*self.port, Message { bytes, remote }, message.patience) {
+        if let Err(error) = send_whole(&*self.port, Message { bytes, remote }, message.patience) {
             let error: &dyn std::error::Error = &error;
             tracing::debug!(error, "a message was not sent");
             self.lost += 1;
@@ -367,7 +369,7 @@ fn transmit_one(
 }
 
 /// Passes a whole message to a transport that does RMPP.
-fn give(port: &dyn SaPort, mut message: Message, patience: Duration) -> Result<(), NotSent> {
+fn send_whole(port: &dyn SaPort, mut message: Message, patience: Duration) -> Result<(), NotSent> {
     let length = message.bytes.len();
     if length < SA_HEADER_LEN {
         return Err(Refused::TooShort.into());

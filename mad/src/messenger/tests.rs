@@ -51,7 +51,7 @@ fn streamed(data: Box<dyn Source>) -> Outgoing {
     })
 }
 
-fn post() -> (Arc<Kernel>, Messenger) {
+fn messenger_over_kernel() -> (Arc<Kernel>, Messenger) {
     let kernel = Arc::new(Kernel::default());
     let port = Arc::clone(&kernel) as Arc<dyn SaPort>;
     (kernel, Messenger::new(port, RmppConfig::default()))
@@ -59,7 +59,7 @@ fn post() -> (Arc<Kernel>, Messenger) {
 
 #[test]
 fn a_transport_that_does_rmpp_is_given_whole_messages() {
-    let (kernel, mut messenger) = post();
+    let (kernel, mut messenger) = messenger_over_kernel();
     let records: Vec<[u8; 64]> = (0..1000u32).map(|number| [number as u8; 64]).collect();
     let data = Box::new(Records::new(records.clone().into_iter()));
     let now = Time::ZERO;
@@ -103,7 +103,7 @@ impl Source for Endless {
 
 #[test]
 fn a_stream_beyond_the_longest_message_returns_too_long() {
-    let (kernel, mut messenger) = post();
+    let (kernel, mut messenger) = messenger_over_kernel();
     let now = Time::ZERO;
     messenger
         .send(streamed(Box::new(Endless)), Duration::ZERO, now)
@@ -115,15 +115,15 @@ fn a_stream_beyond_the_longest_message_returns_too_long() {
     assert_eq!((header, remote.lid), (headers(), Lid(2)));
     assert!(kernel.sent.lock().is_empty());
     // No message remains under construction.
-    let Way::There { making, made } = &messenger.way else {
+    let RmppMode::Transport { making, made } = &messenger.mode else {
         unreachable!("the transport does RMPP");
     };
     assert_eq!((making.len(), *made), (0, 0));
 }
 
 #[test]
-fn one_lid_has_few_messages_made_at_once() {
-    let (_, mut messenger) = post();
+fn messages_under_construction_for_one_lid_are_limited() {
+    let (_, mut messenger) = messenger_over_kernel();
     let mut send = || messenger.send(streamed(Box::new(Endless)), Duration::ZERO, Time::ZERO);
     for _ in 0..MAX_MADE[1] {
         send().unwrap();

@@ -7,7 +7,7 @@ use crate::wire::MadBytes;
 use crate::wire::attr::PortState;
 use crate::wire::header::Class;
 
-/// The Q_Key of QP 1 that every general-service agent listens with (IBA 10.2.4).
+/// The Q_Key of QP 1, which every general-service agent uses (IBA 10.2.4).
 pub const GENERAL_SERVICE_QKEY: u32 = 0x8001_0000;
 
 /// A management datagram with the address of its remote end.
@@ -138,8 +138,8 @@ pub enum PortEvent {
     /// The link went down. The transport stays open; sends fail or time out until
     /// [`PortEvent::Up`].
     Down,
-    /// The port changed from Armed or Active to Init without a reading of Down in between: its link
-    /// trained again, and the node at the other end may have been reset.
+    /// The port changed from Armed or Active to Init, and no reading of Down was seen in between:
+    /// its link retrained, and the node at the other end may have been reset.
     Retrained,
     /// The device was removed. Nothing more arrives until the transport has been reopened.
     Gone,

@@ -137,7 +137,7 @@ impl Sinks {
 
 /// The sending half of performance management: usable from any thread.
 pub trait PerformancePort: Send + Sync {
-    /// Sends one datagram of class 0x04.
+    /// Sends one datagram of performance management (class 0x04) or of NVIDIA devices (0x0A).
     ///
     /// `timeout` is as in [`Transport::send`](super::Transport::send).
     ///

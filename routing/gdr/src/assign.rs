@@ -65,7 +65,7 @@ fn nearest(gpus: usize, ports: usize, cost: impl Fn(usize, usize) -> u64) -> Opt
 /// The column of each row in a least-cost assignment in which rows may share columns: each further
 /// row at a column costs [`SHARED`] more than the previous one.
 fn spread(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
-    let slots = least(rows, columns * rows, |row, slot| {
+    let slots = least_cost(rows, columns * rows, |row, slot| {
         let (column, place) = (slot / rows, slot % rows);
         cost(row, column).min(IMPOSSIBLE) + place as u64 * SHARED
     });
@@ -74,7 +74,7 @@ fn spread(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Ve
 
 /// The column of each row in a least-cost assignment, by the Hungarian method with potentials, in
 /// rows² × columns steps. There must be at least as many columns as rows.
-fn least(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
+fn least_cost(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> u64) -> Vec<usize> {
     // Potentials may be negative; costs are at most a few times IMPOSSIBLE, so their sums fit.
     let cost = |row: usize, column: usize| cost(row, column) as i64;
     let mut of_row = vec![0i64; rows + 1];
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_gpu_with_one_near_port_gets_it_before_a_flexible_one() {
-        // GPU 0 can do with either; GPU 1 has only port 0.
+        // For GPU 0 both ports are near; for GPU 1 port 1 is far.
         let cost = [[0, 1], [0, 100]];
         assert_eq!(assign(2, 2, |gpu, port| cost[gpu][port]), [[1], [0]]);
     }
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn far_port_is_no_share_of_the_load() {
+    fn a_far_port_becomes_a_further_port_while_gpus_share_near_ports() {
         // Two GPUs at each of two ports, and one port on the other side of the processor.
         let tier = |gpu: usize, port: usize| match port {
             2 => 4 * crate::host::TIER_WEIGHT,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_gpu_has_a_port_where_one_has_all_others_beside_it() {
+    fn gpus_share_the_last_port_if_one_gpu_has_all_other_ports_near_it() {
         let tier =
             |gpu: usize, port: usize| ((gpu == 0) != (port < 4)) as u64 * crate::host::TIER_WEIGHT;
         let out = assign(3, 5, tier);
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_the_least_there_is() {
+    fn the_total_cost_is_minimal() {
         let (mut seed, mut shortcuts) = (7u64, 0);
         for _ in 0..200 {
             let mut cost = [[0u64; 5]; 5];
@@ -201,6 +201,7 @@ mod tests {
         assert!(shortcuts > 0, "some of them are that easy");
     }
 
+    /// The least total cost, found by trying all assignments.
     fn best(cost: &[[u64; 5]; 5], gpu: usize, taken: [bool; 5]) -> u64 {
         if gpu == 5 {
             return 0;

@@ -161,7 +161,7 @@ impl Host {
     }
 
     /// The compute ports in the order in which software counts devices: by name, with numbers in
-    /// natural order.
+    /// natural order. `None` if a device has no name.
     pub(super) fn device_names_order(&self) -> Option<Vec<usize>> {
         let key = |port: usize| -> Option<(&str, u64, u8)> {
             let entry = &self.inventory.hca_ports[port];

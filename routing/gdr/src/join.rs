@@ -45,7 +45,7 @@ pub enum NotJoined {
     NotInFabric,
     /// Several ports of the fabric match the port's GUIDs or name.
     Ambiguous,
-    /// Another host that claims the same port of the fabric holds it.
+    /// Another host, which claims the same port of the fabric, has it.
     Taken,
     /// The port is a virtual function: the fabric has only the port of its physical function.
     VirtualFunction,
@@ -103,7 +103,7 @@ pub(super) fn join(name: &str, host: &HostInventory, fabric: &GpuFabric) -> Host
     for (at, port) in host.hca_ports.iter().enumerate() {
         let joined = match host.is_virtual_function(at) {
             true => Joined::Not(NotJoined::VirtualFunction),
-            false => one(name, at, port, fabric, &mut of_host.conflicts),
+            false => join_port(name, at, port, fabric, &mut of_host.conflicts),
         };
         let by_name = matches!(joined, Joined::Port { by, .. } if by == JoinKey::Description);
         if by_name && port.port_guid.or(port.node_guid).is_some() {
@@ -140,7 +140,8 @@ pub(super) fn described(name: &str, port: &HcaPort, fabric: &GpuFabric) -> Optio
     }
 }
 
-fn one(
+/// Matches the port at `at` of the host `name`, and records conflicts between its keys.
+fn join_port(
     name: &str,
     at: usize,
     port: &HcaPort,

@@ -6,7 +6,7 @@
 //! host that lacks a port leaves its slot empty. A port at a PCIe place that no other host uses
 //! gets the slot of its leaf. In a unit with several machine types, the type with the most hosts
 //! determines the rails, and slots of other types get the numbers of the rails that most of their
-//! ports reach. Names of devices and switches play no part.
+//! ports reach. Names of devices and switches do not matter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,7 @@ impl Rails {
         let mut rails = Rails::units(hosts, fabric);
         for unit in &mut rails.units {
             let numbering = Numbering::of(unit, hosts, peers);
-            numbering.take_unlike(hosts);
+            numbering.clear_slots_of_unlike(hosts);
             unit.rails = vote(unit, hosts, |host, slot| {
                 if numbering.translated.contains(&host) {
                     return None;
@@ -200,6 +200,7 @@ pub(super) fn vote(
     rails
 }
 
+/// The leaves of a host's joined compute ports, one for each port.
 fn leaves(host: &Host, fabric: &GpuFabric) -> Vec<SwitchIdx> {
     let ports = host.compute_slots().chain(host.unplaced.iter().copied());
     ports.filter_map(|port| leaf(host, port, fabric)).collect()
@@ -217,6 +218,7 @@ struct Numbering {
 }
 
 impl Numbering {
+    /// The numbering of a unit: the machine type with the most hosts keeps its slots.
     fn of(unit: &Unit, hosts: &[Host], peers: &Peers) -> Numbering {
         let mut groups: BTreeMap<Option<usize>, Vec<usize>> = BTreeMap::new();
         for &host in &unit.hosts {
@@ -256,7 +258,7 @@ impl Numbering {
     }
 
     /// Empties the slots of unlike hosts: only their leaves can number them.
-    fn take_unlike(&self, hosts: &mut [Host]) {
+    fn clear_slots_of_unlike(&self, hosts: &mut [Host]) {
         for &host in &self.unlike {
             let host = &mut hosts[host];
             let slots = std::mem::take(&mut host.slots);
@@ -351,10 +353,12 @@ fn place_by_leaf(host: &mut Host, rails: &[Option<Rail>], fabric: &GpuFabric) {
 pub(crate) struct Sets(Vec<usize>);
 
 impl Sets {
+    /// `count` sets of one switch each.
     pub(crate) fn new(count: usize) -> Sets {
         Sets((0..count).collect())
     }
 
+    /// The lowest switch in the set of a switch.
     pub(crate) fn lowest(&mut self, of: usize) -> usize {
         let mut at = of;
         while self.0[at] != at {
@@ -364,6 +368,7 @@ impl Sets {
         at
     }
 
+    /// Unites the sets of two switches.
     pub(crate) fn join(&mut self, one: usize, other: usize) {
         let (one, other) = (self.lowest(one), self.lowest(other));
         self.0[one.max(other)] = one.min(other);

@@ -46,21 +46,27 @@ pub(super) struct Sender {
     /// room for one more segment.
     made: [u8; 2 * SA_DATA_LEN],
     filled: usize,
-    /// The source has no more data than that.
+    /// Whether the source has no more data than `made` holds.
     ended: bool,
     /// The number of the last segment, once known.
     last: Option<u32>,
+    /// The number of the last segment that the receiver has acknowledged; 0 at first.
     acked: u32,
     /// The number of the last segment sent, without segments that have to be sent again.
     sent: u32,
     /// The highest number of a segment ever sent.
     highest: u32,
+    /// The number of the last segment that the receiver's window allows.
     window_last: u32,
     /// The value of `acked` when a repeated acknowledgement last caused resending.
     repeated_at: Option<u32>,
+    /// The number of retries since the last progress.
     retries: u8,
+    /// The time of the next retry.
     deadline: Time,
+    /// The time at which the whole transfer fails.
     give_up_at: Time,
+    /// The ABORT that waits to be sent.
     control: Option<MadBytes>,
     outcome: Option<Result<(), TransferFailure>>,
 }
@@ -196,6 +202,7 @@ impl Sender {
         }
     }
 
+    /// Handles an ACK.
     fn acknowledged(&mut self, segment: &Segment, now: Time) {
         let (number, window_last) = (
             segment.rmpp.segment_number(),

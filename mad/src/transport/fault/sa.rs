@@ -41,7 +41,7 @@ pub struct FaultySaPort<P> {
 }
 
 impl<P> FaultySaPort<P> {
-    /// The counters of both halves so far.
+    /// The counts of both halves so far.
     pub fn counts(&self) -> FaultCounts {
         self.faults.counts()
     }

@@ -15,6 +15,7 @@ struct DeviceList {
 }
 
 impl DeviceList {
+    /// Lists the devices; `None` if the kernel lacks the RDMA modules.
     fn new() -> io::Result<Option<DeviceList>> {
         let mut len: c_int = 0;
         // SAFETY: the function gets a place for the length.
@@ -81,7 +82,7 @@ impl Context {
             .ok_or_else(io::Error::last_os_error)
     }
 
-    /// Makes the reading of events fail rather than wait.
+    /// Makes [`Context::event`] return at once if there is no event.
     pub(super) fn set_nonblocking(&self) -> io::Result<()> {
         let file = self.event_file();
         // SAFETY: the call changes flags of a file that the open context owns.
@@ -94,6 +95,7 @@ impl Context {
         Ok(())
     }
 
+    /// The file descriptor of the asynchronous events.
     fn event_file(&self) -> c_int {
         // SAFETY: the context is open.
         unsafe { self.context.as_ref() }.async_fd

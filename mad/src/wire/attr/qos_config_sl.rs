@@ -4,8 +4,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// NVIDIA QoSConfigSL, attribute 0xFF82: how the service levels of a port, or of a virtual port,
-/// may send.
+/// NVIDIA QoSConfigSL, attribute 0xFF82: the rate limit and the bandwidth share of each service
+/// level of a port or of a virtual port.
 ///
 /// ```text
 /// byte   31 ..     20 | 19 ..            0
@@ -24,7 +24,7 @@ pub struct QosConfigSl {
 
 attribute!(QosConfigSl, QOS_CONFIG_SL, "QoSConfigSL");
 
-/// The bit of the modifier that says that an index of a virtual port follows, not a port.
+/// The bit of the modifier that is set if the other bits are the index of a virtual port.
 const OF_VPORT: u32 = 1 << 31;
 
 /// The mask of the limit in its word.

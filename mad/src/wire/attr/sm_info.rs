@@ -30,7 +30,7 @@ pub struct SmControl(pub u32);
 impl SmControl {
     /// The value in a Get, which carries no command.
     pub const NONE: SmControl = SmControl(0);
-    /// The sender was the master; the receiver is to become it.
+    /// The sender hands over: the receiver is to become the master.
     pub const HANDOVER: SmControl = SmControl(1);
     /// The sender has become the master after a handover.
     pub const ACKNOWLEDGE: SmControl = SmControl(2);

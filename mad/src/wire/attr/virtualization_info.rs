@@ -39,7 +39,7 @@ bits! { VirtualizationInfo {
     vport_cap, set_vport_cap: u16 = vport_cap;
     /// The highest index of a virtual port in use.
     vport_index_top, set_vport_index_top: u16 = vport_index_top;
-    /// E: whether the subnet manager knows virtual ports, so that they may become Active.
+    /// E: whether the subnet manager supports virtual ports, so that they may become Active.
     enabled, set_enabled: bool = flags[7, 7];
     /// R: whether the hosts of all virtual ports have to register again.
     client_reregister, set_client_reregister: bool = flags[6, 6];

@@ -36,11 +36,11 @@ use crate::ids::Tid;
 /// The version of the class that OpenSM and infiniband-diags use.
 pub const CLASS_VERSION: u8 = 2;
 
-/// The management data bytes of a datagram of congestion control.
+/// The number of management data bytes in a datagram of congestion control.
 pub const CC_DATA_LEN: usize = 192;
 
-/// The bytes of a datagram of congestion control that a CongestionLog may fill: log data and
-/// management data.
+/// The number of bytes of a datagram of congestion control that a CongestionLog may fill: log data
+/// and management data.
 pub const CC_LOG_LEN: usize = 224;
 
 /// The attribute identifiers of this class, whose numbers the class defines for itself (IBA
@@ -56,11 +56,11 @@ pub mod attribute {
     pub const CONGESTION_KEY_INFO: AttrId = AttrId(0x0012);
     /// The events that the agent noted; laid out at [`super::CcMad::log_mut`].
     pub const CONGESTION_LOG: AttrId = AttrId(0x0013);
-    /// The attribute that says how a switch marks packets.
+    /// The settings by which a switch marks packets.
     pub const SWITCH_CONGESTION_SETTING: AttrId = AttrId(0x0014);
-    /// The attribute that says how single ports of a switch mark packets.
+    /// The settings by which single ports of a switch mark packets.
     pub const SWITCH_PORT_CONGESTION_SETTING: AttrId = AttrId(0x0015);
-    /// The attribute that says how an adapter slows down, for each service level.
+    /// The settings by which an adapter slows down, for each service level.
     pub const CA_CONGESTION_SETTING: AttrId = AttrId(0x0016);
     /// The delays by which an adapter slows down.
     pub const CONGESTION_CONTROL_TABLE: AttrId = AttrId(0x0017);

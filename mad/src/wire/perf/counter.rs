@@ -8,8 +8,8 @@ pub(super) struct Place {
     pub(super) offset: usize,
     /// The width of the counter in bits.
     pub(super) width: usize,
-    /// The bit by which a Set resets the counter: of CounterSelect, or of CounterSelect2 from 16
-    /// on.
+    /// The bit with which a Set resets the counter: 0 to 15 in CounterSelect, from 16 on in
+    /// CounterSelect2.
     pub(super) select: u32,
 }
 
@@ -82,7 +82,7 @@ counters! {
     SymbolError = "SymbolErrorCounter", narrow(32, 16, 0), wide(8);
     /// The number of times that the link recovered from an error by training.
     LinkErrorRecovery = "LinkErrorRecoveryCounter", narrow(48, 8, 1), wide(9);
-    /// The number of times that such a recovery failed and the link went down.
+    /// The number of times that the link failed to recover from an error and went down.
     LinkDowned = "LinkDownedCounter", narrow(56, 8, 2), wide(10);
     /// The number of packets received with an error.
     RcvErrors = "PortRcvErrors", narrow(64, 16, 3), wide(11);

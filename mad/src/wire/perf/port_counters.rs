@@ -27,7 +27,8 @@ pub struct PortCounters {
     counters_19: [u8; 173],
 }
 
-/// PortCountersExtended (IBA 16.1.4.11): the same counters and a few more with 64 bits each.
+/// PortCountersExtended (IBA 16.1.4.11): the counters of [`PortCounters`] and a few more, with 64
+/// bits each.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -60,7 +61,8 @@ bits! { PortCountersExtended {
     port_select, set_port_select: u8 = port_select;
     /// The mask of the counters that a Set resets, of the first eight counters.
     counter_select, set_counter_select: u16 = counter_select;
-    /// The mask of the counters that a Set resets and [`Self::counter_select`] has no bit for.
+    /// The mask of the counters that a Set resets, of those without a bit in
+    /// [`Self::counter_select`].
     counter_select2, set_counter_select2: u32 = counter_select2;
 } }
 

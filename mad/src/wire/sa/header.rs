@@ -15,7 +15,7 @@ pub const CLASS_VERSION: u8 = 2;
 /// The number of bytes of a message before its data.
 pub const SA_HEADER_LEN: usize = 56;
 
-/// The bytes of data in one datagram.
+/// The number of data bytes in one datagram.
 pub const SA_DATA_LEN: usize = MAD_LEN - SA_HEADER_LEN;
 
 /// The header of every datagram of the SA (IBA 15.2.1.1).
@@ -49,7 +49,7 @@ bits! { SaHeader {
     sm_key, set_sm_key: u64 = sm_key;
     /// The distance from one record to the next in a table, in units of 8 bytes.
     attribute_offset, set_attribute_offset: u16 = attribute_offset;
-    /// The components of the record that count.
+    /// The components of the record that a query compares.
     component_mask, set_component_mask: ComponentMask = component_mask;
 } }
 
@@ -213,7 +213,7 @@ mod tests {
     use crate::wire::sa::NodeRecord;
 
     #[test]
-    fn a_request_is_byte_for_byte_what_the_figure_says() {
+    fn a_request_has_the_bytes_of_the_figure() {
         let mut record = NodeRecord::default();
         record.set_lid(rsm_ids::Lid(0x1234));
         let mut mad = SaMad::request(Method::GET_TABLE, Tid(0x11223344), NodeRecord::LID, &record);

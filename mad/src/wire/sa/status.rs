@@ -2,8 +2,7 @@ use std::fmt;
 
 use crate::wire::header::Status;
 
-/// The statuses that the SA adds to the common ones (IBA 15.2.2), as values of the
-/// header's field.
+/// The statuses that the SA adds to the common ones (IBA 15.2.2), as values of the header's field.
 pub struct SaStatus;
 
 impl SaStatus {
@@ -54,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_class_names_its_own_and_leaves_the_rest() {
+    fn statuses_of_the_sa_have_names_and_others_their_common_text() {
         assert_eq!(SaStatus::name(Status(0x0300)).to_string(), "ERR_NO_RECORDS");
         assert_eq!(SaStatus::name(Status::BUSY).to_string(), "busy");
         assert_eq!(SaStatus::name(Status(0x0900)).to_string(), "0x0900");

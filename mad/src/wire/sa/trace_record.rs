@@ -37,19 +37,19 @@ pub struct TraceRecord {
 record!(TraceRecord, 0x0039, "TraceRecord");
 
 bits! { TraceRecord {
-    /// The subnet that the node is in.
+    /// The prefix of the subnet that contains the node.
     gid_prefix, set_gid_prefix: u64 = gid_prefix;
     /// The number of times that the meaning of the identifiers changed.
     id_generation, set_id_generation: u16 = id_generation;
     /// The kind of the node.
     node_type, set_node_type: NodeType = node_type;
-    /// The node; disguised if the SA conceals it.
+    /// The identifier of the node; a disguised one if the SA conceals the node.
     node_id, set_node_id: Guid = node_id;
-    /// The chassis that contains the node; 0 if unknown.
+    /// The identifier of the chassis that contains the node; 0 if unknown.
     chassis_id, set_chassis_id: Guid = chassis_id;
-    /// The port by which packets enter the node; 0 at the source.
+    /// The identifier of the port by which packets enter the node; 0 at the source.
     entry_port_id, set_entry_port_id: Guid = entry_port_id;
-    /// The port by which packets leave; 0 at the destination.
+    /// The identifier of the port by which packets leave; 0 at the destination.
     exit_port_id, set_exit_port_id: Guid = exit_port_id;
     /// The number of the port by which packets enter the node; 0 at the source.
     entry_port, set_entry_port: PortNum = entry_port;

@@ -22,13 +22,13 @@ pub(crate) fn place(host: &str, spread: Duration) -> Duration {
     part(spread, hash)
 }
 
-/// The delay before the next attempt after `failures` in a row: it doubles each time up to five
-/// minutes, and a random part between half and all of it is waited. Hosts that failed together, as
-/// when a manager restarts, return at different times.
+/// The delay before the next attempt after `failures` in a row: a random share, between half and
+/// all, of a time that doubles with each failure up to five minutes. Hosts that failed together,
+/// for example when a manager restarted, try again at different times.
 pub(crate) fn after(failures: u32) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
     let whole = doubled.min(LONGEST);
-    // Every `RandomState` has other keys.
+    // Every `RandomState` has different keys.
     let random = RandomState::new().build_hasher().finish();
     whole / 2 + part(whole / 2, random)
 }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_that_count_up_are_spread_evenly() {
+    fn hosts_with_consecutive_numbers_are_spread_evenly() {
         let spread = Duration::from_secs(60);
         let mut seconds = [0u32; 60];
         for number in 0..5_632 {

@@ -72,7 +72,7 @@ pub fn read(settings: &ProbeSettings) -> Result<Reading, ProbeError> {
     } else if vendors.amd {
         driver = amd(settings, &mut notes);
     }
-    let mut host = together(sys, driver, &mut notes);
+    let mut host = combined(sys, driver, &mut notes);
     host.source = InventorySource::Sysfs;
     if vendors.nvidia && lacks_peer_memory(&settings.sys) {
         host.gpus.iter_mut().for_each(|gpu| gpu.gdr = Some(false));
@@ -116,7 +116,7 @@ impl Vendors {
 }
 
 /// Combines the driver's GPUs, completed by `/sys`, with the ports of `/sys`.
-fn together(
+fn combined(
     sys: HostInventory,
     driver: Option<HostInventory>,
     notes: &mut Vec<String>,
@@ -152,6 +152,7 @@ fn together(
     host
 }
 
+/// Reads NVIDIA's GPUs through NVML or, if that fails, through `nvidia-smi`.
 fn nvidia(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventory> {
     match &settings.nvml {
         NvmlSource::Off => {}
@@ -163,8 +164,8 @@ fn nvidia(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInven
             Err(error) => notes.push(format!("NVML: {error}")),
         },
         NvmlSource::Program(program) => match by_program(program, settings.limit) {
-            Ok((host, told)) => {
-                notes.extend(told);
+            Ok((host, notes_of_program)) => {
+                notes.extend(notes_of_program);
                 return Some(host);
             }
             Err(error) => notes.push(format!("NVML: {error}")),
@@ -236,7 +237,7 @@ fn by_nvidia_smi(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<Ho
     let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
     let list = String::from_utf8_lossy(&list).into_owned();
     for line in list.lines().filter(|line| !line.trim().is_empty()) {
-        match listed(line) {
+        match gpu_of_line(line) {
             Some(gpu) if host.gpus.iter().all(|one| one.index != gpu.index) => host.gpus.push(gpu),
             _ => notes.push(format!("nvidia-smi: `{}` is no GPU", shown(line))),
         }
@@ -265,7 +266,7 @@ fn links_only(mut host: HostInventory) -> HostInventory {
 }
 
 /// Parses a GPU such as `3, 00000000:5D:00.0, GPU-…, NVIDIA H100 80GB HBM3`.
-fn listed(line: &str) -> Option<Gpu> {
+fn gpu_of_line(line: &str) -> Option<Gpu> {
     let mut fields = line.splitn(4, ',').map(str::trim);
     let index = fields.next()?.parse().ok()?;
     let pci = PciAddress::from_str(fields.next()?).ok()?;
@@ -296,6 +297,7 @@ fn domain(line: &str) -> Option<NvLinkDomain> {
     })
 }
 
+/// Reads AMD's GPUs through `amd-smi` or, if that fails, through `rocm-smi`.
 fn amd(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventory> {
     let deadline = Deadline::after(settings.limit);
     let tools: [(&str, &[&str]); 2] = [("amd-smi", &["topology"]), ("rocm-smi", &["--showtopo"])];
@@ -313,6 +315,7 @@ fn amd(settings: &ProbeSettings, notes: &mut Vec<String>) -> Option<HostInventor
     None
 }
 
+/// At most 160 characters of a text, without control characters.
 fn shown(text: &str) -> String {
     let plain = text.trim().chars().filter(|char| !char.is_control());
     plain.take(160).collect()

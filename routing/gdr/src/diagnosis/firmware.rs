@@ -13,8 +13,8 @@ use crate::peers::{Family, Peers, is_virtual, majority};
 /// The usual firmware at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, String>;
 
-/// The hosts with adapters whose firmware differs from that of most hosts of the family. During an
-/// upgrade of half of the hosts there is no majority, and so no finding.
+/// Reports hosts with adapters whose firmware differs from that of most hosts of the family. During
+/// an upgrade of half of the hosts there is no majority, and so no finding.
 pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
     let usual: Vec<Usual> = (peers.families.iter())
@@ -37,6 +37,8 @@ fn adapters(host: &Host) -> impl Iterator<Item = (usize, PciAddress, &str)> {
     })
 }
 
+/// The firmware of most adapters at each address that has at least two adapters; addresses without
+/// a majority are left out.
 fn usual_firmware(family: &Family, hosts: &[Host]) -> Usual {
     let mut found: BTreeMap<PciAddress, Vec<&str>> = BTreeMap::new();
     for &place in &family.hosts {
@@ -55,6 +57,7 @@ fn usual_firmware(family: &Family, hosts: &[Host]) -> Usual {
     found.into_iter().filter_map(usual).collect()
 }
 
+/// The finding about a host's adapters with another firmware than usual; `None` if there are none.
 fn finding(host: &Host, usual: &Usual) -> Option<GpuFinding> {
     let others: Vec<(usize, &str, &str)> = adapters(host)
         .filter_map(|(port, address, firmware)| {

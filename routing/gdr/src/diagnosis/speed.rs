@@ -11,6 +11,7 @@ use crate::peers::{Peers, key, leaf, majority, rate};
 use crate::rails::Unit;
 use rsm_routing::topology::SwitchIdx;
 
+/// The findings about slow leaves, ports and hosts; empty without a fabric.
 pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -24,7 +25,8 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
             findings.push(leaf.finding(analysis, fabric));
         }
     }
-    let of_leaf = |host: &Host, port: usize| {
+    // A port that is no slower than its slow leaf has no further finding.
+    let is_explained_by_leaf = |host: &Host, port: usize| {
         let slow = leaf(host, port, fabric).and_then(|leaf| slow_leaves.get(&leaf));
         slow.is_some_and(|&gbps| rate(host, port, fabric) >= Some(gbps))
     };
@@ -41,7 +43,7 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
         };
         let slow: Vec<(usize, u32, u32)> = host
             .compute_slots()
-            .filter(|&port| !of_leaf(host, port))
+            .filter(|&port| !is_explained_by_leaf(host, port))
             .filter_map(|port| Some((port, rate(host, port, fabric)?, usual(port)?)))
             .filter(|&(_, rate, usual)| rate < usual)
             .collect();
@@ -55,7 +57,9 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers) -> Vec<GpuFinding> {
 /// The leaf of a rail whose ports are slower than the ports of other rails.
 struct SlowLeaf {
     leaf: SwitchIdx,
+    /// The rate of the fastest port at the leaf in Gb/s.
     gbps: u32,
+    /// The rate at most leaves of the unit in Gb/s.
     usual: u32,
     /// The compute ports at the leaf, as pairs of host and port.
     ports: Vec<(usize, usize)>,
@@ -114,7 +118,7 @@ impl SlowLeaf {
     }
 }
 
-/// For each unit, the rate of most compute ports in Gb/s.
+/// For each unit, the rate of most compute ports in Gb/s; `None` without a majority.
 fn usual_of_units(analysis: &Analysis, fabric: &GpuFabric) -> BTreeMap<u32, Option<u32>> {
     let units = (0u32..).zip(&analysis.rails.units);
     let usual = |(number, unit): (u32, &crate::rails::Unit)| {

@@ -20,8 +20,10 @@ const MAX_DEPTH: usize = 64;
 /// The maximum number of attributes of one element. hwloc's objects have about 20.
 const MAX_ATTRIBUTES: usize = 64;
 
+/// An element of a document.
 pub(super) struct Element {
     pub(super) name: String,
+    /// The line of the start tag, from 1.
     pub(super) line: u32,
     /// The index of the parent element; `None` for the root.
     pub(super) parent: Option<usize>,
@@ -31,11 +33,13 @@ pub(super) struct Element {
 }
 
 impl Element {
+    /// The value of an attribute; `None` if the element lacks it.
     pub(super) fn get(&self, attribute: &str) -> Option<&str> {
         let found = self.attributes.iter().find(|(name, _)| name == attribute);
         found.map(|(_, value)| value.as_str())
     }
 
+    /// The value of an attribute; an error if the element lacks it.
     pub(super) fn need(&self, attribute: &'static str) -> Result<&str, ImportError> {
         self.get(attribute).ok_or_else(|| {
             let element = self.name.clone();
@@ -43,6 +47,7 @@ impl Element {
         })
     }
 
+    /// The error for an invalid value of an attribute; `what` is the expected kind of value.
     pub(super) fn value_error(&self, value: &str, what: &'static str) -> ImportError {
         let value = super::error::shown(value);
         ImportError::new(self.line, ImportReason::Value { value, what })
@@ -164,6 +169,7 @@ impl OpenDocument {
     }
 }
 
+/// Converts a start tag with its attributes.
 fn element(
     start: &BytesStart<'_>,
     line: u32,
@@ -202,6 +208,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
+    /// The line at `position`, which must not be before the previous one.
     fn at(&mut self, position: u64) -> u32 {
         let end = usize::try_from(position).map_or(self.text.len(), |at| at.min(self.text.len()));
         if end > self.at {

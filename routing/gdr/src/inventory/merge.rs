@@ -18,9 +18,9 @@ pub struct Conflict {
 impl HostInventory {
     /// Adds another source's inventory of the same host. Known values do not change.
     ///
-    /// GPUs are equal if they have the same PCI address or, if one lacks an address, the same
-    /// index. Ports are equal if they have the same device and port number, or the same PCI address
-    /// and port number.
+    /// Two GPUs are the same one if they have the same PCI address or, if one lacks an address, the
+    /// same index. Two ports are the same one if they have the same port number and the same device
+    /// or, if one lacks a device, the same PCI address.
     ///
     /// Returns the conflicts between the two inventories.
     pub fn merge(&mut self, other: &HostInventory) -> Vec<Conflict> {
@@ -38,14 +38,14 @@ impl HostInventory {
             .collect();
         for (theirs, &gpu) in gpus.iter().enumerate() {
             for (their_port, &port) in ports.iter().enumerate() {
-                let told = other.tier(theirs, their_port);
+                let tier = other.tier(theirs, their_port);
                 let at = gpu * self.hca_ports.len() + port;
                 let device = format!(
                     "GPU{} {}",
                     self.gpus[gpu].index,
                     self.hca_ports[port].label()
                 );
-                join(&mut self.tiers[at], told, &device, "tier", &mut conflicts);
+                join(&mut self.tiers[at], tier, &device, "tier", &mut conflicts);
             }
         }
         self.merge_links(other, before, &gpus, &mut conflicts);
@@ -123,6 +123,8 @@ impl HostInventory {
         self.nvlinks.sort_unstable_by_key(|link| (link.a, link.b));
     }
 
+    /// Adds a GPU of another source, or only its properties if this inventory has the GPU. Returns
+    /// its position in [`Self::gpus`].
     fn merge_gpu(&mut self, gpu: &Gpu, conflicts: &mut Vec<Conflict>) -> usize {
         let same = |mine: &Gpu| match (mine.pci, gpu.pci) {
             (Some(mine), Some(theirs)) => mine == theirs,

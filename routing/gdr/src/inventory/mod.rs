@@ -65,7 +65,7 @@ impl InventorySource {
         InventorySource::Generated,
     ];
 
-    /// The name that command lines have for it.
+    /// The name of the source on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             InventorySource::NvidiaSmi => "nvidia-smi",
@@ -78,7 +78,7 @@ impl InventorySource {
         }
     }
 
-    /// The source with this name; `None` for one that only later versions know.
+    /// The source with this name; `None` if this version knows no such source.
     pub fn named(name: &str) -> Option<InventorySource> {
         Self::ALL.into_iter().find(|source| source.name() == name)
     }
@@ -337,15 +337,15 @@ impl HostInventory {
         }
         let pairs = self.gpus.len() * self.gpus.len().saturating_sub(1) / 2;
         let width = self.usual_width();
-        let told = self
+        let has_switches = self
             .gpus
             .iter()
             .any(|gpu| gpu.switch_links.is_some_and(|links| links > 0));
         // A GPU with more links than it has connectors reaches its peers over one bundle to the
         // switches: each peer lists the whole bundle.
         let more_than_cables =
-            self.gpus.len() > 2 && (0..self.gpus.len()).any(|gpu| self.links_of(gpu) > MOST_LINKS);
-        if told || more_than_cables {
+            self.gpus.len() > 2 && (0..self.gpus.len()).any(|gpu| self.links_of(gpu) > MAX_LINKS);
+        if has_switches || more_than_cables {
             LinkShape::Switched { links: width }
         } else if self.nvlinks.len() == pairs {
             LinkShape::FullMesh
@@ -391,4 +391,4 @@ impl HostInventory {
 }
 
 /// The maximum number of NVLinks of any GPU (H100, B200).
-const MOST_LINKS: u32 = 18;
+const MAX_LINKS: u32 = 18;

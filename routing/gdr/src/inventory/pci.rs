@@ -52,6 +52,7 @@ impl FromStr for PciAddress {
     }
 }
 
+/// Parses a number of 1 to `digits` hexadecimal digits; `None` for other texts.
 fn hexadecimal(text: &str, digits: usize) -> Option<u32> {
     let fits = (1..=digits).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_hexdigit());
     fits.then(|| u32::from_str_radix(text, 16).ok()).flatten()
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_survives_its_text_form_and_others_are_refused() {
+    fn links_survive_their_text_form_and_malformed_links_are_refused() {
         for text in ["x16 32.0 GT/s", "x1 2.5 GT/s", "x8 64.0 GT/s"] {
             assert_eq!(
                 text.parse::<PcieLink>().map(|link| link.to_string()),

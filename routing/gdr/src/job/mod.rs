@@ -38,7 +38,7 @@ pub enum JobError {
     /// There are no hosts, or too many.
     #[error("{0} hosts: expected at least one with so many GPUs, and at most {MAX_HOSTS}")]
     HostCount(usize),
-    /// There are more hosts than an all-to-all is measured for.
+    /// There are more hosts than the maximum for an all-to-all.
     #[error(
         "{0} hosts: an all-to-all takes at most {MAX_ALL_TO_ALL_HOSTS}; name fewer, or take another pattern"
     )]
@@ -121,9 +121,9 @@ impl Analysis {
         }
     }
 
-    /// Computes the order of ranks for a job. Hosts of one NVLink domain come together, then hosts
-    /// of one unit, in the order of their cables. GPUs follow the rails, so that the k-th processes
-    /// of all hosts communicate over the same leaf.
+    /// Computes the order of ranks for a job. Hosts are sorted by unit, within a unit by NVLink
+    /// domain, and within a domain in the order of their cables. GPUs follow the rails, so that the
+    /// k-th processes of all hosts communicate over the same leaf.
     ///
     /// # Errors
     /// The fabric or the inventories do not match the request.
@@ -167,6 +167,7 @@ impl Analysis {
         })
     }
 
+    /// The positions of the requested hosts, in the order of the request.
     fn job_hosts(&self, request: &JobRequest) -> Result<Vec<usize>, JobError> {
         let count = request.hosts.len();
         if !(1..=MAX_HOSTS).contains(&count) {
@@ -198,8 +199,8 @@ impl Analysis {
         Ok(places)
     }
 
-    /// The sort key of a host: hosts that are neighbours in this order have most in common, by
-    /// domain, unit and position in the unit. Routes are spread by the same positions.
+    /// The sort key of a host: its unit, its NVLink domain, its position in the unit, and its
+    /// position among all hosts. Routes are spread by the same positions in the units.
     fn host_order(&self, host: usize) -> (u32, Option<String>, u32, usize) {
         let entry = &self.hosts[host];
         let unit = self.rails.unit_of[host].unwrap_or(u32::MAX);
@@ -214,6 +215,7 @@ impl Analysis {
         (unit, domain, place.unwrap_or(u32::MAX), host)
     }
 
+    /// The ranks of the first `count` GPUs of each host, in the order that `gpus` gives them.
     fn ranks(
         &self,
         hosts: &[usize],
@@ -233,6 +235,7 @@ impl Analysis {
         hosts.iter().flat_map(of_host).map(rank).collect()
     }
 
+    /// The warnings about findings of the hosts, and about obstacles in hosts, GPUs and flows.
     fn warnings(&self, hosts: &[usize], ranks: &[Rank], load: Option<&PatternLoad>) -> Vec<String> {
         let mut warnings = Vec::new();
         let in_job: BTreeSet<&str> = hosts
@@ -281,7 +284,7 @@ impl Analysis {
                 "{far} GPUs need NCCL_NET_GDR_LEVEL for GPUDirect RDMA, which the file nccl-env sets"
             )),
         }
-        warnings.extend(self.otherwise_numbered(ranks));
+        warnings.extend(self.gpu_order_warning(ranks));
         let widths: BTreeSet<usize> = hosts
             .iter()
             .map(|&host| self.hosts[host].compute_slots().count())
@@ -302,14 +305,14 @@ impl Analysis {
 
     /// A warning about hosts whose GPUs do not follow the order of the rails. Launchers know only
     /// hosts: the k-th process of such a host would run on GPU k instead of rail k.
-    fn otherwise_numbered(&self, ranks: &[Rank]) -> Option<String> {
+    fn gpu_order_warning(&self, ranks: &[Rank]) -> Option<String> {
         let of_hosts = ranks.chunk_by(|one, next| one.host == next.host);
-        let otherwise = |of_host: &&[Rank]| {
+        let is_in_other_order = |of_host: &&[Rank]| {
             let mut gpus = of_host.iter().map(|rank| rank.gpu).zip(0..);
             gpus.any(|(gpu, number)| gpu != number)
         };
         let hosts: Vec<usize> = of_hosts
-            .filter(otherwise)
+            .filter(is_in_other_order)
             .map(|ranks| ranks[0].host)
             .collect();
         let first = &self.hosts[*hosts.first()?].name;

@@ -50,12 +50,14 @@ pub fn resource_slices(analysis: &Analysis, domain: &str) -> Result<String, Rend
     Ok(out)
 }
 
+/// Writes one ResourceSlice.
 struct Slice<'a> {
     out: &'a mut String,
     domain: &'a str,
 }
 
 impl Slice<'_> {
+    /// Writes the GPUs of a host, and its compute ports in the order of rails.
     fn devices(
         &mut self,
         analysis: &Analysis,
@@ -98,6 +100,7 @@ impl Slice<'_> {
         Ok(())
     }
 
+    /// Begins a device, with the standard attributes.
     fn device(&mut self, name: &str, pci: Option<PciAddress>, numa: Option<u16>) {
         let _ = writeln!(self.out, "    - name: {name}\n      attributes:");
         let standard = "resource.kubernetes.io";
@@ -112,6 +115,7 @@ impl Slice<'_> {
         }
     }
 
+    /// Adds the attributes for the place of a device in the fabric.
     fn place(&mut self, pair: Option<usize>, rail: Option<u16>, unit: &str) {
         if let Some(pair) = pair {
             self.int("pair", pair);

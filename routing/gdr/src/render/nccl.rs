@@ -110,9 +110,10 @@ fn gdr_level(analysis: &Analysis, place: usize, version: NcclVersion) -> Option<
 
 /// Devices of one host that PCIe switches join, up to the depth that NCCL can use.
 struct Branch {
+    /// The NUMA node; -1 if it is unknown.
     numa: i32,
-    /// Groups of GPUs and ports under one switch each; several groups are attached to a switch of
-    /// their own.
+    /// The switches, each with the positions of its GPUs and ports. Several switches are attached
+    /// to a further switch.
     switches: Vec<(Vec<usize>, Vec<usize>)>,
 }
 
@@ -183,6 +184,7 @@ pub fn nccl_topology(
     Ok(out)
 }
 
+/// Writes the PCI device and the network interface of a port.
 fn net(
     analysis: &Analysis,
     entry: &Host,
@@ -217,8 +219,9 @@ fn net(
     Ok(())
 }
 
-/// Writes a PCI device. All links get the same width: NCCL prefers bandwidth to distance, and would
-/// skip the nearest adapter if a virtual machine states a width of 0.
+/// Writes the beginning of a PCI device; the caller closes the tag. All links get the same width:
+/// NCCL prefers bandwidth to distance, and would skip the nearest adapter if a virtual machine
+/// states a width of 0.
 fn pci(out: &mut String, depth: usize, address: PciAddress, class: &str) {
     let link = "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\"";
     let _ = write!(
@@ -243,8 +246,8 @@ fn open_bridge(out: &mut String, depth: usize, bridges: &mut u8) {
     out.push_str(">\n");
 }
 
-/// GPUs and ports that switches join: within a branch over several switches (PXB), within a switch
-/// over one (PIX).
+/// The branches of a host. Several switches connect the devices of a branch (PXB), and one switch
+/// connects the devices of one entry of [`Branch::switches`] (PIX).
 fn branches(entry: &Host, compute: &[usize]) -> Vec<Branch> {
     let inventory = &entry.inventory;
     let joined = |limit: Tier, gpus: &[usize], ports: &[usize]| -> Vec<(Vec<usize>, Vec<usize>)> {

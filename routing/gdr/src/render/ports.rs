@@ -8,11 +8,13 @@ use crate::inventory::HcaPort;
 
 use super::RenderError;
 
+/// A GPU of a host, with the port that it uses.
 pub(super) struct Chosen<'a> {
     pub(super) hint: &'a GpuHint,
     pub(super) port: &'a HcaPort,
     /// The position of the port in the inventory.
     pub(super) at: usize,
+    /// The port of the fabric; `None` if the port is not joined.
     pub(super) fabric: Option<&'a FabricPort>,
 }
 
@@ -23,12 +25,20 @@ impl Chosen<'_> {
     }
 }
 
+/// The device name of a port.
+///
+/// # Errors
+/// [`RenderError::NoDeviceName`].
 pub(super) fn device(port: &HcaPort) -> Result<&str, RenderError> {
     port.device
         .as_deref()
         .ok_or_else(|| RenderError::NoDeviceName(port.label()))
 }
 
+/// The position of a host, given by name, and the host.
+///
+/// # Errors
+/// [`RenderError::UnknownHost`].
 pub(super) fn find<'a>(
     analysis: &'a Analysis,
     host: &str,
@@ -58,7 +68,7 @@ pub(super) fn by_gpu(analysis: &Analysis, place: usize) -> Result<Vec<Chosen<'_>
         .collect()
 }
 
-/// The compute ports that GPUs use, by rail and then in the order of GPUs, each port once.
+/// The compute ports that GPUs use, each with its rail, sorted by rail and then by slot.
 pub(super) fn by_rail(analysis: &Analysis, place: usize) -> Vec<(usize, Option<u16>)> {
     let host = &analysis.hosts[place];
     let mut ports: Vec<(usize, Option<u16>)> = Vec::new();
@@ -77,6 +87,8 @@ pub(super) fn by_rail(analysis: &Analysis, place: usize) -> Vec<(usize, Option<u
     ports
 }
 
+/// The rail of a port: the number of its slot if the port reaches the slot's leaf, else the first
+/// rail at the port's leaf.
 fn rail_of(analysis: &Analysis, place: usize, port: usize) -> Option<u16> {
     let host = &analysis.hosts[place];
     let leaf = of_fabric(analysis, host, port)?.leaf;
@@ -87,6 +99,7 @@ fn rail_of(analysis: &Analysis, place: usize, port: usize) -> Option<u16> {
     }
 }
 
+/// The port of the fabric that a host's port is; `None` if the port is not joined.
 pub(super) fn of_fabric<'a>(
     analysis: &'a Analysis,
     host: &Host,

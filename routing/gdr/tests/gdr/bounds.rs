@@ -1,13 +1,15 @@
-//! Files as large as importers take, made to cost the square of their size.
+//! Tests of the time of imports: files of the maximum size, which an importer that compares all
+//! parts with each other would read in quadratic time.
 
 use std::time::{Duration, Instant};
 
 use rsm_gdr::import::{InventoryFormat, MAX_BYTES, import};
 
-/// Far above a pass over the file, and far below one pass for each of its parts.
+/// The time limit of an import: far above the time of one pass over the file, and far below the
+/// time of one pass for each part.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Reads a file whose content is of no host, or of one with far fewer devices than lines.
+/// Imports a file, and asserts that this takes less than [`LIMIT`].
 #[expect(
     clippy::disallowed_methods,
     reason = "the time is that of the importer"
@@ -15,30 +17,30 @@ const LIMIT: Duration = Duration::from_secs(20);
 fn within_limit(what: &str, format: InventoryFormat, text: &str) {
     assert!(text.len() <= MAX_BYTES, "{what}: {} bytes", text.len());
     let begun = Instant::now();
-    // Taken or refused: only the time counts.
+    // Whether the importer accepts the file does not matter.
     let read = import(format, text.as_bytes()).map(|host| host.hca_ports.len());
     let took = begun.elapsed();
     assert!(took < LIMIT, "{what}: {took:?}, {read:?}");
 }
 
 #[test]
-fn a_matrix_with_a_long_header_and_lines_of_another_host() {
+fn matrix_with_a_long_header_or_many_lines_is_read_in_time() {
     let half = MAX_BYTES / 2 - 16;
     let header = format!("a: {}\n", "GPU0 ".repeat(half / 5));
     let lines = "b: x\n".repeat(half / 5);
     within_limit("header", InventoryFormat::NvidiaSmi, &(header + &lines));
-    // As many columns as are taken, each compared with the first word of every line.
+    // Many columns, each of which is compared with the first word of every line.
     let columns: String = (0..600).map(|gpu| format!("GPU{gpu} ")).collect();
     let header = format!("a: {columns}\n");
     let lines = "b: x\n".repeat((MAX_BYTES - header.len()) / 5);
     within_limit("lines", InventoryFormat::NvidiaSmi, &(header + &lines));
 }
 
-/// Elements as many as a document may have.
+/// The number of XML elements, near the maximum of a document.
 const ELEMENTS: usize = 99_000;
 
 #[test]
-fn an_adapter_with_as_many_ports_as_elements() {
+fn adapter_with_as_many_ports_as_elements_is_read_in_time() {
     let infos: String = (0..ELEMENTS)
         .map(|at| match at % 3 {
             0 => format!("<info name=\"Port{}State\" value=\"4\"/>", at / 3 % 200),
@@ -56,7 +58,7 @@ fn an_adapter_with_as_many_ports_as_elements() {
 }
 
 #[test]
-fn an_adapter_without_class_with_as_many_interfaces_as_elements() {
+fn adapter_with_as_many_interfaces_as_elements_is_read_in_time() {
     let nets = |name: &dyn Fn(usize) -> String| -> String {
         let net = |at| format!("<net name=\"{}\" dev=\"0\"/>", name(at));
         (0..ELEMENTS).map(net).collect()

@@ -97,7 +97,7 @@ fn of_hosts(name: &str) -> Option<Analysis> {
 }
 
 /// The kind, the hosts and the evidence of each finding.
-fn found(analysis: &Analysis) -> Vec<(Kind, Vec<&str>, &str)> {
+fn summaries(analysis: &Analysis) -> Vec<(Kind, Vec<&str>, &str)> {
     let findings = analysis.findings.iter();
     findings
         .map(|one| (one.kind, one.hosts().collect(), one.evidence.as_str()))
@@ -116,7 +116,7 @@ fn shifted_device_names_are_one_rail_order_unknown_finding() {
     let evidence = "7 ports are not at the leaves of their names and the fabric has no mlx5_4, \
                     mlx5_10: names have shifted, or 7 cables are in wrong places";
     let wanted = (Kind::RailOrderUnknown, vec!["h200-003"], evidence);
-    assert_eq!(found(&analysis), [wanted]);
+    assert_eq!(summaries(&analysis), [wanted]);
     assert_eq!(Kind::RailOrderUnknown.severity(), Severity::Warning);
 }
 
@@ -131,7 +131,7 @@ fn slow_port_of_a_machine_type_is_reported_and_not_taken_for_storage() {
     };
     let evidence = "1 of 8 compute ports slower than usual: mlx5_1 at 100 Gb/s, not 200";
     assert_eq!(
-        found(&analysis),
+        summaries(&analysis),
         [(Kind::PortSlow, vec!["a100-009"], evidence)]
     );
 }
@@ -144,7 +144,7 @@ fn rails_exchanged_at_half_of_the_hosts_are_one_rails_disagree_finding() {
     let evidence = "h200-001 have mlx5_0 at su1-leaf2 and mlx5_1 at su1-leaf1, h200-002 have mlx5_0 at su1-leaf1 \
                     and mlx5_1 at su1-leaf2: the cables of one of the two are exchanged";
     let hosts = vec!["h200-001", "h200-002"];
-    assert_eq!(found(&analysis), [(Kind::RailsDisagree, hosts, evidence)]);
+    assert_eq!(summaries(&analysis), [(Kind::RailsDisagree, hosts, evidence)]);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn gpu_farther_from_its_port_than_in_other_hosts_is_reported() {
     };
     let evidence = "GPU0 has no compute port nearer than NODE, where most hosts like it have PXB";
     assert_eq!(
-        found(&analysis),
+        summaries(&analysis),
         [(Kind::TierWorse, vec!["h200-001"], evidence)]
     );
     assert_eq!(analysis.findings[0].gpus, [0]);
@@ -167,7 +167,7 @@ fn two_machines_with_one_name_are_reported_with_both_places() {
     };
     let evidence = "10 devices of this name are in the fabric twice: mlx5_0 at su1-leaf1 port 29 and at su1-leaf1 port 30";
     assert_eq!(
-        found(&analysis),
+        summaries(&analysis),
         [(Kind::HostNameTwice, vec!["h200-001"], evidence)]
     );
 }
@@ -180,7 +180,7 @@ fn leaf_at_half_rate_is_reported() {
     let evidence =
         "all 2 compute ports at su1-leaf3 run at 200 Gb/s, where most leaves of the unit have 400";
     let hosts = vec!["h200-001", "h200-002"];
-    assert_eq!(found(&analysis), [(Kind::LeafSlow, hosts, evidence)]);
+    assert_eq!(summaries(&analysis), [(Kind::LeafSlow, hosts, evidence)]);
 }
 
 /// Asserts that every GPU of every host has a port of its best tier.

@@ -1,4 +1,4 @@
-//! One host from several files.
+//! Tests of merging several files of one host.
 
 use rsm_gdr::import::{InventoryFormat, host_of_file, is_copy};
 use rsm_gdr::inventory::{HostInventory, PcieLink};
@@ -29,11 +29,12 @@ fn host(text: &str) -> HostInventory {
     read(InventoryFormat::Json, text)
 }
 
-/// Properties on which two files disagree, with the kept and the other value.
+/// The conflicts of a merge of `changed` into [`HOST`]: the device, the property, the kept value
+/// and the other value.
 fn conflicts(changed: &HostInventory) -> Vec<(String, &'static str, String, String)> {
     let mut first = host(HOST);
     let found = first.merge(changed);
-    // The first one holds in everything.
+    // All values of the first file are kept.
     assert_eq!(first, host(HOST));
     let parts = found.into_iter();
     parts
@@ -42,7 +43,7 @@ fn conflicts(changed: &HostInventory) -> Vec<(String, &'static str, String, Stri
 }
 
 #[test]
-fn every_property_that_two_files_disagree_on_is_named_and_the_first_holds() {
+fn merge_keeps_the_first_value_and_reports_each_conflict() {
     assert_eq!(conflicts(&host(HOST)), []);
     type Change = fn(&mut HostInventory);
     let changes: [(Change, &str, &str, &str); 14] = [
@@ -120,8 +121,8 @@ fn every_property_that_two_files_disagree_on_is_named_and_the_first_holds() {
         let mut changed = host(HOST);
         change(&mut changed);
         let found = conflicts(&changed);
-        let told: Vec<_> = found.iter().map(|one| (one.1, &*one.2, &*one.3)).collect();
-        assert_eq!(told, [(what, kept, other)]);
+        let summary: Vec<_> = found.iter().map(|one| (one.1, &*one.2, &*one.3)).collect();
+        assert_eq!(summary, [(what, kept, other)]);
     }
 }
 
@@ -136,7 +137,7 @@ fn links_of_gpus_that_only_the_second_file_has_are_added() {
 }
 
 #[test]
-fn files_are_named_after_hosts_with_or_without_a_domain_and_endings() {
+fn host_names_follow_from_file_names_and_copies_by_editors_are_recognised() {
     for (file, name) in [
         ("node01", "node01"),
         ("node01.txt", "node01"),

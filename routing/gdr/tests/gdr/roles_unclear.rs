@@ -1,4 +1,4 @@
-//! Storage adapters that are nearer to a GPU than the compute ones.
+//! Tests of storage adapters that are nearer to a GPU than the compute adapters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn unit() -> Fleet {
     fleet(netlist, faults).expect("hosts with plain names")
 }
 
-/// The machine in which only the first adapter for storage shares a PCIe switch with a GPU.
+/// A unit of hosts in which only the first storage adapter shares a PCIe switch with a GPU.
 fn unit_with_storage_near() -> Fleet {
     let mut fleet = unit();
     let hosts: Vec<_> = (fleet.inventory.hosts().iter())
@@ -57,6 +57,7 @@ fn analyse(fleet: &Fleet, roles: BTreeMap<Guid, TrafficRole>) -> Analysis {
     Analysis::new(&fleet.inventory, Some(fabric), config)
 }
 
+/// The findings about unclear roles: the number of hosts, the GPUs and the ports of each.
 fn unclear(analysis: &Analysis) -> Vec<String> {
     let findings = analysis.findings.iter();
     let unclear = findings.filter(|finding| finding.kind == GpuFindingKind::RoleUnclear);
@@ -75,7 +76,7 @@ fn unclear(analysis: &Analysis) -> Vec<String> {
 }
 
 #[test]
-fn storage_adapter_nearer_than_the_compute_ones_is_one_finding_with_both_readings() {
+fn storage_adapter_nearer_than_compute_adapters_is_one_finding_with_both() {
     let fleet = unit_with_storage_near();
     let found = unclear(&analyse(&fleet, BTreeMap::new()));
     let [found] = &found[..] else {
@@ -89,7 +90,7 @@ fn storage_adapter_nearer_than_the_compute_ones_is_one_finding_with_both_reading
 }
 
 #[test]
-fn configured_roles_end_the_doubt() {
+fn with_configured_roles_no_role_is_unclear() {
     let fleet = unit_with_storage_near();
     let mut roles = BTreeMap::new();
     for record in fleet.inventory.hosts().values() {
@@ -108,7 +109,7 @@ fn configured_roles_end_the_doubt() {
 }
 
 #[test]
-fn storage_far_from_gpus_is_no_doubt() {
+fn roles_are_clear_if_storage_is_far_from_gpus() {
     assert_eq!(
         unclear(&analyse(&unit(), BTreeMap::new())),
         Vec::<String>::new()

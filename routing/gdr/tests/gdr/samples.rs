@@ -1,4 +1,4 @@
-//! Files of real machines: every one imports, and its hints are the golden ones.
+//! Tests with files of real machines: every file is imported, and its hints equal a golden file.
 //!
 //! The samples belong to others and are not part of this repository; without them the tests say so
 //! and pass. `RSM_UPDATE_GOLDEN=1` writes the golden files anew, for review.
@@ -13,6 +13,7 @@ use rsm_gdr::inventory::{HostInventory, LinkShape, Tier};
 use rsm_gdr::render::describe;
 use rsm_gdr::{Analysis, AnalysisConfig};
 
+/// Matrices and NCCL's topology files, with their formats.
 const SAMPLES: [(&str, InventoryFormat); 21] = [
     (
         "nvidia-smi-topo/dlperf-v100x8-1nic-indented.txt",
@@ -100,7 +101,8 @@ const SAMPLES: [(&str, InventoryFormat); 21] = [
     ),
 ];
 
-const MORE: [(&str, InventoryFormat); 3] = [
+/// Files of other formats.
+const OTHER_SAMPLES: [(&str, InventoryFormat); 3] = [
     (
         "hwloc-xml/40intel64-2g2n4c+pcilocality.xml",
         InventoryFormat::Hwloc,
@@ -112,7 +114,7 @@ const MORE: [(&str, InventoryFormat); 3] = [
     ),
 ];
 
-/// The samples, where they are.
+/// The folder of the samples; `None` if it is missing.
 pub(crate) fn samples() -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let data = here.join("../../../shared/data/gpu");
@@ -123,17 +125,17 @@ pub(crate) fn samples() -> Option<PathBuf> {
     found
 }
 
-/// Every machine of the samples, by the name of its file.
+/// Each sample: the name of its file, and its inventory.
 pub(crate) fn every_sample(data: &Path) -> impl Iterator<Item = (&'static str, HostInventory)> {
-    let all = SAMPLES.into_iter().chain(MORE);
+    let all = SAMPLES.into_iter().chain(OTHER_SAMPLES);
     all.map(|(name, format)| (name, read(data, name, format)))
 }
 
-/// Every file of a machine, with its format and text.
+/// Each sample: the name of its file, its format and its text.
 pub(crate) fn every_file(
     data: &Path,
 ) -> impl Iterator<Item = (&'static str, InventoryFormat, String)> {
-    let all = SAMPLES.into_iter().chain(MORE);
+    let all = SAMPLES.into_iter().chain(OTHER_SAMPLES);
     all.map(|(name, format)| {
         let text = std::fs::read_to_string(data.join(name));
         (
@@ -162,7 +164,7 @@ fn every_machine_has_its_golden_hints() {
     let Some(data) = samples() else { return };
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hints");
     let mut wrong = Vec::new();
-    for (name, format) in SAMPLES.into_iter().chain(MORE) {
+    for (name, format) in SAMPLES.into_iter().chain(OTHER_SAMPLES) {
         let host = read(&data, name, format);
         let text = describe(&alone(host), "host").expect("the host is there");
         let file = name.rsplit('/').next().unwrap_or(name);
@@ -180,9 +182,9 @@ fn every_machine_has_its_golden_hints() {
 }
 
 #[test]
-fn our_own_format_keeps_everything() {
+fn json_keeps_everything_of_every_sample() {
     let Some(data) = samples() else { return };
-    for (name, format) in SAMPLES.into_iter().chain(MORE) {
+    for (name, format) in SAMPLES.into_iter().chain(OTHER_SAMPLES) {
         let host = read(&data, name, format);
         let json = to_json(&host);
         let mut again = import(InventoryFormat::Json, json.as_bytes())
@@ -221,7 +223,7 @@ fn link_shapes_of_samples_are_recognised() {
 }
 
 #[test]
-fn matrix_and_guids_of_one_machine_come_together() {
+fn merge_of_matrix_and_sysfs_has_tiers_and_rates() {
     let Some(data) = samples() else { return };
     let mut host = read(
         &data,

@@ -17,6 +17,7 @@ use rsm_routing::topology::Topology;
 
 use crate::faults::{Expected, Fault, World, fabric, with};
 
+/// The numbers of hosts.
 const SIZES: [usize; 3] = [1, 16, 200];
 
 pub(crate) fn findings(world: World) -> Vec<GpuFinding> {
@@ -30,6 +31,7 @@ pub(crate) fn analysed(world: World) -> Analysis {
     Analysis::new(&inventory, Some(fabric), AnalysisConfig::default())
 }
 
+/// Whether a finding has the kind, hosts and devices that a fault must cause.
 fn is_expected(finding: &GpuFinding, expected: &Expected) -> bool {
     let hosts: BTreeSet<String> = finding.hosts().map(str::to_owned).collect();
     let of_ports = finding.ports.iter().map(|port| port.host.clone());
@@ -46,9 +48,9 @@ fn is_expected(finding: &GpuFinding, expected: &Expected) -> bool {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Cell {
     fleets: usize,
-    /// Found, with its name, its hosts and its devices, in one finding.
+    /// The number of fleets in which exactly one finding has the fault's kind, hosts and devices.
     named: usize,
-    /// Findings that are not the fault's.
+    /// The number of other findings.
     blamed: usize,
 }
 
@@ -62,6 +64,7 @@ impl Cell {
     }
 }
 
+/// The outcomes of a fault over `seeds`, and a text about the first fleet with a wrong outcome.
 fn cell(fault: Fault, netlist: &Netlist, size: usize, seeds: Range<u64>) -> (Cell, Vec<String>) {
     let one = |seed: u64| {
         let (world, expected) = with(fault, netlist, size, seed);
@@ -85,8 +88,8 @@ fn cell(fault: Fault, netlist: &Netlist, size: usize, seeds: Range<u64>) -> (Cel
     (sum, texts.take(1).collect())
 }
 
-/// Gives each line of the table of `faults` to `show`. Returns the fleets in which a fault was not
-/// found, or others were.
+/// Passes each line of the table of `faults` to `show`. Returns texts about fleets with missing or
+/// additional findings.
 fn table(faults: &[Fault], seeds: [Range<u64>; 3], show: impl Fn(&str)) -> Vec<String> {
     let mut wrong = Vec::new();
     show(&format!(
@@ -126,23 +129,23 @@ fn table(faults: &[Fault], seeds: [Range<u64>; 3], show: impl Fn(&str)) -> Vec<S
 }
 
 #[test]
-fn every_fault_is_named_once_and_nothing_else_is_blamed() {
+fn every_fault_causes_its_one_finding_and_no_other() {
     // An odd seed gives several hosts the same fault.
     let wrong = table(&Fault::ALL, [0..6, 0..3, 1..2], |_| {});
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn each_host_of_a_grouped_finding_has_it() {
+fn each_host_of_a_grouped_finding_shows_it() {
     let (world, expected) = with(Fault::EthernetMode, &fabric(16), 16, 1);
     let analysis = analysed(world);
     assert_eq!((expected.hosts.len(), analysis.findings.len()), (3, 1));
     for host in &analysis.hosts {
         let has = analysis.findings_of(&host.name).count();
-        let told = describe(&analysis, &host.name).expect("a known host");
+        let wording = describe(&analysis, &host.name).expect("a known host");
         let wanted = expected.hosts.contains(&host.name);
         assert_eq!(has, usize::from(wanted), "{}", host.name);
-        assert_eq!(told.contains("hca-ethernet-mode"), wanted, "{told}");
+        assert_eq!(wording.contains("hca-ethernet-mode"), wanted, "{wording}");
     }
     assert_eq!(analysis.without_inventory().count(), 0);
 
@@ -154,7 +157,7 @@ fn each_host_of_a_grouped_finding_has_it() {
 
 #[test]
 fn faults_whose_devices_differ_by_host_are_one_finding_that_names_them() {
-    for (fault, told) in [
+    for (fault, wording) in [
         (Fault::GuidUnknown, "and not under the inventory's GUIDs: "),
         (Fault::CableMisplaced, ": expected "),
         (Fault::StorageCable, ": expected a leaf without GPUs: "),
@@ -172,32 +175,33 @@ fn faults_whose_devices_differ_by_host_are_one_finding_that_names_them() {
             "{fault:?}: {all:#?}"
         );
         let evidence = &all[0].evidence;
-        assert!(evidence.contains(told), "{evidence}");
+        assert!(evidence.contains(wording), "{evidence}");
         for host in &expected.hosts {
             assert!(evidence.contains(&format!("{host} ")), "{evidence}");
         }
     }
 }
 
-/// One host of 16, changed, and the findings about PCIe links: hosts, evidence.
-fn of_pcie(change: impl Fn(usize, &mut HostInventory)) -> Vec<(Vec<String>, String)> {
+/// The findings about 16 hosts after `change` of each, as hosts and evidence. Asserts that all are
+/// about PCIe links.
+fn pcie_findings(change: impl Fn(usize, &mut HostInventory)) -> Vec<(Vec<String>, String)> {
     let mut world = World::new(&fabric(16), FleetFaults::default());
     world.each_host(change);
     let degraded = |finding: &GpuFinding| finding.kind == GpuFindingKind::PcieDegraded;
     let all = findings(world);
     assert!(all.iter().all(degraded), "{all:#?}");
-    let told = |finding: GpuFinding| {
+    let wording = |finding: GpuFinding| {
         let hosts = finding.hosts().map(str::to_owned).collect();
         (hosts, finding.evidence)
     };
-    all.into_iter().map(told).collect()
+    all.into_iter().map(wording).collect()
 }
 
 #[test]
 fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
     let link = |text: &str| text.parse::<PcieLink>().ok();
     // Half of the hosts lack links, the others have them.
-    let half = of_pcie(|place, host| {
+    let half = pcie_findings(|place, host| {
         if place % 2 == 0 {
             host.gpus.iter_mut().for_each(|gpu| gpu.pcie = None);
             host.hca_ports.iter_mut().for_each(|port| port.pcie = None);
@@ -205,7 +209,7 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
     });
     assert_eq!(half, []);
     // Two generations of hosts, half and half: no majority blames the older.
-    let both = of_pcie(|place, host| {
+    let both = pcie_findings(|place, host| {
         let of_host = link(if place < 8 {
             "x16 16.0 GT/s"
         } else {
@@ -216,26 +220,27 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
             .for_each(|port| port.pcie = of_host);
     });
     assert_eq!(both, []);
-    // All hosts are wired like this, whatever their ends could do.
-    let wired = of_pcie(|_, host| {
+    // All hosts have links below what their ends support: this is how they are built.
+    let wired = pcie_findings(|_, host| {
         for port in &mut host.hca_ports {
             (port.pcie, port.pcie_max) = (link("x8 32.0 GT/s"), link("x16 32.0 GT/s"));
         }
     });
     assert_eq!(wired, []);
-    // One inventory alone has links: the ends of the link tell.
-    let alone = of_pcie(|place, host| {
+    // Only one inventory has links, which are compared with what their ends support.
+    let alone = pcie_findings(|place, host| {
         for port in &mut host.hca_ports {
             port.pcie = link("x8 32.0 GT/s").filter(|_| place == 3);
             port.pcie_max = link("x16 32.0 GT/s");
         }
         host.gpus.iter_mut().for_each(|gpu| gpu.pcie = None);
     });
-    let told = "mlx5_0 has a PCIe link of x8 32.0 GT/s, and both its ends can have x16 32.0 GT/s, \
+    let wording = "mlx5_0 has a PCIe link of x8 32.0 GT/s, and both its ends can have x16 32.0 GT/s, \
                 and 7 more devices below theirs";
-    assert_eq!(alone, [(vec!["host-004".to_owned()], told.to_owned())]);
-    // Three hosts with one fault are one finding; a GPU's speed at rest says nothing.
-    let three = of_pcie(|place, host| {
+    assert_eq!(alone, [(vec!["host-004".to_owned()], wording.to_owned())]);
+    // Three hosts with one fault are one finding. That all links are below what their ends support
+    // is no fault.
+    let three = pcie_findings(|place, host| {
         for gpu in &mut host.gpus {
             gpu.pcie_max = link("x16 64.0 GT/s");
         }
@@ -246,8 +251,8 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
     let hosts = ["host-001", "host-002", "host-003"]
         .map(str::to_owned)
         .to_vec();
-    let told = "GPU5 has a PCIe link of x4 32.0 GT/s, where most hosts like it have x16 32.0 GT/s";
-    assert_eq!(three, [(hosts, told.to_owned())]);
+    let wording = "GPU5 has a PCIe link of x4 32.0 GT/s, where most hosts like it have x16 32.0 GT/s";
+    assert_eq!(three, [(hosts, wording.to_owned())]);
 }
 
 /// `RSM_FAULTS` names faults, separated by commas; without it the table has all.

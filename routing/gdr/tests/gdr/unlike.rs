@@ -1,4 +1,4 @@
-//! Hosts that have more than those built like them, or other devices.
+//! Tests of hosts with more devices than their peers, or with other devices.
 
 use rsm_gdr::findings::GpuFindingKind as Kind;
 use rsm_gdr::generate::{FleetFaults, Storage};
@@ -7,7 +7,7 @@ use rsm_gdr::inventory::{Gpu, HcaPort, HostInventory, LinkLayer, NvLink, Tier};
 use crate::faults::{World, fabric};
 use crate::table::findings;
 
-/// Adds a port without a GPU near it.
+/// Adds a port with the tier NODE to every GPU.
 fn add_port(host: &mut HostInventory, port: HcaPort) {
     let ports = host.hca_ports.len();
     let rows: Vec<Vec<Option<Tier>>> = host.tiers.chunks(ports).map(<[_]>::to_vec).collect();
@@ -27,7 +27,8 @@ fn ethernet(name: &str, pci: &str) -> HcaPort {
     port
 }
 
-/// 16 hosts with eight compute adapters and two for storage, of which the fourth is changed.
+/// The findings about 16 hosts with eight compute adapters and two storage adapters each, after
+/// `change` of the fourth host: the kind, the ports and the host of each finding.
 fn world(change: impl Fn(&mut World, &str)) -> Vec<(Kind, Vec<String>, String)> {
     let faults = FleetFaults {
         storage: Storage::Far,
@@ -35,22 +36,22 @@ fn world(change: impl Fn(&mut World, &str)) -> Vec<(Kind, Vec<String>, String)> 
     };
     let mut world = World::new(&fabric(16), faults);
     change(&mut world, "host-004");
-    let told = |finding: &rsm_gdr::findings::GpuFinding| {
+    let summary = |finding: &rsm_gdr::findings::GpuFinding| {
         let ports = finding.ports.iter().map(|port| port.device.clone());
         (finding.kind, ports.collect(), finding.host.clone())
     };
-    findings(world).iter().map(told).collect()
+    findings(world).iter().map(summary).collect()
 }
 
 #[test]
-fn an_ethernet_adapter_is_not_the_one_that_is_missing() {
+fn an_additional_ethernet_adapter_does_not_replace_a_missing_adapter() {
     let host = "host-004".to_owned();
     let found = world(|world, name| {
         world.remove_port(name, 2);
         add_port(world.host(name), ethernet("mlx5_20", "00f0:01:00.0"));
     });
     assert_eq!(found, [(Kind::HcaMissing, vec![], host)]);
-    // More Ethernet than others is no other machine type.
+    // An additional Ethernet adapter makes no other machine type.
     let found = world(|world, name| {
         add_port(world.host(name), ethernet("mlx5_20", "00f0:01:00.0"));
     });
@@ -58,11 +59,11 @@ fn an_ethernet_adapter_is_not_the_one_that_is_missing() {
 }
 
 #[test]
-fn a_storage_adapter_in_another_slot_is_not_a_missing_compute_adapter() {
+fn a_moved_storage_adapter_and_a_missing_compute_adapter_are_two_findings() {
     let host = "host-004".to_owned();
     let found = world(|world, name| {
         world.remove_port(name, 2);
-        // The second storage adapter, in the list now at 8, has another address.
+        // The second storage adapter, now at position 8 of the list, gets another address.
         world.host(name).hca_ports[8].pci = "00f0:01:00.0".parse().ok();
     });
     let kinds: Vec<_> = found.iter().map(|found| (found.0, &found.1[..])).collect();

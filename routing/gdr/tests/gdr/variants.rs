@@ -1,17 +1,18 @@
-//! Every sample as terminals, shells, editors and drivers of other versions would have left it.
+//! Tests of every sample in the forms in which terminals, shells, editors and other versions of
+//! drivers leave it.
 
 use rsm_gdr::import::{InventoryFormat, import};
 use rsm_gdr::inventory::{HostInventory, LinkLayer};
 
 use crate::samples::{every_file, samples};
 
-/// A matrix taken apart.
+/// The parts of a matrix.
 struct Matrix {
     /// The names of the columns.
     columns: Vec<String>,
-    /// The words of the header after them.
+    /// The words of the header after the names of the columns.
     titles: String,
-    /// Label, cells, and the words after them.
+    /// Each row: its label, its cells, and the words after the cells.
     rows: Vec<(String, Vec<String>, Vec<String>)>,
     /// The lines after the matrix.
     rest: String,
@@ -60,6 +61,7 @@ impl Matrix {
         out + &self.rest
     }
 
+    /// The matrix in other layouts, each with its description.
     fn variants(&self) -> Vec<(&'static str, String)> {
         let is_gpu = |label: &str| label.starts_with("GPU");
         let tabs = |label: &str, cells: &[String], tail: &[String]| {
@@ -108,7 +110,7 @@ impl Matrix {
     }
 }
 
-/// How a whole file may have been kept.
+/// The file in other encodings and with other white space, each with its description.
 fn of_files(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let units = || std::iter::once(0xfeff).chain(text.encode_utf16());
     vec![
@@ -137,7 +139,7 @@ fn of_files(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// How a terminal or a parallel shell shows a matrix.
+/// The matrix as terminals and parallel shells print it, each with its description.
 fn of_shells(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     let tagged = |tag: &str| -> Vec<u8> {
         let lines = text.lines().map(|line| format!("{tag}{line}\n"));
@@ -168,7 +170,7 @@ fn read(name: &str, variant: &str, format: InventoryFormat, bytes: &[u8]) -> Hos
 }
 
 #[test]
-fn every_sample_reads_the_same_however_it_was_kept() {
+fn every_sample_reads_the_same_in_every_encoding_and_layout() {
     let Some(data) = samples() else { return };
     let mut count = 0;
     for (name, format, text) in every_file(&data) {
@@ -209,8 +211,8 @@ fn every_matrix_of_two_hosts_is_refused() {
     }
 }
 
-/// NCCL's files as they are, and with a text in place of another wherever it stands; and whether
-/// they are whole dumps.
+/// NCCL's files that contain `from`: the name, the inventory of the file, the inventory with `to`
+/// in place of `from`, and whether the file is a whole dump.
 fn xml_with(from: &str, to: &str) -> Vec<(&'static str, HostInventory, HostInventory, bool)> {
     let Some(data) = samples() else {
         return Vec::new();
@@ -226,13 +228,13 @@ fn xml_with(from: &str, to: &str) -> Vec<(&'static str, HostInventory, HostInven
 }
 
 #[test]
-fn classes_of_virtual_machines_keep_adapters_and_tiers() {
+fn whole_dumps_with_other_or_no_pci_classes_keep_adapters_and_tiers() {
     if samples().is_none() {
         return;
     }
     for to in ["class=\"0x028000\"", ""] {
         let files = xml_with("class=\"0x020700\"", to);
-        // Partial files have classes alone, and without them no adapter.
+        // In partial files, only the class shows that a device is an adapter.
         let (whole, partial): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.3);
         assert!(!whole.is_empty() && partial.len() >= 3);
         for (name, host, other, _) in partial {
@@ -243,7 +245,7 @@ fn classes_of_virtual_machines_keep_adapters_and_tiers() {
             assert_eq!(other.gpus, host.gpus, "{name}");
         }
         for (name, mut host, other, _) in whole {
-            // Nothing but the protocol is unknown.
+            // Only the protocol is unknown.
             for (port, as_read) in host.hca_ports.iter_mut().zip(&other.hca_ports) {
                 assert_ne!(as_read.link_layer, Some(LinkLayer::Ethernet), "{name}");
                 port.link_layer = as_read.link_layer;
@@ -254,7 +256,7 @@ fn classes_of_virtual_machines_keep_adapters_and_tiers() {
 }
 
 #[test]
-fn sockets_and_functions_for_data_direct_add_no_port() {
+fn ethernet_sockets_and_data_direct_functions_add_no_port() {
     if samples().is_none() {
         return;
     }

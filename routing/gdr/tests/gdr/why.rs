@@ -1,4 +1,4 @@
-//! Answers to "why do I see no device", for a host by its name.
+//! Tests of the explanations why a host, or a device of a host, is missing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::faults::{Fault, World, fabric, with};
 use crate::table::analysed;
 
 #[test]
-fn adapter_outside_the_fabric_has_its_reason_and_the_command_that_mends_it() {
+fn ethernet_adapter_is_described_with_the_reason_and_the_command_to_change_it() {
     let (world, expected) = with(Fault::EthernetMode, &fabric(16), 16, 0);
     let analysis = analysed(world);
     for host in &analysis.hosts {
-        let told = describe(&analysis, &host.name).expect("a known host");
-        let is_ethernet = told.contains("\nnot in the fabric\n")
-            && told.contains("its link type is Ethernet")
-            && told.contains("set LINK_TYPE_P1=1");
-        assert_eq!(is_ethernet, expected.hosts.contains(&host.name), "{told}");
+        let text = describe(&analysis, &host.name).expect("a known host");
+        let is_ethernet = text.contains("\nnot in the fabric\n")
+            && text.contains("its link type is Ethernet")
+            && text.contains("set LINK_TYPE_P1=1");
+        assert_eq!(is_ethernet, expected.hosts.contains(&host.name), "{text}");
     }
 }
 
 #[test]
-fn settings_of_pcie_are_told_with_their_commands() {
+fn pcie_settings_are_described_with_the_commands_to_change_them() {
     for (fault, command) in [
         (Fault::AcsRedirect, "ECAP_ACS+6.w=0"),
         (Fault::IommuTranslates, "iommu.passthrough=1"),
@@ -37,8 +37,8 @@ fn settings_of_pcie_are_told_with_their_commands() {
         let (world, expected) = with(fault, &fabric(16), 16, 0);
         let analysis = analysed(world);
         for host in &expected.hosts {
-            let told = describe(&analysis, host).expect("a known host");
-            assert!(told.contains(command), "{fault:?}: {told}");
+            let text = describe(&analysis, host).expect("a known host");
+            assert!(text.contains(command), "{fault:?}: {text}");
         }
     }
 }
@@ -51,7 +51,7 @@ fn former() -> FormerPlace {
 }
 
 #[test]
-fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
+fn adapter_that_left_the_fabric_is_described_with_its_former_place() {
     let world = World::new(&fabric(16), FleetFaults::default());
     let (netlist, inventory) = world.finish();
     let (mut nodes, mut cables) = netlist.into_parts();
@@ -64,10 +64,10 @@ fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
     let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));
     let without = GpuFabric::from_netlist(&netlist, topology, None, 4096);
     let mut analysis = Analysis::new(&inventory, Some(without), AnalysisConfig::default());
-    let told = describe(&analysis, &host).expect("a known host");
+    let text = describe(&analysis, &host).expect("a known host");
     assert!(
-        told.contains("no port of the fabric has its GUIDs"),
-        "{told}"
+        text.contains("no port of the fabric has its GUIDs"),
+        "{text}"
     );
     let device = "mlx5_2".to_owned();
     let absent = AbsentHost {
@@ -76,9 +76,9 @@ fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert(host.clone(), absent);
-    let told = describe(&analysis, &host).expect("a known host");
-    let line = told.lines().find(|line| line.contains(" it was at "));
-    let line = line.unwrap_or_else(|| panic!("{told}"));
+    let text = describe(&analysis, &host).expect("a known host");
+    let line = text.lines().find(|line| line.contains(" it was at "));
+    let line = line.unwrap_or_else(|| panic!("{text}"));
     assert!(line.contains(&device), "{line}");
     assert!(
         line.contains("at leaf-01 port 7 until an hour ago: look at the cable there"),
@@ -87,27 +87,27 @@ fn adapter_that_left_the_fabric_has_the_cable_where_it_was() {
 }
 
 #[test]
-fn host_without_inventory_is_told_from_one_that_left_and_one_that_never_came() {
+fn explanations_distinguish_hosts_without_inventory_absent_and_unknown_hosts() {
     let (world, expected) = with(Fault::WithoutInventory, &fabric(16), 16, 0);
     let mut analysis = analysed(world);
     let host = expected.hosts.first().expect("a host");
-    let told = why_unknown(&analysis, host);
-    assert!(told.contains("the fabric has 10 devices of it"), "{told}");
-    assert!(told.contains("rsm-agent"), "{told}");
+    let text = why_unknown(&analysis, host);
+    assert!(text.contains("the fabric has 10 devices of it"), "{text}");
+    assert!(text.contains("rsm-agent"), "{text}");
     let absent = AbsentHost {
         devices: BTreeMap::new(),
         first: former(),
     };
     let fabric = analysis.fabric.as_mut().expect("a fabric");
     fabric.absent.insert("host-900".to_owned(), absent);
-    let told = why_unknown(&analysis, "host-900.example.com");
+    let text = why_unknown(&analysis, "host-900.example.com");
     assert!(
-        told.contains("at leaf-01 port 7 until an hour ago"),
-        "{told}"
+        text.contains("at leaf-01 port 7 until an hour ago"),
+        "{text}"
     );
-    let told = why_unknown(&analysis, "nobody\n");
+    let text = why_unknown(&analysis, "nobody\n");
     assert!(
-        told.contains("`nobody\\n`") && told.contains("modprobe mlx5_ib"),
-        "{told}"
+        text.contains("`nobody\\n`") && text.contains("modprobe mlx5_ib"),
+        "{text}"
     );
 }

@@ -21,8 +21,9 @@ pub(super) const C2C_LINK_MAX_MBYTES: u32 = 172;
 
 /// The return code NVML_SUCCESS.
 const SUCCESS: c_int = 0;
-/// The device types NVML_NVLINK_DEVICE_TYPE_GPU and NVML_NVLINK_DEVICE_TYPE_SWITCH.
+/// The device type NVML_NVLINK_DEVICE_TYPE_GPU.
 const REMOTE_GPU: c_int = 0;
+/// The device type NVML_NVLINK_DEVICE_TYPE_SWITCH.
 const REMOTE_SWITCH: c_int = 2;
 /// The state NVML_GPU_FABRIC_STATE_COMPLETED: the fabric manager has set the GPU up.
 const FABRIC_COMPLETED: u8 = 3;
@@ -129,6 +130,7 @@ impl PciInfo {
 }
 
 impl Library {
+    /// Loads the library `name`, and initialises NVML.
     pub(super) fn open(name: &OsStr) -> Result<Library, NvmlError> {
         let failed = |error: libloading::Error| NvmlError::Load(error.to_string());
         // SAFETY: loading runs the library's constructors; the operator, or the system's search
@@ -172,6 +174,7 @@ impl Library {
         })
     }
 
+    /// Converts the return code of `call` into a result, with NVML's text of an error.
     fn checked(&self, call: &'static str, code: c_int) -> Result<(), NvmlError> {
         if code == SUCCESS {
             return Ok(());
@@ -190,6 +193,7 @@ impl Library {
         })
     }
 
+    /// The number of GPUs.
     pub(super) fn count(&self) -> Result<u32, NvmlError> {
         let mut count = 0;
         // SAFETY: the declaration is NVML's; the function writes one word.
@@ -265,15 +269,16 @@ impl Library {
         (code == SUCCESS).then_some(active == 1)
     }
 
+    /// The other end of an NVLink; `None` if it is unknown, or neither a GPU nor a switch.
     pub(super) fn link_remote(&self, device: Device, link: u32) -> Option<Remote> {
         let mut kind = -1;
         // SAFETY: the declaration is NVML's; the function writes one word.
-        let told = unsafe {
+        let outcome = unsafe {
             self.find::<LinkWord>(c"nvmlDeviceGetNvLinkRemoteDeviceType")
                 .map(|ask| ask(device, link, &raw mut kind))
         };
         // Libraries before 470 lack the function; the address of the other end decides then.
-        match (told, kind) {
+        match (outcome, kind) {
             (Some(SUCCESS), REMOTE_SWITCH) => return Some(Remote::Switch),
             (Some(SUCCESS), REMOTE_GPU) | (None, _) => {}
             _ => return None,

@@ -1,5 +1,5 @@
-//! The inventory of hosts that are files: a tree like /sys, a library like NVML, programs like the
-//! drivers'.
+//! Tests of the probe on fake hosts: a folder in place of `/sys`, a library in place of NVML, and
+//! scripts in place of the drivers' tools.
 
 mod fake;
 mod nvml;

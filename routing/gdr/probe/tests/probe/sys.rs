@@ -1,4 +1,4 @@
-//! Trees like /sys that are odd, or change while they are read.
+//! Tests with unusual `/sys` trees, and with a tree that changes while it is read.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ fn host_without_gpus_and_adapters_has_no_inventory() {
 }
 
 #[test]
-fn adapter_that_comes_and_goes_while_it_is_read_harms_nothing() {
+fn reading_succeeds_while_an_adapter_disappears_and_returns() {
     let host = FakeHost::new();
     let ports = host.sys().join("class/infiniband/mlx5_1/ports/1");
     let hidden = host.sys().join("hidden");
@@ -60,7 +60,7 @@ fn adapter_that_comes_and_goes_while_it_is_read_harms_nothing() {
 }
 
 #[test]
-fn files_that_are_binary_endless_or_empty_are_passed_over() {
+fn empty_and_overlong_files_are_skipped_and_binary_text_is_made_plain() {
     let host = FakeHost::new();
     let adapter = "class/infiniband/mlx5_0";
     host.put(&format!("{adapter}/ports/1/rate"), "");
@@ -79,7 +79,7 @@ fn files_that_are_binary_endless_or_empty_are_passed_over() {
 }
 
 #[test]
-fn port_with_an_impossible_value_is_named_with_its_line() {
+fn invalid_value_is_an_error_with_its_line() {
     let host = FakeHost::new();
     host.put("class/infiniband/mlx5_0/node_guid", "not a GUID");
     let refused = read(&host.settings()).expect_err("no GUID");
@@ -91,7 +91,7 @@ fn port_with_an_impossible_value_is_named_with_its_line() {
 }
 
 #[test]
-fn bridge_above_a_device_bounds_its_link() {
+fn maximum_link_of_a_device_is_limited_by_the_bridge_above() {
     let host = FakeHost::new();
     let most = |address: &str, width: &str| {
         let path = format!("devices/pci0000:15/0000:15:01.0/{address}");
@@ -103,8 +103,8 @@ fn bridge_above_a_device_bounds_its_link() {
     most("", "8\n");
     // The kernel lists bridges among the other functions.
     let bridge = host.sys().join("bus/pci/devices/0000:15:01.0");
-    let way = host.sys().join("devices/pci0000:15/0000:15:01.0");
-    std::os::unix::fs::symlink(way, bridge).expect("a new link");
+    let upstream = host.sys().join("devices/pci0000:15/0000:15:01.0");
+    std::os::unix::fs::symlink(upstream, bridge).expect("a new link");
     let inventory = read(&host.settings()).expect("a host").inventory;
     let most = "x8 32.0 GT/s".parse().ok();
     assert_eq!(
@@ -149,7 +149,7 @@ fn data_direct_function_is_found_by_its_product_data() {
 }
 
 #[test]
-fn processing_accelerator_of_amd_is_a_gpu_and_another_vendors_is_none() {
+fn processing_accelerator_is_a_gpu_only_if_amd_made_it() {
     let host = FakeHost::empty();
     host.function("pci0000:10", "0000:11:00.0", "0x120000", "0x1002", 0);
     host.function("pci0000:10", "0000:12:00.0", "0x120000", "0x1da3", 0);
@@ -161,11 +161,11 @@ fn processing_accelerator_of_amd_is_a_gpu_and_another_vendors_is_none() {
 }
 
 #[test]
-fn adapters_that_cannot_be_listed_are_an_error_and_no_host_without_adapters() {
+fn unreadable_list_of_adapters_is_an_error() {
     let host = FakeHost::new();
     let class = host.sys().join("class/infiniband");
     fs::rename(&class, host.sys().join("class/before")).expect("a folder");
-    // Root may read every folder, but no file as one.
+    // Root may read every folder, but cannot list a file.
     fs::write(&class, b"").expect("there is room");
     let error = read(&host.settings()).expect_err("no list of adapters");
     let text = error.to_string();
@@ -204,16 +204,16 @@ fn config(device_control: u8, acs_control: u8) -> Vec<u8> {
 }
 
 #[test]
-fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
+fn pcie_settings_between_a_gpu_and_its_adapter_are_read() {
     let host = FakeHost::new();
     // Below one port of the processor, a switch with the GPU at one port and the adapter at
     // another.
-    let way = "devices/pci0000:40/0000:40:01.0/0000:41:00.0";
+    let upstream = "devices/pci0000:40/0000:40:01.0/0000:41:00.0";
     for (port, address, class, vendor) in [
         ("0000:42:00.0", "0000:43:00.0", "0x030200", "0x10de"),
         ("0000:42:01.0", "0000:44:00.0", "0x020700", "0x15b3"),
     ] {
-        let function = format!("{way}/{port}/{address}");
+        let function = format!("{upstream}/{port}/{address}");
         host.put(&format!("{function}/class"), class);
         host.put(&format!("{function}/vendor"), vendor);
         host.put(&format!("{function}/iommu_group/type"), "DMA-FQ\n");
@@ -223,7 +223,7 @@ fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
         std::os::unix::fs::symlink(host.sys().join(function), link).expect("a new link");
     }
     for (bridge, acs) in [("", 0x1d), ("/0000:42:00.0", 0x1d), ("/0000:42:01.0", 0x01)] {
-        let path = host.sys().join(format!("{way}{bridge}"));
+        let path = host.sys().join(format!("{upstream}{bridge}"));
         fs::write(path.join("config"), config(0x10, acs)).expect("there is room");
         let address = path.file_name().expect("a name");
         let link = host.sys().join("bus/pci/devices").join(address);
@@ -231,7 +231,7 @@ fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
     }
     let adapter = "class/infiniband/mlx5_4";
     host.put(&format!("{adapter}/ports/1/link_layer"), "InfiniBand\n");
-    let function = host.sys().join(format!("{way}/0000:42:01.0/0000:44:00.0"));
+    let function = host.sys().join(format!("{upstream}/0000:42:01.0/0000:44:00.0"));
     let device = host.sys().join(adapter).join("device");
     std::os::unix::fs::symlink(&function, device).expect("a new link");
 
@@ -246,7 +246,7 @@ fn settings_of_pcie_between_a_gpu_and_its_adapter_are_read() {
     let notes = || Snapshot::take(&host.sys()).expect("a tree").notes;
     assert_eq!(notes(), Vec::<String>::new());
 
-    // Without the right to the registers behind the first 64 bytes.
+    // Without the privilege, only the first 64 bytes of the registers are readable.
     fs::write(function.join("config"), &config(0, 0)[..64]).expect("there is room");
     let reading = read(&host.settings()).expect("a host");
     assert_eq!(reading.inventory.pcie_settings.strict_ordering, []);

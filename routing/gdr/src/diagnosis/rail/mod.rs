@@ -32,11 +32,15 @@ use rsm_routing::topology::SwitchIdx;
 /// A compute port that does not reach the leaf of its rail.
 #[derive(Clone)]
 struct MisplacedPort {
+    /// The position of the host.
     host: usize,
     /// The GPU that the port serves; `None` if the GPU is missing.
     gpu: Option<usize>,
+    /// The position of the port.
     port: usize,
+    /// The leaf of the port's rail.
     expected: SwitchIdx,
+    /// The leaf that the port reaches.
     actual: SwitchIdx,
 }
 
@@ -48,7 +52,8 @@ struct Search<'a> {
     explained: &'a [Explained],
 }
 
-/// The findings. Adds to `explained` the devices of hosts that get a question instead of errors.
+/// The findings about rails. Adds to `explained` the devices of hosts that get a question instead
+/// of errors.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
@@ -67,10 +72,10 @@ pub(super) fn find(
     };
     let mut findings = Vec::new();
     let (questions, mut misplaced) = search.misplaced();
-    let astray = questions.iter().flat_map(|question| &question.astray);
+    let off_rail = questions.iter().flat_map(|question| &question.off_rail);
     let reported: BTreeSet<(usize, usize)> = misplaced
         .iter()
-        .chain(astray)
+        .chain(off_rail)
         .map(|port| (port.host, port.port))
         .collect();
     let doubtful: BTreeSet<usize> = questions.iter().map(|question| question.host).collect();
@@ -99,7 +104,7 @@ pub(super) fn find(
 struct Question {
     host: usize,
     /// The ports at other leaves than their names imply.
-    astray: Vec<MisplacedPort>,
+    off_rail: Vec<MisplacedPort>,
     /// The ports that the fabric does not have under their names.
     missing: Vec<usize>,
 }
@@ -107,32 +112,32 @@ struct Question {
 impl Search<'_> {
     /// The hosts to ask about, and the ports whose cables are in a wrong place.
     fn misplaced(&self) -> (Vec<Question>, Vec<MisplacedPort>) {
-        let of_host = |place: usize| (place, self.astray(place));
+        let of_host = |place: usize| (place, self.off_rail(place));
         let hosts = 0..self.analysis.hosts.len();
         let of_hosts: Vec<(usize, Vec<MisplacedPort>)> =
             hosts.into_par_iter().map(of_host).collect();
         let of_rails = self.leaves_of_rails();
         let (mut questions, mut misplaced) = (Vec::new(), Vec::new());
-        for (host, astray) in of_hosts {
+        for (host, off_rail) in of_hosts {
             let by_address = self.is_own(host) && self.peers.of_host[host].is_some();
-            if by_address || astray.is_empty() {
-                misplaced.extend(astray);
+            if by_address || off_rail.is_empty() {
+                misplaced.extend(off_rail);
                 continue;
             }
             let missing = self.missing(host);
-            match self.may_be_names(host, &astray, &missing, &of_rails) {
+            match self.may_be_names(host, &off_rail, &missing, &of_rails) {
                 true => questions.push(Question {
                     host,
-                    astray,
+                    off_rail,
                     missing,
                 }),
-                false => misplaced.extend(astray),
+                false => misplaced.extend(off_rail),
             }
         }
         (questions, misplaced)
     }
 
-    /// The ports of a host that peers have, but the fabric lacks under their names.
+    /// The ports of a host that should be in the fabric, but are not there under their names.
     fn missing(&self, host: usize) -> Vec<usize> {
         let host = &self.analysis.hosts[host];
         let is_missing = |port: &usize| {
@@ -148,16 +153,16 @@ impl Search<'_> {
     fn may_be_names(
         &self,
         host: usize,
-        astray: &[MisplacedPort],
+        off_rail: &[MisplacedPort],
         missing: &[usize],
         of_rails: &BTreeSet<SwitchIdx>,
     ) -> bool {
         let of_host = &self.analysis.hosts[host];
         let others = (0..of_host.roles.len()).filter(|&port| of_host.slot(port).is_none());
         let others = others.filter_map(|port| self.leaf(of_host, port));
-        let mut unreached: Vec<SwitchIdx> = astray.iter().map(|port| port.expected).collect();
+        let mut unreached: Vec<SwitchIdx> = off_rail.iter().map(|port| port.expected).collect();
         let mut surplus = 0;
-        for port in astray {
+        for port in off_rail {
             match unreached.iter().position(|leaf| *leaf == port.actual) {
                 Some(at) => drop(unreached.swap_remove(at)),
                 None => surplus += 1,
@@ -166,7 +171,7 @@ impl Search<'_> {
         for leaf in others.filter(|leaf| of_rails.contains(leaf)) {
             unreached.retain(|unreached| *unreached != leaf);
         }
-        !missing.is_empty() || unreached.is_empty() || astray.len() > surplus
+        !missing.is_empty() || unreached.is_empty() || off_rail.len() > surplus
     }
 
     /// Whether the host reported its own inventory: only then cables and numbering can be
@@ -185,16 +190,16 @@ impl Search<'_> {
     }
 
     /// The ports of a host that reach other leaves than the ports of most hosts, each once.
-    fn astray(&self, place: usize) -> Vec<MisplacedPort> {
+    fn off_rail(&self, place: usize) -> Vec<MisplacedPort> {
         match self.peers.of_host[place] {
             _ if self.faults[place].foreign.is_some() => Vec::new(),
-            Some(_) => self.astray_by_place(place),
-            None => self.astray_by_number(place),
+            Some(_) => self.off_rail_by_place(place),
+            None => self.off_rail_by_number(place),
         }
     }
 
-    /// The misplaced ports, for slots by PCI address.
-    fn astray_by_place(&self, place: usize) -> Vec<MisplacedPort> {
+    /// The misplaced ports of a host whose slots follow from PCI addresses.
+    fn off_rail_by_place(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
         // Ports equally far from every GPU serve whichever GPU is on their rail.
         let mut alike: BTreeMap<Vec<_>, Vec<MisplacedPort>> = BTreeMap::new();
@@ -228,8 +233,8 @@ impl Search<'_> {
         out
     }
 
-    /// The misplaced ports, for slots by number.
-    fn astray_by_number(&self, place: usize) -> Vec<MisplacedPort> {
+    /// The misplaced ports of a host whose slots follow from the order of its devices.
+    fn off_rail_by_number(&self, place: usize) -> Vec<MisplacedPort> {
         let host = &self.analysis.hosts[place];
         let rails = &self.analysis.rails;
         let sure = |port: usize| {
@@ -270,20 +275,21 @@ impl Search<'_> {
         out
     }
 
+    /// A finding about a host, with the names of these ports and the GPUs that they serve.
     fn finding(
         &self,
         kind: GpuFindingKind,
         host: usize,
-        astray: &[MisplacedPort],
+        off_rail: &[MisplacedPort],
         evidence: String,
     ) -> GpuFinding {
         let inventory = &self.analysis.hosts[host].inventory;
-        let mut gpus: Vec<u16> = astray
+        let mut gpus: Vec<u16> = off_rail
             .iter()
             .filter_map(|port| Some(inventory.gpus[port.gpu?].index))
             .collect();
         gpus.sort_unstable();
-        let mut ports: Vec<PortName> = astray
+        let mut ports: Vec<PortName> = off_rail
             .iter()
             .map(|port| self.name(port.host, port.port))
             .collect();
@@ -295,6 +301,7 @@ impl Search<'_> {
         }
     }
 
+    /// The finding that asks whether cables or names are wrong.
     fn question(&self, question: &Question) -> GpuFinding {
         let names = question.missing.iter();
         let names: Vec<String> = names
@@ -304,7 +311,7 @@ impl Search<'_> {
             true => String::new(),
             false => format!(" and the fabric has no {}", names.join(", ")),
         };
-        let (ports, cables) = match question.astray.len() {
+        let (ports, cables) = match question.off_rail.len() {
             1 => ("1 port is".to_owned(), "a cable is".to_owned()),
             many => (format!("{many} ports are"), format!("{many} cables are")),
         };
@@ -312,7 +319,7 @@ impl Search<'_> {
             "{ports} not at the leaves of their names{missing}: names have shifted, or {cables} in wrong places"
         );
         let kind = GpuFindingKind::RailOrderUnknown;
-        self.finding(kind, question.host, &question.astray, evidence)
+        self.finding(kind, question.host, &question.off_rail, evidence)
     }
 
     /// Reports ports of one host that share a leaf, while the host's other ports have leaves of
@@ -351,9 +358,9 @@ impl Search<'_> {
 }
 
 /// Whether the ports on wrong rails only exchange leaves with each other.
-fn within_rails(astray: &[MisplacedPort]) -> bool {
+fn within_rails(off_rail: &[MisplacedPort]) -> bool {
     let leaves = |of: fn(&MisplacedPort) -> SwitchIdx| {
-        let mut leaves: Vec<SwitchIdx> = astray.iter().map(of).collect();
+        let mut leaves: Vec<SwitchIdx> = off_rail.iter().map(of).collect();
         leaves.sort_unstable();
         leaves
     };

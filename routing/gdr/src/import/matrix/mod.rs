@@ -17,6 +17,7 @@ use cell::Cell;
 
 /// The columns of the header row.
 struct Header {
+    /// The names of the columns.
     columns: Vec<String>,
     /// The number of values after the cells: processors, NUMA nodes, the GPU's own NUMA node.
     tail: usize,
@@ -27,13 +28,15 @@ struct Rows {
     /// The line number of each row; a missing row has that of the last row.
     lines: Vec<u32>,
     cells: Vec<Vec<Option<Cell>>>,
+    /// The NUMA node of each row's device.
     numa: Vec<Option<u16>>,
 }
 
+/// Reads the output of `nvidia-smi topo` into an inventory.
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let lines::Output { header, rest } = lines::output(text)?;
     let columns = &header.columns;
-    // A label alone is a truncated row.
+    // A line with only a label is a truncated row.
     let is_header = |header: Header| header.columns.len() > 1 || header.tail > 0;
     let mut lines = rest.iter();
     if let Some((line, _)) = lines.find(|(_, line)| Header::of(line).is_some_and(is_header)) {
@@ -247,6 +250,7 @@ impl Rows {
     }
 }
 
+/// Builds the inventory; `names` maps `NIC0`, `NIC1`, … to devices.
 fn build(columns: &[String], rows: &Rows, names: &BTreeMap<String, String>) -> HostInventory {
     let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
     let (mut gpus, mut nics) = (Vec::new(), Vec::new());

@@ -1,10 +1,10 @@
-//! Ports that fail under a job of NCCL.
+//! Tests of jobs of NCCL in which a port fails.
 //!
 //! The rules are those of NCCL 2.29.7 and 2.30 (`net_ib/common.cc`, `net_ib/p2p.cc`,
 //! `net_ib/p2p_resiliency.cc`, `graph/topo.cc`): ports of one PCIe device are fused into one device
-//! of NCCL, and only within one of these does traffic go on. The two ends of a connection do not
-//! tell each other whether they can: with different settings, one reads the other's numbers of
-//! messages as sizes.
+//! of NCCL, and the traffic of a failed port continues only on a port of the same device. The two
+//! ends of a connection do not exchange their settings: if these differ, one end reads the message
+//! numbers of the other as sizes.
 
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HcaPort, HostInventory, Tier};
@@ -17,7 +17,7 @@ use super::nccl::{far_port, is_named, setting};
 /// The effect of a port that fails on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
-    /// The ends never understood each other.
+    /// One end misreads the messages of the other, even before the failure.
     Misread,
     /// The job fails.
     Fails,
@@ -29,7 +29,7 @@ enum Outcome {
 
 /// One end of a connection.
 struct End {
-    /// The ports of each device of NCCL, by their places in the inventory.
+    /// The ports of each device of NCCL, by their positions in the inventory.
     devices: Vec<Vec<usize>>,
     fails_over: bool,
     recovers: bool,
@@ -44,7 +44,7 @@ impl End {
                 continue;
             }
             let device = |port: &HcaPort| match port.pci {
-                // All of the address but its last digit.
+                // The address without the number of the function.
                 Some(pci) => {
                     let text = pci.to_string();
                     text[..text.len() - 1].to_owned()
@@ -69,7 +69,7 @@ impl End {
         }
     }
 
-    /// The outcome where `port` of this end fails, for each of its ports.
+    /// Each port of this end, with the outcome if it fails.
     fn outcomes(&self, peer: &End) -> Vec<(usize, Outcome)> {
         let outcome = |device: &[usize]| {
             if self.fails_over != peer.fails_over || self.recovers != peer.recovers {
@@ -91,7 +91,8 @@ impl End {
     }
 }
 
-/// Every outcome between any two hosts of the fleet, by host and port.
+/// The outcome for each port of each host, in a connection with each host: pairs of `host port` and
+/// outcome.
 fn outcomes(hosts: &[(&str, HostInventory)], version: NcclVersion) -> Vec<(String, Outcome)> {
     let mut inventory = GpuInventory::new();
     for (name, host) in hosts {
@@ -136,7 +137,7 @@ fn twin() -> HostInventory {
     host
 }
 
-/// A host as [`twin`] makes it, with a PCIe function and a name for each port.
+/// The host of [`twin`], but with a PCIe function and a name for each port.
 fn twin_functions() -> HostInventory {
     let mut host = twin();
     for (place, port) in host.hca_ports.iter_mut().enumerate() {
@@ -149,7 +150,7 @@ fn twin_functions() -> HostInventory {
 }
 
 #[test]
-fn job_outlives_each_port_of_adapters_with_two_ports() {
+fn job_survives_the_failure_of_any_port_of_adapters_with_two_ports() {
     for host in [twin(), twin_functions()] {
         let fleet = [("a", host.clone()), ("b", host)];
         for (version, expected) in [
@@ -197,7 +198,7 @@ fn hosts_of_one_fleet_agree_on_failover() {
         matches!(refused, Err(RenderError::NotInFabric(_))),
         "{refused:?}"
     );
-    // Where some have one port alone, no host counts on a second.
+    // If the adapters of some hosts have one port only, failover is off on all hosts.
     let fleet = [("a", twin()), ("b", single())];
     for (port, outcome) in outcomes(&fleet, NcclVersion::RAILS) {
         assert_eq!(outcome, Outcome::Fails, "{port}");
@@ -205,7 +206,7 @@ fn hosts_of_one_fleet_agree_on_failover() {
 }
 
 #[test]
-fn fallback_shares_no_adapter_where_another_is_as_near() {
+fn fallbacks_are_on_other_adapters_if_these_are_as_near() {
     let mut host = twin_functions();
     for cell in &mut host.tiers {
         *cell = Some(Tier::Node);
