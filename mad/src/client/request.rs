@@ -47,6 +47,7 @@ impl Route {
         }
     }
 
+    /// The datagram of `request` on this route.
     pub(super) fn datagram(&self, request: &SmpRequest) -> Datagram {
         let (smp, remote) = match self {
             Route::Directed(path) => (Smp::directed(path, request), RemoteAddress::directed()),
@@ -103,10 +104,10 @@ impl Routes {
             .into_iter()
             .flatten()
             .map(Route::from);
-        let mut ways = lid.map(Route::from).into_iter().chain(directed);
-        let mut routes = Routes::new(ways.next().unwrap_or(Route::Directed(path)));
-        for way in ways {
-            routes.push(way);
+        let mut in_order = lid.map(Route::from).into_iter().chain(directed);
+        let mut routes = Routes::new(in_order.next().unwrap_or(Route::Directed(path)));
+        for route in in_order {
+            routes.push(route);
         }
         routes
     }

@@ -9,9 +9,11 @@ const PRIORITIES: usize = Priority::ALL.len();
 /// The waiting and outstanding requests of one target.
 #[derive(Debug)]
 struct Target {
+    /// The number that identifies the target.
     key: u64,
+    /// The number of requests that are out.
     outstanding: u16,
-    /// The most requests out to it.
+    /// The maximum number of requests that may be out.
     cap: u16,
     /// The waiting requests of each priority, in the order of sending.
     waiting: [List; PRIORITIES],
@@ -82,7 +84,7 @@ impl Scheduler {
         target
     }
 
-    /// Limits `target` to one request out, or to the common limit.
+    /// Limits `target` to one outstanding request, or to the common cap if `one` is not set.
     pub(super) fn take_one(&mut self, target: u32, one: bool) {
         let state = &mut self.targets[target];
         let cap = if one { 1 } else { self.cap };
@@ -162,7 +164,8 @@ impl Scheduler {
         self.forget_if_idle(target);
     }
 
-    /// Puts `target` into the ready list if it is ready and not in it.
+    /// Puts `target` into the ready list of a priority, at the front if `first` is set. Nothing
+    /// happens if the target is in the list, is at its cap, or has no waiting request.
     fn make_ready(&mut self, target: u32, level: usize, first: bool) {
         let state = &mut self.targets[target];
         if state.ready[level] || state.outstanding >= state.cap || state.waiting[level].is_empty() {
@@ -184,6 +187,7 @@ impl Scheduler {
         }
     }
 
+    /// Removes the target if it has no requests.
     fn forget_if_idle(&mut self, target: u32) {
         let state = &self.targets[target];
         if state.outstanding == 0 && state.waiting.iter().all(List::is_empty) {
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_go_first_and_the_cap_holds_over_all_of_them() {
+    fn higher_priorities_go_first_and_the_cap_counts_requests_of_all() {
         let mut scheduler = Scheduler::new(2);
         let target = scheduler.enqueue(7, Priority::Background, 0);
         scheduler.enqueue(7, Priority::Urgent, 1);
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_goes_before_all_of_its_priority() {
+    fn a_retry_goes_before_all_other_requests_of_its_priority() {
         let mut scheduler = Scheduler::new(1);
         let target = scheduler.enqueue(7, Priority::Normal, 0);
         scheduler.enqueue(7, Priority::Normal, 1);

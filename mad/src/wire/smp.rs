@@ -154,7 +154,7 @@ impl Smp {
         }
     }
 
-    /// Sets [`Smp::status`]; D stays as it is in a directed-route packet.
+    /// Sets [`Smp::status`]; D of a directed-route packet does not change.
     pub fn set_status(&mut self, status: Status) -> &mut Self {
         let kept = if self.is_directed() {
             Status(status.without_direction().0 | self.direction_bit())
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directed_request_is_byte_for_byte_what_the_figure_says() {
+    fn a_directed_request_has_the_bytes_of_the_figure() {
         let path = DirectedPath::from_hops(&[PortNum(1), PortNum(36)]).unwrap();
         let smp = Smp::directed(&path, &request());
         let bytes = smp.as_bytes();

@@ -1,5 +1,4 @@
-//! The vendor's class of NVIDIA devices (0x0A, general services): hardware and firmware of a
-//! device.
+//! The class 0x0A of NVIDIA devices, a class of general services: hardware and firmware of a device.
 
 use std::fmt;
 
@@ -96,7 +95,7 @@ impl GeneralInfoMad {
         zerocopy::transmute_ref!(self)
     }
 
-    /// The version of the firmware: the extended one where the device has it.
+    /// The version of the firmware: the extended version, or the short one if the extended is zero.
     pub fn firmware(&self) -> FirmwareVersion {
         let extended = self.fw_ext_version.map(U32::get);
         match extended {
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_version_is_read_where_there_is_no_extended_one() {
+    fn short_version_is_used_only_without_an_extended_one() {
         let mut bytes = answer();
         let mad = GeneralInfoMad::from_bytes(&bytes);
         assert_eq!(mad.firmware(), FirmwareVersion([28, 39, 234]));

@@ -9,8 +9,8 @@ use super::hints::GpuHint;
 use super::host::Host;
 use super::rails::Rails;
 
-/// The reason why hosts and fabric together give no answer. Without a match, the lack of findings
-/// says nothing.
+/// The reason why hosts and fabric do not match. Without a match, an empty list of findings does
+/// not mean that there are no faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// There is no fabric, or its subnet manager has no routes.

@@ -53,8 +53,8 @@ pub(super) fn settle(
         .map(|((name, record), own)| {
             let foreign = foreign_origin(name, &own, fabric);
             let own = match foreign {
-                // A foreign inventory is worth as much as a machine type: its names belong to this
-                // host, its GUIDs do not.
+                // A foreign inventory is used like a machine type: its names belong to this host,
+                // its GUIDs do not.
                 Some(_) => HostJoin {
                     unknown_guids: Vec::new(),
                     ..join(name, &record.inventory.as_machine_type(), fabric)
@@ -118,8 +118,9 @@ pub(super) fn settle(
     out
 }
 
-/// The real origin of an inventory, if at least three quarters of its GUIDs are not this host's and
-/// the fabric has the host by name.
+/// The real origin of an inventory whose GUIDs are not this host's: the host of the fabric that has
+/// at least three quarters of them, or an unknown one if the fabric has none of them. `None` if the
+/// inventory is the host's own, or if the fabric does not have the host by name.
 fn foreign_origin(name: &str, own: &HostJoin, fabric: &GpuFabric) -> Option<InventoryOrigin> {
     let name = fabric.described_host(name)?;
     let by_guid =

@@ -50,8 +50,8 @@ impl FromStr for NcclVersion {
 /// The GPUs that need `NCCL_NET_GDR_LEVEL` for GPUDirect RDMA, by position.
 ///
 /// A GPU with NVLinks to a GPU that uses GPUDirect RDMA at NCCL's limit does not need it: NCCL
-/// relays through that GPU (PXN). A coherent link, or a PCIe function for GPUDirect RDMA, makes up
-/// for the distance.
+/// relays through that GPU (PXN). With a coherent link, or with a PCIe function for GPUDirect RDMA,
+/// the distance does not matter.
 pub(crate) fn gpus_to_allow(
     analysis: &Analysis,
     place: usize,

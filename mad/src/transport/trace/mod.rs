@@ -207,8 +207,8 @@ impl Trace {
     }
 }
 
-/// The sending half of the SA and of performance management, which records outgoing datagrams and messages, sent successfully or
-/// not.
+/// The sending half of the SA and of performance management, which records outgoing datagrams and
+/// messages, sent successfully or not.
 pub struct TracedSaPort<P> {
     port: P,
     trace: Trace,

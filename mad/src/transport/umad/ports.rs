@@ -10,7 +10,8 @@ use crate::wire::attr::PortState;
 /// The port to open.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UmadSelector {
-    /// The name of the channel adapter; the first with a suitable port when absent.
+    /// The name of the channel adapter. If it is absent, the first adapter with a suitable port is
+    /// selected.
     pub ca: Option<String>,
     /// The number of the port. If it is absent, the first Active port is selected, else the first
     /// port whose link is up; else the first port, if the adapter is named or the host has only one
@@ -66,6 +67,7 @@ impl PortAttributes {
     }
 }
 
+/// The properties of a port of the adapter `ca`.
 pub(super) fn local_port(
     ca: &str,
     port: PortNum,
@@ -167,8 +169,10 @@ pub(super) fn candidates(
     Ok(admitted)
 }
 
+/// The [`preference`] of a port whose link is down.
 const DOWN: u8 = 2;
 
+/// The rank of a port with this state; the lowest rank is preferred.
 fn preference(state: PortState) -> u8 {
     match state {
         PortState::Active => 0,

@@ -95,6 +95,7 @@ impl Drop for EventWatch {
     }
 }
 
+/// Delivers the events of `port` to `sink` until `closing` is set or the device is gone.
 fn run(context: &Context, port: PortNum, closing: &AtomicBool, mut sink: Sink) {
     while !closing.load(Ordering::Acquire) {
         let event = context.wait(WAIT_MS).and_then(|()| context.event());
@@ -118,7 +119,8 @@ fn run(context: &Context, port: PortNum, closing: &AtomicBool, mut sink: Sink) {
     }
 }
 
-/// The meaning of event `number`, of port `of_port` for port events, to the owner of `port`.
+/// The event for the owner of `port`, from an event number and, for port events, its port
+/// `of_port`; `None` if the event is unknown or about another port.
 fn classify(number: u32, of_port: i32, port: PortNum) -> Option<PortEvent> {
     use rdma_sys::ibv_event_type as kind;
 
@@ -151,7 +153,7 @@ mod tests {
 
     /// The numbers are those of `enum ibv_event_type` in infiniband/verbs.h.
     #[test]
-    fn events_of_the_port_and_of_the_device_count() {
+    fn known_events_of_the_port_and_of_the_device_are_delivered() {
         let event = |number| classify(number, 1, PortNum(1));
         let expected = [
             (8, PortEvent::Gone),
@@ -169,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn another_ports_events_do_not_count() {
+    fn events_of_other_ports_are_ignored_except_a_fatal_error_of_the_device() {
         assert_eq!(classify(10, 2, PortNum(1)), None);
         assert_eq!(classify(8, 2, PortNum(1)), Some(PortEvent::Gone));
     }

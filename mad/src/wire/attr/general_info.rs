@@ -123,7 +123,7 @@ capabilities! {
     ExtendedPortInfo = 9 "ExtendedPortInfo",
     /// The device gives access to its registers.
     AccessRegister = 10 "AccessRegister",
-    /// The private LFT of each port and SL.
+    /// The switch chooses the private LFT by port and SL.
     PortSlToPrivateLft = 12 "port and SL to private LFT",
     /// The device has ExtendedNodeInfo 0xFF91.
     ExtendedNodeInfo = 13 "ExtendedNodeInfo",
@@ -147,21 +147,21 @@ capabilities! {
     QosSlVPortRateLimit = 25 "rate limits of virtual ports by SL",
     /// The device sends trap 128 with more detail.
     EnhancedTrap128 = 28 "enhanced trap 128",
-    /// The adapter puts packets in order that arrive out of order.
+    /// The adapter reorders packets that arrive out of order.
     OutOfOrder = 30 "packets out of order",
     /// The device supports the banks of cables.
     CableInfoBank = 43 "cable info with banks",
-    /// The vendor's congestion control (DCQCN).
+    /// The device has the vendor's congestion control (DCQCN).
     CongestionControl = 44 "congestion control",
     /// The device has adaptive time-outs of the transport.
     AdaptiveTimeout = 45 "adaptive time-outs",
     /// The device supports the LIDs of routers.
     RouterLid = 48 "router LIDs",
-    /// A forwarding table that is split.
+    /// The switch supports a split forwarding table.
     LftSplit = 49 "split LFT",
     /// The device has QoSConfigVL.
     QosConfigVl = 51 "QoSConfigVL",
-    /// The switch acts on faults without a request of the manager.
+    /// The switch acts on faults without a request from the manager.
     FastRecovery = 52 "fast recovery",
     /// The device has the watchdog of credits.
     CreditWatchdog = 53 "credit watchdog",
@@ -199,6 +199,6 @@ capabilities! {
     PortRecoveryPolicy = 76 "port recovery policy",
     /// The planes of a port may differ.
     PlaneAsymmetry = 78 "asymmetric planes",
-    /// Links train again without a request of the manager.
+    /// Links retrain without a request from the manager.
     AutoRetrain = 81 "automatic retraining",
 }

@@ -74,6 +74,6 @@ bits! { NodeInfo {
     revision, set_revision: u32 = revision;
     /// The port that received the request.
     local_port_num, set_local_port_num: PortNum = port_and_vendor[31, 24];
-    /// The vendor's number at the IEEE; 24 bits.
+    /// The IEEE number of the vendor; 24 bits.
     vendor_id, set_vendor_id: u32 = port_and_vendor[23, 0];
 } }

@@ -61,25 +61,25 @@ pub struct PortInfoExtended {
 attribute!(PortInfoExtended, PORT_INFO_EXTENDED, "PortInfoExtended");
 
 bits! { PortInfoExtended {
-    /// The fields that are valid.
+    /// The capabilities, which show the valid fields.
     capability_mask, set_capability_mask: PortInfoExtendedCapabilities = capability_mask;
-    /// The code of the mode in force; [`Self::fec_mode`] names it.
+    /// The code of the active mode; [`Self::fec_mode`] names it.
     fec_mode_active, set_fec_mode_active: u16 = fec_mode_active;
-    /// The modes that the port can use at FDR.
+    /// The modes that the port supports at FDR.
     fdr_fec_mode_supported, set_fdr_fec_mode_supported: u16 = fdr_supported;
-    /// The modes that the port may use at FDR.
+    /// The modes that the port is allowed to use at FDR.
     fdr_fec_mode_enabled, set_fdr_fec_mode_enabled: u16 = fdr_enabled;
-    /// The modes that the port can use at EDR.
+    /// The modes that the port supports at EDR.
     edr_fec_mode_supported, set_edr_fec_mode_supported: u16 = edr_supported;
-    /// The modes that the port may use at EDR.
+    /// The modes that the port is allowed to use at EDR.
     edr_fec_mode_enabled, set_edr_fec_mode_enabled: u16 = edr_enabled;
-    /// The modes that the port can use at HDR.
+    /// The modes that the port supports at HDR.
     hdr_fec_mode_supported, set_hdr_fec_mode_supported: u16 = hdr_supported;
-    /// The modes that the port may use at HDR.
+    /// The modes that the port is allowed to use at HDR.
     hdr_fec_mode_enabled, set_hdr_fec_mode_enabled: u16 = hdr_enabled;
-    /// The modes that the port can use at NDR.
+    /// The modes that the port supports at NDR.
     ndr_fec_mode_supported, set_ndr_fec_mode_supported: u16 = ndr_supported;
-    /// The modes that the port may use at NDR.
+    /// The modes that the port is allowed to use at NDR.
     ndr_fec_mode_enabled, set_ndr_fec_mode_enabled: u16 = ndr_enabled;
 } }
 
@@ -89,7 +89,7 @@ impl PortInfoExtended {
         port.0 as u32
     }
 
-    /// The mode in force; `None` if the port does not state it.
+    /// The active mode; `None` if the port does not state it.
     pub fn fec_mode(&self) -> Option<FecMode> {
         let valid = PortInfoExtendedCapabilities::IS_FEC_MODE_SUPPORTED;
         let code = u8::try_from(self.fec_mode_active()).ok()?;

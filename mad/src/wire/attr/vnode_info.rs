@@ -51,8 +51,8 @@ impl VNodeInfo {
     }
 }
 
-/// NVIDIA VNodeDescription, attribute 0xFFB4: the same text as [`NodeDescription`], of a virtual
-/// node.
+/// NVIDIA VNodeDescription, attribute 0xFFB4: the description of a virtual node, with the layout of
+/// [`NodeDescription`].
 ///
 /// ```text
 /// byte 0 .. 63  NodeString, padded with NUL

@@ -60,15 +60,15 @@ bits! { MultiPathRecord {
     qos_class, set_qos_class: u16 = qos_class_and_sl[15, 4];
     /// The service level; 0 to 15.
     sl, set_sl: u8 = qos_class_and_sl[3, 0];
-    /// The comparison for MTU.
+    /// The comparison of a path's MTU with the requested MTU.
     mtu_selector, set_mtu_selector: Selector = mtu[7, 6];
     /// The requested MTU.
     mtu, set_mtu: Mtu = mtu[5, 0];
-    /// The comparison for the rate.
+    /// The comparison of a path's rate with the requested rate.
     rate_selector, set_rate_selector: Selector = rate[7, 6];
     /// The requested rate.
     rate, set_rate: Rate = rate[5, 0];
-    /// The comparison for the packet life time.
+    /// The comparison of a path's packet life time with the requested one.
     packet_life_time_selector, set_packet_life_time_selector: Selector = packet_life_time[7, 6];
     /// The requested packet life time: 4.096 µs × 2^value.
     packet_life_time, set_packet_life_time: u8 = packet_life_time[5, 0];
@@ -115,7 +115,7 @@ impl MultiPathRecord {
             .fold(0, |id, &byte| id << 8 | u64::from(byte))
     }
 
-    /// Sets [`Self::service_id_56_lsb`]; the top byte of `id` does not count.
+    /// Sets [`Self::service_id_56_lsb`]; the top byte of `id` is ignored.
     pub fn set_service_id_56_lsb(&mut self, id: u64) -> &mut Self {
         let [_, lower @ ..] = id.to_be_bytes();
         self.service_id_lsb = lower;

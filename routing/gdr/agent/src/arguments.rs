@@ -138,6 +138,7 @@ Exit status:
 /// The maximum length of a token file in bytes: servers accept no token of that length.
 const MAX_TOKEN_FILE: u64 = 64 * 1024;
 
+/// The parser of a number of seconds, from `least` to one year.
 fn seconds(least: u64) -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(least..=31_536_000)
 }

@@ -48,15 +48,15 @@ impl Reader {
                 return Outcome::Nothing(error.to_string());
             }
             Ok(Err(error)) => return Outcome::Failed(error.to_string()),
-            Err(Late::NoThread(error)) => {
+            Err(NoResult::NoThread(error)) => {
                 return Outcome::Failed(format!("no thread to read the host: {error}"));
             }
-            Err(Late::Hangs) => {
+            Err(NoResult::Hangs) => {
                 return Outcome::Failed(format!(
                     "{sys} was not read within {limit:?}: a driver may hang"
                 ));
             }
-            Err(Late::StillHangs) => {
+            Err(NoResult::StillHangs) => {
                 return Outcome::Failed(format!(
                     "{sys} is not read: an earlier reading hangs, and no other starts before it ends"
                 ));
@@ -75,12 +75,13 @@ impl Reader {
 /// Runs jobs on a separate thread, at most one at any time.
 struct Bounded<T> {
     /// The receiver for the result of a job that hangs.
-    left: Option<mpsc::Receiver<T>>,
+    hanging: Option<mpsc::Receiver<T>>,
 }
 
 /// The reason why a job has no result.
 #[derive(Debug)]
-enum Late {
+enum NoResult {
+    /// The thread could not be started.
     NoThread(io::Error),
     /// The job has not ended within its time.
     Hangs,
@@ -90,7 +91,7 @@ enum Late {
 
 impl<T> Default for Bounded<T> {
     fn default() -> Bounded<T> {
-        Bounded { left: None }
+        Bounded { hanging: None }
     }
 }
 
@@ -101,27 +102,28 @@ impl<T: Send + 'static> Bounded<T> {
         &mut self,
         limit: Duration,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, Late> {
-        if let Some(left) = &self.left
-            && let Err(mpsc::TryRecvError::Empty) = left.try_recv()
+    ) -> Result<T, NoResult> {
+        if let Some(hanging) = &self.hanging
+            && let Err(mpsc::TryRecvError::Empty) = hanging.try_recv()
         {
-            return Err(Late::StillHangs);
+            return Err(NoResult::StillHangs);
         }
-        self.left = None;
+        self.hanging = None;
         let (sender, receiver) = mpsc::channel();
         thread::Builder::new()
             .spawn(move || {
                 // Sending fails only after an abandoned receiver is dropped.
                 let _ = sender.send(job());
             })
-            .map_err(Late::NoThread)?;
+            .map_err(NoResult::NoThread)?;
         receiver.recv_timeout(limit).map_err(|_| {
-            self.left = Some(receiver);
-            Late::Hangs
+            self.hanging = Some(receiver);
+            NoResult::Hangs
         })
     }
 }
 
+/// The settings of a reading; the agent itself is the program that calls NVML.
 fn settings(arguments: &Arguments) -> ProbeSettings {
     let nvml = match (arguments.nvml.to_str(), std::env::current_exe()) {
         (Some("off"), _) => NvmlSource::Off,
@@ -153,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_during_a_reading_that_hangs_start_no_other_one() {
+    fn no_other_job_starts_while_one_hangs() {
         let mut jobs = Bounded::default();
         let begun = Arc::new(AtomicUsize::new(0));
         let (release, gate) = mpsc::channel::<()>();
@@ -165,19 +167,19 @@ mod tests {
         };
         let short = Duration::from_millis(10);
         let first = jobs.within(short, hanging);
-        assert!(matches!(first, Err(Late::Hangs)), "{first:?}");
+        assert!(matches!(first, Err(NoResult::Hangs)), "{first:?}");
         for _ in 0..100 {
             let count = begun.clone();
             let other = jobs.within(short, move || count.fetch_add(1, Ordering::Relaxed) > 0);
-            assert!(matches!(other, Err(Late::StillHangs)), "{other:?}");
+            assert!(matches!(other, Err(NoResult::StillHangs)), "{other:?}");
         }
         assert_eq!(begun.load(Ordering::Relaxed), 1);
         drop(release);
         let long = Duration::from_secs(60);
-        // The first one ends at some time, and its late result is not that of the next.
+        // The first job ends at some time, and its late result is not that of the next job.
         let next = loop {
             match jobs.within(long, || true) {
-                Err(Late::StillHangs) => thread::yield_now(),
+                Err(NoResult::StillHangs) => thread::yield_now(),
                 next => break next,
             }
         };

@@ -17,7 +17,8 @@ pub(super) struct Short {
 }
 
 /// The GPUs to blame within one host whose GPUs are cabled to each other. All GPUs of an NVLink
-/// mesh have equally many links; of AMD's meshes, this holds only for meshes of equal pairs.
+/// mesh should have equally many links; GPUs of an AMD mesh should only if all linked pairs have
+/// equally many.
 pub(super) fn within(inventory: &HostInventory) -> Vec<Short> {
     let gpus = inventory.gpus.len();
     let found: Vec<u32> = (0..gpus).map(|gpu| inventory.links_of(gpu)).collect();
@@ -65,11 +66,13 @@ pub(super) fn blamed(found: &[u32], expected: &[u32]) -> Vec<Short> {
 }
 
 impl Short {
+    /// The number of missing links.
     fn lost(&self) -> u32 {
         self.expected - self.found
     }
 }
 
+/// The number of other GPUs in a host.
 fn others(gpus: usize) -> u32 {
     u32::try_from(gpus.saturating_sub(1)).unwrap_or(u32::MAX)
 }

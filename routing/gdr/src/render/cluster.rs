@@ -12,6 +12,7 @@ use crate::Analysis;
 /// The maximum length of a Kubernetes label value.
 const MAX_LABEL: usize = 63;
 
+/// The graph, with the names of topograph's format.
 #[derive(Serialize)]
 struct Graph<'a> {
     instances: Vec<Instance<'a>>,
@@ -165,6 +166,10 @@ fn layers<'a>(unit: &'a Group<'_>) -> impl Iterator<Item = &'a str> {
     std::iter::once(unit.name.as_str()).chain(around)
 }
 
+/// Writes a HyperNode with its members, which are nodes or HyperNodes by `kind`.
+///
+/// # Errors
+/// Kubernetes does not accept the name of a member.
 fn hypernode<'a>(
     out: &mut String,
     name: &str,
@@ -181,7 +186,7 @@ fn hypernode<'a>(
     );
     for member in members {
         subdomain(member)?;
-        // Quote the name: digits alone would be a number.
+        // The name is quoted, because YAML reads digits without quotes as a number.
         let _ = write!(
             out,
             "  - type: {kind}\n    selector:\n      exactMatch:\n        name: \"{member}\"\n"
@@ -190,6 +195,7 @@ fn hypernode<'a>(
     Ok(())
 }
 
+/// The NVLink domain of each host that has one.
 fn domain_of(analysis: &Analysis) -> BTreeMap<&str, String> {
     let of_group = |group: Group<'_>| {
         (

@@ -35,6 +35,7 @@ pub fn metrics(analysis: &Analysis) -> String {
     out.0
 }
 
+/// Writes the number of GPUs by the PCIe tier to their ports.
 fn gpus(analysis: &Analysis, out: &mut Exposition) {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for hint in analysis.hints.iter().flatten() {
@@ -50,7 +51,8 @@ fn gpus(analysis: &Analysis, out: &mut Exposition) {
     }
 }
 
-/// Writes the number of compute ports that are cabled to the leaf of their rail, by unit.
+/// Writes the share of compute ports that are cabled to the leaf of their rail, by unit, and the
+/// number of all others.
 fn rails(analysis: &Analysis, out: &mut Exposition) {
     let Some(fabric) = &analysis.fabric else {
         return;
@@ -87,6 +89,7 @@ fn rails(analysis: &Analysis, out: &mut Exposition) {
     out.sample("rsm_gdr_misaligned_ports", &[], misaligned);
 }
 
+/// Writes the number of ports without a counterpart in the fabric, by reason.
 fn unjoined(analysis: &Analysis, out: &mut Exposition) {
     const REASONS: [(NotJoined, &str); 6] = [
         (NotJoined::Ethernet, "ethernet"),
@@ -109,6 +112,7 @@ fn unjoined(analysis: &Analysis, out: &mut Exposition) {
     }
 }
 
+/// Writes the loads of a job of all hosts, by traffic pattern.
 fn jobs(analysis: &Analysis, out: &mut Exposition) {
     let gpus = analysis.hosts.iter().map(|host| host.inventory.gpus.len());
     let fewest = gpus.filter(|&gpus| gpus > 0).min().unwrap_or(0);
@@ -156,11 +160,13 @@ fn jobs(analysis: &Analysis, out: &mut Exposition) {
 struct Exposition(String);
 
 impl Exposition {
+    /// Begins a metric.
     fn gauge(&mut self, name: &str, help: &str) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} gauge");
     }
 
+    /// Adds a value of a metric.
     fn sample(&mut self, name: &str, labels: &[(&str, &dyn Display)], value: impl Display) {
         let labels: Vec<String> = labels
             .iter()

@@ -1,4 +1,4 @@
-//! Faults of hosts whose inventories have names alone, as `nvidia-smi topo -m` has them.
+//! Tests of faults of hosts whose inventories have only names, as from `nvidia-smi topo -m`.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -12,8 +12,8 @@ use rsm_routing::netlist::Netlist;
 use crate::faults::{Expected, Fault, World, fabric, with};
 use crate::table::findings;
 
-/// The findings that name a fault or ask about it without addresses and GUIDs; none where an
-/// inventory of names does not show the fault at all.
+/// The kinds of findings that name a fault, or ask about it, without addresses and GUIDs; empty if
+/// an inventory of names does not show the fault.
 fn kinds(fault: Fault) -> &'static [Kind] {
     match fault {
         Fault::AdaptersPermuted => &[Kind::RailOrderHcas, Kind::RailOrderUnknown],
@@ -59,30 +59,37 @@ fn is_wrong(finding: &GpuFinding, expected: &Expected) -> bool {
     finding.kind.severity() > Severity::Info && !hosts.all(|host| expected.hosts.contains(host))
 }
 
-fn is_told(finding: &GpuFinding, kinds: &[Kind], expected: &Expected) -> bool {
+/// Whether a finding has one of `kinds` and names a host with the fault.
+fn is_about_fault(finding: &GpuFinding, kinds: &[Kind], expected: &Expected) -> bool {
     let hosts: BTreeSet<&str> = finding.hosts().collect();
     let ports = finding.ports.iter().map(|port| port.host.as_str());
     let hosts: BTreeSet<&str> = hosts.into_iter().chain(ports).collect();
     kinds.contains(&finding.kind) && expected.hosts.iter().any(|host| hosts.contains(&host[..]))
 }
 
-/// The outcomes of one fault.
+/// The outcomes of one fault, as numbers of fleets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Outcomes {
+    /// All fleets.
     fleets: usize,
+    /// Fleets with a finding that names the fault.
     named: usize,
+    /// Other fleets with a finding that asks about the fault.
     asked: usize,
+    /// Fleets without any finding about the fault.
     missed: usize,
+    /// The number of errors about hosts without the fault.
     blamed_wrongly: usize,
 }
 
+/// The outcome of a fault in one fleet, and a text about the fleet if the outcome is wrong.
 fn outcome(fault: Fault, netlist: &Netlist, size: usize, seed: u64) -> (Outcomes, Option<String>) {
     let (mut world, expected) = with(fault, netlist, size, seed);
     world.by_names();
     let all = findings(world);
     let about = all
         .iter()
-        .filter(|one| is_told(one, kinds(fault), &expected));
+        .filter(|one| is_about_fault(one, kinds(fault), &expected));
     let is_question =
         |one: &GpuFinding| matches!(one.kind, Kind::RailOrderUnknown | Kind::RailsDisagree);
     let (asked, named): (Vec<_>, Vec<_>) = about.partition(|one| is_question(one));
@@ -99,8 +106,8 @@ fn outcome(fault: Fault, netlist: &Netlist, size: usize, seed: u64) -> (Outcomes
     (outcomes, text)
 }
 
-/// Gives each line of the table to `show`; returns the fleets in which a fault was missed, or a
-/// host without a fault was blamed.
+/// Passes each line of the table to `show`. Returns texts about fleets in which a fault was missed,
+/// or a host without a fault was blamed.
 fn table(faults: &[Fault], sizes: [(usize, Range<u64>); 2], show: impl Fn(&str)) -> Vec<String> {
     let mut wrong = Vec::new();
     show(&format!(
@@ -147,7 +154,7 @@ fn clean_fleet_of_names_has_no_findings() {
 }
 
 #[test]
-fn faults_are_named_or_asked_about_by_names_alone() {
+fn with_names_alone_each_visible_fault_is_named_or_asked_about() {
     let wrong = table(&Fault::ALL, [(16, 0..4), (200, 1..2)], |_| {});
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -1,4 +1,4 @@
-//! Joins and findings on small fabrics made by hand.
+//! Tests of joins and findings on small fabrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,6 +42,7 @@ fn with_first(change: impl FnOnce(&mut HostInventory)) -> (Fleet, Analysis) {
     (fleet, analysis)
 }
 
+/// The name and the inventory of the first host.
 fn first(fleet: &Fleet) -> (String, HostInventory) {
     let (name, record) = fleet.inventory.hosts().iter().next().expect("hosts");
     (name.clone(), (*record.inventory).clone())
@@ -107,7 +108,7 @@ fn every_key_finds_the_port() {
 #[test]
 fn keys_that_disagree_are_a_conflict_and_the_strongest_decides() {
     let (_, analysis) = with_first(|host| {
-        // An exchanged pair of names: GUIDs say one thing, descriptions another.
+        // Two names are exchanged: the GUIDs and the descriptions find different ports.
         let [a, b] = [2, 5].map(|at| host.hca_ports[at].device.clone());
         (host.hca_ports[2].device, host.hca_ports[5].device) = (b, a);
         for port in &mut host.hca_ports {
@@ -130,7 +131,7 @@ fn keys_that_disagree_are_a_conflict_and_the_strongest_decides() {
 }
 
 #[test]
-fn a_port_belongs_to_one_host() {
+fn ports_claimed_by_two_hosts_belong_to_one_and_are_reported() {
     let mut fleet = unit();
     let (_, host) = first(&fleet);
     fleet
@@ -178,7 +179,7 @@ fn a_port_that_is_down_moves_no_other_off_its_rail() {
 }
 
 #[test]
-fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
+fn misplaced_cable_is_reported_with_its_actual_and_its_expected_leaf() {
     let fleet = unit();
     let (_, host) = first(&fleet);
     let (nodes, mut cables) = fleet.netlist.clone().into_parts();
@@ -223,8 +224,8 @@ fn a_cable_in_a_wrong_leaf_is_named_with_the_right_one() {
 
 #[test]
 fn a_tie_is_broken_by_the_rail_without_a_finding() {
-    // Two GPUs and two adapters under each switch; in one host the addresses are the other way
-    // round.
+    // Each switch has two GPUs and two adapters. In one host, the addresses of two adapters are
+    // exchanged.
     let pairs = |host: &mut HostInventory| {
         for gpu in 0..8 {
             host.tiers[gpu * 8 + (gpu ^ 1)] = Some(Tier::Pix);
@@ -286,7 +287,7 @@ fn without_an_own_inventory_cables_and_names_are_indistinguishable() {
 }
 
 #[test]
-fn adapters_behind_one_processor_are_seen() {
+fn gpus_without_an_adapter_at_their_processor_are_reported() {
     let (_, analysis) = with_first(|host| {
         for gpu in 4..8 {
             for port in 0..8 {
@@ -350,7 +351,7 @@ fn configured_roles_override_every_signal() {
 }
 
 #[test]
-fn an_lmc_gives_a_pair_its_path_bits() {
+fn pair_has_a_path_for_each_lid_of_the_lmc() {
     let fleet = unit();
     let (mut nodes, cables) = fleet.netlist.clone().into_parts();
     for node in &mut nodes {
@@ -426,7 +427,7 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
         (port.node_guid, port.link_layer) = (Some(known.1), Some(known.2));
         port.port_guid = Some(known.1).filter(|_| known.2 == LinkLayer::InfiniBand);
     }
-    // The fabric has the node's GUIDs at the leaves of rails 0 to 7, under names of its own.
+    // The fabric has the node's GUIDs at the leaves of rails 0 to 7, under other names.
     let near = |gpu: usize| {
         let ports = 0..host.hca_ports.len();
         let mut ports = ports.filter(|&port| host.tier(gpu, port) == Some(Tier::Pix));
@@ -446,7 +447,7 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
                 node.guid = guid;
                 node.description = b"MT4129 ConnectX7   Mellanox Technologies".to_vec();
             }
-            // The sample lacks one adapter: its name tells.
+            // The sample lacks the GUID of one adapter, which joins by its name.
             None => node.description = b"h200 mlx5_9".to_vec(),
         }
     }
@@ -483,7 +484,7 @@ fn a_real_node_joins_by_guid_and_its_ethernet_ports_stay_outside() {
 }
 
 #[test]
-fn host_whose_adapters_are_all_off_stays_with_its_place_and_time() {
+fn host_without_any_adapter_in_the_fabric_is_reported_with_its_former_place() {
     let fleet = unit();
     let (name, host) = first(&fleet);
     let (mut nodes, mut cables) = fleet.netlist.clone().into_parts();

@@ -1,8 +1,8 @@
 //! libibumad, bound by hand to the dozen functions in use, and loaded at first use.
 //!
-//! The only modules here with unsafe code; their exports are safe. Every call goes through the
-//! library to `open`, `read`, `write`, `ioctl` and `poll` of the C library, which a simulator may
-//! interpose.
+//! This module and its submodules are the only ones here with unsafe code; their exports are safe.
+//! Every call goes through the library to `open`, `read`, `write`, `ioctl` and `poll` of the C
+//! library, which a simulator may interpose.
 
 #![allow(unsafe_code)]
 
@@ -46,7 +46,7 @@ const MAX_HEADER: usize = 64;
 /// longer structures.
 const SPARE_WORDS: usize = 32;
 
-/// The structure `struct ib_mad_addr`; fields marked so are big-endian.
+/// The structure `struct ib_mad_addr`; fields whose names end with `_be` are big-endian.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct MadAddress {

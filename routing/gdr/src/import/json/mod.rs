@@ -26,7 +26,7 @@ const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
 #[derive(Serialize, Deserialize)]
 struct Host {
     version: u64,
-    /// Source that this file was made of; none for a file written by hand.
+    /// The source from which this file was made; `None` for a file written by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     source: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -133,14 +133,16 @@ struct Links {
 }
 
 /// The maximum number of members in an error: the first ones explain it.
-const MOST_NAMES: usize = 4;
+const MAX_NAMES: usize = 4;
 
-/// The names of link layers in the format.
+/// The name of the link layer InfiniBand in the format.
 const INFINIBAND: &str = "InfiniBand";
+/// The name of the link layer Ethernet in the format.
 const ETHERNET: &str = "Ethernet";
 
-/// The names of link families in the format.
+/// The name of the link family of NVIDIA in the format.
 const NVLINK: &str = "NVLink";
+/// The name of the link family of AMD in the format.
 const XGMI: &str = "XGMI";
 
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
@@ -153,6 +155,7 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     model(host).map_err(|reason| ImportError::new(last, reason))
 }
 
+/// Parses an optional text; `what` is the expected kind of value.
 fn parse<T: std::str::FromStr>(
     text: Option<&String>,
     what: &'static str,
@@ -183,13 +186,14 @@ impl Notes {
     }
 }
 
+/// Converts the parsed file into an inventory.
 fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     let mut notes = Notes::default();
     let file = notes.take("host", file);
     if file.version != VERSION {
         return Err(ImportReason::Version(file.version));
     }
-    // A source of a later version is told as that of this file.
+    // A source that only later versions know becomes the source of this file.
     let source = file.source.as_deref().and_then(InventorySource::named);
     let mut host = HostInventory::empty(source.unwrap_or(InventorySource::Json));
     notes.0.extend(file.unknown_members);
@@ -210,7 +214,7 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
                 .0
                 .iter()
                 .map(String::as_str)
-                .take(MOST_NAMES)
+                .take(MAX_NAMES)
                 .collect();
             value += &format!(" beside {}, which is not known,", names.join(", "));
         }
@@ -343,7 +347,7 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
     Ok(())
 }
 
-/// The inventory in rsm's own format; read again, it is the same.
+/// The inventory in rsm's own format. Reading the text gives an equal inventory.
 pub fn to_json(host: &HostInventory) -> String {
     // Serialising plain structures with text keys cannot fail.
     serde_json::to_string_pretty(&entry_of(host)).unwrap_or_default()

@@ -1,8 +1,8 @@
-//! Matching of tags in hardware, as UCX decides on it.
+//! Tests of tag matching in hardware, as UCX decides about it.
 //!
 //! The rules are those of UCX 1.20 (`ucs/config/parser.c`, `rc_mlx5_iface.c`, `dc_mlx5.c`): the
-//! transport's own variable overrides the one of all reliable transports, an adapter that cannot
-//! match passes over both, and two ends of which only one matches do not reach each other.
+//! transport's own variable overrides the one of all reliable transports, an adapter without tag
+//! matching ignores both, and two ends of which only one matches tags do not reach each other.
 
 use rsm_gdr::hosts::GpuInventory;
 use rsm_gdr::inventory::{HostInventory, Tier};
@@ -12,13 +12,14 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 use super::after_all;
 use super::nccl::far_port;
 
-/// Firmware of ConnectX-4, which has no tags.
+/// Firmware of ConnectX-4, which cannot match tags.
 const CONNECT_X4: &str = "12.28.2006";
-/// Firmware of ConnectX-5 and ConnectX-7, which have.
+/// Firmware of ConnectX-5, which can match tags.
 const CONNECT_X5: &str = "16.35.4030";
+/// Firmware of ConnectX-7, which can match tags.
 const CONNECT_X7: &str = "28.39.1002";
 
-/// The variable of all reliable transports, and the own ones of RC and DC.
+/// The variable of all reliable transports, the variable of RC, and the variable of DC.
 const VARIABLES: [&str; 3] = [
     "UCX_RC_TM_ENABLE",
     "UCX_RC_MLX5_TM_ENABLE",
@@ -68,7 +69,7 @@ fn fleet(firmware: &[Option<&str>], job: &[(&str, &str)]) -> Vec<[bool; 2]> {
 }
 
 #[test]
-fn hosts_with_different_adapters_reach_each_other_whatever_the_job_asks_for() {
+fn with_different_adapters_no_host_matches_tags_even_if_the_job_asks_for_it() {
     for asked in VARIABLES {
         let all = fleet(&[Some(CONNECT_X4), Some(CONNECT_X7), None], &[(asked, "y")]);
         assert_eq!(all, [[false; 2]; 3], "{asked}");
@@ -80,7 +81,7 @@ fn hosts_with_different_adapters_reach_each_other_whatever_the_job_asks_for() {
 }
 
 #[test]
-fn hosts_whose_adapters_all_match_tags_leave_the_choice_to_the_job() {
+fn if_all_adapters_can_match_tags_the_job_decides() {
     let alike = [Some(CONNECT_X5), Some(CONNECT_X7)];
     assert_eq!(fleet(&alike, &[]), [[false; 2]; 2]);
     assert_eq!(
@@ -88,7 +89,7 @@ fn hosts_whose_adapters_all_match_tags_leave_the_choice_to_the_job() {
         [[true, false]; 2]
     );
     assert_eq!(fleet(&alike, &[("UCX_RC_TM_ENABLE", "y")]), [[true; 2]; 2]);
-    // Adapters none of which can do no harm.
+    // If no adapter can match tags, all hosts reach each other.
     assert_eq!(
         fleet(&[Some(CONNECT_X4); 2], &[("UCX_RC_TM_ENABLE", "y")]),
         [[false; 2]; 2]
