@@ -171,8 +171,8 @@ pub struct Request<C> {
     /// The number of times that the client may use up the [retries](super::ClientConfig::retries),
     /// at least 1, as long as recent losses suffice to explain that no attempt was answered.
     pub rounds: u8,
-    /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt waits
-    /// at least this long before the target counts as silent.
+    /// RespTimeValue of the target as a time (IBA 14.2.5.6); zero if unknown. The last attempt
+    /// waits at least this long before the target counts as silent.
     pub response_time: Duration,
     /// The caller's value that the [`Completion`] returns.
     pub context: C,

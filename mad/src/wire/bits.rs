@@ -6,11 +6,12 @@
 use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use zerocopy::byteorder::network_endian::{U16, U32, U64};
 
-/// A number on the wire, which fields of a view are cut from.
+/// A number on the wire that contains one or more fields of a view.
 pub(crate) trait Word: Copy {
     /// The number of bits of the word.
     const WIDTH: u32;
 
+    /// The value of the word.
     fn load(self) -> u64;
 
     /// A word whose low [`Word::WIDTH`] bits are those of `value`.

@@ -31,7 +31,8 @@ code_enum! {
 bit_mask! {
     /// The three flags of a packet (IBA 13.6.2.1).
     RmppFlags(u8) {
-        /// The datagram belongs to the protocol; clear in a message of one datagram without it.
+        /// The datagram belongs to the protocol. The flag is clear in a message of one datagram
+        /// that does not use the protocol.
         ACTIVE = 0x1 "ACTIVE",
         /// The first segment of a message.
         FIRST = 0x2 "FIRST",
@@ -164,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_byte_for_byte_what_the_figure_says() {
+    fn a_packet_has_the_bytes_of_the_figure() {
         let mut header = RmppHeader::default();
         header
             .set_version(RMPP_VERSION)

@@ -1,4 +1,5 @@
-//! The class 0x0A of NVIDIA devices, a class of general services: hardware and firmware of a device.
+//! The class 0x0A of NVIDIA devices, a class of general services: hardware and firmware of a
+//! device.
 
 use std::fmt;
 

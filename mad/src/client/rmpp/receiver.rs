@@ -20,15 +20,23 @@ pub(super) struct Receiver {
     headers: Headers,
     /// The headers of packets to the sender.
     headers_back: Headers,
+    /// The data of all segments received in order.
     data: Vec<u8>,
     /// PayloadLength of the first segment, 0 if the segment does not state it.
     announced: u32,
+    /// The number of the last segment received in order; 0 at first.
     received: u32,
+    /// The number of the last segment that was acknowledged.
     acked: u32,
+    /// The number of the last segment that the window allows.
     window_last: u32,
+    /// The number of repeated acknowledgements since the last progress.
     retries: u8,
+    /// The time of the next repeated acknowledgement.
     deadline: Time,
+    /// The time at which the whole transfer fails.
     give_up_at: Time,
+    /// The packet that waits to be sent: ACK, STOP or ABORT.
     control: Option<MadBytes>,
     outcome: Option<Result<(), TransferFailure>>,
 }
@@ -100,6 +108,7 @@ impl Receiver {
         }
     }
 
+    /// Handles DATA.
     fn data(&mut self, segment: &Segment, now: Time) {
         let number = segment.rmpp.segment_number();
         if segment.is_first() != (number == 1) {
@@ -179,6 +188,7 @@ impl Receiver {
         self.control = Some(ack.mad());
     }
 
+    /// Ends the transfer with STOP, because the message is too long.
     fn stop(&mut self) {
         let status = RmppStatus::ResourcesExhausted;
         let stop = Segment::control(&self.headers_back, RmppType::Stop, status);

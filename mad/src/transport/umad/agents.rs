@@ -14,6 +14,7 @@ struct AgentSpec {
     methods: &'static [u8],
 }
 
+/// The methods of unsolicited SMPs to a subnet manager.
 const MANAGER_METHODS: &[u8] = &[
     Method::GET.0,
     Method::SET.0,
@@ -84,7 +85,8 @@ const OBSERVER: &[AgentSpec] = &[
     },
 ];
 
-/// A class in which a manager only sends requests, and does without where the kernel refuses it.
+/// A class in which a manager only sends requests. If the kernel refuses the registration, the
+/// manager runs without the class.
 const OPTIONAL: AgentSpec = AgentSpec {
     class: Class::VENDOR_DEVICE,
     version: 1,
@@ -121,6 +123,10 @@ pub(super) struct Agents {
 }
 
 impl Agents {
+    /// Registers for all classes of `presence`.
+    ///
+    /// # Errors
+    /// The kernel refuses a class that is not optional.
     pub(super) fn register(ports: &OpenPorts, presence: Presence) -> Result<Agents, RegisterError> {
         let specs = match presence {
             Presence::Manager => MANAGER,
@@ -156,7 +162,7 @@ impl Agents {
         Ok(Agents { ids })
     }
 
-    /// The agent that sends datagrams of `class`.
+    /// The agent that sends datagrams of `class`; `None` if there is none.
     pub(super) fn for_class(&self, class: Class) -> Option<u32> {
         let found = self.ids.iter().find(|(other, _)| *other == class);
         found.map(|&(_, id)| id)

@@ -65,13 +65,14 @@ impl PortFiles {
         })
     }
 
-    /// The number that a file begins with, decimal or with 0x.
+    /// The number at the start of a file, decimal, or hexadecimal after `0x`.
     fn number(&self, name: &str) -> io::Result<u32> {
         let text = ffi::read_file(&format!("{}/{name}", self.directory))?;
         parse(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
     }
 }
 
+/// The number at the start of a text; `None` if there is none.
 fn parse(text: &str) -> Option<u32> {
     let word = text.split([':', '\n', ' ']).next()?;
     match word.strip_prefix("0x") {
@@ -101,10 +102,10 @@ impl PortWatch {
         let (running, stop) = channel::<()>();
         let (sender, readings) = sync_channel(QUEUE);
         let gone = Arc::new(AtomicBool::new(false));
-        let tells = Arc::clone(&gone);
+        let gone_for_thread = Arc::clone(&gone);
         std::thread::Builder::new()
             .name(format!("state of {device}"))
-            .spawn(move || watch(interval, &files, &stop, &sender, &tells))?;
+            .spawn(move || watch(interval, &files, &stop, &sender, &gone_for_thread))?;
         Ok(PortWatch {
             readings,
             _running: running,
@@ -121,6 +122,7 @@ impl PortWatch {
     }
 }
 
+/// Reads the files at intervals until `stop` is closed, or until too many readings in a row failed.
 fn watch(
     interval: Duration,
     files: &PortFiles,
@@ -133,7 +135,8 @@ fn watch(
         match files.read() {
             Ok(attributes) => {
                 failures = 0;
-                // A receive thread that its sink blocks gets a later state.
+                // If the queue is full, because the receive thread waits for its sink, the state is
+                // dropped: a later one follows.
                 drop(readings.try_send(Reading::Port(attributes)));
             }
             Err(error) => {
@@ -223,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_falls_back_is_seen_and_a_device_that_vanishes_is_gone() {
+    fn changes_of_the_state_are_read_and_a_vanished_device_is_gone_for_good() {
         let root = tree("watch");
         let watch = PortWatch::start_every(Duration::from_millis(2), "mlx5_0:1", files(&root));
         let watch = watch.unwrap();

@@ -9,7 +9,7 @@ bit_mask! {
         IS_NOTICE_SUPPORTED = 0x0000_0004 "IsNoticeSupported",
         /// The port sends traps.
         IS_TRAP_SUPPORTED = 0x0000_0008 "IsTrapSupported",
-        /// The optional values of the inter-packet delay are supported.
+        /// The port supports the optional values of the inter-packet delay.
         IS_OPTIONAL_IPD_SUPPORTED = 0x0000_0010 "IsOptionalIPDSupported",
         /// The port's connections can migrate to an alternate path.
         IS_AUTOMATIC_MIGRATION_SUPPORTED = 0x0000_0020 "IsAutomaticMigrationSupported",
@@ -41,7 +41,7 @@ bit_mask! {
         IS_REINIT_SUPPORTED = 0x0004_0000 "IsReinitSupported",
         /// The port answers device management.
         IS_DEVICE_MANAGEMENT_SUPPORTED = 0x0008_0000 "IsDeviceManagementSupported",
-        /// A vendor class is answered.
+        /// The port answers a vendor class.
         IS_VENDOR_CLASS_SUPPORTED = 0x0010_0000 "IsVendorClassSupported",
         /// Trap 256 of the port contains the directed route.
         IS_DR_NOTICE_SUPPORTED = 0x0020_0000 "IsDRNoticeSupported",

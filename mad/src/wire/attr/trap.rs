@@ -24,6 +24,7 @@ pub trait Details: Copy + Default {
     fn as_details(&self) -> &[u8; Notice::DETAILS_LEN];
 }
 
+/// Implements [`Details`] for views, and their `Default` of zeroes.
 macro_rules! details {
     ($($view:ident),*) => {$(
         const _: () = assert!(size_of::<$view>() == Notice::DETAILS_LEN);
@@ -122,7 +123,7 @@ impl<'a> TrapDetails<'a> {
     }
 }
 
-/// Traps 64 to 67: a port or a multicast group came or went.
+/// Traps 64 to 67: a port or a multicast group appeared or disappeared.
 ///
 /// ```text
 /// byte  0  -, 6 bytes

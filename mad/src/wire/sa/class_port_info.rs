@@ -99,9 +99,9 @@ pub struct ClassPortInfo {
 record!(ClassPortInfo, 0x0001, "ClassPortInfo");
 
 bits! { ClassPortInfo {
-    /// The MAD base version that the SA knows.
+    /// The MAD base version that the SA supports.
     base_version, set_base_version: u8 = base_version;
-    /// The class version that it knows.
+    /// The class version that the SA supports.
     class_version, set_class_version: u8 = class_version;
     /// The capabilities of the SA.
     capability_mask, set_capability_mask: SaCapabilityMask = capability_mask;

@@ -19,7 +19,7 @@ pub struct SaNotice {
 record!(SaNotice, 0x0002, "Notice");
 
 gids! { SaNotice {
-    /// The port that sent it.
+    /// The GID of the port that sent the notice.
     issuer_gid, set_issuer_gid = issuer_gid;
 } }
 

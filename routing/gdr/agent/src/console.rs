@@ -5,9 +5,13 @@ use std::io::{self, Write as _};
 /// The exit codes, which `--help` lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum End {
+    /// A manager accepted the report, or there was nothing to report.
     Done = 0,
+    /// The host could not be read, or a manager refused the report.
     Refused = 1,
+    /// The command line is wrong.
     Usage = 2,
+    /// No manager could be reached.
     Unreachable = 3,
 }
 
@@ -21,7 +25,7 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "rsm-agent: {plain}");
 }
 
-/// Writes to standard output.
+/// Writes to standard output. A closed pipe is no error.
 pub(crate) fn put(text: &str) -> End {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());

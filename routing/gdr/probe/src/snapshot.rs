@@ -21,8 +21,8 @@ const VPD_MAX: usize = 1 << 15;
 /// functions.
 const ENTRIES_MAX: usize = 65_536;
 
-/// The maximum number of readings of `/sys` until two successive ones are equal. Devices that come
-/// or go meanwhile leave half of their files in a reading.
+/// The maximum number of readings of `/sys` until two successive ones are equal. If a device
+/// appears or disappears during a reading, the reading may have only some of its files.
 const READINGS: usize = 4;
 
 /// The number of bytes of a configuration space that every process may read.
@@ -83,6 +83,7 @@ impl Snapshot {
     }
 }
 
+/// One reading of the tree.
 struct Reader {
     sys: PathBuf,
     /// The canonical path of `sys`.
@@ -145,15 +146,19 @@ impl Reader {
             || is("0x1200") && self.attribute(address, "vendor").as_deref() == Some(AMD)
     }
 
+    /// Whether a function is a Data Direct function.
     fn is_data_direct(&self, address: &str) -> bool {
         let is = |name, wanted: &str| self.attribute(address, name).as_deref() == Some(wanted);
         is("vendor", DATA_DIRECT.0) && is("device", DATA_DIRECT.1)
     }
 
+    /// The content of a file of a PCI function; `None` if it is missing.
     fn attribute(&self, address: &str, name: &str) -> Option<String> {
         read(&self.sys.join("bus/pci/devices").join(address).join(name))
     }
 
+    /// Records a PCI function: its link, the attributes of every function, and the attributes in
+    /// `more`.
     fn function(&mut self, address: &str, more: &[&str]) {
         let path = format!("bus/pci/devices/{address}");
         self.link(&path);
@@ -285,6 +290,7 @@ impl Reader {
         Some(format!("/sys/{below}"))
     }
 
+    /// Records a file, unless it is missing, empty or too long.
     fn file(&mut self, path: &str) {
         if let Some(text) = read(&self.sys.join(path)) {
             self.snapshot.lines.push((format!("/sys/{path}"), text));

@@ -30,6 +30,7 @@ pub(crate) fn keyword<'a>(vpd: &'a [u8], wanted: &[u8; 2]) -> Option<&'a [u8]> {
     None
 }
 
+/// The value of a keyword in the fields of a resource; `None` if it is missing.
 fn within<'a>(mut fields: &'a [u8], wanted: &[u8; 2]) -> Option<&'a [u8]> {
     while let [first, second, length, rest @ ..] = fields {
         let value = rest.get(..usize::from(*length))?;

@@ -124,6 +124,7 @@ impl Found<'_> {
         addresses.filter_map(at).collect()
     }
 
+    /// Compares the devices of a host with the template of its family.
     fn compare(&mut self, family: &Family, analysis: &Analysis) {
         let inventory = &self.host.inventory;
         let peers = family.whole.len();
@@ -184,6 +185,7 @@ impl Found<'_> {
         self.under_other_switch(family);
     }
 
+    /// Reports a missing GPU, with the ports that usually serve it.
     fn gpu_missing(&mut self, address: PciAddress, family: &Family) {
         let index = family.gpus.iter().position(|gpu| *gpu == address);
         let beside = family
@@ -207,6 +209,7 @@ impl Found<'_> {
         }
     }
 
+    /// Reports a missing adapter port, with the GPUs that it usually serves.
     fn hca_missing(&mut self, key: PortKey, family: &Family) {
         let usual = &family.ports[&key];
         let gpus = self.gpus_at(usual.near.iter());
@@ -223,6 +226,7 @@ impl Found<'_> {
         self.report(GpuFindingKind::HcaMissing, &gpus, &[], evidence);
     }
 
+    /// Reports a host that lacks at least half of the usual compute ports, in one finding.
     fn half_populated(&mut self, missing: usize, family: &Family) {
         let evidence = format!(
             "{} of the {} compute ports that {} hosts with the same GPUs have",
@@ -319,8 +323,8 @@ impl Found<'_> {
             // GPUs that other hosts lack do not indicate another switch.
             let is_usual = |pci: &&PciAddress| family.gpus.contains(pci);
             let near_usual: BTreeSet<PciAddress> = near.iter().filter(is_usual).copied().collect();
-            // The tiers report an adapter near no GPU; an adapter that is usually near none says
-            // nothing.
+            // An adapter near no GPU has a finding about tiers, and an adapter that is usually near
+            // none is no evidence.
             if usual.role != TrafficRole::Compute
                 || wanted.is_empty()
                 || near.is_empty()
@@ -397,6 +401,8 @@ impl Found<'_> {
         }
     }
 
+    /// Reports a GPU without an adapter under its PCIe switch, where the host's other GPUs have
+    /// one: the adapter is set to Ethernet, has moved, or is missing.
     fn alone_without(&mut self, gpu: usize, only_gpu_hosts: &impl Fn(usize) -> bool) {
         let inventory = &self.host.inventory;
         let near = |gpu: usize, port: usize| inventory.tier(gpu, port).is_some_and(Tier::is_local);

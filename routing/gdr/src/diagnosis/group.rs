@@ -7,6 +7,7 @@ use crate::findings::{GpuFinding, GpuFindingKind, MOST_NAMES};
 /// The key of findings that differ only in their hosts.
 type Key = (GpuFindingKind, Vec<u16>, Vec<String>, String);
 
+/// The key of a finding: its common observation if it has one, else its devices and evidence.
 fn key(finding: &GpuFinding) -> Key {
     if let Some(common) = &finding.common {
         return (
@@ -21,7 +22,7 @@ fn key(finding: &GpuFinding) -> Key {
     (finding.kind, gpus, devices.collect(), evidence)
 }
 
-/// Unites findings with equal keys into one.
+/// Unites findings with equal keys into one; `None` if there are none.
 fn united(mut alike: Vec<GpuFinding>) -> Option<GpuFinding> {
     alike.sort_by(|one, other| one.host.cmp(&other.host));
     let observation = alike.first()?.common.as_ref();

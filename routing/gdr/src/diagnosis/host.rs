@@ -24,9 +24,9 @@ pub(super) fn find(
     let host = &analysis.hosts[place];
     let new = |kind, evidence: String| GpuFinding::new(kind, &host.name, evidence);
     let name = |port: usize| port_name(host, port);
-    let mut told = explained.gpus.clone();
-    unjoined(analysis, place, explained, &mut told, findings);
-    tiers(analysis, place, &told, &name, findings, &new);
+    let mut reported_gpus = explained.gpus.clone();
+    unjoined(analysis, place, explained, &mut reported_gpus, findings);
+    tiers(analysis, place, &reported_gpus, &name, findings, &new);
     if explained.gpus.is_empty() {
         wrong_numa(host, findings, &new);
     }
@@ -35,12 +35,13 @@ pub(super) fn find(
     }
 }
 
-/// Reports ports that are not in the fabric; adds to `told` the GPUs that have to use another port.
+/// Reports ports that are not in the fabric. Adds to `reported_gpus` the GPUs that have to use
+/// another port.
 fn unjoined(
     analysis: &Analysis,
     place: usize,
     explained: &Explained,
-    told: &mut BTreeSet<usize>,
+    reported_gpus: &mut BTreeSet<usize>,
     findings: &mut Vec<GpuFinding>,
 ) {
     if analysis.fabric.is_none() {
@@ -83,14 +84,16 @@ fn unjoined(
             .collect();
         finding.ports = ports.iter().map(|&port| port_name(host, port)).collect();
         findings.push(finding);
-        told.extend(waiting);
+        reported_gpus.extend(waiting);
     }
 }
 
+/// Reports GPUs without a near compute port, and GPUs whose near port is down; skips GPUs that have
+/// a finding already.
 fn tiers(
     analysis: &Analysis,
     place: usize,
-    told: &BTreeSet<usize>,
+    reported_gpus: &BTreeSet<usize>,
     name: &impl Fn(usize) -> PortName,
     findings: &mut Vec<GpuFinding>,
     new: &impl Fn(GpuFindingKind, String) -> GpuFinding,
@@ -106,11 +109,11 @@ fn tiers(
             .iter()
             .filter_map(|&port| host.inventory.tier(hint.gpu, port))
             .min();
-        // A coherent link, a PCIe function for GPUDirect RDMA, or a relaying GPU makes up for the
-        // distance. No setting helps a driver without GPUDirect RDMA.
+        // With a coherent link, a PCIe function for GPUDirect RDMA, or a relaying GPU, the distance
+        // does not matter. No setting helps a driver without GPUDirect RDMA.
         let needs_none = hint.gdr == Gdr::WhenAllowed && !needed.contains(&hint.gpu);
         let works = hint.gdr.is_expected() || needs_none || hint.gdr == Gdr::Unsupported;
-        if told.contains(&hint.gpu) {
+        if reported_gpus.contains(&hint.gpu) {
             continue;
         }
         match best {
@@ -152,7 +155,8 @@ fn tiers(
     }
 }
 
-/// The GPUs, by position, at processors without an adapter while another processor has several.
+/// The GPUs, by position, that reach every compute port only across the interconnect of processors,
+/// while other GPUs have a nearer port.
 pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
     let inventory = &host.inventory;
     let gpu_nodes: BTreeSet<u16> = inventory.gpus.iter().filter_map(|gpu| gpu.numa).collect();
@@ -177,6 +181,7 @@ pub(super) fn at_other_processors(host: &Host) -> Vec<usize> {
     }
 }
 
+/// Reports GPUs at processors without a compute port.
 fn wrong_numa(
     host: &Host,
     findings: &mut Vec<GpuFinding>,

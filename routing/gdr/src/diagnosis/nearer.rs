@@ -9,7 +9,7 @@ use crate::join::Joined;
 use crate::roles::{LeafUse, RoleReason, TrafficRole};
 use crate::survey::of_gpu_hosts;
 
-/// A port that PCIe makes a compute port, beside a port that the leaves would make one.
+/// Two ports of a host, of which PCIe makes one the compute port, and the leaves the other.
 struct RoleConflict {
     /// The port near GPUs, at a leaf with nodes that have no GPU.
     near: usize,
@@ -19,7 +19,7 @@ struct RoleConflict {
     gpus: Vec<usize>,
 }
 
-/// The hosts where PCIe and leaves disagree on the role of ports that the operator has not
+/// Reports hosts where PCIe and leaves disagree on the role of ports that the operator has not
 /// configured.
 pub(super) fn find(analysis: &Analysis) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
@@ -57,7 +57,7 @@ fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Ro
     };
     let mut taken: Vec<usize> = taken_for(RoleReason::NearGpu).collect();
     if taken.is_empty() {
-        // No port is near a GPU, so the nearest ports take that part.
+        // No port is near a GPU, so that the nearest ports are considered instead.
         taken = taken_for(RoleReason::NearestOfGpu).collect();
     }
     let left: Vec<usize> = ports.clone().filter(is_left).collect();
@@ -89,6 +89,7 @@ fn role_conflicts(host: &Host, foreign: impl Fn(usize) -> Option<u32>) -> Vec<Ro
     role_conflicts
 }
 
+/// The finding about a disagreement.
 fn finding(host: &Host, conflict: &RoleConflict) -> GpuFinding {
     let inventory = &host.inventory;
     let label = |port: usize| inventory.hca_ports[port].label();

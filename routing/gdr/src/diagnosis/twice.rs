@@ -8,8 +8,8 @@ use crate::fabric::GpuFabric;
 use crate::findings::{GpuFinding, GpuFindingKind};
 use crate::join::{Joined, NotJoined};
 
-/// The names of GPU hosts with two ports in the fabric for each of several devices, or for the only
-/// device. Adds to `explained` the ports that the name does not distinguish.
+/// Reports the names of GPU hosts with two ports in the fabric for each of several devices, or for
+/// the only device. Adds to `explained` the ports that the name does not distinguish.
 pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuFinding> {
     let Some(fabric) = &analysis.fabric else {
         return Vec::new();
@@ -51,7 +51,8 @@ pub(super) fn find(analysis: &Analysis, explained: &mut [Explained]) -> Vec<GpuF
     findings
 }
 
-/// Two ports of the same number, which belong to two nodes rather than to one node with two ports.
+/// Two ports of the same number, which belong to two nodes rather than to one node with two ports;
+/// `None` if all numbers differ.
 fn two_of_one_number(fabric: &GpuFabric, ports: &[u32]) -> Option<[u32; 2]> {
     let mut seen = BTreeSet::new();
     let again = ports

@@ -21,12 +21,15 @@ pub(super) fn is_output(text: &str) -> bool {
     LINK_TYPES.iter().any(|title| text.contains(title))
 }
 
+/// A table of the output.
 struct Table<'a> {
+    /// The names of the GPUs in the header.
     columns: Vec<&'a str>,
     /// The line number and the cells of each row, in the order of the columns.
     rows: Vec<(u32, Vec<&'a str>)>,
 }
 
+/// Reads the output of either program into an inventory without adapters.
 pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
     let last = line_of(text.as_bytes());
     let types = table(text, LINK_TYPES)?

@@ -133,6 +133,7 @@ fn line_of(text: &[u8]) -> u32 {
     breaks(text.strip_suffix(b"\n").unwrap_or(text)) + 1
 }
 
+/// The number of line breaks in a text.
 fn breaks(text: &[u8]) -> u32 {
     // The count is at most MAX_BYTES.
     text.iter().filter(|&&byte| byte == b'\n').count() as u32

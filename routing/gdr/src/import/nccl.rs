@@ -294,6 +294,8 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
     Ok(Some(port))
 }
 
+/// The NVLinks that an `nvlink` element states. `None` if the element belongs to no GPU, or if the
+/// GPU states itself as the other end.
 fn link(elements: &[Element], at: usize) -> Result<Option<GpuLinks>, ImportError> {
     let element = &elements[at];
     let text = element.need("count")?;

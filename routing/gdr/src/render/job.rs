@@ -165,6 +165,7 @@ case \"$gpu,$visible,\" in
 esac
 ";
 
+/// Writes the host, GPU, port and rail of each rank, separated by tabs; `-` if unknown.
 fn ports(ranks: &[LaunchedRank]) -> String {
     let head = "# rank\thost\tgpu\tport\trail\n".to_owned();
     ranks

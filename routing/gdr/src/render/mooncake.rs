@@ -8,7 +8,7 @@ use super::ports::{by_gpu, device, find};
 use super::process::{find_gpu, pattern};
 use crate::Analysis;
 
-/// The preferred and the other adapters.
+/// The names of the preferred adapters, and those of the others.
 type Adapters<'a> = [Vec<&'a str>; 2];
 
 /// A host's matrix: the adapters of each GPU, by position in the inventory, and of each NUMA node.
@@ -17,6 +17,7 @@ struct Matrix<'a> {
     nodes: BTreeMap<u16, Adapters<'a>>,
 }
 
+/// Builds the matrix of a host, given by position.
 fn matrix(analysis: &Analysis, place: usize) -> Result<Matrix<'_>, RenderError> {
     let entry = &analysis.hosts[place];
     let chosen = by_gpu(analysis, place)?;

@@ -1,4 +1,4 @@
-//! Inventories from older and newer agents.
+//! Tests of inventories from older and newer agents.
 
 use rsm_gdr::findings::GpuFindingKind;
 use rsm_gdr::hosts::GpuInventory;
@@ -25,7 +25,7 @@ const NEWER: &str = r#"{
 }"#;
 
 #[test]
-fn an_inventory_of_a_newer_agent_is_read_and_what_is_not_known_is_named() {
+fn inventory_of_a_newer_agent_is_read_with_a_list_of_its_unknown_members() {
     let host = read(InventoryFormat::Json, NEWER);
     assert_eq!(
         host.unknown_members,
@@ -38,7 +38,7 @@ fn an_inventory_of_a_newer_agent_is_read_and_what_is_not_known_is_named() {
             "links.planes",
         ]
     );
-    // All that is known holds.
+    // All known members are read.
     assert_eq!(host.gpus[0].uuid.as_deref(), Some("GPU-a"));
     assert_eq!(host.links_between(0, 1), 18);
     assert_eq!(
@@ -47,10 +47,10 @@ fn an_inventory_of_a_newer_agent_is_read_and_what_is_not_known_is_named() {
     );
     let layers: Vec<_> = host.hca_ports.iter().map(|port| port.link_layer).collect();
     assert_eq!(layers, [Some(LinkLayer::InfiniBand), None]);
-    // Written and read again, as a manager does that starts anew.
+    // The inventory survives writing and reading, as when a manager restarts.
     let again = read(InventoryFormat::Json, &to_json(&host));
     assert_eq!(again, host);
-    // Links of a family that is not known are compared with none.
+    // Links of an unknown family are ignored.
     let other = NEWER.replace("\"NVLink\"", "\"Optical 1\"");
     let other = read(InventoryFormat::Json, &other);
     assert!(!other.nvlinks_known && other.nvlinks.is_empty());
@@ -70,7 +70,7 @@ fn an_inventory_of_a_newer_agent_is_read_and_what_is_not_known_is_named() {
 }
 
 #[test]
-fn unknown_members_are_found_by_hosts() {
+fn hosts_with_equal_unknown_members_are_one_finding() {
     let mut inventory = GpuInventory::new();
     for name in ["gpu-1", "gpu-2", "gpu-3"] {
         let mut host = read(InventoryFormat::Json, NEWER);
@@ -107,7 +107,7 @@ fn an_inventory_of_the_first_agents_is_read() {
 }
 
 #[test]
-fn members_without_end_are_no_inventory() {
+fn inventory_with_too_many_unknown_members_is_refused() {
     let names = |count: usize| -> String {
         (0..count)
             .map(|number| format!("\"m{number}\":[1,2],"))
@@ -131,7 +131,7 @@ fn members_without_end_are_no_inventory() {
 }
 
 #[test]
-fn settings_of_pcie_are_kept_and_bounded() {
+fn pcie_settings_survive_writing_and_too_many_are_refused() {
     let with = |addresses: &str| {
         let settings =
             format!("\"version\": 1, \"pcie_settings\": {{\"acs_redirect\": [{addresses}]}}");
