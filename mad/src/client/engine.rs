@@ -24,7 +24,8 @@ use crate::wire::smp::{Smp, SmpRequest};
 /// timeout, and more than a processor with other work needs to schedule the owner.
 const LATE: Duration = Duration::from_millis(10);
 
-/// The most excused attempts of a request, so that a request of an owner that is always late ends.
+/// The maximum number of excused attempts of a request: with this limit a request ends even if the
+/// owner is always late.
 const MAX_EXCUSED: u8 = 8;
 
 /// The state of a request.
@@ -91,7 +92,7 @@ pub enum Handled<C> {
     Completed(Completion<C>),
     /// The datagram says that the target is busy. The client will send the request again.
     Deferred,
-    /// A response to no pending request; the client counts it and ignores it otherwise.
+    /// The datagram is a response, but no pending request accepts it. The client only counts it.
     Stale,
     /// The datagram is no response to a subnet management request. It is a trap, a request of
     /// another subnet manager, or a datagram of another class, which the caller handles.
@@ -450,13 +451,13 @@ impl<C> Client<C> {
         }
     }
 
-    /// The target answered the attempt that `age` later attempts followed.
+    /// Handles an answer to the attempt that `age` later attempts followed.
     fn answered(&mut self, index: u32, age: u8, mad: &MadBytes, now: Time) -> Completion<C> {
         let transaction = &self.transactions[index];
         let (sent, known) = match age {
             0 => (transaction.sent, true),
             1 => (transaction.sent_before, true),
-            // The time of that attempt is no longer known; it was before this one.
+            // The time of that attempt is no longer known; it is earlier than this one.
             _ => (transaction.sent_before, false),
         };
         let rtt = now.since(sent);
@@ -511,14 +512,16 @@ impl<C> Client<C> {
         }
     }
 
-    /// Records at any call whether the owner is late: whether a timer was due before.
+    /// Excuses the attempts before `now` if the owner is late, that is, if a timer has been due for
+    /// [`LATE`].
     fn note_lateness(&mut self, now: Time) {
         if self.timers.next().is_some_and(|due| due + LATE <= now) {
             self.excused_before = now;
         }
     }
 
-    /// The timeout of attempt number `attempt`, from 0 and without excused ones, to the target `key`.
+    /// The timeout of an attempt to the target `key`; `attempt` counts from 0, without excused
+    /// attempts.
     fn patience(&self, key: u64, attempt: u8) -> Duration {
         let in_round = attempt % (self.config.retries + 1);
         match self.outliers.round_trip(key) {

@@ -13,11 +13,13 @@ pub(super) struct RoundTrip {
     smoothed: Option<u64>,
     /// The variation of the round trip in nanoseconds.
     variation: u64,
+    /// The timeout before the first answer, and its bounds; all in nanoseconds.
     initial_timeout: u64,
     floor: u64,
     ceiling: u64,
 }
 
+/// The duration in nanoseconds, or [`u64::MAX`] if it is longer.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -33,6 +35,7 @@ impl RoundTrip {
         }
     }
 
+    /// Updates the estimates with the round trip of one answer.
     pub(super) fn sample(&mut self, round_trip: Duration) {
         let sample = nanos(round_trip);
         match &mut self.smoothed {
@@ -41,8 +44,8 @@ impl RoundTrip {
                 self.variation = sample / 2;
             }
             Some(smoothed) => {
-                let stray = smoothed.abs_diff(sample);
-                self.variation = self.variation - self.variation / 4 + stray / 4;
+                let deviation = smoothed.abs_diff(sample);
+                self.variation = self.variation - self.variation / 4 + deviation / 4;
                 *smoothed = *smoothed - *smoothed / 8 + sample / 8;
             }
         }
@@ -89,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_answers_bring_the_timeout_to_its_floor_and_slow_ones_lift_it() {
+    fn fast_answers_lower_the_timeout_to_its_floor_and_slow_ones_raise_it() {
         let mut round_trip = estimator();
         for _ in 0..100 {
             round_trip.sample(Duration::from_micros(50));

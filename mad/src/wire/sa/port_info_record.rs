@@ -93,11 +93,11 @@ components! { PortInfoRecord {
 } }
 
 impl PortInfoRecord {
-    /// The bit of a query's attribute modifier that says that CapabilityMask and CapabilityMask2
-    /// match if they have all bits that the query sets (IBA 15.4.4).
+    /// A bit of a query's attribute modifier. If it is set, CapabilityMask and CapabilityMask2
+    /// match if they have all bits that are set in the query (IBA 15.4.4).
     pub const CAPABILITY_MASK_MATCH: u32 = 1 << 31;
 
-    /// The bit of Options that says that the requester knows extended link speeds.
+    /// The top bit of Options: the requester knows extended link speeds and CapabilityMask2.
     pub const EXTENDED_SPEEDS: u8 = 0x80;
 
     /// The PortInfo of the port.

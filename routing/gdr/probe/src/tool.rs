@@ -13,7 +13,7 @@ const OUTPUT_MAX: u64 = 1 << 20;
 /// The interval between checks whether a program has ended.
 const POLL: Duration = Duration::from_millis(5);
 
-/// The reason why there is no output of a program.
+/// The reason why a program gave no output.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// The program does not exist.
@@ -33,7 +33,7 @@ pub enum ToolError {
     TooLong,
 }
 
-/// The end of a time-out; the only use of a clock in this crate.
+/// The time at which a time-out ends. The crate uses a clock only here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadline(Instant);
 
@@ -107,7 +107,7 @@ pub fn output(
         return Ok(bytes);
     }
     let error = taken(err).unwrap_or_default();
-    let said = [&error[..], &bytes[..]]
+    let message = [&error[..], &bytes[..]]
         .into_iter()
         .map(|bytes| String::from_utf8_lossy(bytes))
         .find_map(|text| {
@@ -117,7 +117,7 @@ pub fn output(
                 .map(shown)
         });
     Err(ToolError::Failed(
-        said.unwrap_or_else(|| status.to_string()),
+        message.unwrap_or_else(|| status.to_string()),
     ))
 }
 
@@ -127,6 +127,7 @@ fn shown(line: &str) -> String {
     plain.take(160).collect()
 }
 
+/// Reads a pipe in a thread, which sends all bytes, at most [`OUTPUT_MAX`] + 1, when the pipe ends.
 fn collect(pipe: impl io::Read + Send + 'static) -> mpsc::Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -148,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_hang_fail_flood_or_are_missing_have_their_error_in_time() {
+    fn each_failure_of_a_program_has_its_error_and_none_exceeds_the_time_out() {
         let long = Duration::from_secs(30);
         assert_eq!(shell("echo yes", long).expect("it ends"), b"yes\n");
         let begun = now();
         let short = Duration::from_millis(200);
         let hung = shell("sleep 60", short);
         assert!(matches!(hung, Err(ToolError::TimeOut(_))), "{hung:?}");
-        // A child of the program keeps the pipe open after its end.
+        // A child of the program keeps the pipe open after the program has ended.
         let held = shell("sleep 60 & exit 0", short);
         assert!(matches!(held, Err(ToolError::TimeOut(_))), "{held:?}");
         assert!(begun.elapsed() < Duration::from_secs(20));

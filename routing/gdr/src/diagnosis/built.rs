@@ -16,7 +16,7 @@ use crate::peers::{Family, Peers, PortKey, is_virtual, key, leaf, majority, near
 use crate::roles::TrafficRole;
 use crate::survey::of_gpu_hosts;
 
-/// The findings, and the devices of each host that they explain.
+/// Returns the findings, and for each host the devices that they explain.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
@@ -55,7 +55,7 @@ pub(super) fn find(
 /// The key of hosts without addresses with equal units, products and adapters.
 type SameAdapters<'a> = (Option<u32>, Option<&'a str>, Vec<Option<&'a str>>);
 
-/// Hosts without PCI addresses that have fewer GPUs than most hosts with the same adapters.
+/// Reports hosts without PCI addresses that have fewer GPUs than most hosts with the same adapters.
 fn fewer_gpus(analysis: &Analysis, peers: &Peers, explained: &mut [Explained]) -> Vec<GpuFinding> {
     let mut groups: BTreeMap<SameAdapters<'_>, Vec<usize>> = BTreeMap::new();
     for (place, host) in analysis.hosts.iter().enumerate() {
@@ -88,6 +88,7 @@ fn fewer_gpus(analysis: &Analysis, peers: &Peers, explained: &mut [Explained]) -
     findings
 }
 
+/// A host, with the findings about it so far.
 struct Found<'a> {
     host: &'a Host,
     findings: Vec<GpuFinding>,
@@ -95,6 +96,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
+    /// Adds a finding about GPUs and ports, by position in the inventory, and notes that it
+    /// explains them.
     fn report(
         &mut self,
         kind: GpuFindingKind,

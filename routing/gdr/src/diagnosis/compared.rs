@@ -28,6 +28,7 @@ struct PeerGroup<'a> {
     analysis: &'a Analysis,
     /// The hosts of the group, by position.
     members: Vec<usize>,
+    /// Whether addresses identify GPUs; if not, their numbers do.
     by_address: bool,
     /// For each member, the adapters at another NUMA node than usual.
     ports_elsewhere: BTreeMap<usize, Vec<Elsewhere>>,
@@ -36,8 +37,8 @@ struct PeerGroup<'a> {
 /// The position of a device in the inventory, its NUMA node, and the usual NUMA node.
 type Elsewhere = (usize, u16, u16);
 
-/// The findings. `explained` holds devices whose faults other findings report; GPUs that are
-/// farther away are added.
+/// Returns the findings. `explained` holds for each host the devices whose faults other findings
+/// report; this function adds the GPUs that it reports as farther away.
 pub(super) fn find(
     analysis: &Analysis,
     peers: &Peers,
@@ -77,6 +78,7 @@ pub(super) fn find(
 }
 
 impl PeerGroup<'_> {
+    /// Reports the GPUs of each member that are farther away or at another NUMA node than usual.
     fn report(&self, explained: &mut [Explained], findings: &mut Vec<GpuFinding>) {
         let best = |host: &Host, gpu: usize| {
             let ports = host.compute_ports().into_iter();
@@ -100,8 +102,8 @@ impl PeerGroup<'_> {
             findings.extend(farther_away(host, &farther));
             let mut elsewhere = self.unlike(host, &nodes, node);
             elsewhere.retain(|(gpu, ..)| {
-                let told = farther.iter().any(|(other, ..)| other == gpu);
-                !told && !known.contains(gpu)
+                let is_farther = farther.iter().any(|(other, ..)| other == gpu);
+                !is_farther && !known.contains(gpu)
             });
             let ports = self
                 .ports_elsewhere
@@ -111,6 +113,7 @@ impl PeerGroup<'_> {
         }
     }
 
+    /// The identity of a GPU; `None` if the group uses addresses and the GPU has none.
     fn slot(&self, host: &Host, gpu: usize) -> Option<GpuSlot> {
         let gpu = &host.inventory.gpus[gpu];
         match self.by_address {
@@ -119,7 +122,7 @@ impl PeerGroup<'_> {
         }
     }
 
-    /// The value of each of a host's GPUs, by slot.
+    /// The slot, the position and the value of each of a host's GPUs that has a value.
     fn values<T>(
         &self,
         host: &Host,
@@ -130,7 +133,7 @@ impl PeerGroup<'_> {
             .collect()
     }
 
-    /// The value that more than half of the hosts have, for each slot.
+    /// For each slot, the value that more than half of the hosts have, if several have one.
     fn usual<T: Ord + Copy>(
         &self,
         value: impl Fn(&Host, usize) -> Option<T>,
@@ -172,6 +175,8 @@ impl PeerGroup<'_> {
     }
 }
 
+/// The finding about GPUs that are farther from compute ports than usual, each with its tier and
+/// the usual one; `None` without such GPUs.
 fn farther_away(host: &Host, farther: &[(usize, Tier, Tier)]) -> Option<GpuFinding> {
     let index = |gpu: usize| host.inventory.gpus[gpu].index;
     let &(first, tier, usual) = farther.first()?;
@@ -185,6 +190,7 @@ fn farther_away(host: &Host, farther: &[(usize, Tier, Tier)]) -> Option<GpuFindi
     Some(finding)
 }
 
+/// The finding about GPUs and ports at another NUMA node than usual; `None` without any.
 fn at_other_node(host: &Host, gpus: &[Elsewhere], ports: &[Elsewhere]) -> Option<GpuFinding> {
     let inventory = &host.inventory;
     let index = |gpu: usize| inventory.gpus[gpu].index;
@@ -208,6 +214,7 @@ fn at_other_node(host: &Host, gpus: &[Elsewhere], ports: &[Elsewhere]) -> Option
     Some(finding)
 }
 
+/// The end of a text that describes the first of `devices` devices.
 fn and_more(devices: usize) -> String {
     match devices {
         0 | 1 => String::new(),
@@ -225,9 +232,9 @@ fn ports_elsewhere(
     let node = |place: usize, key: PortKey| {
         let host = &analysis.hosts[place];
         let port = port_at(&host.inventory, key)?;
-        let told = is_virtual(host, port) || explained[place].ports.contains(&port);
+        let ignored = is_virtual(host, port) || explained[place].ports.contains(&port);
         let node = host.inventory.hca_ports[port].numa;
-        node.filter(|_| !told).map(|node| (port, node))
+        node.filter(|_| !ignored).map(|node| (port, node))
     };
     let mut found: BTreeMap<usize, Vec<Elsewhere>> = BTreeMap::new();
     for &key in family.ports.keys() {

@@ -12,7 +12,7 @@ use crate::join::{JoinConflict, JoinKey, Joined, NotJoined};
 use crate::peers::is_virtual;
 use rsm_routing::topology::SwitchIdx;
 
-/// The faults of a host's own inventory.
+/// Reports the faults of one host's inventory.
 pub(super) fn find(
     analysis: &Analysis,
     place: usize,
@@ -79,13 +79,14 @@ pub(super) fn find(
     }
 }
 
-/// The maximum number of unknown members in a finding.
-const MOST_MEMBERS: usize = 8;
+/// The maximum number of unknown members that a finding names.
+const MAX_MEMBERS: usize = 8;
 
+/// The text about members of the inventory that this version does not know; `None` without any.
 fn unknown_members(host: &Host) -> Option<String> {
     let members = &host.inventory.unknown_members;
-    let named = members[..members.len().min(MOST_MEMBERS)].join(", ");
-    let rest = match members.len().saturating_sub(MOST_MEMBERS) {
+    let named = members[..members.len().min(MAX_MEMBERS)].join(", ");
+    let rest = match members.len().saturating_sub(MAX_MEMBERS) {
         0 => String::new(),
         rest => format!(" and {rest} more"),
     };
@@ -93,6 +94,7 @@ fn unknown_members(host: &Host) -> Option<String> {
         .then(|| format!("its inventory has members that this rsm does not know: {named}{rest}"))
 }
 
+/// The name of the port at a position in the host's inventory.
 pub(super) fn port_name(host: &Host, port: usize) -> PortName {
     PortName {
         host: host.name.clone(),
@@ -100,7 +102,7 @@ pub(super) fn port_name(host: &Host, port: usize) -> PortName {
     }
 }
 
-/// Reports ports that another host holds, with one finding for each such host.
+/// Reports ports whose GUIDs another host has too and keeps, with one finding for each such host.
 fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut Vec<GpuFinding>) {
     let host = &analysis.hosts[place];
     let mut by_holder: BTreeMap<usize, Vec<(usize, usize)>> = BTreeMap::new();
@@ -124,9 +126,10 @@ fn claims(analysis: &Analysis, place: usize, faults: &JoinFaults, findings: &mut
     }
 }
 
+/// The finding about a port whose GUID and name lead to different ports of the fabric.
 fn conflicting(analysis: &Analysis, host: &Host, conflict: &JoinConflict) -> Option<GpuFinding> {
     let fabric = analysis.fabric.as_ref()?;
-    let told = |(key, index): (JoinKey, u32)| {
+    let by_key = |(key, index): (JoinKey, u32)| {
         let port = fabric.port(index);
         format!(
             "{} says {} ({})",
@@ -135,7 +138,7 @@ fn conflicting(analysis: &Analysis, host: &Host, conflict: &JoinConflict) -> Opt
             port.description.escape_debug()
         )
     };
-    let evidence = format!("{}, {}", told(conflict.kept), told(conflict.other));
+    let evidence = format!("{}, {}", by_key(conflict.kept), by_key(conflict.other));
     let mut finding = GpuFinding::new(GpuFindingKind::JoinConflict, &host.name, evidence);
     finding.ports.push(port_name(host, conflict.port));
     Some(finding)

@@ -16,7 +16,7 @@ pub enum InventoryError {
     /// The inventory has more than [`MAX_HCA_PORTS`](super::MAX_HCA_PORTS) ports.
     #[error("{0} ports of channel adapters; at most {MAX_HCA_PORTS} are taken")]
     TooManyHcaPorts(usize),
-    /// More PCIe functions have a setting than a host can have.
+    /// The list of one PCIe setting has more functions than a host can have.
     #[error("{0} PCIe functions with one setting; at most {MAX_PCIE_SETTINGS} are taken")]
     TooManyPcieSettings(usize),
     /// Two GPUs have the same index.
@@ -41,7 +41,8 @@ pub enum InventoryError {
         /// The number of ports.
         ports: usize,
     },
-    /// The inventory has more unknown members than any version has added.
+    /// The inventory has more than [`MAX_UNKNOWN_MEMBERS`](super::MAX_UNKNOWN_MEMBERS) members that
+    /// are not known.
     #[error(
         "more than {MAX_UNKNOWN_MEMBERS} members that are not known: it is no inventory, or of a much newer rsm"
     )]

@@ -26,8 +26,8 @@ pub(super) struct Group<'a> {
     pub(super) within: Vec<String>,
 }
 
-/// The names of groups, which stay when other groups come and go. A group of hosts is named by the
-/// GUID of its first leaf, the lowest one; a connected part by the GUID of a switch above its
+/// The names of groups, which do not change when other groups appear or disappear. A group of hosts
+/// has the lowest GUID of its leaves in its name, a connected part the GUID of a switch above its
 /// units.
 struct Names<'a> {
     fabric: &'a GpuFabric,
@@ -61,6 +61,7 @@ impl<'a> Names<'a> {
         }
     }
 
+    /// The name of a group of this kind with these leaves.
     fn named(&self, kind: &str, leaves: &[SwitchIdx]) -> String {
         let guids = leaves
             .iter()
@@ -80,9 +81,9 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The GUID of the switch nearest to the farthest of these leaves, the lowest on a tie: a top
-/// switch, which stays when a unit goes with its leaves. There must be at least one leaf, and all
-/// leaves must belong to one connected part.
+/// The GUID of the switch with the smallest distance to its farthest leaf, the lowest GUID on a
+/// tie. This is a top switch, which remains when a unit is removed with its leaves. There must be
+/// at least one leaf, and all leaves must belong to one connected part.
 fn topmost(topology: &Topology, leaves: &BTreeSet<SwitchIdx>) -> Guid {
     let mut farthest = vec![0u32; topology.switch_count()];
     let mut hops = vec![u32::MAX; topology.switch_count()];
@@ -140,8 +141,8 @@ pub(super) fn units_with_others(analysis: &Analysis) -> Result<Vec<Group<'_>>, R
         // The compute ports of a host decide its place; without compute ports, all ports do.
         let leaves = |with_all: bool| {
             let ports = ports.clone().map(|port| fabric.port(port));
-            let said = |guid| analysis.config.roles.get(guid);
-            let computes = |guid| said(guid).is_none_or(|role| *role == TrafficRole::Compute);
+            let role = |guid| analysis.config.roles.get(guid);
+            let computes = |guid| role(guid).is_none_or(|role| *role == TrafficRole::Compute);
             let kept = ports.filter(move |port| with_all || computes(&port.guid));
             kept.map(|port| port.leaf).min()
         };
@@ -184,8 +185,8 @@ fn owners(analysis: &Analysis) -> BTreeMap<u32, &str> {
         .collect()
 }
 
-/// The scalable units with compute ports, at least one. A host without compute ports belongs to
-/// none.
+/// The scalable units with compute ports, at least one. A host without compute ports belongs to no
+/// unit.
 pub(super) fn units(analysis: &Analysis) -> Result<Vec<Group<'_>>, RenderError> {
     let fabric = analysis.joined()?;
     let names = Names::new(analysis, fabric);
@@ -293,7 +294,7 @@ mod tests {
     use super::host_list;
 
     #[test]
-    fn lists_are_folded_without_losing_a_digit() {
+    fn lists_are_folded_with_the_leading_zeros_of_their_numbers() {
         assert_eq!(host_list(&["n01", "n02", "n03", "n10"]), "n[01-03,10]");
         assert_eq!(host_list(&["n1", "n01", "login", "7"]), "7,login,n01,n1");
         assert_eq!(host_list(&[]), "");

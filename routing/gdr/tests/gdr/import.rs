@@ -1,4 +1,4 @@
-//! Importers against files that are odd, broken or hostile.
+//! Tests of importers with unusual, broken and hostile files.
 
 use proptest::prelude::*;
 use rsm_gdr::import::{
@@ -7,10 +7,12 @@ use rsm_gdr::import::{
 use rsm_gdr::inventory::{HostInventory, InventoryError, LinkLayer, LinkShape, Tier};
 use rsm_ids::Guid;
 
+/// The inventory in `text`, which must be valid.
 pub(crate) fn read(format: InventoryFormat, text: &str) -> HostInventory {
     import(format, text.as_bytes()).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+/// The error for `text`, which must not be valid.
 pub(crate) fn refused(format: InventoryFormat, text: &str) -> ImportError {
     import(format, text.as_bytes()).expect_err(text)
 }
@@ -57,11 +59,11 @@ fn a_matrix_copied_from_a_terminal_is_read() {
 }
 
 #[test]
-fn fused_names_are_read_apart_or_refused_with_their_row() {
+fn column_names_without_a_separator_are_split_or_refused_with_a_row() {
     let host = read(InventoryFormat::NvidiaSmi, MATRIX);
     let fused = MATRIX.replace("NIC0\tNIC1\tCPU", "NIC0NIC1\tCPU");
     assert_eq!(read(InventoryFormat::NvidiaSmi, &fused), host);
-    // Names that end nowhere for sure.
+    // The end of the first of these two names is ambiguous.
     let named = "\tGPU0\tibp26s0ibp45s0\tCPU Affinity\nGPU0\tX\tSYS\tPIX\t0-31\n\
                  ibp26s0\tSYS\tX\tSYS\nibp45s0\tPIX\tSYS\tX\n";
     let error = refused(InventoryFormat::NvidiaSmi, named);
@@ -85,7 +87,7 @@ fn second_matrix_of_a_file_is_refused_with_its_line() {
 }
 
 #[test]
-fn output_of_another_vendors_tool_is_refused_by_its_name() {
+fn output_of_another_vendors_tool_is_refused_and_the_tool_is_named() {
     let threads = MATRIX
         .replace("NV18", "MT2")
         .replace("X    = Self", "MT#  = MTLink");
@@ -100,10 +102,10 @@ fn output_of_another_vendors_tool_is_refused_by_its_name() {
 }
 
 #[test]
-fn stream_of_a_parallel_shell_is_one_text_for_each_host() {
+fn output_of_a_parallel_shell_is_split_into_one_text_for_each_host() {
     let mut stream = String::new();
     let lines: Vec<&str> = MATRIX.lines().collect();
-    // Lines of hosts come mixed.
+    // The lines of the two hosts alternate.
     for line in &lines {
         stream += &format!("node02: {line}\nnode01.example.com: {line}\n");
     }
@@ -119,18 +121,18 @@ fn stream_of_a_parallel_shell_is_one_text_for_each_host() {
     for text in hosts.values() {
         assert_eq!(read(InventoryFormat::NvidiaSmi, text), host);
     }
-    // Hosts that printed nothing are named with the shell's reason.
+    // Hosts that printed nothing are returned with the shell's reason.
     let silent: Vec<(&str, &str)> = stream_of
         .silent
         .iter()
-        .map(|(host, told)| (host.as_str(), told.as_str()))
+        .map(|(host, reason)| (host.as_str(), reason.as_str()))
         .collect();
-    let told = [
+    let expected = [
         ("node03", "ssh exited with exit code 255"),
         ("node04", "exited with exit code 255"),
     ];
-    assert_eq!(silent, told);
-    // A matrix with a legend is no stream.
+    assert_eq!(silent, expected);
+    // The matrix of one host is not the output of a parallel shell.
     assert_eq!(hosts_of_stream(MATRIX.as_bytes()), Ok(None));
     let cut = stream.replace("node02: NIC1\t", "NIC1\t");
     let error = hosts_of_stream(cut.as_bytes()).expect_err("a line without a name");
@@ -138,7 +140,7 @@ fn stream_of_a_parallel_shell_is_one_text_for_each_host() {
 }
 
 #[test]
-fn old_drivers_say_soc_and_run_names_together() {
+fn output_of_an_old_driver_with_soc_and_joined_column_names_is_read() {
     let text = "\tGPU0\tGPU1mlx5_0\tCPU Affinity
 GPU0\t X \tSOC\tPHB\t0-19
 GPU1\tSOC\t X \tSOC\t20-39
@@ -153,7 +155,7 @@ mlx5_0\tPHB\tSOC\t X \t
 
 #[test]
 fn a_matrix_without_links_is_completed_by_one_with_them() {
-    // The constant's legend has no line of NVLinks, as that of `-mp`.
+    // The legend of the constant has no line about NVLinks, like the legend of `-mp`.
     let pci = MATRIX.replace("NV18", "PXB");
     let mut host = read(InventoryFormat::NvidiaSmi, &pci);
     assert!(!host.nvlinks_known);
@@ -242,7 +244,7 @@ fn rows_of_adapters_may_be_cut_or_missing() {
 }
 
 #[test]
-fn cells_that_ran_together_are_taken_apart() {
+fn cells_without_separators_are_split() {
     let host = read(InventoryFormat::NvidiaSmi, MATRIX);
     let fused = MATRIX
         .replace("NV18\tPIX\tNODE\t4,6,8", "NV18PIXNODE4,6,8")
@@ -310,7 +312,7 @@ fn utf_16_with_a_byte_order_mark_is_read() {
 }
 
 #[test]
-fn the_node_of_a_processor_is_the_first_of_a_list() {
+fn a_list_of_numa_nodes_gives_its_single_first_node_and_a_range_gives_none() {
     let text = MATRIX
         .replace("4,6,8\t0", "4,6,8\t0,3-9")
         .replace("4,6,8\t1", "4,6,8\t6-7");
@@ -377,7 +379,7 @@ NUMA BW TABLE:
 }
 
 #[test]
-fn formats_are_told_apart_by_content() {
+fn formats_are_detected_by_content() {
     let cases = [
         (MATRIX, InventoryFormat::NvidiaSmi),
         (ROCM, InventoryFormat::AmdSmi),
@@ -394,7 +396,7 @@ fn formats_are_told_apart_by_content() {
 #[test]
 fn adapters_of_virtual_machines_and_data_direct_are_read() {
     let with = |from: &str, to: &str| read(InventoryFormat::NcclXml, &TOPOLOGY.replace(from, to));
-    // A virtual machine shows another class, a partial file none: neither says Ethernet.
+    // A virtual machine shows another class, a partial file none: neither means Ethernet.
     for class in ["class=\"0x028000\"", ""] {
         let host = with("class=\"0x020700\"", class);
         assert_eq!(host.hca_ports[0].link_layer, None);
@@ -408,7 +410,7 @@ fn adapters_of_virtual_machines_and_data_direct_are_read() {
         &format!("guid=\"0x48b9170003a1420c\" gdr=\"1\"/></nic>\n{socket}"),
     );
     assert_eq!(host.hca_ports.len(), 1);
-    // The adapter itself hangs off the other processor; GPUDirect takes the function near GPU 1.
+    // The adapter itself is at the other processor; GPUDirect uses the function near GPU 1.
     let both = with("arch=\"arm64\">\n    <pci busid=\"0000:81", "arch=\"arm64\">
     <pci busid=\"0000:91:00.0\" class=\"0x020700\">
       <nic><net name=\"mlx5_0\" dev=\"1\" speed=\"400000\" port=\"1\" guid=\"0x48b9170003a1420c\" gdr=\"0\"/></nic>
@@ -454,7 +456,7 @@ const TOPOLOGY: &str = r#"<system version="1">
 "#;
 
 #[test]
-fn links_to_hidden_switches_c2c_and_data_direct_are_read() {
+fn links_to_nvswitches_c2c_and_data_direct_are_read() {
     let host = read(InventoryFormat::NcclXml, TOPOLOGY);
     assert_eq!(
         host.gpus[0].pci.map(|pci| pci.to_string()).as_deref(),
@@ -609,7 +611,7 @@ fn a_snapshot_gives_tiers_guids_and_states() {
 }
 
 #[test]
-fn a_processing_accelerator_is_a_gpu_where_amd_makes_it() {
+fn a_processing_accelerator_is_a_gpu_only_if_amd_makes_it() {
     let of_vendor = |vendor: &str| {
         let text = SYSFS.replace("0x030200", "0x120000");
         read(InventoryFormat::Sysfs, &text.replace("0x10de", vendor))
@@ -643,12 +645,12 @@ fn a_snapshot_gives_pcie_links_virtual_functions_and_data_direct() {
 /sys/class/infiniband/mlx5_2/data_direct\t/sys/devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:17:04.0/0000:18:00.1
 ";
     let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{more}"));
-    // A GPU lowers its speed while it is idle, and keeps its lanes.
+    // An idle GPU lowers the speed of its link and keeps its lanes: the maximum speed counts.
     assert_eq!(host.gpus[0].pcie, "x8 64.0 GT/s".parse().ok());
     assert_eq!(host.hca_ports[2].pcie, "x16 32.0 GT/s".parse().ok());
     assert_eq!(host.hca_ports[0].pcie, None);
     assert_eq!(host.hca_ports[0].firmware.as_deref(), Some("28.39.1002"));
-    // Words that are no version.
+    // The text `28 39` is not a version.
     assert_eq!(host.hca_ports[2].firmware, None);
     let functions = |port: usize| {
         let port = &host.hca_ports[port];
@@ -656,7 +658,7 @@ fn a_snapshot_gives_pcie_links_virtual_functions_and_data_direct() {
     };
     assert_eq!(functions(2), (true, false));
     assert_eq!(functions(0), (false, true));
-    // No bridge states the other end of the link.
+    // The file has no bridge, so that the other end of the link is unknown.
     assert_eq!(host.gpus[0].pcie_max, None);
     // The tier is that of the Data Direct function.
     assert_eq!(host.tier(0, 0), Some(Tier::Pix));
@@ -671,7 +673,7 @@ fn a_snapshot_gives_the_link_that_both_ends_can_have() {
     for (address, width, speed) in [
         ("0000:1b:00.0", "16", "64.0 GT/s PCIe"),
         ("0000:18:00.0", "16", "32.0 GT/s PCIe"),
-        // The bridge above both.
+        // This is the bridge above both.
         ("0000:17:04.0", "16", "16.0 GT/s PCIe"),
     ] {
         let path = format!("/sys/bus/pci/devices/{address}");
@@ -686,7 +688,7 @@ fn a_snapshot_gives_the_link_that_both_ends_can_have() {
     assert_eq!(most, ["x16 16.0 GT/s".parse().ok()]);
     let again = read(InventoryFormat::Json, &rsm_gdr::import::to_json(&host));
     assert_eq!(again.hca_ports, host.hca_ports);
-    // Not a link: a bridge inside the processor has 255 lanes of an unknown speed.
+    // A bridge inside the processor has no link: it states 255 lanes of an unknown speed.
     let broken = more.replace("17:04.0/max_link_width\t16", "17:04.0/max_link_width\t255");
     let host = read(InventoryFormat::Sysfs, &format!("{SYSFS}{broken}"));
     assert!(host.hca_ports.iter().all(|port| port.pcie_max.is_none()));
@@ -708,7 +710,7 @@ fn a_bad_snapshot_is_refused_with_its_line() {
 }
 
 #[test]
-fn our_own_format_refuses_unknown_input() {
+fn json_with_unknown_or_invalid_members_is_refused() {
     let text = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
     assert_eq!(
         read(InventoryFormat::Json, text).tier(0, 0),

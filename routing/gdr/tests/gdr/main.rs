@@ -1,4 +1,4 @@
-//! Hints for whole fleets: generated ones, and samples of real machines.
+//! Tests of hints for whole fleets: generated fleets, and samples of real machines.
 
 mod bounds;
 mod by_name;

@@ -1,4 +1,4 @@
-//! Links of GPUs that are cabled to each other: which GPU has lost them.
+//! Tests of findings about lost links between GPUs that are cabled to each other.
 
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ const DIES: [(u16, u16, u8); 12] = [
     (6, 7, 4),
 ];
 
+/// Replaces a host's links: each is two GPUs and the number of links between them.
 fn cabled(host: &mut HostInventory, links: &[(u16, u16, u8)]) {
     let link = |&(a, b, links): &(u16, u16, u8)| NvLink { a, b, links };
     host.nvlinks = links.iter().map(link).collect();
@@ -59,32 +60,35 @@ fn cabled(host: &mut HostInventory, links: &[(u16, u16, u8)]) {
     host.gpus.iter_mut().for_each(|gpu| gpu.switch_links = None);
 }
 
-/// Every pair of these GPUs with so many links.
+/// A full mesh: every pair of these GPUs, with `links` links.
 fn all_of(gpus: std::ops::Range<u16>, links: u8) -> Vec<(u16, u16, u8)> {
     let with = |a| (a + 1..gpus.end).map(move |b| (a, b, links));
     gpus.clone().flat_map(with).collect()
 }
 
+/// The links of all pairs that `gpu` is not part of.
 fn without(links: &[(u16, u16, u8)], gpu: u16) -> Vec<(u16, u16, u8)> {
     let kept = links.iter().filter(|link| link.0 != gpu && link.1 != gpu);
     kept.copied().collect()
 }
 
+/// The GPUs and the evidence of each finding about lost links.
 fn degraded(all: &[GpuFinding]) -> Vec<(Vec<u16>, &str)> {
     let links = |finding: &&GpuFinding| finding.kind == GpuFindingKind::NvLinkDegraded;
-    let told = |finding: &'_ GpuFinding| finding.gpus.clone();
+    let gpus = |finding: &'_ GpuFinding| finding.gpus.clone();
     let all = all.iter().filter(links);
-    all.map(|finding| (told(finding), finding.evidence.as_str()))
+    all.map(|finding| (gpus(finding), finding.evidence.as_str()))
         .collect()
 }
 
+/// The findings about a host without peers and without a fabric.
 fn alone(host: HostInventory) -> Vec<GpuFinding> {
     let mut inventory = GpuInventory::new();
     inventory.insert("host", host, 0).expect("a valid host");
     Analysis::new(&inventory, None, AnalysisConfig::default()).findings
 }
 
-/// A host of GPUs alone.
+/// A host with GPUs and links, and without adapters.
 fn of_gpus(gpus: u16, family: LinkFamily, links: &[(u16, u16, u8)]) -> HostInventory {
     let mut host = HostInventory::empty(InventorySource::NvidiaSmi);
     let gpu = |index| Gpu {
@@ -118,7 +122,7 @@ fn a_gpu_without_links_is_blamed_and_its_neighbours_are_not() {
         found(8, &both),
         one(&[0, 3], "GPU0 has 0 of 6 links, GPU3 has 0 of 6 links")
     );
-    // One cable has two ends; two cables of one GPU are that GPU's.
+    // A single lost cable blames the GPUs at both ends; two cables of one GPU blame that GPU.
     let mut cable = CUBE.to_vec();
     cable[3].2 = 1;
     assert_eq!(
@@ -128,7 +132,7 @@ fn a_gpu_without_links_is_blamed_and_its_neighbours_are_not() {
     cable[0].2 = 0;
     cable.remove(0);
     assert_eq!(found(8, &cable), one(&[0], "GPU0 has 4 of 6 links"));
-    // All other GPUs of a full mesh have lost as many.
+    // In a full mesh each other GPU has lost its links to the blamed GPU.
     let mesh = all_of(0..4, 4);
     assert_eq!(found(4, &mesh), []);
     for gpu in 0..4 {
@@ -138,16 +142,16 @@ fn a_gpu_without_links_is_blamed_and_its_neighbours_are_not() {
 }
 
 #[test]
-fn gpus_without_a_bridge_have_lost_nothing() {
+fn gpus_that_have_no_nvlink_bridge_are_not_reported() {
     let found = |gpus, links: &[(u16, u16, u8)]| alone(of_gpus(gpus, NVLINK, links)).len();
     let pairs = [(0, 1, 12), (2, 3, 12)];
     assert_eq!(found(4, &pairs[..1]), 0);
     assert_eq!(found(4, &pairs), 0);
     assert_eq!(found(6, &pairs), 0);
-    // A bridge for three GPUs or four, and none for the other four.
+    // Four of eight GPUs have a bridge; then two of three.
     assert_eq!(found(8, &all_of(0..4, 6)), 0);
     assert_eq!(found(3, &pairs[..1]), 0);
-    // A bridge that has lost a link says nothing about GPUs without one.
+    // A bridge that has lost a link is reported, and the GPUs without a bridge are not.
     let all = alone(of_gpus(8, NVLINK, &[(0, 1, 12), (2, 3, 11)]));
     assert_eq!(degraded(&all)[0].0, [2, 3]);
     assert_eq!(all.len(), 1);
@@ -163,12 +167,12 @@ fn a_lost_xgmi_link_is_found_in_a_full_mesh_or_among_peers() {
     };
     assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &mesh)), []);
     let all = alone(of_gpus(8, LinkFamily::Xgmi, &lost(&mesh, 0)));
-    let told = "GPU0 has 6 of 7 links, GPU1 has 6 of 7 links";
-    assert_eq!(degraded(&all), [(vec![0, 1], told)]);
+    let evidence = "GPU0 has 6 of 7 links, GPU1 has 6 of 7 links";
+    assert_eq!(degraded(&all), [(vec![0, 1], evidence)]);
     let all = alone(of_gpus(8, LinkFamily::Xgmi, &without(&mesh, 5)));
     assert_eq!(degraded(&all), [(vec![5], "GPU5 has 0 of 7 links")]);
 
-    // Dies have different numbers of links: only other hosts tell.
+    // Dies have different numbers of links: only a comparison with other hosts shows a lost one.
     assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &DIES)), []);
     assert_eq!(alone(of_gpus(8, LinkFamily::Xgmi, &lost(&DIES, 1))), []);
     let fleet = |change: &dyn Fn(usize, &mut HostInventory)| {
@@ -194,7 +198,7 @@ fn a_lost_xgmi_link_is_found_in_a_full_mesh_or_among_peers() {
 }
 
 #[test]
-fn a_sample_of_a_cube_blames_the_gpu_whose_cells_are_gone() {
+fn a_dgx_1_matrix_without_the_links_of_one_gpu_blames_that_gpu() {
     let Some(data) = samples() else { return };
     let name = "nvidia-smi-topo/msccl-dgx1-v100.txt";
     let text = std::fs::read_to_string(data.join(name)).expect("the sample");
@@ -237,7 +241,7 @@ fn matrix(cell: &str, legend: &str) -> String {
 }
 
 #[test]
-fn the_legend_tells_a_machine_without_links_from_a_matrix_of_pcie_alone() {
+fn the_legend_of_a_matrix_decides_whether_absent_links_are_known_to_be_absent() {
     let of_m = "  NV#  = Connection traversing a bonded set of # NVLinks\n";
     let of_mp = "  PIX  = Connection traversing at most a single PCIe bridge\n";
     let known = |cell, legend: &str| {
@@ -249,7 +253,7 @@ fn the_legend_tells_a_machine_without_links_from_a_matrix_of_pcie_alone() {
     assert_eq!(known("SYS", of_m), (true, false, 0));
     assert_eq!(known("SYS", &format!("{of_mp}{of_m}")), (true, false, 0));
     assert_eq!(known("SYS", of_mp), (false, false, 0));
-    // Cut before the lines that tell.
+    // A text that was cut before its legend leaves the links unclear.
     assert_eq!(known("SYS", ""), (false, true, 0));
     let tagged = matrix("SYS", of_m).replace('\n', "\nn1: ");
     let host = read(InventoryFormat::NvidiaSmi, &format!("n1: {tagged}"));
@@ -283,8 +287,8 @@ fn topo(host: &HostInventory, with_links: bool) -> String {
     text
 }
 
-/// The findings about links of four hosts, in the fabric and without it, whose matrices are these:
-/// whether they have links, and the legend.
+/// The findings about links of four hosts, with and without the fabric: the hosts and the evidence
+/// of each. `matrices` holds for each host whether its matrix lists links, and the legend.
 fn of_matrices(matrices: [(bool, &str); 4]) -> [Vec<(Vec<String>, String)>; 2] {
     let mut world = World::new(&fabric(4), FleetFaults::default());
     world.each_host(|place, host| {
@@ -300,24 +304,24 @@ fn of_matrices(matrices: [(bool, &str); 4]) -> [Vec<(Vec<String>, String)>; 2] {
         let links = all
             .iter()
             .filter(|one| one.kind == GpuFindingKind::NvLinkDegraded);
-        let told = |one: &GpuFinding| {
+        let hosts_and_evidence = |one: &GpuFinding| {
             (
                 one.hosts().map(str::to_owned).collect(),
                 one.evidence.clone(),
             )
         };
-        links.map(told).collect()
+        links.map(hosts_and_evidence).collect()
     })
 }
 
 #[test]
-fn a_matrix_without_any_link_is_found_beside_those_of_hosts_like_it() {
+fn a_matrix_without_links_is_reported_if_most_hosts_like_it_have_links() {
     let tiers = "  X    = Self\n  PIX  = Connection traversing at most a single PCIe bridge\n";
     let of_m = format!("{tiers}  NV#  = Connection traversing a bonded set of # NVLinks\n");
     let of_m = of_m.as_str();
     let linked = (true, of_m);
     let second = vec!["host-002".to_owned()];
-    // With its legend, without one, and cut within it.
+    // The legend is complete, absent, or cut.
     for (legend, evidence) in [
         (of_m, "0 links at every GPU: 18 in 3 hosts like it"),
         (
@@ -330,14 +334,14 @@ fn a_matrix_without_any_link_is_found_beside_those_of_hosts_like_it() {
         ),
     ] {
         for found in of_matrices([linked, (false, legend), linked, linked]) {
-            let [(hosts, told)] = &found[..] else {
+            let [(hosts, text)] = &found[..] else {
                 panic!("{legend}: {found:?}");
             };
             assert_eq!(*hosts, second);
-            assert!(told.starts_with(evidence), "{told}");
+            assert!(text.starts_with(evidence), "{text}");
         }
     }
-    // `-mp` lists none; a machine type without NVLink has none in any form.
+    // The option `-mp` lists no links; a machine type without NVLink has none with any legend.
     let none: [Vec<_>; 2] = Default::default();
     assert_eq!(of_matrices([linked, (false, tiers), linked, linked]), none);
     for legend in [of_m, tiers, ""] {

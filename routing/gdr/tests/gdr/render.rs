@@ -1,4 +1,5 @@
-//! Rendered files against golden ones, and read again by the rules of the programs that read them.
+//! Tests of rendered files: they equal golden files, and can be read by the rules of the programs
+//! for which they are made.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -50,6 +51,8 @@ fn analysis() -> Analysis {
     )
 }
 
+/// Asserts that `actual` equals the golden file `name`. With `RSM_UPDATE_GOLDEN` in the environment
+/// it first writes the file.
 pub(crate) fn golden(name: &str, actual: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden/files")
@@ -68,7 +71,7 @@ pub(crate) fn golden(name: &str, actual: &str) {
 }
 
 #[test]
-fn files_are_the_golden_ones() {
+fn rendered_files_equal_the_golden_files() {
     let analysis = analysis();
     let host = "host-001";
     let write = |name: &str, text: Result<String, RenderError>| {
@@ -103,7 +106,7 @@ fn files_are_the_golden_ones() {
     );
     write("volcano.yaml", render::volcano_hypernodes(&analysis));
     let slices = render::resource_slices(&analysis, "fabric.topograph.run");
-    // The first of 64 hosts.
+    // The golden file holds the slices of the first of 64 hosts.
     write(
         "dra.yaml",
         slices.map(|text| text.split_inclusive("---\n").take(2).collect()),
@@ -124,10 +127,10 @@ fn files_are_the_golden_ones() {
     };
     golden("hostfile", &job("ompi-hostfile"));
     golden("rank-gpus.sh", &job("rank-gpus"));
-    // A slot of a rank file is a core, by a number that inventories lack.
+    // There is no rank file: it would need numbers of cores, which inventories lack.
     assert!(render::JobFile::named("ompi-rankfile").is_none());
     golden("ports.tsv", &job("ports"));
-    // Hosts in the order of ranks, as many lines or processes as the plan has.
+    // The hosts are in the order of ranks, with a line or a slot for each rank.
     let lines = job("slurm-hostfile");
     let lines: Vec<&str> = lines.lines().collect();
     assert_eq!(lines[..2], ["host-001", "host-001"]);
@@ -233,7 +236,7 @@ fn ibacm_finds_every_port_and_path() {
             .iter()
             .all(|&(lid, codes)| guids.contains_key(&lid) && codes == [1, 5, 21])
     );
-    // A rate without a code is no path.
+    // A path whose rate has no code is written as unreachable.
     let none = render::ibacm_paths(&analysis, "host-001", |_| None).expect("a fabric");
     assert_eq!(
         none.matches("UNREACHABLE").count(),
@@ -242,7 +245,7 @@ fn ibacm_finds_every_port_and_path() {
 }
 
 #[test]
-fn sh_runs_the_ucx_script() {
+fn the_ucx_script_selects_the_adapter_of_the_local_rank() {
     let analysis = analysis();
     let script = render::ucx_script(&analysis, "host-001").expect("names are known");
     let run = |rank: &str| {
@@ -261,7 +264,7 @@ fn sh_runs_the_ucx_script() {
 }
 
 #[test]
-fn hostile_names_reach_no_file() {
+fn hostile_names_are_in_no_file() {
     let host = (*analysis().hosts[0].inventory).clone();
     let mut inventory = GpuInventory::new();
     for name in [
@@ -299,7 +302,7 @@ fn hostile_names_reach_no_file() {
         Err(HostError::Inventory(_))
     ));
     assert!(inventory.hosts().is_empty());
-    // Slurm takes capitals, Kubernetes does not.
+    // Slurm accepts capitals, Kubernetes does not.
     let all = analysis();
     let mut renamed = GpuInventory::new();
     renamed.insert("HOST-01", host, 0).expect("a plain name");
@@ -348,7 +351,7 @@ fn missing_data_is_reported_as_an_error() {
 }
 
 #[test]
-fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
+fn files_about_all_hosts_are_refused_if_no_host_is_in_the_fabric() {
     let all = analysis();
     let join = |inventory: &GpuInventory| {
         Analysis::new(inventory, all.fabric.clone(), AnalysisConfig::default())
@@ -365,7 +368,7 @@ fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
         .expect("a plain host");
     let apart = join(&elsewhere);
     for format in render::EXPORTERS.iter().filter(|format| !format.of_host) {
-        // Figures of nothing are zeros, and monitoring wants them.
+        // Without hosts the metrics are zeros, which monitoring needs.
         if format.name == "metrics" {
             continue;
         }
@@ -386,7 +389,7 @@ fn files_of_all_hosts_are_refused_where_no_host_is_in_the_fabric() {
 }
 
 #[test]
-fn libraries_are_told_a_service_level_with_adaptive_routing() {
+fn files_for_libraries_name_the_service_level_and_whether_it_routes_adaptively() {
     let mut analysis = analysis();
     let host = "host-001";
     let files = |analysis: &Analysis| {

@@ -66,14 +66,14 @@ pub fn read(library: &OsStr) -> Result<NvmlReading, NvmlError> {
         reading.notes.push(note);
     }
     let mut links = Vec::new();
-    let mut links_told = false;
+    let mut links_known = false;
     // The limit MAX_GPUS fits 16 bits.
     for index in 0..count.min(MAX_GPUS as u32) as u16 {
         match device(&library, index, &mut reading.notes) {
             Ok((gpu, device)) => {
                 let own = gpu.pci.map(|pci| links_of(&library, device, pci));
                 if let Some(Some(own)) = own {
-                    links_told = true;
+                    links_known = true;
                     links.extend(own);
                 }
                 describe(&library, device, &mut reading);
@@ -83,10 +83,14 @@ pub fn read(library: &OsStr) -> Result<NvmlReading, NvmlError> {
         }
     }
     reading.inventory.add_links(&links);
-    reading.inventory.nvlinks_known |= links_told;
+    reading.inventory.nvlinks_known |= links_known;
     Ok(reading)
 }
 
+/// Reads a GPU by its index in the library.
+///
+/// # Errors
+/// The library refuses its handle or its PCI address. Other data that are missing are left out.
 fn device(
     library: &Library,
     index: u16,
@@ -137,12 +141,12 @@ fn describe(library: &Library, device: Device, reading: &mut NvmlReading) {
 /// The active links of a GPU; `None` if it has no NVLinks, or the library does not list them.
 fn links_of(library: &Library, device: Device, gpu: PciAddress) -> Option<Vec<GpuLinks>> {
     let mut links: Vec<GpuLinks> = Vec::new();
-    let mut told = false;
+    let mut has_links = false;
     for link in 0..MAX_LINKS {
         let Some(is_active) = library.link_is_active(device, link) else {
             continue;
         };
-        told = true;
+        has_links = true;
         if !is_active {
             continue;
         }
@@ -160,7 +164,7 @@ fn links_of(library: &Library, device: Device, gpu: PciAddress) -> Option<Vec<Gp
             }),
         }
     }
-    told.then_some(links)
+    has_links.then_some(links)
 }
 
 /// The bandwidth of the C2C links to the processor in GB/s; `None` if there are none.
@@ -175,6 +179,8 @@ fn c2c(library: &Library, device: Device) -> Option<u32> {
     (gbytes > 0).then_some(gbytes)
 }
 
+/// Whether a GPU's UUID is safe in an inventory: 1 to 64 letters, digits and hyphens, without a
+/// leading hyphen.
 fn is_uuid(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     (1..=64).contains(&text.len())
@@ -182,10 +188,12 @@ fn is_uuid(text: &str) -> bool {
         && text.as_bytes()[0].is_ascii_alphanumeric()
 }
 
+/// The text without control characters.
 fn plain(text: &str) -> String {
     text.chars().filter(|char| !char.is_control()).collect()
 }
 
+/// The usual form of a UUID: hexadecimal digits in groups of 8, 4, 4, 4 and 12.
 fn uuid_text(bytes: &[u8; 16]) -> String {
     let mut text = String::with_capacity(36);
     for (at, byte) in bytes.iter().enumerate() {
