@@ -473,7 +473,7 @@ impl<C> Client<C> {
             self.round_trip.sample(rtt);
         }
         match transaction.unanswered {
-            // A later attempt was answered sooner. The earlier attempt was lost, or had a wrong key.
+            // The present attempt was answered. The earlier one was lost, or had a wrong key.
             Some(_) if !late && transaction.request.m_keys.is_guess() => {}
             Some(lost) if !late => self.lost(index, lost, now),
             unanswered => {

@@ -5,21 +5,21 @@
 //! request ends in exactly one [`Completion`], unless its owner withdraws it. Equal calls at equal
 //! times produce equal datagrams.
 //!
-//! * **Order**: three priorities; within one, targets take turns. At most
+//! * **Order**: three priorities; within a priority, targets take turns. At most
 //!   [`target_cap`](ClientConfig::target_cap) requests are out to one target, because an agent is a
 //!   small processor with a small queue, and at most a window of requests over all targets. The
 //!   window grows while round trips stay constant and halves on loss, unless the smallest window
 //!   loses as much.
 //! * **Slow targets**: a target that answers later than the others, or loses more requests, has
-//!   timeouts by its own round trips and one request at a time. The other targets are not
-//!   affected.
+//!   timeouts that follow its own round trips, and gets one request at a time. The other targets
+//!   are not affected.
 //! * **Lost and slow answers**: timeouts follow the measured round trip and double with every
 //!   attempt, each of which takes the next of the request's [routes](Routes). An answer to any
 //!   attempt completes the request.
-//! * **Excused attempts**: an attempt that times out 10 ms late or more, or that the owner
-//!   [excuses](Client::excuse), is sent again and counts neither as unanswered nor against the
-//!   retries; its answer is not used as a round trip. At most eight attempts of a request are
-//!   excused, and none of a request with several keys.
+//! * **Excused attempts**: an attempt that was out when the owner handled a timer 10 ms late or
+//!   more, or that the owner [excuses](Client::excuse), is sent again when it times out. It counts
+//!   neither as unanswered nor against the retries, and its answer is not used as a round trip. At
+//!   most eight attempts of a request are excused, and none of a request with several keys.
 //! * **Several keys**: a request may have several [M_Keys](MKeys), of which its target accepts one
 //!   and drops the others without an answer. Attempts try them in turn on each route; silence then
 //!   does not count as a loss.

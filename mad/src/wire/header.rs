@@ -113,7 +113,7 @@ impl Class {
     pub const COMMUNICATION: Class = Class(0x07);
     /// SNMP tunnelling.
     pub const SNMP: Class = Class(0x08);
-    /// The class of NVIDIA devices, one of those of vendors (0x09 to 0x0F).
+    /// The class of NVIDIA devices, one of the classes that vendors define (0x09 to 0x0F).
     pub const VENDOR_DEVICE: Class = Class(0x0A);
     /// Congestion control.
     pub const CONGESTION_CONTROL: Class = Class(0x21);
@@ -162,7 +162,7 @@ impl Method {
     /// The response to [`Method::DELETE`].
     pub const DELETE_RESPONSE: Method = Method(0x95);
 
-    /// R, the top bit, is set in responses. TrapRepress answers a Trap without R.
+    /// The bit R, which is set in responses except TrapRepress, the answer to a Trap.
     pub const RESPONSE_BIT: u8 = 0x80;
 
     /// Whether the R bit is set.
@@ -221,12 +221,13 @@ impl Status {
         self.0 & Self::BUSY.0 != 0
     }
 
-    /// The code of the invalid part in bits 2 to 4, as one of the constants above.
+    /// The code in bits 2 to 4, which names the invalid part of the request: zero or one of the
+    /// constants from [`Self::BAD_VERSION`] to [`Self::INVALID_FIELD`].
     pub const fn code(self) -> Status {
         Status(self.0 & Self::CODE_MASK)
     }
 
-    /// The status of the class in bits 8 to 15.
+    /// The bits 8 to 15, which the class defines. In a directed-route SMP bit 15 is D.
     pub const fn class_specific(self) -> u8 {
         (self.0 >> Self::CLASS_SHIFT) as u8
     }
@@ -248,7 +249,7 @@ impl AttrId {
     pub const NOTICE: AttrId = AttrId(0x0002);
     /// A subscription to reports.
     pub const INFORM_INFO: AttrId = AttrId(0x0003);
-    /// A text for people.
+    /// A text about a node, for people.
     pub const NODE_DESCRIPTION: AttrId = AttrId(0x0010);
     /// The kind of node, and the port by which the request entered.
     pub const NODE_INFO: AttrId = AttrId(0x0011);
@@ -284,7 +285,7 @@ impl AttrId {
     pub const GENERAL_INFO: AttrId = AttrId(0xFF17);
     /// NVIDIA: adaptive routing of a switch.
     pub const AR_INFO: AttrId = AttrId(0xFF20);
-    /// NVIDIA: how the service levels of a port may send.
+    /// NVIDIA: the rate limits and bandwidth shares of the service levels of a port.
     pub const QOS_CONFIG_SL: AttrId = AttrId(0xFF82);
     /// NVIDIA: properties of a port for which PortInfo has no field.
     pub const EXTENDED_PORT_INFO: AttrId = AttrId(0xFF90);
@@ -296,7 +297,7 @@ impl AttrId {
     pub const AR_GROUP_TABLE: AttrId = AttrId(0xFF21);
     /// NVIDIA: groups and static ports by LID.
     pub const AR_LINEAR_FORWARDING_TABLE: AttrId = AttrId(0xFF23);
-    /// NVIDIA: the virtual ports of a port as a whole.
+    /// NVIDIA: the capacities and the state of a port's virtual ports as a whole.
     pub const VIRTUALIZATION_INFO: AttrId = AttrId(0xFFB0);
     /// NVIDIA: a virtual port.
     pub const VPORT_INFO: AttrId = AttrId(0xFFB1);

@@ -20,7 +20,7 @@ pub struct RmppConfig {
     /// The number of segments beyond the acknowledged ones that a receiver allows the sender, at
     /// least 1.
     pub window: u32,
-    /// The most data of a received message, in bytes.
+    /// The maximum size of the data of a received message in bytes.
     pub max_received: usize,
     /// The maximum number of transfers at the same time.
     pub max_transactions: usize,
@@ -31,15 +31,15 @@ pub struct RmppConfig {
 impl RmppConfig {
     /// The timeout after `retries` attempts without progress.
     pub(super) fn patience(&self, retries: u8) -> Duration {
-        let attempts = 2u32.saturating_pow(u32::from(retries));
-        let doubled = self.response_timeout.saturating_mul(attempts);
+        let factor = 2u32.saturating_pow(u32::from(retries));
+        let doubled = self.response_timeout.saturating_mul(factor);
         // The timeout is at least 1 ms, so that time advances under any configuration.
         doubled
             .min(self.timeout_ceiling)
             .max(Duration::from_millis(1))
     }
 
-    /// The end of the time for a transfer that begins `now`.
+    /// The time at which a transfer that begins at `now` fails.
     pub(super) fn give_up_at(&self, now: Time) -> Time {
         now + self.total_time
     }

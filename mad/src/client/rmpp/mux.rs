@@ -24,7 +24,7 @@ pub struct Rmpp {
     control: VecDeque<Transmit>,
     /// The transfers with segments to send, which take turns.
     ready: VecDeque<TransactionKey>,
-    /// The last delivered requests of one datagram, until their answers.
+    /// The last delivered requests of one datagram, kept until they are answered.
     asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
     messages: VecDeque<Message>,
     failures: VecDeque<Failed>,
@@ -101,14 +101,15 @@ impl Rmpp {
         let mut transfer = Transfer::new(remote, Phase::Sending(Box::new(sender)));
         transfer.patience = patience;
         transfer.question_ack = question_ack;
-        transfer.question = self.question_of(&key);
+        transfer.question = self.take_question(&key);
         transfer.queued = true;
         self.transfers.insert(key, transfer, self.bounds())?;
         self.ready.push_back(key);
         Ok(())
     }
 
-    /// Sends a message that is one datagram, without RMPP; otherwise as [`Rmpp::send`] does.
+    /// Accepts a message that is one datagram, to be sent without RMPP. `patience` has the same
+    /// meaning as in [`Rmpp::send`].
     ///
     /// # Errors
     /// The errors of [`Rmpp::send`].
@@ -190,7 +191,7 @@ impl Rmpp {
         self.messages.pop_front()
     }
 
-    /// The next transfer that failed, or request without an answer.
+    /// The next transfer that failed, or request without an answer; `None` if there is none.
     pub fn poll_failure(&mut self) -> Option<Failed> {
         self.failures.pop_front()
     }
@@ -280,13 +281,13 @@ impl Rmpp {
         self.messages.push_back(Message::of(datagram));
     }
 
-    /// The request of one datagram that an answer with this key is to.
-    fn question_of(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
+    /// Removes and returns the kept request of one datagram that an answer with this key answers.
+    fn take_question(&mut self, key: &TransactionKey) -> Option<Box<MadBytes>> {
         let last = self.asked.iter().rposition(|(asked, _)| asked == key)?;
         self.asked.remove(last).map(|(_, question)| question)
     }
 
-    /// A packet of a known transfer.
+    /// Handles a packet of a known transfer.
     fn packet(&mut self, key: TransactionKey, segment: &Segment, now: Time) {
         let Some(transfer) = self.transfers.get_mut(&key) else {
             return;
@@ -335,11 +336,11 @@ impl Rmpp {
         }
     }
 
-    /// A packet of no transfer.
+    /// Handles a packet that belongs to no known transfer.
     fn stray(&mut self, key: TransactionKey, segment: &Segment, remote: RemoteAddress, now: Time) {
         let kind = segment.rmpp.rmpp_type();
         if matches!(kind, RmppType::Ack | RmppType::Stop | RmppType::Abort) {
-            // Such packets get no answer: otherwise two sides could answer each other for ever.
+            // Such packets get no answer: otherwise two sides could answer each other endlessly.
             self.stats.stray += 1;
             return;
         }
@@ -380,14 +381,14 @@ impl Rmpp {
             self.reply(Datagram { mad, remote });
         }
         match outcome {
-            None => self.go_on(key),
+            None => self.continue_transfer(key),
             Some(Err(failure)) => self.fail(key, failure),
             Some(Ok(())) => self.finish(key, control, now),
         }
     }
 
-    /// Continues a transfer that has not ended.
-    fn go_on(&mut self, key: TransactionKey) {
+    /// Continues a transfer that has not ended: queues it if it can send, and sets its timer.
+    fn continue_transfer(&mut self, key: TransactionKey) {
         if let Some(transfer) = self.transfers.get_mut(&key)
             && let Phase::Sending(sender) = &transfer.phase
             && sender.can_send()
@@ -399,7 +400,8 @@ impl Rmpp {
         self.transfers.refresh(&key);
     }
 
-    /// A message was received or acknowledged as a whole.
+    /// Ends a transfer whose message was received or acknowledged as a whole. A sent request then
+    /// waits for its answer; a received message leaves its last acknowledgement, to be repeated.
     fn finish(&mut self, key: TransactionKey, control: Option<MadBytes>, now: Time) {
         let Some(transfer) = self.transfers.remove(&key) else {
             return;
@@ -441,6 +443,7 @@ impl Rmpp {
         }
     }
 
+    /// Ends a transfer, if it is known, with a failure for the owner.
     fn fail(&mut self, key: TransactionKey, failure: TransferFailure) {
         if self.transfers.remove(&key).is_some() {
             self.stats.failed += 1;
@@ -448,6 +451,7 @@ impl Rmpp {
         }
     }
 
+    /// Queues a datagram of the protocol; drops it if too many wait.
     fn reply(&mut self, datagram: Datagram) {
         if self.control.len() < MAX_CONTROL {
             let timeout = Duration::ZERO;
@@ -457,6 +461,7 @@ impl Rmpp {
         }
     }
 
+    /// The maximum numbers of all transfers and of transfers with one LID.
     fn bounds(&self) -> [usize; 2] {
         [self.config.max_transactions, self.config.max_per_client]
     }
@@ -470,6 +475,7 @@ fn has_long_answer(method: Method) -> bool {
     )
 }
 
+/// The key of a transaction; `answers` states whether this side sends the answer.
 fn key_of(remote: &RemoteAddress, header: &MadHeader, answers: bool) -> TransactionKey {
     TransactionKey {
         lid: remote.lid,

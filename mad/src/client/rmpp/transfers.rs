@@ -50,6 +50,7 @@ pub(super) struct Transfer {
     pub(super) question: Option<Box<MadBytes>>,
     /// Whether the transfer is in the queue of transfers with segments to send.
     pub(super) queued: bool,
+    /// The time of the transfer's timer, as in [`Transfers::timers`].
     timer: Option<Time>,
 }
 
@@ -78,7 +79,9 @@ impl Transfer {
 /// The reason why there is no room for another transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Full {
+    /// There are too many transfers.
     Total,
+    /// There are too many transfers with one LID.
     Client,
 }
 
@@ -106,7 +109,11 @@ impl Transfers {
         self.by_key.get_mut(key)
     }
 
-    /// Adds or replaces a transfer. To make room, it forgets the oldest transfer that only lingers.
+    /// Adds or replaces a transfer. At a bound, the oldest finished transfer is forgotten. The
+    /// bounds are the numbers of all transfers and of transfers with one LID.
+    ///
+    /// # Errors
+    /// There is no room, and no finished transfer to forget.
     pub(super) fn insert(
         &mut self,
         key: TransactionKey,
@@ -128,7 +135,8 @@ impl Transfers {
         Ok(())
     }
 
-    /// The oldest lingering transfer with `lid`, of which there are few.
+    /// The oldest finished transfer with `lid`. The search visits all transfers with this LID,
+    /// which are few.
     fn oldest_of(&self, lid: Lid) -> Option<TransactionKey> {
         let from = TransactionKey {
             lid,

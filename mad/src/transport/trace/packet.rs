@@ -13,6 +13,7 @@ pub enum Direction {
     Outbound,
 }
 
+/// The lengths in bytes of the headers and check sums of a packet (IBA 5.2).
 const LRH_LEN: usize = 8;
 const BTH_LEN: usize = 12;
 const DETH_LEN: usize = 8;
@@ -50,8 +51,7 @@ pub(super) fn packet(
         Direction::Inbound => (remote.lid, local_lid),
         Direction::Outbound => (local_lid, remote.lid),
     };
-    // Either both ends of a datagram are QP 0 or neither is; in the latter case the local one is QP
-    // 1.
+    // Both ends of an SMP are QP 0. The local end of any other datagram is QP 1.
     let local_qp = u32::from(!is_smp);
     let (source_qp, destination_qp) = match direction {
         Direction::Inbound => (remote.qpn, local_qp),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directed_packet_is_byte_for_byte_what_the_figures_say() {
+    fn a_directed_packet_has_every_byte_as_specified() {
         let datagram = Datagram {
             mad: *smp().as_bytes(),
             remote: RemoteAddress::directed(),

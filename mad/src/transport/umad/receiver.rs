@@ -17,12 +17,12 @@ use crate::wire::header::{Class, MadHeader, Method};
 /// The time in ms that the thread waits for a datagram before it checks whether to end.
 const WAIT_MS: u16 = 50;
 
-/// The number of consecutive read errors after which the device counts as removed; a final error
-/// counts at once.
+/// The number of consecutive read errors that are tolerated. With the next one, and with any final
+/// error, the device counts as removed.
 const READ_FAILURES_TOLERATED: u32 = 8;
 
-/// The number of consecutive datagrams that the device may refuse before it counts as removed: more
-/// than a busy driver refuses.
+/// The number of consecutive refused datagrams with which the device counts as removed: more than a
+/// busy driver refuses.
 const SEND_FAILURES_TOLERATED: u32 = 16;
 
 /// The open ports of one device, or of the two devices of a multi-plane adapter's port.
@@ -50,10 +50,12 @@ impl OpenPorts {
         [Some(&self.smi), self.gsi.as_ref()].into_iter().flatten()
     }
 
+    /// Whether a descriptor of the receive thread has a datagram to read.
     fn has_input(&self) -> bool {
         ffi::has_input([&self.smi, self.gsi.as_ref().unwrap_or(&self.smi)])
     }
 
+    /// Waits until a descriptor of the receive thread has a datagram, or for `timeout_ms`.
     fn wait(&self, timeout_ms: u16) {
         match &self.gsi {
             Some(gsi) => ffi::wait_for_either([&self.smi, gsi], timeout_ms),
@@ -73,7 +75,7 @@ pub(super) struct Shared {
     pub(super) sa_failed: AtomicBool,
     /// The number of consecutive datagrams that the device refused.
     pub(super) send_failures: AtomicU32,
-    /// Whether the receive thread reads, or passes on what it has read.
+    /// Whether the receive thread is reading a datagram, or passing one to a sink.
     pub(super) reading: AtomicBool,
 }
 
@@ -90,7 +92,8 @@ impl Shared {
         }
     }
 
-    fn takes_nothing(&self) -> bool {
+    /// Whether the device refused so many datagrams in a row that it counts as removed.
+    fn refuses_all(&self) -> bool {
         self.send_failures.load(Ordering::Relaxed) >= SEND_FAILURES_TOLERATED
     }
 
@@ -144,7 +147,7 @@ pub(super) fn run(
     while !shared.closing.load(Ordering::Acquire) {
         shared.reading.store(true, Ordering::SeqCst);
         let mut idle = true;
-        let mut gone = shared.takes_nothing() || shared.sa_failed.load(Ordering::Acquire);
+        let mut gone = shared.refuses_all() || shared.sa_failed.load(Ordering::Acquire);
         for port in shared.ports.of_thread() {
             match port.receive() {
                 Ok(received) => {
@@ -184,6 +187,7 @@ pub(super) fn run(
     sinks
 }
 
+/// Passes what was read from a descriptor to the sink for it.
 fn deliver(sinks: &mut Sinks, received: Received) {
     if received.is_message() {
         sinks.deliver_to_sa(SaInbound::Message(received.into_message()));
@@ -248,6 +252,7 @@ impl Received {
     }
 }
 
+/// The event for a datagram; `None` if it is a response of this side that the kernel returned.
 fn classify(received: &Received) -> Option<Inbound> {
     if received.status == 0 {
         return Some(Inbound::Mad(received.datagram));
@@ -275,6 +280,7 @@ fn classify(received: &Received) -> Option<Inbound> {
     })
 }
 
+/// The events for the differences between two states of the port.
 fn differences(before: &PortAttributes, after: &PortAttributes) -> Vec<PortEvent> {
     let mut events = Vec::new();
     if before.is_up() != after.is_up() {
@@ -317,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn every_change_but_activation_is_an_event() {
+    fn every_change_of_the_port_except_its_activation_is_an_event() {
         let before = attributes();
         let mut after = attributes();
         after.state = 2;
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn only_requests_fail_for_want_of_an_answer() {
+    fn only_a_returned_request_is_a_failed_send() {
         let failed = |kind| {
             Some(Inbound::SendFailed {
                 class: Class::SUBNET_LID_ROUTED,

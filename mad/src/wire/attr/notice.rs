@@ -112,7 +112,7 @@ impl fmt::Debug for Trap {
 newtype_fields!(ProducerType: u32, Trap: u16);
 
 /// Notice (IBA 13.4.8.2): the content of a Trap, a Report and their answers. The 64 data bytes of
-/// an SMP have no room for the IssuerGID, which follows in the SA.
+/// an SMP have no room for the IssuerGID, which follows in a datagram of the SA.
 ///
 /// ```text
 /// byte  7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0 | 7 6 5 4 3 2 1 0
@@ -161,7 +161,7 @@ impl Notice {
 
     /// Creates a generic notice with `details`.
     ///
-    /// The caller matches `trap` with the type of `details`.
+    /// The caller passes a `trap` whose details have the type of `details`.
     pub fn generic<D: Details>(
         notice_type: NoticeType,
         producer: ProducerType,

@@ -43,7 +43,7 @@ bits! { VPortInfo {
     client_reregister, set_client_reregister: bool = state[3, 3];
     /// L: whether the virtual port needs a separate LID.
     lid_required, set_lid_required: bool = state[2, 2];
-    /// The number of GUIDs that it can have.
+    /// The maximum number of GUIDs of the virtual port.
     guid_cap, set_guid_cap: u8 = guid_cap;
     /// The capabilities, in the numbering of the vendor; 0x20 is IsSM.
     capability_mask, set_capability_mask: u16 = capability_mask;

@@ -1,4 +1,4 @@
-//! The fields of the records of the SA (IBA 15.2.5), at offsets from the start of the record.
+//! The fields of the records of the SA (IBA 15.2.5), at bit offsets from the start of the record.
 
 use super::attributes as attr;
 use super::{FieldSpec, bytes, dec, gid, hex, named, text};
@@ -9,12 +9,13 @@ use crate::wire::sa::{JoinState, Rate, SaCapabilityMask, SaCapabilityMask2, Sele
 pub struct RecordLayout {
     /// The name in the specification.
     pub name: &'static str,
-    /// The fields that belong to the record itself, or all of them.
+    /// The record's own fields, which are all of them if it embeds no attribute.
     pub fields: &'static [FieldSpec],
     /// The embedded attributes: the bit offset at which each begins, and its fields.
     pub embedded: &'static [(u16, &'static [FieldSpec])],
 }
 
+/// A layout without embedded attributes.
 const fn record(name: &'static str, fields: &'static [FieldSpec]) -> RecordLayout {
     RecordLayout {
         name,
@@ -23,6 +24,7 @@ const fn record(name: &'static str, fields: &'static [FieldSpec]) -> RecordLayou
     }
 }
 
+/// A layout with embedded attributes.
 const fn with(
     name: &'static str,
     fields: &'static [FieldSpec],

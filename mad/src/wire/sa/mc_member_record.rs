@@ -10,7 +10,8 @@ use crate::wire::codes::bit_mask;
 bit_mask! {
     /// The membership of a port in a multicast group (IBA 15.2.5.17); 4 bits.
     JoinState(u8) {
-        /// Sends and receives; keeps the group alive.
+        /// The member sends to the group and receives from it, and the group exists as long as it
+        /// is a member.
         FULL_MEMBER = 0x1 "full",
         /// The member sends to the group and receives from it.
         NON_MEMBER = 0x2 "non-member",

@@ -45,7 +45,8 @@ fn print(arguments: &Arguments) -> End {
     }
 }
 
-/// Calls NVIDIA's library, in a process that may hang or crash.
+/// Prints the GPUs that NVIDIA's library lists. The agent runs this command in a separate process,
+/// because the library may hang or crash.
 fn nvml(library: &std::ffi::OsStr) -> End {
     match rsm_probe::nvml::read(library) {
         Ok(reading) => put(&rsm_probe::program_output(&reading)),
@@ -56,6 +57,7 @@ fn nvml(library: &std::ffi::OsStr) -> End {
     }
 }
 
+/// Writes the manual pages into `dir`.
 fn man_pages(dir: &std::path::Path) -> End {
     let manual = Manual {
         section: "8",

@@ -24,15 +24,15 @@ struct Slow {
     device: Device,
     link: PcieLink,
     usual: PcieLink,
-    /// Whether peer hosts have the faster link (true), or both ends of the link support it.
+    /// Whether `usual` is the link of peer hosts; if not, it is the link that both ends support.
     by_peers: bool,
 }
 
 /// The usual link at each PCIe address of a family.
 type Usual = BTreeMap<PciAddress, PcieLink>;
 
-/// The hosts with PCIe links slower than those of most peers or, without a majority, than both ends
-/// of the link support. Inventories without links are ignored.
+/// Reports hosts with PCIe links slower than those of most peers or, without a majority, slower
+/// than both ends of the link support. Inventories without links are ignored.
 pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) -> Vec<GpuFinding> {
     let hosts = &analysis.hosts;
     let usual: Vec<Usual> = (peers.families.iter())
@@ -53,8 +53,8 @@ pub(super) fn find(analysis: &Analysis, peers: &Peers, explained: &[Explained]) 
     findings
 }
 
-/// The GPUs and the adapters in use here. A device that is not at its usual place has a finding
-/// already.
+/// The GPUs, and the adapters with traffic of the fabric, without the devices that other findings
+/// explain: a device that is not at its usual place has a finding already.
 fn devices<'a>(host: &'a Host, explained: &'a Explained) -> impl Iterator<Item = Device> + 'a {
     let gpus = (0..host.inventory.gpus.len()).filter(move |gpu| !explained.gpus.contains(gpu));
     let ports = (0..host.inventory.hca_ports.len()).filter(move |&port| {
@@ -79,9 +79,11 @@ impl Device {
         }
     }
 
-    fn most(self, host: &Host) -> Option<PcieLink> {
+    /// The link that both ends support; `None` if the inventory does not state it.
+    fn supported(self, host: &Host) -> Option<PcieLink> {
         match self {
-            // The speed of an idle GPU's link says nothing: sources state the highest.
+            // Only the lanes of a GPU's link are compared: an idle GPU lowers the speed, so sources
+            // state the highest speed in any case.
             Device::Gpu(gpu) => {
                 let gpu = &host.inventory.gpus[gpu];
                 gpu.pcie_max.zip(gpu.pcie).map(|(most, link)| PcieLink {
@@ -122,12 +124,13 @@ fn usual_links(family: &Family, hosts: &[Host]) -> Usual {
     links.into_iter().filter_map(usual).collect()
 }
 
+/// The device with its links; `None` if its link is unknown or as fast as it should be.
 fn below(host: &Host, device: Device, usual: &Usual) -> Option<Slow> {
     let link = device.link(host)?;
     let of_peers = device.pci(host).and_then(|address| usual.get(&address));
     let (usual, by_peers) = match of_peers {
         Some(usual) => (*usual, true),
-        None => (device.most(host)?, false),
+        None => (device.supported(host)?, false),
     };
     link.is_below(usual).then_some(Slow {
         device,
@@ -137,6 +140,7 @@ fn below(host: &Host, device: Device, usual: &Usual) -> Option<Slow> {
     })
 }
 
+/// The finding about a host's slow devices; `None` without any.
 fn finding(host: &Host, slow: &[Slow]) -> Option<GpuFinding> {
     let first = slow.first()?;
     let rest = match slow.len() - 1 {

@@ -1,4 +1,4 @@
-//! Blocks: hosts that are cabled to the same leaves, and so get positions.
+//! Finds blocks: hosts that are cabled to the same leaves, and whose ports therefore get positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,14 @@ use crate::rails::{Sets, Unit};
 use rsm_routing::engine::{Categories, Category};
 use rsm_routing::topology::SwitchIdx;
 
-/// Leaves whose sets of hosts differ by at most one in this many are the rails of these hosts. A
-/// leaf that other hosts share, such as one for storage, is no rail.
-const STRANGERS_IN: usize = 4;
+/// Two leaves are rails of the same block if more than one host has ports at both, and if less than
+/// one in this many hosts of the larger leaf has no port at the other. A leaf that hosts of several
+/// blocks share, such as one for storage, is no rail.
+const DIFFERENCE_DIVISOR: usize = 4;
 
-/// The maximum number of ports of one host: a name with more belongs to no host. The hosts with the
-/// most GPUs have 18 adapters of two ports each.
-const MAX_RAILS: usize = 64;
+/// The maximum number of ports of one host: a name with more ports is not the name of one host. The
+/// hosts with the most GPUs have 18 adapters of two ports each.
+const MAX_PORTS: usize = 64;
 
 /// The hosts with a port at each of some leaves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -34,14 +35,16 @@ pub struct Blocks(pub Vec<Block>);
 
 impl Blocks {
     /// Finds the blocks: the units of hosts with inventories, and other hosts by their names and
-    /// cables. `said` holds the ports that the operator excludes from computing.
-    pub fn find(survey: &Survey, fabric: &GpuFabric, said: &Categories) -> Blocks {
+    /// cables. `categories` holds the ports to which the operator gives a category; only ports of
+    /// the category Compute, or without a category, get positions.
+    pub fn find(survey: &Survey, fabric: &GpuFabric, categories: &Categories) -> Blocks {
         let mut blocks = Blocks::surveyed(survey);
         let known: BTreeSet<&str> = survey.hosts.iter().map(|host| host.name.as_str()).collect();
-        blocks.add_seen(fabric, said, &known);
+        blocks.add_seen(fabric, categories, &known);
         blocks
     }
 
+    /// The blocks of hosts with inventories, one for each unit.
     fn surveyed(survey: &Survey) -> Blocks {
         let block = |unit: &Unit| {
             let of_rails = unit.rails.iter().flatten().map(|rail| rail.leaf);
@@ -58,17 +61,18 @@ impl Blocks {
         Blocks(survey.rails.units.iter().map(block).collect())
     }
 
-    /// Adds hosts by the descriptions of nodes, if several hosts share several leaves.
-    fn add_seen(&mut self, fabric: &GpuFabric, said: &Categories, known: &BTreeSet<&str>) {
+    /// Adds the blocks of hosts that only the descriptions of nodes name: several hosts that share
+    /// several leaves. Hosts of `known` are ignored.
+    fn add_seen(&mut self, fabric: &GpuFabric, categories: &Categories, known: &BTreeSet<&str>) {
         let computes = |port: &u32| {
-            let category = said.get(&fabric.port(*port).guid);
+            let category = categories.get(&fabric.port(*port).guid);
             category.is_none_or(|category| *category == Category::Compute)
         };
         let hosts: Vec<Vec<u32>> = fabric
             .hosts()
             .filter(|(name, _)| !known.contains(name))
             .map(|(_, devices)| in_order(devices).filter(computes).collect())
-            .filter(|ports: &Vec<u32>| ports.len() <= MAX_RAILS)
+            .filter(|ports: &Vec<u32>| ports.len() <= MAX_PORTS)
             .collect();
         let leaves_of = |ports: &[u32]| {
             let leaves = ports.iter().map(|&port| fabric.port(port).leaf);
@@ -88,7 +92,7 @@ impl Blocks {
         let mut sets = Sets::new(fabric.topology.switch_count());
         for (&(one, other), &hosts) in &shared {
             let most = reached[&one].max(reached[&other]);
-            if hosts > 1 && (most - hosts) * STRANGERS_IN < most {
+            if hosts > 1 && (most - hosts) * DIFFERENCE_DIVISOR < most {
                 sets.join(one.index(), other.index());
             }
         }
@@ -145,8 +149,8 @@ impl Blocks {
         hosts.flat_map(of_host).collect()
     }
 
-    /// The rail of each port that gets a position: the rail of its leaf, even if its cable belongs
-    /// elsewhere.
+    /// The rail of each port that gets a position: the rail of the leaf to which it is cabled, even
+    /// if that is the wrong one.
     pub fn rails(&self, fabric: &GpuFabric) -> BTreeMap<Guid, u16> {
         let leaves = self.0.iter().flat_map(|block| (0u16..).zip(&block.leaves));
         let rail_of: BTreeMap<SwitchIdx, u16> = leaves.map(|(rail, &leaf)| (leaf, rail)).collect();
@@ -176,6 +180,7 @@ fn in_order(devices: &BTreeMap<String, Vec<u32>>) -> impl Iterator<Item = u32> +
     named.into_iter().flat_map(|(_, ports)| ports)
 }
 
+/// The switches without repetitions, in the order in which they first occur.
 fn once_each(switches: impl Iterator<Item = SwitchIdx>) -> Vec<SwitchIdx> {
     let mut seen = BTreeSet::new();
     switches.filter(|&switch| seen.insert(switch)).collect()

@@ -13,21 +13,22 @@ pub(super) struct Function<'a> {
     pub(super) is_gpu: bool,
     /// The type of the IOMMU group: `DMA` and `DMA-FQ` translate, `identity` does not.
     pub(super) iommu: Option<&'a str>,
+    /// Whether the function may reorder writes; `None` if unknown.
     pub(super) relaxed_ordering: Option<bool>,
 }
 
 impl Function<'_> {
     /// The host bridge and the bridges below it, down to the function.
-    fn way(&self) -> Vec<&str> {
+    fn bridges_above(&self) -> Vec<&str> {
         let parts = self.place.split('/');
-        let mut way: Vec<&str> = parts.skip_while(|part| !part.starts_with("pci")).collect();
-        way.pop();
-        way
+        let mut above: Vec<&str> = parts.skip_while(|part| !part.starts_with("pci")).collect();
+        above.pop();
+        above
     }
 }
 
-/// The settings of a host. `redirects` returns whether ACS of a bridge redirects the traffic below
-/// it.
+/// The settings of a host. `redirects` returns whether ACS of a bridge redirects the traffic
+/// between functions below it to the processor.
 pub(super) fn settings(
     functions: &[Function<'_>],
     redirects: impl Fn(PciAddress) -> bool,
@@ -41,7 +42,7 @@ pub(super) fn settings(
     let mut bridges = BTreeSet::new();
     for gpu in &gpus {
         for adapter in &adapters {
-            let (one, other) = (gpu.way(), adapter.way());
+            let (one, other) = (gpu.bridges_above(), adapter.bridges_above());
             let same = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
             // Functions that share only the host bridge meet at the processor in any case.
             if same > 1 {

@@ -1,4 +1,4 @@
-//! The drivers' programs, and programs that hang.
+//! Tests of the drivers' programs as sources, and of programs that hang.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use rsm_probe::{NvmlSource, read};
 
 use crate::fake::FakeHost;
 
-/// nvidia-smi as far as the probe calls it.
+/// A shell script that answers the probe's calls of nvidia-smi.
 const NVIDIA_SMI: &str = r#"case "$*" in
 *clusterUuid*) echo "3f1a7c1e-0000-4000-8000-00000000beef, 4"; echo "N/A, N/A" ;;
 *index*) echo "0, 00000000:1B:00.0, GPU-aaaa, NVIDIA H100"; echo "1, 00000000:9B:00.0, GPU-bbbb, NVIDIA H100"; echo "half a line" ;;
@@ -15,7 +15,7 @@ const NVIDIA_SMI: &str = r#"case "$*" in
 esac"#;
 
 #[test]
-fn nvidia_smi_stands_in_for_the_library() {
+fn nvidia_smi_is_read_if_the_nvml_library_is_missing() {
     let host = FakeHost::new();
     host.tool("nvidia-smi", NVIDIA_SMI);
     let reading = read(&host.settings()).expect("a host");
@@ -30,7 +30,7 @@ fn nvidia_smi_stands_in_for_the_library() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a time-out takes real time")]
-fn programs_that_hang_cost_their_time_out_and_sys_is_kept() {
+fn programs_that_hang_are_given_up_and_the_data_of_sys_are_kept() {
     let host = FakeHost::new();
     host.tool("nvidia-smi", "exec sleep 600");
     let reader = host.tool("reader", "exec sleep 600");
@@ -49,7 +49,7 @@ fn programs_that_hang_cost_their_time_out_and_sys_is_kept() {
 }
 
 #[test]
-fn reader_that_crashes_or_prints_nonsense_gives_way_to_nvidia_smi() {
+fn nvidia_smi_is_read_if_the_nvml_reader_crashes_or_prints_nonsense() {
     let host = FakeHost::new();
     host.tool("nvidia-smi", NVIDIA_SMI);
     for script in [
@@ -71,7 +71,7 @@ fn reader_that_crashes_or_prints_nonsense_gives_way_to_nvidia_smi() {
 }
 
 #[test]
-fn notes_of_a_reader_come_before_its_inventory() {
+fn notes_before_the_inventory_in_a_readers_output_are_kept() {
     let host = FakeHost::new();
     let json = r#"{"version":1,"gpus":[{"index":0,"pci":"0000:1b:00.0"}],"tiers":[[]]}"#;
     let script = format!("echo 'note GPU 1 is lost'; echo '{json}'");
@@ -84,7 +84,7 @@ fn notes_of_a_reader_come_before_its_inventory() {
 }
 
 #[test]
-fn gpus_of_amd_are_joined_by_rocm_smi() {
+fn links_of_amd_gpus_are_read_by_rocm_smi_if_amd_smi_is_missing() {
     let host = FakeHost::new();
     for (root, address, node) in [
         ("pci0000:15", "0000:1b:00.0", 0),

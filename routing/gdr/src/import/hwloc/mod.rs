@@ -15,6 +15,7 @@ use super::pcie::{Found, Path, Switches};
 use super::xml::{self, Element};
 use crate::inventory::{Gpu, HcaPort, HostInventory, InventorySource, LinkLayer, PciAddress};
 
+/// The PCI vendor numbers, in hexadecimal.
 const NVIDIA: &str = "10de";
 const AMD: &str = "1002";
 /// The `osdev_type` of an RDMA device: in hwloc 2 a number, in hwloc 3 a set of bits.
@@ -90,6 +91,7 @@ fn children(elements: &[Element], parent: usize) -> impl Iterator<Item = (usize,
         .filter(move |(_, element)| element.parent == Some(parent))
 }
 
+/// The value of the first entry `name` of an object; `None` if there is none.
 fn info<'a>(elements: &'a [Element], object: usize, name: &str) -> Option<&'a str> {
     children(elements, object)
         .filter(|(_, element)| element.name == "info")
@@ -97,19 +99,22 @@ fn info<'a>(elements: &'a [Element], object: usize, name: &str) -> Option<&'a st
         .and_then(|(_, element)| element.get("value"))
 }
 
+/// Whether an operating system's device is an RDMA device. `bits` states whether `osdev_type` is a
+/// set of bits, as in hwloc 3.
 fn is_openfabrics(elements: &[Element], at: usize, bits: bool) -> Result<bool, ImportError> {
     let element = &elements[at];
     let text = element.need("osdev_type")?;
     let kind: u32 = text
         .parse()
         .map_err(|_| element.value_error(text, "a kind of device"))?;
-    let told = match bits {
+    let has_type = match bits {
         true => kind & OPENFABRICS_3 != 0,
         false => kind == OPENFABRICS_2,
     };
-    Ok(told || info(elements, at, "NodeGUID").is_some())
+    Ok(has_type || info(elements, at, "NodeGUID").is_some())
 }
 
+/// Reads a GPU. Clears `counted` if no driver's device states the number of the GPU.
 fn gpu(elements: &[Element], at: usize, pci: PciAddress, counted: &mut bool) -> Gpu {
     let mut gpu = Gpu {
         pci: Some(pci),
@@ -122,9 +127,9 @@ fn gpu(elements: &[Element], at: usize, pci: PciAddress, counted: &mut bool) -> 
             .strip_prefix("nvml")
             .or_else(|| name.strip_prefix("rsmi"));
         number = number.or(digits.and_then(|digits| digits.parse().ok()));
-        let told = |name| info(elements, inner, name).map(str::to_owned);
-        gpu.uuid = gpu.uuid.or_else(|| told("NVIDIAUUID"));
-        gpu.model = gpu.model.or_else(|| told("GPUModel"));
+        let value = |name| info(elements, inner, name).map(str::to_owned);
+        gpu.uuid = gpu.uuid.or_else(|| value("NVIDIAUUID"));
+        gpu.model = gpu.model.or_else(|| value("GPUModel"));
     }
     match number {
         Some(index) => gpu.index = index,
@@ -188,8 +193,8 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
     };
     // Each port has several entries: one search per entry would take quadratic time.
     let mut infos: BTreeMap<&str, &str> = BTreeMap::new();
-    for (_, told) in children(elements, at).filter(|(_, element)| element.name == "info") {
-        if let Some((name, value)) = told.get("name").zip(told.get("value")) {
+    for (_, entry) in children(elements, at).filter(|(_, element)| element.name == "info") {
+        if let Some((name, value)) = entry.get("name").zip(entry.get("value")) {
             infos.entry(name).or_insert(value);
         }
     }
@@ -206,8 +211,8 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
     first.node_guid = guid("NodeGUID", element)?;
     first.system_image_guid = guid("SysImageGUID", element)?;
     let mut ports = Vec::new();
-    for (_, told) in children(elements, at).filter(|(_, element)| element.name == "info") {
-        let Some(rest) = told.get("name").and_then(|name| name.strip_prefix("Port")) else {
+    for (_, entry) in children(elements, at).filter(|(_, element)| element.name == "info") {
+        let Some(rest) = entry.get("name").and_then(|name| name.strip_prefix("Port")) else {
             continue;
         };
         let Some(number) = rest.strip_suffix("State") else {
@@ -216,11 +221,12 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
         let mut port = first.clone();
         port.port = number
             .parse()
-            .map_err(|_| told.value_error(number, "a port number"))?;
-        port.active = told.get("value").map(|state| state == "4");
+            .map_err(|_| entry.value_error(number, "a port number"))?;
+        port.active = entry.get("value").map(|state| state == "4");
         if let Some(gid) = info(&format!("Port{number}GID0")) {
             let low: String = gid.replace(':', "").chars().skip(16).collect();
-            let guid = u64::from_str_radix(&low, 16).map_err(|_| told.value_error(gid, "a GID"))?;
+            let guid =
+                u64::from_str_radix(&low, 16).map_err(|_| entry.value_error(gid, "a GID"))?;
             port.port_guid = (guid != 0).then_some(Guid(guid));
         }
         // The address of an Ethernet port is no LID.
