@@ -157,11 +157,7 @@ const MAX_DOUBLINGS: u32 = 15;
 /// has a power of two of blocks.
 fn block_sizes(blocks: &[Group<'_>]) -> Vec<usize> {
     let least = blocks.iter().map(|block| block.hosts.len()).min();
-    let doublings = blocks
-        .len()
-        .checked_ilog2()
-        .unwrap_or(0)
-        .min(MAX_DOUBLINGS);
+    let doublings = blocks.len().checked_ilog2().unwrap_or(0).min(MAX_DOUBLINGS);
     (0..=doublings)
         .map(|doubling| least.unwrap_or(1).max(1) << doubling)
         .collect()

@@ -144,7 +144,10 @@ fn rails_exchanged_at_half_of_the_hosts_are_one_rails_disagree_finding() {
     let evidence = "h200-001 have mlx5_0 at su1-leaf2 and mlx5_1 at su1-leaf1, h200-002 have mlx5_0 at su1-leaf1 \
                     and mlx5_1 at su1-leaf2: the cables of one of the two are exchanged";
     let hosts = vec!["h200-001", "h200-002"];
-    assert_eq!(summaries(&analysis), [(Kind::RailsDisagree, hosts, evidence)]);
+    assert_eq!(
+        summaries(&analysis),
+        [(Kind::RailsDisagree, hosts, evidence)]
+    );
 }
 
 #[test]

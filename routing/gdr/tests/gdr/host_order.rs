@@ -91,7 +91,10 @@ fn hosts_cabled_in_order_have_equal_routes_with_and_without_positions() {
     assert_eq!(after.tables, before.tables);
     // Inventories do not change the order.
     let with_inventories = made(superpod(4)).inventory;
-    assert_eq!(positions(&fabric, &with_inventories, &HostPositions::default()), found);
+    assert_eq!(
+        positions(&fabric, &with_inventories, &HostPositions::default()),
+        found
+    );
 }
 
 #[test]
@@ -158,7 +161,8 @@ fn storage_ports_and_single_adapters_get_no_position() {
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
         let fabric = gpu_fabric(&fleet.netlist);
         let with_inventories = positions(&fabric, &fleet.inventory, &HostPositions::default());
-        let without_inventories = positions(&fabric, &GpuInventory::new(), &HostPositions::default());
+        let without_inventories =
+            positions(&fabric, &GpuInventory::new(), &HostPositions::default());
         assert_eq!(with_inventories.ports().len(), 2 * 32 * 8, "{storage:?}");
         assert_eq!(without_inventories, with_inventories, "{storage:?}");
         netlist = superpod(2);

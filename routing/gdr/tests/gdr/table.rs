@@ -251,7 +251,8 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
     let hosts = ["host-001", "host-002", "host-003"]
         .map(str::to_owned)
         .to_vec();
-    let wording = "GPU5 has a PCIe link of x4 32.0 GT/s, where most hosts like it have x16 32.0 GT/s";
+    let wording =
+        "GPU5 has a PCIe link of x4 32.0 GT/s, where most hosts like it have x16 32.0 GT/s";
     assert_eq!(three, [(hosts, wording.to_owned())]);
 }
 

@@ -106,7 +106,11 @@ impl FakeHost {
         let gid = format!("fe80:0000:0000:0000:{}", guid((number << 4) + 1));
         self.put(&format!("{port}/gids/0"), &gid);
         let target = format!("devices/{root}/0000:{}:01.0/{address}", &root[8..10]);
-        symlink(self.sys().join(target), self.sys().join(path).join("device")).expect("a new link");
+        symlink(
+            self.sys().join(target),
+            self.sys().join(path).join("device"),
+        )
+        .expect("a new link");
     }
 
     /// Installs a program that is a shell script.

@@ -231,7 +231,9 @@ fn pcie_settings_between_a_gpu_and_its_adapter_are_read() {
     }
     let adapter = "class/infiniband/mlx5_4";
     host.put(&format!("{adapter}/ports/1/link_layer"), "InfiniBand\n");
-    let function = host.sys().join(format!("{upstream}/0000:42:01.0/0000:44:00.0"));
+    let function = host
+        .sys()
+        .join(format!("{upstream}/0000:42:01.0/0000:44:00.0"));
     let device = host.sys().join(adapter).join("device");
     std::os::unix::fs::symlink(&function, device).expect("a new link");
 

@@ -52,7 +52,10 @@ impl Search<'_> {
             of_host.entry(port.host).or_default().push(port.clone());
         }
         let mut racks: BTreeMap<(Option<u32>, Exchange), Vec<usize>> = BTreeMap::new();
-        for (&place, moved_ports) in of_host.iter().filter(|(_, moved_ports)| within_rails(moved_ports)) {
+        for (&place, moved_ports) in of_host
+            .iter()
+            .filter(|(_, moved_ports)| within_rails(moved_ports))
+        {
             let mut exchange: Exchange = moved_ports
                 .iter()
                 .map(|port| (port.expected, port.actual))

@@ -210,12 +210,7 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     if file.tiers.len() != host.gpus.len() || file.tiers.iter().any(|row| row.len() != ports) {
         let mut value = format!("{} rows", file.tiers.len());
         if !notes.0.is_empty() {
-            let names: Vec<&str> = notes
-                .0
-                .iter()
-                .map(String::as_str)
-                .take(MAX_NAMES)
-                .collect();
+            let names: Vec<&str> = notes.0.iter().map(String::as_str).take(MAX_NAMES).collect();
             value += &format!(" beside {}, which is not known,", names.join(", "));
         }
         return Err(ImportReason::Value {

@@ -220,7 +220,8 @@ impl<'a> Nccl<'a> {
     fn gdr(&self, gpu: usize, net: usize) -> bool {
         let path = self.to_net[self.at(gpu, net)];
         let gpu = path.relay.unwrap_or(gpu);
-        drivers_support_gdr(self.host, gpu, self.nets[net]) && self.to_net[self.at(gpu, net)].kind <= self.level
+        drivers_support_gdr(self.host, gpu, self.nets[net])
+            && self.to_net[self.at(gpu, net)].kind <= self.level
     }
 
     /// Marks the paths of GPUs with a coherent link to their best ports.
