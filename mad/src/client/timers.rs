@@ -21,12 +21,13 @@ impl Timer {
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     heap: Vec<Timer>,
-    /// The heap position of each index's timer.
+    /// For each index, the heap position of its timer; [`NONE`] if it has none.
     position: Vec<u32>,
     next_order: u64,
 }
 
 impl Timers {
+    /// The time of the earliest timer; `None` if there is no timer.
     pub(super) fn next(&self) -> Option<Time> {
         self.heap.first().map(|timer| timer.at)
     }
@@ -89,6 +90,7 @@ impl Timers {
         }
     }
 
+    /// Moves the timer at `place` up to its place in the heap.
     fn rise(&mut self, mut place: usize) {
         while place > 0 {
             let parent = (place - 1) / 2;
@@ -100,6 +102,7 @@ impl Timers {
         }
     }
 
+    /// Moves the timer at `place` down to its place in the heap.
     fn sink(&mut self, mut place: usize) {
         loop {
             let left = 2 * place + 1;
@@ -134,7 +137,7 @@ mod tests {
     proptest! {
         /// The heap behaves as an ordered map from (time, order of setting) to index.
         #[test]
-        fn timers_come_in_order(steps in prop::collection::vec((0_u8..3, 0_u32..20, 0_u64..50), 0..300)) {
+        fn timers_become_due_in_the_order_of_their_times(steps in prop::collection::vec((0_u8..3, 0_u32..20, 0_u64..50), 0..300)) {
             let mut timers = Timers::default();
             let mut model: BTreeMap<(u64, usize), u32> = BTreeMap::new();
             for (order, (action, index, at)) in steps.into_iter().enumerate() {

@@ -1,6 +1,6 @@
-//! The place of each field, as data: name, bit offset, width.
+//! Tables of the fields of datagrams: the name, bit offset and width of each.
 //!
-//! The tables are written from the figures of the specification, apart from the views in
+//! The tables are written from the figures of the specification, independently of the views in
 //! [`attr`](super::attr) and in another form, so that each checks the other. They drive
 //! [`dissect`](super::dissect).
 
@@ -88,6 +88,7 @@ const fn named<T: super::bits::Field + fmt::Display>(
 }
 
 impl FieldSpec {
+    /// A row of `count` such fields, whose starts are `stride` bits apart.
     const fn times(mut self, count: u16, stride: u16) -> FieldSpec {
         self.count = count;
         self.stride = stride;
@@ -120,6 +121,7 @@ impl FieldSpec {
         Value { field: self, data }
     }
 
+    /// Writes the field at `index` in the row.
     fn write_one(&self, data: &[u8], index: u16, f: &mut Formatter<'_>) -> fmt::Result {
         match self.show {
             Show::Decimal => write!(f, "{}", self.read(data, index)),
@@ -156,6 +158,7 @@ impl fmt::Debug for FieldSpec {
     }
 }
 
+/// A field with the data from which it is displayed.
 struct Value<'a> {
     field: &'a FieldSpec,
     data: &'a [u8],

@@ -1,4 +1,4 @@
-//! The inventory of the GPU host on which the program runs.
+//! Reads the inventory of the GPU host on which the program runs.
 //!
 //! - [`snapshot`] reads `/sys`: adapters, ports, PCIe;
 //! - [`nvml`] asks NVIDIA's library, which it loads at run time, for UUIDs, NVLinks and the NVLink

@@ -1,5 +1,5 @@
-//! Splits the output of many hosts in one text, as `pdsh` and `clush` print it: the name of its
-//! host precedes each line.
+//! Splits the output of many hosts in one text, as `pdsh` and `clush` print it: each line begins
+//! with the name of its host.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,13 @@ pub struct HostStream {
     pub silent: BTreeMap<String, String>,
 }
 
-/// The text of each host of a stream (`node01: …`); `None` where the text is that of one host
-/// without its name. Messages of the parallel shell (`pdsh@admin: node02: …`) are no host's text.
+/// The text of each host of a stream (`node01: …`); `None` if the text is the output of one host
+/// without its name. Messages of the parallel shell (`pdsh@admin: node02: …`) belong to no host's
+/// text.
 ///
 /// # Errors
-/// Bytes that are no text, a line without the name of a host, or more than [`MAX_STREAM_BYTES`].
+/// The bytes are not text, a line of a stream has no name of a host, or there are more than
+/// [`MAX_STREAM_BYTES`].
 pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> {
     if bytes.len() > MAX_STREAM_BYTES {
         return Err(ImportError::new(1, ImportReason::TooLong(bytes.len())));
@@ -31,10 +33,11 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> 
     let text = text::decode(bytes)?;
     let lines = (1u32..).zip(text.lines());
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
-    let told = lines.clone().filter_map(|(_, line)| of_shell(line));
-    let told: Vec<(&str, &str)> = told.filter_map(of_host).collect();
+    let messages = lines.clone().filter_map(|(_, line)| of_shell(line));
+    let messages: Vec<(&str, &str)> = messages.filter_map(of_host).collect();
     let mut lines = lines.filter(|(_, line)| of_shell(line).is_none());
-    // The legend of a matrix has some lines like that (`NIC0: mlx5_0`), never the first.
+    // The legend of one host's matrix has lines of the same form (`NIC0: mlx5_0`), but they are
+    // never first.
     let tagged = |(_, line): &(u32, &str)| of_host(line).is_some();
     let starts = lines.clone().next().as_ref().is_some_and(tagged);
     let (named, all) = (lines.clone().filter(tagged).count(), lines.clone().count());
@@ -49,7 +52,7 @@ pub fn hosts_of_stream(bytes: &[u8]) -> Result<Option<HostStream>, ImportError> 
         of_host.extend([content, "\n"]);
         Ok(())
     })?;
-    let silent = told
+    let silent = messages
         .into_iter()
         .filter(|(host, _)| !hosts.contains_key(*host));
     let silent = silent.map(|(host, text)| (host.to_owned(), text.to_owned()));

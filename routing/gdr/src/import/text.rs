@@ -1,5 +1,4 @@
-//! Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark, as PowerShell redirects
-//! it.
+//! Decodes the bytes of a file: UTF-8, or UTF-16 with a byte order mark, which PowerShell writes.
 
 use std::borrow::Cow;
 
@@ -9,7 +8,7 @@ use super::error::{ImportError, ImportReason};
 /// The text of `bytes`, without a byte order mark.
 ///
 /// # Errors
-/// The bytes are no text in the encoding; the error has the line.
+/// The bytes are not text in their encoding; the error has the line.
 pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, ImportError> {
     match bytes {
         [0xff, 0xfe, units @ ..] => utf16(units, u16::from_le_bytes),

@@ -1,4 +1,5 @@
-//! Faults injected into simulated hosts of eight GPUs, eight compute adapters and two for storage.
+//! Injects faults into simulated hosts with eight GPUs, eight compute adapters and two storage
+//! adapters, and states the findings that must result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +12,12 @@ use rsm_routing::generate::generate;
 use rsm_routing::generate::rng::Rng;
 use rsm_routing::netlist::{Cable, LinkSpeed, Netlist, Node, NodeKind};
 
-/// GPUs and compute adapters of each host.
+/// The number of GPUs, and of compute adapters, of each host.
 const SLOTS: usize = 8;
-/// Hosts of a unit: seven sockets of each leaf are free.
+/// The number of hosts of a unit: seven sockets of each leaf are free.
 const HOSTS_OF_UNIT: usize = 25;
 
-/// The faults.
+/// A fault that is injected into one or several hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     AdaptersPermuted,
@@ -97,7 +98,8 @@ impl Fault {
         Fault::StrictOrdering,
     ];
 
-    /// Whether so many hosts show the fault: most faults are a difference from other hosts.
+    /// Whether the fault can be found in a fleet of `hosts` hosts: most faults are a difference
+    /// from other hosts.
     pub(crate) fn shows_among(self, hosts: usize) -> bool {
         match hosts {
             1 => self.shows_alone(),
@@ -105,6 +107,7 @@ impl Fault {
         }
     }
 
+    /// Whether the fault can be found in a fleet of one host.
     fn shows_alone(self) -> bool {
         !matches!(
             self,
@@ -132,7 +135,8 @@ impl Fault {
         )
     }
 
-    /// The hosts with the fault: of most faults one or three, which must be one finding.
+    /// The number of hosts with the fault: for most faults one or three, which must give one
+    /// finding.
     fn count(self, hosts: usize, seed: u64) -> usize {
         match self {
             Fault::HalfPopulated => hosts.div_ceil(4),
@@ -142,7 +146,7 @@ impl Fault {
             | Fault::GuidClaimed
             | Fault::OtherInventory
             | Fault::NameTwice => 2,
-            // The unit of one host.
+            // These faults affect the unit of one host.
             Fault::RackExchanged
             | Fault::HalfExchanged
             | Fault::UnitExchanged
@@ -158,9 +162,10 @@ impl Fault {
 pub(crate) struct Expected {
     pub(crate) kind: GpuFindingKind,
     pub(crate) hosts: BTreeSet<String>,
-    /// As `host device`, of the finding's first host; empty where the device is not there.
+    /// The ports of the finding's first host, as `host device`; empty if the inventory lacks the
+    /// device.
     pub(crate) ports: BTreeSet<String>,
-    /// The indices of GPUs; `None` where they are not the subject.
+    /// The indices of GPUs; `None` if the finding is not about GPUs.
     pub(crate) gpus: Option<Vec<u16>>,
 }
 
@@ -181,7 +186,7 @@ pub(crate) fn fabric(count: usize) -> Netlist {
         .filter(|node| node.kind == NodeKind::Ca && node.name().contains(" mlx5_"))
         .map(host_of)
         .collect();
-    // The generator numbers the hosts of a unit in a row.
+    // The generator numbers the hosts of a unit consecutively.
     let in_unit = names.len() / units;
     let stays = (0..names.len()).filter(|place| place % in_unit < HOSTS_OF_UNIT);
     let stays: BTreeSet<usize> = stays.take(count).collect();
@@ -203,13 +208,14 @@ pub(crate) fn fabric(count: usize) -> Netlist {
     Netlist::new(nodes, cables).expect("fewer cables")
 }
 
+/// The name of the host in the description of a node.
 fn host_of(node: &Node) -> String {
     let name = node.name();
     name.split(' ').next().unwrap_or_default().to_owned()
 }
 
 impl World {
-    /// The fleet without a fault, or with those that the generator makes.
+    /// The fleet with the faults that the generator makes, if any.
     pub(crate) fn new(netlist: &Netlist, faults: FleetFaults) -> World {
         let fleet = fleet(netlist.clone(), faults).expect("hosts with plain names");
         let (nodes, cables) = fleet.netlist.into_parts();
@@ -239,6 +245,7 @@ impl World {
         }
     }
 
+    /// The position of the node to which a host's port belongs.
     fn node(&self, host: &str, port: usize) -> usize {
         let guid = self.hosts[host].hca_ports[port].node_guid;
         let same = |node: &Node| Some(node.guid) == guid;
@@ -269,7 +276,7 @@ impl World {
         of_unit.iter().map(|name| (*name).clone()).collect()
     }
 
-    /// Describes the ports of a host as those of another one.
+    /// Replaces the name of a host in the descriptions of its nodes.
     fn rename(&mut self, host: &str, to: &str) {
         let from = format!("{host} ");
         for node in &mut self.nodes {
@@ -279,7 +286,7 @@ impl World {
         }
     }
 
-    /// Leaves of each inventory what the matrix of `nvidia-smi` has: names and distances.
+    /// Reduces each inventory to what the matrix of `nvidia-smi` has: names and distances.
     pub(crate) fn by_names(&mut self) {
         for host in self.hosts.values_mut() {
             host.machine = None;
@@ -329,7 +336,7 @@ impl World {
         *end = (leaf, free);
     }
 
-    /// Takes the cable of a port away.
+    /// Removes the cable of a port.
     fn unplug(&mut self, host: &str, port: usize) {
         let node = self.node(host, port);
         self.cables
@@ -340,6 +347,7 @@ impl World {
         self.hosts.get_mut(name).expect("a known host")
     }
 
+    /// Removes a port from the inventory, and its node's name and cable from the fabric.
     pub(crate) fn remove_port(&mut self, name: &str, port: usize) {
         self.unplug(name, port);
         let node = self.node(name, port);
@@ -352,6 +360,7 @@ impl World {
             .retain(|_| place.next().is_some_and(|at: usize| at % ports != port));
     }
 
+    /// Removes a GPU with its links, and renumbers the GPUs after it.
     fn remove_gpu(&mut self, name: &str, gpu: usize) {
         let host = self.host(name);
         let ports = host.hca_ports.len();
@@ -384,6 +393,7 @@ impl World {
         }
     }
 
+    /// Adds a virtual function of each compute adapter.
     fn add_virtual_functions(&mut self, name: &str) {
         let host = self.host(name);
         let ports = host.hca_ports.len();
@@ -411,7 +421,8 @@ impl World {
     }
 }
 
-/// The fleet with a fault, and what must be found. The generator makes the two wrong orders.
+/// The fleet with a fault, and the finding that must result. The generator makes the wrong orders
+/// of GPUs and adapters, this module all other faults.
 pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> (World, Expected) {
     let faults = FleetFaults {
         gpu_order: usize::from(fault == Fault::GpusPermuted) * fault.count(count, seed),
@@ -428,7 +439,7 @@ pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> 
     let names: Vec<String> = world.hosts.keys().cloned().collect();
     let mut order: Vec<usize> = (0..names.len()).collect();
     rng.shuffle(&mut order);
-    // Cables at different leaves are findings of their own.
+    // Wrong cables in several units would give several findings, so all hosts are of one unit.
     if matches!(fault, Fault::StorageCable | Fault::CableMisplaced) {
         let unit = order[0] / HOSTS_OF_UNIT;
         order.retain(|place| place / HOSTS_OF_UNIT == unit);
@@ -448,6 +459,7 @@ pub(crate) fn with(fault: Fault, netlist: &Netlist, count: usize, seed: u64) -> 
     (world, expected)
 }
 
+/// The kind of the finding that a fault must give.
 fn kind(fault: Fault) -> GpuFindingKind {
     match fault {
         Fault::AdaptersPermuted => GpuFindingKind::RailOrderHcas,
@@ -531,7 +543,7 @@ fn inject(
     }
 }
 
-/// Hosts of a rack.
+/// The number of hosts of a rack.
 const HOSTS_OF_RACK: usize = 4;
 
 /// Injects a fault into the unit of a host.
@@ -550,7 +562,7 @@ fn inject_in_unit(
         }
         return;
     }
-    // The larger half, if they differ, at every second rail.
+    // If the halves differ, the slot decides between the smaller and the larger one.
     let of_unit = match fault {
         Fault::RackExchanged => HOSTS_OF_RACK,
         Fault::HalfExchanged if slot % 2 == 0 => unit.len() / 2,
@@ -565,7 +577,7 @@ fn inject_in_unit(
     }
 }
 
-/// Notes the devices that the finding must name, of the first host.
+/// Adds the devices of the first host that the finding must name.
 fn expect_devices(fault: Fault, name: &str, slot: usize, expected: &mut Expected) {
     let port = match fault {
         Fault::AdapterUnderOtherSwitch
@@ -604,6 +616,7 @@ fn storage_port(slot: usize) -> usize {
     SLOTS + slot % 2
 }
 
+/// Injects a fault into one host.
 fn inject_one(
     fault: Fault,
     world: &mut World,
@@ -616,7 +629,7 @@ fn inject_one(
         Fault::OneNvLink => lose_link(world.host(name), slot),
         Fault::AllNvLinks => lose_links(world.host(name)),
         Fault::AllNvLinksUnclear => {
-            // As from a matrix of `nvidia-smi topo -m` that is cut before its legend.
+            // A matrix of `nvidia-smi topo -m` that is cut before its legend gives these values.
             let host = world.host(name);
             lose_links(host);
             (host.nvlinks_known, host.nvlinks_unclear) = (false, true);
@@ -671,7 +684,7 @@ fn inject_one(
         | Fault::AcsRedirect
         | Fault::IommuTranslates
         | Fault::StrictOrdering => change_settings(fault, world.host(name), slot),
-        // The generator's, or of two hosts.
+        // The generator and `inject` make these faults.
         Fault::AdaptersPermuted
         | Fault::GpusPermuted
         | Fault::CablesSwapped
@@ -711,6 +724,7 @@ fn change_settings(fault: Fault, host: &mut HostInventory, slot: usize) {
     }
 }
 
+/// Reduces the lanes of a link.
 fn narrow(link: &mut Option<PcieLink>, lanes: u8) {
     *link = link.map(|link| PcieLink {
         width: lanes,
@@ -718,6 +732,7 @@ fn narrow(link: &mut Option<PcieLink>, lanes: u8) {
     });
 }
 
+/// Removes one link between a GPU and its switches, and one to each other GPU.
 fn lose_link(host: &mut HostInventory, gpu: usize) {
     host.gpus[gpu].switch_links = host.gpus[gpu].switch_links.map(|links| links - 1);
     for link in &mut host.nvlinks {
@@ -727,6 +742,7 @@ fn lose_link(host: &mut HostInventory, gpu: usize) {
     }
 }
 
+/// Removes all NVLinks of a host.
 fn lose_links(host: &mut HostInventory) {
     host.nvlinks.clear();
     for gpu in &mut host.gpus {

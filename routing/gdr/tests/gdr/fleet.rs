@@ -1,4 +1,5 @@
-//! Faults injected into simulated fleets: each is found and named, and nothing else is.
+//! Tests of faults injected into simulated fleets: each must be found, and nothing else. Tests of
+//! plans for jobs on such fleets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::Netlist;
 use rsm_routing::topology::Topology;
 
+/// The number of fleets with random faults.
 const SEEDS: u64 = 200;
 
 fn superpod(units: usize) -> Netlist {
@@ -29,6 +31,7 @@ fn made(netlist: Netlist, faults: FleetFaults) -> Fleet {
     fleet(netlist, faults).expect("hosts with plain names")
 }
 
+/// The analysis of a fleet, with routes if `routed`.
 fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
     let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
     let tables = routed.then(|| {
@@ -39,7 +42,8 @@ fn analyse(fleet: &Fleet, routed: bool) -> Analysis {
     Analysis::new(&fleet.inventory, Some(fabric), AnalysisConfig::default())
 }
 
-/// A finding as an expectation: ports and GPUs only where faults say which they are.
+/// A finding in the form of an expectation, with ports and GPUs only for the kinds of faults that
+/// state them.
 fn found(finding: &GpuFinding) -> ExpectedFinding {
     let cables = finding.kind == GpuFindingKind::RailCablesSwapped;
     let mut hosts: BTreeSet<String> = finding.hosts().map(str::to_owned).collect();
@@ -127,7 +131,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
 }
 
 #[test]
-fn a_host_like_its_machine_type_is_joined_by_names() {
+fn hosts_of_the_default_machine_type_are_joined_by_names() {
     let mut fleet = made(superpod(1), FleetFaults::default());
     let first = fleet
         .inventory
@@ -201,7 +205,8 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
         .iter()
         .map(|host| host.name.clone())
         .collect();
-    // Every second one first: neighbours in the list are in different units.
+    // The order is that of the reversed names, so that neighbours in the list are in different
+    // units.
     hosts.sort_by_key(|host| host.bytes().rev().collect::<Vec<u8>>());
     let request = JobRequest {
         hosts,
@@ -230,9 +235,10 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
             .iter()
             .any(|warning| warning.contains("rail-order-gpus"))
     );
-    // Launchers know hosts alone: on twenty of them the k-th process would be on another rail.
-    let told = |warning: &&String| warning.contains("source the file rank-gpus");
-    let warning = plan.warnings.iter().find(told).expect("a warning");
+    // Launchers know only hosts: without the script, the k-th process of twenty hosts would be on
+    // another rail.
+    let names_script = |warning: &&String| warning.contains("source the file rank-gpus");
+    let warning = plan.warnings.iter().find(names_script).expect("a warning");
     assert!(
         warning.starts_with("20 hosts number their GPUs"),
         "{warning}"
@@ -253,7 +259,7 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
         visible_gpu(&script, &with_domain, 0, "0,1,2,3,4,5,6,7"),
         first
     );
-    // A process that has one GPU keeps it; a host or a process that the plan lacks gets none.
+    // A process that has one GPU keeps it; a host or a process that is not in the plan gets none.
     assert_eq!(visible_gpu(&script, host, 0, "GPU-1"), "GPU-1");
     assert_eq!(visible_gpu(&script, host, 8, ""), "");
     assert_eq!(visible_gpu(&script, "another", 0, ""), "");
@@ -272,7 +278,9 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
     }
 }
 
-/// `CUDA_VISIBLE_DEVICES` of a local process after the script, on a host of that name.
+/// The value of `CUDA_VISIBLE_DEVICES` after the script, for a process with this local rank on a
+/// host with this name. `visible` is the value before the script; if it is empty, the variable is
+/// not set.
 fn visible_gpu(script: &str, host: &str, rank: usize, visible: &str) -> String {
     let script = script.replace("$(uname -n)", host);
     let program = format!("{script}printf %s \"${{CUDA_VISIBLE_DEVICES-}}\"");
@@ -289,7 +297,7 @@ fn visible_gpu(script: &str, host: &str, rank: usize, visible: &str) -> String {
 }
 
 #[test]
-fn a_job_of_all_hosts_takes_those_that_have_the_gpus() {
+fn a_job_of_all_hosts_leaves_out_hosts_with_too_few_gpus() {
     let mut fleet = made(superpod(2), FleetFaults::default());
     let mut host = (*fleet.inventory.hosts()["host-003"].inventory).clone();
     host.remove_gpu(7);
@@ -297,7 +305,7 @@ fn a_job_of_all_hosts_takes_those_that_have_the_gpus() {
         .inventory
         .insert("host-003", host.clone(), 0)
         .expect("a plain host");
-    // A login host with an adapter is in no job, and not missed.
+    // A login host, which has an adapter and no GPU, is not in the job, and no warning counts it.
     for gpu in (0..7).rev() {
         host.remove_gpu(gpu);
     }
@@ -309,9 +317,9 @@ fn a_job_of_all_hosts_takes_those_that_have_the_gpus() {
     let request = analysis.job_request(Vec::new(), 8, Pattern::Ring);
     let plan = analysis.plan(&request).expect("63 hosts");
     assert_eq!(plan.hosts.len(), 63);
-    let told = |warning: &String| warning.starts_with("1 hosts have fewer than 8 GPUs");
-    assert!(plan.warnings.iter().any(told), "{:?}", plan.warnings);
-    // A host that is named is not left out silently.
+    let counts_one = |warning: &String| warning.starts_with("1 hosts have fewer than 8 GPUs");
+    assert!(plan.warnings.iter().any(counts_one), "{:?}", plan.warnings);
+    // A host that the request names is not left out: the plan fails.
     let named = analysis.job_request(vec!["host-003".to_owned()], 8, Pattern::Ring);
     assert!(matches!(
         analysis.plan(&named),
@@ -320,7 +328,7 @@ fn a_job_of_all_hosts_takes_those_that_have_the_gpus() {
 }
 
 #[test]
-fn more_hosts_than_an_all_to_all_takes_are_planned_by_other_patterns() {
+fn a_job_with_too_many_hosts_for_all_to_all_can_be_planned_as_a_ring() {
     let of_type = made(superpod(1), FleetFaults::default());
     let host = of_type.inventory.hosts()["host-001"]
         .inventory
@@ -342,7 +350,7 @@ fn more_hosts_than_an_all_to_all_takes_are_planned_by_other_patterns() {
 }
 
 #[test]
-fn jobs_that_cannot_be_are_refused() {
+fn impossible_jobs_are_refused() {
     let analysis = analyse(&made(superpod(1), FleetFaults::default()), false);
     let name = analysis.hosts[0].name.clone();
     let plan = |hosts: &[&str], gpus_per_host| {

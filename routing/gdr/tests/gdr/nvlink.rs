@@ -1,4 +1,4 @@
-//! hwloc's matrix of NVLinks.
+//! Tests of hwloc's matrix of NVLinks.
 
 use rsm_gdr::import::{ImportReason, InventoryFormat};
 

@@ -1,4 +1,4 @@
-//! Reads the cells of a matrix, even if a driver or a paste ran them together.
+//! Reads the cells of a matrix, even if a driver or a copy lost the separators between them.
 
 use std::fmt;
 
@@ -41,6 +41,7 @@ pub(super) fn is_cells(word: &str) -> bool {
     !cells.is_empty() && rest.is_empty()
 }
 
+/// The cell at the start of a text, and the text after it; `None` if the text starts with no cell.
 fn first(text: &str) -> Option<(Cell, &str)> {
     if let Some(rest) = text.strip_prefix('X') {
         return Some((Cell::Itself, rest));

@@ -17,7 +17,8 @@ pub(super) struct Output {
 /// Finds the first matrix of a text.
 ///
 /// # Errors
-/// There is no header, or rows of another host are among those of the first.
+/// There is no header, the header has too many columns, or rows of another host are among those of
+/// the first.
 pub(super) fn output(text: &str) -> Result<Output, ImportError> {
     let last = super::super::line_of(text.as_bytes());
     let mut lines = (1u32..).zip(text.lines().map(plain));
@@ -51,15 +52,18 @@ pub(super) fn output(text: &str) -> Result<Output, ImportError> {
     Ok(Output { header, rest })
 }
 
+/// The kind of a line after the header, if the text has tags.
 enum Content<'a> {
     /// A line of the first host, without the tag.
     Ours(&'a str),
     /// A row, a header or a legend line with another host's tag.
     OtherHost(&'a str),
-    /// A message of the parallel shell.
+    /// Any other line, such as a message of the parallel shell.
     Foreign,
 }
 
+/// Classifies a line by its tag: `ours` is the tag of the first host, `columns` the names in its
+/// header.
 fn content_of<'a>(line: &'a str, ours: &str, columns: &BTreeSet<&str>) -> Content<'a> {
     let (Some(found), content) = tag(line) else {
         return Content::Foreign;

@@ -1,5 +1,5 @@
-//! Settings of single processes, as a shell runs them and the libraries read them: each GPU gets
-//! the port that was chosen for it, under any names and orders of devices.
+//! Tests of settings for single processes, run by a shell and read as the libraries do: each GPU
+//! gets the port that was chosen for it, with any names and orders of devices.
 
 mod exports;
 mod failover;
@@ -17,7 +17,8 @@ use rsm_gdr::{Analysis, AnalysisConfig};
 
 use crate::samples::{every_file, every_sample, samples};
 
-/// Variables of launchers, which the machine of the tests may have.
+/// The variables of launchers that a script reads. Tests clear them first. The first four hold a
+/// local rank.
 const LAUNCHERS: [&str; 10] = [
     "OMPI_COMM_WORLD_LOCAL_RANK",
     "SLURM_LOCALID",
@@ -31,18 +32,21 @@ const LAUNCHERS: [&str; 10] = [
     "MPI_LOCALRANKID",
 ];
 
+/// The analysis of a host without a fabric.
 fn alone(host: HostInventory) -> Analysis {
     let mut inventory = GpuInventory::new();
     inventory.insert("host", host, 0).expect("a plain host");
     Analysis::new(&inventory, None, AnalysisConfig::default())
 }
 
-/// The value of `variable` after `script` was sourced; empty where it is not set.
+/// The value of `variable` after `script` was run with the variables of `launcher`; empty if it is
+/// not set.
 fn after(script: &str, variable: &str, launcher: &[(&str, &str)]) -> String {
     after_all(script, &[variable], launcher).remove(0)
 }
 
-/// The values of `variables` after `script` was sourced; empty where one is not set.
+/// The values of `variables` after `script` was run with the variables of `launcher`; empty if one
+/// is not set.
 fn after_all(script: &str, variables: &[&str], launcher: &[(&str, &str)]) -> Vec<String> {
     let print = |name: &&str| format!("printf '%s\\n' \"${{{name}-}}\"\n");
     let print: String = variables.iter().map(print).collect();
@@ -65,7 +69,7 @@ fn after_all(script: &str, variables: &[&str], launcher: &[(&str, &str)]) -> Vec
     text.lines().map(str::to_owned).collect()
 }
 
-/// Why a library has nothing to choose for a host.
+/// The reason why a library has nothing to choose for a host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum NoChoice {
     /// There is no GPU that a port could serve.
@@ -75,7 +79,7 @@ enum NoChoice {
 }
 
 impl NoChoice {
-    /// `None` where a library has to choose.
+    /// The reason for this host; `None` if a library has to choose.
     fn of(host: &HostInventory) -> Option<NoChoice> {
         match (host.gpus.is_empty(), host.hca_ports.is_empty()) {
             (true, _) => Some(NoChoice::NoGpu),
@@ -84,12 +88,13 @@ impl NoChoice {
         }
     }
 
-    /// Words of which a file with such a device has at least one, in lower case.
+    /// Words in lower case: a file about a host that has such a device contains at least one of
+    /// them.
     fn words(self) -> &'static [&'static str] {
         match self {
-            // A row or object of a driver, a tag, or NVIDIA's number.
+            // These are a row or an object of a driver, a tag, and NVIDIA's vendor number.
             NoChoice::NoGpu => &["gpu0", "nvml0", "rsmi0", "<gpu", "10de"],
-            // A name, an object of verbs, or the class of InfiniBand controllers.
+            // These are a device name, an object of verbs, and the class of InfiniBand controllers.
             NoChoice::NoAdapter => &["mlx", "openfabrics", "0x0207", "0207 ["],
         }
     }
@@ -101,7 +106,7 @@ fn machine(mut host: HostInventory) -> HostInventory {
     for (place, port) in host.hca_ports.iter_mut().enumerate() {
         port.device.get_or_insert_with(|| format!("mlx5_{place}"));
     }
-    // Machines of clouds whose network is Ethernet, as if it were InfiniBand.
+    // The adapters of cloud machines, whose network is Ethernet, count as InfiniBand.
     if !host.hca_ports.iter().any(HcaPort::may_be_infiniband) {
         for port in &mut host.hca_ports {
             port.link_layer = Some(LinkLayer::InfiniBand);
@@ -124,8 +129,8 @@ fn samples_without_a_choice_have_no_gpu_or_no_adapter() {
         assert_eq!(word, None, "{name} has {why:?}");
         found.push(why);
     }
-    // An adapter's folder and a machine of before; a machine by its GPUs, and one whose only network
-    // is a virtual Ethernet device without a PCI address.
+    // Two samples have no GPU. Of the two without an adapter, one lists only GPUs, and the only
+    // network of the other is a virtual Ethernet device without a PCI address.
     found.sort_unstable();
     assert_eq!(
         found,
@@ -139,7 +144,7 @@ fn samples_without_a_choice_have_no_gpu_or_no_adapter() {
     assert_eq!(choices, 20);
 }
 
-/// Four GPUs, the second of which is named by its UUID alone, and eight adapters.
+/// Four GPUs with UUIDs, and four adapters in the reverse order of the GPUs.
 fn host() -> Analysis {
     let matrix = "\
 \tGPU0\tGPU1\tGPU2\tGPU3\tNIC0\tNIC1\tNIC2\tNIC3
@@ -172,7 +177,7 @@ NIC Legend:
 }
 
 #[test]
-fn a_process_finds_its_gpu_however_it_was_launched() {
+fn a_process_gets_the_port_of_its_gpu_from_any_launcher() {
     let analysis = host();
     let script = render::nvshmem_script(&analysis, "host").expect("names are known");
     let list = |launcher: &[(&str, &str)]| after(&script, "NVSHMEM_HCA_LIST", launcher);
@@ -181,22 +186,22 @@ fn a_process_finds_its_gpu_however_it_was_launched() {
         for variable in &LAUNCHERS[..4] {
             assert_eq!(list(&[(variable, rank)]), port, "{variable}={rank}");
         }
-        // The launcher shows each process its own GPU alone.
+        // The launcher shows each process only its own GPU.
         assert_eq!(
             list(&[("LOCAL_RANK", "0"), ("CUDA_VISIBLE_DEVICES", rank)]),
             port
         );
     }
-    // All processes see the same GPUs, in an order of their own.
+    // All processes see the same GPUs, in another order than that of the inventory.
     let visible = ("CUDA_VISIBLE_DEVICES", "3,1");
     assert_eq!(list(&[("SLURM_LOCALID", "0"), visible]), "ibp12s0:1");
     assert_eq!(list(&[("SLURM_LOCALID", "1"), visible]), "mlx5_1:1");
     let uuid = "GPU-5a1fb0e2-0000-4000-8000-000000000000";
-    // CUDA takes the begin of a UUID that no other GPU has.
+    // CUDA accepts the start of a UUID if no other GPU has the same start.
     for visible in [uuid, "GPU-5a1fb0e2-0", "GPU-5a1fb0e2"] {
         assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", visible)]), "ibp141s0:1");
     }
-    // A GPU that the inventory does not have, or a name of several, gets no port of another.
+    // A GPU that the inventory does not have gets no port, nor does a name that several GPUs share.
     for visible in ["7", "GPU-5a1f", "GPU-", "GPU-77", "MIG-5a1fb0e2", "none"] {
         assert_eq!(list(&[("CUDA_VISIBLE_DEVICES", visible)]), "", "{visible}");
     }
@@ -206,6 +211,7 @@ fn a_process_finds_its_gpu_however_it_was_launched() {
     assert_eq!(devices, "mlx5_1:1");
 }
 
+/// The PCI addresses of the GPUs of [`with_addresses`].
 const ADDRESSES: [&str; 4] = [
     "0000:1b:00.0",
     "0000:43:00.0",
@@ -216,6 +222,7 @@ const ADDRESSES: [&str; 4] = [
 /// The ports of these GPUs.
 const PORTS: [&str; 4] = ["mlx5_10:1", "mlx5_1:1", "ibp141s0:1", "ibp12s0:1"];
 
+/// The GPUs and adapters of [`host`], with addresses of the GPUs.
 fn with_addresses() -> Analysis {
     let mut inventory = host().hosts[0].inventory.as_ref().clone();
     for (gpu, address) in inventory.gpus.iter_mut().zip(ADDRESSES) {
@@ -224,12 +231,13 @@ fn with_addresses() -> Analysis {
     alone(inventory)
 }
 
-/// The driver's folders, as a test makes them.
+/// A folder that stands for the files of NVIDIA's driver in `/proc` and `/dev`.
 struct Driver(PathBuf);
 
 impl Driver {
-    /// GPUs that show, whether the driver says which device files they have, and GPUs that the
-    /// process may open. The device files have another order than the addresses.
+    /// Creates the folder. The driver lists the GPUs of `shown`, with the numbers of their device
+    /// files if `with_minors`; the process may open the GPUs of `open`. The device files have
+    /// another order than the addresses.
     fn new(name: &str, shown: &[usize], with_minors: bool, open: &[usize]) -> Driver {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = std::fs::remove_dir_all(&folder);
@@ -254,6 +262,7 @@ impl Driver {
         Driver(folder)
     }
 
+    /// The script with paths into this folder.
     fn script(&self, script: &str) -> String {
         let gpus = self.0.join("gpus").display().to_string();
         let device = self.0.join("nvidia").display().to_string();
@@ -289,15 +298,16 @@ fn a_process_in_a_container_finds_its_gpu_by_address() {
                 "{shown:?}"
             );
         }
-        // Indices of the host mean nothing here.
+        // A rank beyond the visible GPUs gets no port, even if the host has a GPU with that index.
         let beyond = shown.len().to_string();
         assert_eq!(list(&[("LOCAL_RANK", &beyond)]), "", "{shown:?}");
     }
 }
 
 #[test]
-fn a_job_that_may_open_some_gpus_counts_these_alone() {
-    // Slurm's ConstrainDevices: all addresses show, and the devices of other jobs cannot be opened.
+fn a_job_counts_only_the_gpus_that_it_may_open() {
+    // With Slurm's ConstrainDevices the driver lists all addresses, and the devices of other jobs
+    // cannot be opened.
     let script = render::ucx_script(&with_addresses(), "host").expect("names are known");
     // The inventory may come from a source without addresses.
     let by_index = render::ucx_script(&host(), "host").expect("names are known");
@@ -323,7 +333,7 @@ fn a_job_that_may_open_some_gpus_counts_these_alone() {
 }
 
 #[test]
-fn slurms_numbers_tell_what_the_driver_does_not() {
+fn gpu_numbers_of_slurm_are_used_if_the_driver_lists_no_device_files() {
     let hidden = Driver::new("no-driver", &[], false, &[]);
     let silent = Driver::new("silent-driver", &[0, 1, 2, 3], false, &[]);
     let with_addresses = render::ucx_script(&with_addresses(), "host").expect("names are known");
@@ -353,25 +363,25 @@ fn slurms_numbers_tell_what_the_driver_does_not() {
         assert_eq!(step("1", "0, 1", "2, 3"), PORTS[3]);
         assert_eq!(step("0", "0", "3"), PORTS[3]);
         assert_eq!(step("1", "", "2,3"), PORTS[3]);
-        // Nothing constrains the job: its numbers are the host's.
+        // The job is not constrained: its numbers are those of the host.
         assert_eq!(step("1", "2,3", "2,3"), PORTS[3]);
         assert_eq!(step("1", "1,2", "1,2"), PORTS[2]);
         assert_eq!(step("0", "3", "2,3"), PORTS[3]);
         assert_eq!(step("2", "0,1,2,3", "0,1,2,3"), PORTS[2]);
-        // One GPU of several: its number may be the host's or the job's.
+        // One GPU of several: its number may be that of the host or that of the job.
         assert_eq!(step("0", "1", "1,2"), PORTS[1]);
         assert_eq!(step("0", "0", "2,3"), "");
         assert_eq!(step("0", "1,0", "0,2"), PORTS[2]);
         assert_eq!(step("1", "", "1,2"), "");
         assert_eq!(step("0", "2", "0,1"), "");
-        // A UUID is a GPU everywhere.
+        // A UUID names the same GPU in every job.
         let uuid = "GPU-5a1fb0e2-0000-4000-8000-000000000000";
         assert_eq!(step("0", uuid, "0,1"), PORTS[2]);
     }
 }
 
 #[test]
-fn a_script_leaves_the_variables_of_its_caller() {
+fn a_script_does_not_change_the_variables_of_its_caller() {
     for file in [render::ucx_script, render::nvshmem_script] {
         let script = file(&with_addresses(), "host").expect("names are known");
         let program = format!("rank=7 host=h at=a count=5\n{script}");
@@ -381,7 +391,7 @@ fn a_script_leaves_the_variables_of_its_caller() {
 }
 
 #[test]
-fn mooncake_asks_for_the_gpus_that_a_process_sees_by_their_numbers_in_it() {
+fn the_mooncake_file_numbers_the_gpus_as_the_process_sees_them() {
     let script = render::mooncake_script(&with_addresses(), "host").expect("names are known");
     let all = [0, 1, 2, 3];
     let job = Driver::new("mooncake-of-a-job", &all, true, &[1, 3]);
@@ -409,7 +419,7 @@ fn mooncake_asks_for_the_gpus_that_a_process_sees_by_their_numbers_in_it() {
         first(&job, &[("CUDA_VISIBLE_DEVICES", "1,0")]),
         ports(&[3, 1])
     );
-    // With one GPU unknown there is no file, nor an older one.
+    // If one GPU is unknown there is no file, and the file of the caller is not used.
     let unknown = [
         ("CUDA_VISIBLE_DEVICES", "0,7"),
         ("MC_CUSTOM_TOPO_JSON", "/old"),
@@ -418,7 +428,7 @@ fn mooncake_asks_for_the_gpus_that_a_process_sees_by_their_numbers_in_it() {
 }
 
 #[test]
-fn service_levels_are_stated_only_where_the_operator_names_one() {
+fn files_state_a_service_level_only_if_the_operator_names_one() {
     let mut analysis = host();
     let files = |analysis: &Analysis| {
         let nccl = render::NcclVersion::RAILS;
