@@ -94,7 +94,7 @@ pub enum Handled<C> {
     Deferred,
     /// The datagram is a response, but no pending request accepts it. The client only counts it.
     Stale,
-    /// The datagram is no response to a subnet management request. It is a trap, a request of
+    /// The datagram is not a response to a subnet management request. It is a trap, a request of
     /// another subnet manager, or a datagram of another class, which the caller handles.
     Unsolicited,
 }

@@ -38,7 +38,7 @@ pub struct ClientStats {
     pub mismatched: u64,
     /// The number of requests refused because too many were pending.
     pub rejected: u64,
-    /// The number of requests that their owner cancelled.
+    /// The number of requests that their owner cancelled or withdrew, sent or not.
     pub cancelled: u64,
     /// The number of cancelled requests that were sent and not answered; the client did not wait to
     /// learn whether their datagrams were lost.
@@ -49,14 +49,14 @@ pub struct ClientStats {
     pub queued: u32,
     /// The window: the number of requests that may be out now.
     pub window: u32,
-    /// The number of times that the window was halved.
+    /// The number of times the window was halved.
     pub window_halvings: u64,
     /// The smoothed round trip; zero before the first answer.
     pub srtt: Duration,
     /// The timeout of a first attempt now.
     pub timeout: Duration,
-    /// The number of recently lost attempts of 1000. Attempts to targets that never answer do not
-    /// count, nor do attempts to single targets that drop requests that other targets accept.
+    /// The number of lost attempts per 1000 recent ones. Attempts to targets that never answer do
+    /// not count, nor do attempts to single targets that drop requests that other targets accept.
     pub loss_permille: u32,
     /// The number of targets in the table of slow and lossy targets.
     pub outliers: u32,

@@ -21,7 +21,7 @@ const FORGET_SHIFT: u32 = 12;
 /// losses are one and the same congestion.
 ///
 /// The client decides which attempts are lost: attempts followed by an answered attempt of the same
-/// request. A node that never answers is no evidence about load, and must not slow the others down.
+/// request. A node that never answers says nothing about load, and must not slow the others down.
 ///
 /// Losses without load, for example of bad cables, would keep the window at its minimum for good.
 /// The window therefore counts losses at the minimum and tolerates that rate from then on; only

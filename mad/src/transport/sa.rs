@@ -39,7 +39,7 @@ impl SaInbound {
         }
     }
 
-    /// The remote end that sent the message; `None` if the event is no message.
+    /// The remote end that sent the message; `None` if the event is not a message.
     pub fn remote(&self) -> Option<&RemoteAddress> {
         match self {
             SaInbound::Datagram(datagram) => Some(&datagram.remote),

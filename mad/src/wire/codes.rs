@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_order_as_numbers() {
+    fn codes_are_ordered_by_their_numbers() {
         assert!(NodeType::Unknown(0) < NodeType::Ca);
         assert!(NodeType::Router < NodeType::Unknown(4));
     }

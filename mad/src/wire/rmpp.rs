@@ -15,7 +15,7 @@ pub const RMPP_VERSION: u8 = 1;
 code_enum! {
     /// The type of a packet of the protocol (IBA 13.6.2.1).
     RmppType {
-        /// The datagram is no packet of the protocol, but a whole message.
+        /// The datagram is not a packet of the protocol, but a whole message.
         None = 0 "none",
         /// A segment of a message.
         Data = 1 "DATA",

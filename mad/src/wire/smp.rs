@@ -108,7 +108,7 @@ impl Smp {
         zerocopy::transmute_mut!(bytes)
     }
 
-    /// The packet as it is sent.
+    /// The bytes of the packet.
     pub fn as_bytes(&self) -> &MadBytes {
         zerocopy::transmute_ref!(self)
     }

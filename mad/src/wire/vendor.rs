@@ -91,7 +91,7 @@ impl GeneralInfoMad {
         zerocopy::transmute_mut!(bytes)
     }
 
-    /// The datagram as it is sent.
+    /// The bytes of the datagram.
     pub fn as_bytes(&self) -> &MadBytes {
         zerocopy::transmute_ref!(self)
     }

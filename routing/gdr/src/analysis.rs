@@ -37,7 +37,7 @@ pub enum JoinError {
 /// All results about the GPUs of a fabric at one moment; immutable.
 #[derive(Clone, Debug)]
 pub struct Analysis {
-    /// The fabric; `None` if hosts are analysed alone.
+    /// The fabric; `None` if the analysis uses inventories only.
     pub fabric: Option<GpuFabric>,
     /// The operator's configuration.
     pub config: AnalysisConfig,

@@ -1,4 +1,4 @@
-//! The hosts with inventories, and the machine types that stand in for the other hosts.
+//! The hosts with inventories, and the machine types that are used for the other hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub const MAX_MACHINE_TYPES: usize = 256;
 pub enum HostOrigin {
     /// The host reported the inventory itself.
     Own,
-    /// The inventory is the default machine type, because none is known of the host. The names of
-    /// the host's devices in the fabric match that type.
+    /// The inventory is the default machine type, because the host reported none. The names of the
+    /// host's devices in the fabric match that type.
     MachineType,
 }
 
@@ -62,6 +62,7 @@ pub enum HostError {
 pub struct GpuInventory {
     hosts: BTreeMap<String, HostRecord>,
     machine_types: BTreeMap<String, Arc<HostInventory>>,
+    /// The name of the machine type of hosts without an inventory of their own.
     default: Option<String>,
 }
 
@@ -73,6 +74,7 @@ pub(crate) fn is_host_name(text: &str) -> bool {
         && text.as_bytes()[0].is_ascii_alphanumeric()
 }
 
+/// The name, if it is valid as a host's name.
 fn checked_name(name: &str) -> Result<String, HostError> {
     match is_host_name(name) {
         true => Ok(name.to_owned()),
@@ -140,7 +142,7 @@ impl GpuInventory {
         }
     }
 
-    /// Notes that the inventory of a host still holds at time `seen`. Ignores an unknown host.
+    /// Records that a host still had its inventory at time `seen`. Ignores an unknown host.
     pub fn saw(&mut self, name: &str, seen: u64) {
         if let Some(record) = self.hosts.get_mut(name) {
             record.seen = seen;

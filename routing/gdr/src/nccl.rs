@@ -26,7 +26,7 @@ impl NcclVersion {
     pub const COHERENT: NcclVersion = NcclVersion(2, 27, 0);
 }
 
-/// The error for a text that is no version.
+/// The error for a text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a version of NCCL: expected three numbers, like 2.30.7")]
 pub struct ParseVersionError(pub String);

@@ -12,7 +12,7 @@ use super::survey::Survey;
 use super::{diagnosis, hints};
 
 impl Analysis {
-    /// Matches the hosts' inventories with the fabric; without one, analyses the hosts alone.
+    /// Matches the hosts' inventories with the fabric; without a fabric, uses the inventories only.
     pub fn new(
         inventory: &GpuInventory,
         fabric: Option<GpuFabric>,

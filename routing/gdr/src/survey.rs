@@ -27,7 +27,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Matches the hosts' inventories with the fabric; without one, analyses the hosts alone.
+    /// Matches the hosts' inventories with the fabric; without a fabric, uses the inventories only.
     pub fn new(
         inventory: &GpuInventory,
         fabric: Option<&GpuFabric>,

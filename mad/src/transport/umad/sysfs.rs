@@ -26,7 +26,7 @@ const QUEUE: usize = 16;
 /// The result of one reading of the files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reading {
-    /// The port, as it is now.
+    /// The present attributes of the port.
     Port(PortAttributes),
     /// The files no longer exist.
     Gone,
@@ -52,7 +52,7 @@ impl PortFiles {
         }
     }
 
-    /// The port as it is now.
+    /// Reads the present attributes of the port.
     pub(super) fn read(&self) -> io::Result<PortAttributes> {
         Ok(PortAttributes {
             // The file contains, for example, `4: ACTIVE`.

@@ -246,11 +246,11 @@ bits! { LocalChange {
     lid, set_lid: Lid = lid;
     /// Whether [`Self::changes`] lists the changes; otherwise the capability mask changed.
     other_local_changes, set_other_local_changes: bool = flags[0, 0];
-    /// The capability mask as it is now.
+    /// The present capability mask.
     capability_mask, set_capability_mask: CapabilityMask = capability_mask;
     /// The changes that the trap reports.
     changes, set_changes: LocalChanges = changes;
-    /// The second capability mask as it is now.
+    /// The present second capability mask.
     capability_mask2, set_capability_mask2: CapabilityMask2 = capability_mask2;
 } }
 
@@ -276,7 +276,7 @@ pub struct SystemImageGuidChange {
 bits! { SystemImageGuidChange {
     /// The LID of the port.
     lid, set_lid: Lid = lid;
-    /// The GUID as it is now.
+    /// The present GUID.
     system_image_guid, set_system_image_guid: Guid = system_image_guid;
 } }
 

@@ -95,7 +95,7 @@ bits! { AdapterCongestionLog {
     current_time, set_current_time: u32 = current_time;
 } }
 
-/// Gives a log its `Default` without events, and its place in a datagram.
+/// Implements for a log its `Default`, which has no events, and its bytes in a datagram.
 macro_rules! congestion_log {
     ($view:ident, $log_type:ident) => {
         impl Default for $view {

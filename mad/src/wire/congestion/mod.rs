@@ -170,7 +170,7 @@ impl CcMad {
         zerocopy::transmute_mut!(bytes)
     }
 
-    /// The datagram as it is sent.
+    /// The bytes of the datagram.
     pub fn as_bytes(&self) -> &MadBytes {
         zerocopy::transmute_ref!(self)
     }

@@ -103,7 +103,7 @@ impl PerfMad {
         zerocopy::transmute_mut!(bytes)
     }
 
-    /// The datagram as it is sent.
+    /// The bytes of the datagram.
     pub fn as_bytes(&self) -> &MadBytes {
         zerocopy::transmute_ref!(self)
     }

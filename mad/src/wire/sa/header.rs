@@ -75,7 +75,7 @@ impl SaHeader {
         SaHeader::ref_from_prefix(message).ok()
     }
 
-    /// The header as it is sent.
+    /// The bytes of the header.
     pub fn as_bytes(&self) -> &[u8; SA_HEADER_LEN] {
         zerocopy::transmute_ref!(self)
     }
@@ -195,7 +195,7 @@ impl SaMad {
         zerocopy::transmute_mut!(bytes)
     }
 
-    /// The datagram as it is sent.
+    /// The bytes of the datagram.
     pub fn as_bytes(&self) -> &MadBytes {
         zerocopy::transmute_ref!(self)
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_shorter_than_a_header_are_none() {
+    fn bytes_shorter_than_a_header_are_not_split() {
         assert!(SaHeader::split(&[0; SA_HEADER_LEN - 1]).is_none());
         let (_, data) = SaHeader::split(&[0; SA_HEADER_LEN]).unwrap();
         assert!(data.is_empty());

@@ -72,7 +72,7 @@ pub trait Record: Copy + Default {
     const LEN: usize;
     /// The length in the units of AttributeOffset, 8 bytes.
     const WORDS: u16 = (Self::LEN / 8) as u16;
-    /// The components of the record; empty for an attribute that is no record.
+    /// The components of the record; empty for an attribute that is not a record.
     const COMPONENTS: &'static [Component];
 
     /// The record at the start of `data`; `None` if `data` is shorter than [`Record::LEN`].

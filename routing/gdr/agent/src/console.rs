@@ -25,7 +25,7 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "rsm-agent: {plain}");
 }
 
-/// Writes to standard output. A closed pipe is no error.
+/// Writes to standard output. A closed pipe is not an error.
 pub(crate) fn put(text: &str) -> End {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -22,7 +22,7 @@ const PROGRAMS: u32 = 3;
 pub(crate) enum Outcome {
     /// The inventory of the host.
     Host(Box<HostInventory>),
-    /// The host is no GPU host, so there is nothing to report.
+    /// The host is not a GPU host, so there is nothing to report.
     Nothing(String),
     /// The host could not be read; the text is the reason.
     Failed(String),

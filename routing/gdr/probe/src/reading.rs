@@ -284,7 +284,7 @@ fn gpu_of_line(line: &str) -> Option<Gpu> {
     })
 }
 
-/// Parses an NVLink domain such as `3f1a7c1e-…, 7`; `N/A` and UUIDs of zeros are no domain.
+/// Parses an NVLink domain such as `3f1a7c1e-…, 7`; `N/A` and UUIDs of zeros give `None`.
 fn domain(line: &str) -> Option<NvLinkDomain> {
     let (cluster, clique) = line.split_once(',')?;
     let cluster = cluster.trim().to_ascii_lowercase();

@@ -138,7 +138,7 @@ impl Reader {
     }
 
     /// Whether a function is a VGA or 3D controller, or an AMD "other display controller" or
-    /// "processing accelerator" (MI300X); other vendors' devices of these classes are no GPUs.
+    /// "processing accelerator" (MI300X); other vendors' devices of these classes are not GPUs.
     fn is_gpu(&self, address: &str) -> bool {
         let class = self.attribute(address, "class").unwrap_or_default();
         let is = |kind: &str| class.starts_with(kind);

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The maximum length of a program's output in bytes: more is no list of a host's GPUs.
+/// The maximum length of a program's output in bytes: more is not a list of a host's GPUs.
 const OUTPUT_MAX: u64 = 1 << 20;
 
 /// The interval between checks whether a program has ended.

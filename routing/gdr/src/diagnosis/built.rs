@@ -327,7 +327,7 @@ impl Found<'_> {
             let is_usual = |pci: &&PciAddress| family.gpus.contains(pci);
             let near_usual: BTreeSet<PciAddress> = near.iter().filter(is_usual).copied().collect();
             // An adapter near no GPU has a finding about tiers, and an adapter that is usually near
-            // none is no evidence.
+            // no GPU does not show a difference.
             if usual.role != TrafficRole::Compute
                 || wanted.is_empty()
                 || near.is_empty()

@@ -81,7 +81,7 @@ pub struct Fleet {
 /// The reason why there is no fleet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// The description of a node is no host name.
+    /// The description of a node is not a host name.
     #[error(transparent)]
     Host(#[from] HostError),
     /// The netlist with the faults breaks a rule.

@@ -12,7 +12,7 @@ use rsm_routing::topology::SwitchIdx;
 
 /// Two leaves are rails of the same block if more than one host has ports at both, and if less than
 /// one in this many hosts of the larger leaf has no port at the other. A leaf that hosts of several
-/// blocks share, such as one for storage, is no rail.
+/// blocks share, such as one for storage, is not a rail.
 const DIFFERENCE_DIVISOR: usize = 4;
 
 /// The maximum number of ports of one host: a name with more ports is not the name of one host. The

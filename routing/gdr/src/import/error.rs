@@ -22,12 +22,12 @@ pub enum ImportReason {
     /// The file is larger than any host's.
     #[error("{0} bytes; at most {limit} are read", limit = super::MAX_BYTES)]
     TooLong(usize),
-    /// The file has a byte order mark of UTF-16, but is no UTF-16 text.
+    /// The file has a byte order mark of UTF-16, but is not text in UTF-16.
     #[error(
         "a surrogate without its other half, or half a character at the end: expected UTF-16 text"
     )]
     NotUtf16,
-    /// The file is no text.
+    /// The file is not text in UTF-8.
     #[error(
         "a byte that is not UTF-8: expected UTF-8 text, to which `iconv -f latin1 -t utf-8` converts Latin-1"
     )]
@@ -81,7 +81,7 @@ pub enum ImportReason {
     OtherTool {
         /// The tool and its vendor.
         tool: &'static str,
-        /// The reason why the text is no matrix of `nvidia-smi`.
+        /// The reason why the text is not a matrix of `nvidia-smi`.
         reason: Box<ImportReason>,
     },
     /// The legend does not name the device of a numbered adapter.
@@ -150,7 +150,7 @@ pub enum ImportReason {
     /// The importer does not know the version of the format.
     #[error("version {0}: expected 1")]
     Version(u64),
-    /// The file is no JSON, or not of rsm's schema.
+    /// The file is not JSON, or does not have rsm's schema.
     #[error("{0}")]
     Json(String),
     /// The file describes no valid host.

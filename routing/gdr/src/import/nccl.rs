@@ -15,6 +15,7 @@ use crate::inventory::{
     MAX_HCA_PORTS, PciAddress,
 };
 
+/// The PCI base class and subclass of a bridge.
 const BRIDGE: u32 = 0x0604;
 const INFINIBAND: u32 = 0x0207;
 const ETHERNET: u32 = 0x0200;
@@ -98,8 +99,8 @@ pub(super) fn read(text: &str) -> Result<HostInventory, ImportError> {
         .map_err(|error| ImportError::new(super::line_of(text.as_bytes()), error.into()))?;
     host.link_family = family;
     for gpu in &mut host.gpus {
-        let told = coherent.iter().find(|&&(pci, _)| Some(pci) == gpu.pci);
-        gpu.c2c_gbytes = told.map(|&(_, gbytes)| gbytes);
+        let link = coherent.iter().find(|&&(pci, _)| Some(pci) == gpu.pci);
+        gpu.c2c_gbytes = link.map(|&(_, gbytes)| gbytes);
     }
     host.add_links(&links);
     Ok(host)
@@ -155,6 +156,7 @@ const fn layer(class: Option<u32>) -> Option<LinkLayer> {
     }
 }
 
+/// The first direct child with this name.
 fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a Element> {
     let inside = elements[parent + 1..].iter();
     // Elements are in the order of their starts, so that children come before the next sibling.
@@ -163,6 +165,7 @@ fn child<'a>(elements: &'a [Element], parent: usize, name: &str) -> Option<&'a E
         .find(|element| element.parent == Some(parent) && element.name == name)
 }
 
+/// Whether an RDMA device is below a PCI device.
 fn has_rdma(elements: &[Element], pci: usize) -> bool {
     elements[pci + 1..]
         .iter()
@@ -222,6 +225,8 @@ fn path(elements: &[Element], is_bridge: &[bool], at: usize) -> Path {
     path
 }
 
+/// Reads a GPU from its `pci` element and, if there is one, the `gpu` inside. Clears `counted` if
+/// the number of the GPU is missing.
 fn gpu(
     element: &Element,
     inner: Option<&Element>,
@@ -244,6 +249,7 @@ fn gpu(
     Ok(gpu)
 }
 
+/// Reads an adapter's port from a `net` element; `None` if it is not an RDMA device.
 fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> {
     let element = &elements[at];
     if is_socket(element) {
@@ -258,7 +264,7 @@ fn net(elements: &[Element], at: usize) -> Result<Option<HcaPort>, ImportError> 
             None => break None,
         }
     };
-    // A socket attached to a processor is no RDMA adapter.
+    // A socket attached to a processor is not an RDMA adapter.
     let Some(pci) = pci else { return Ok(None) };
     // NCCL gives this name to the Data Direct function of an adapter.
     let (device, data_direct) = match name.strip_suffix("_dma") {

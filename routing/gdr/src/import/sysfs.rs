@@ -420,8 +420,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// Parses a GUID with or without colons. The outer `None` means that `text` is no number, the inner
-/// `None` that it is 0, which is no GUID.
+/// Parses a GUID with or without colons. The outer `None` means that `text` is not a number, the
+/// inner `None` that it is 0, which is not a GUID.
 fn guid(text: &str) -> Option<Option<Guid>> {
     let value = u64::from_str_radix(&text.replace(':', ""), 16).ok()?;
     Some((value != 0).then_some(Guid(value)))

@@ -26,7 +26,7 @@ impl fmt::Display for PciAddress {
     }
 }
 
-/// The error for a text that is no PCI address.
+/// The error for a text that is not a PCI address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a PCI address: expected domain:bus:device.function, like 0000:1a:00.0")]
 pub struct ParsePciAddressError(pub String);
@@ -76,7 +76,7 @@ impl fmt::Display for PcieLink {
     }
 }
 
-/// The error for a text that is no PCIe link.
+/// The error for a text that is not a PCIe link.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a PCIe link: expected lanes and speed, like x16 32.0 GT/s")]
 pub struct ParsePcieLinkError(pub String);

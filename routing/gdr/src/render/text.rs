@@ -39,6 +39,7 @@ pub fn describe(analysis: &Analysis, host: &str) -> Option<String> {
     Some(out)
 }
 
+/// Writes the name of the host, its numbers of devices, and the kind of its links.
 fn head(out: &mut String, host: &Host) -> std::fmt::Result {
     let inventory = &host.inventory;
     write!(out, "{} ({}", host.name, inventory.source.name())?;
@@ -61,6 +62,7 @@ fn head(out: &mut String, host: &Host) -> std::fmt::Result {
     Ok(())
 }
 
+/// Writes the table of ports with their roles.
 fn ports(out: &mut String, host: &Host) -> std::fmt::Result {
     if host.inventory.hca_ports.is_empty() {
         return Ok(());
@@ -85,6 +87,7 @@ fn ports(out: &mut String, host: &Host) -> std::fmt::Result {
     Ok(())
 }
 
+/// Writes the tier of each GPU to each port, and the links between GPUs if they are known.
 fn matrix(out: &mut String, host: &Host) -> std::fmt::Result {
     let inventory = &host.inventory;
     if inventory.gpus.is_empty() {
@@ -122,6 +125,7 @@ fn matrix(out: &mut String, host: &Host) -> std::fmt::Result {
     Ok(())
 }
 
+/// Writes the number of links between each two GPUs.
 fn links(out: &mut String, host: &Host) -> std::fmt::Result {
     let inventory = &host.inventory;
     writeln!(out, "\nlinks between GPUs")?;
@@ -139,6 +143,7 @@ fn links(out: &mut String, host: &Host) -> std::fmt::Result {
     Ok(())
 }
 
+/// Writes the table of hints, one row for each GPU.
 fn hints(out: &mut String, host: &Host, hints: &[GpuHint]) -> std::fmt::Result {
     if hints.is_empty() {
         return Ok(());

@@ -154,7 +154,7 @@ fn clean_fleet_of_names_has_no_findings() {
 }
 
 #[test]
-fn with_names_alone_each_visible_fault_is_named_or_asked_about() {
+fn each_fault_that_names_show_has_a_finding_and_no_other_host_is_blamed() {
     let wrong = table(&Fault::ALL, [(16, 0..4), (200, 1..2)], |_| {});
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
@@ -162,7 +162,7 @@ fn with_names_alone_each_visible_fault_is_named_or_asked_about() {
 /// `RSM_FAULTS` names faults, separated by commas; without it the table has all.
 #[test]
 #[ignore = "minutes: 200 seeds, and prints the table"]
-fn faults_by_names_alone_with_200_seeds() {
+fn each_fault_that_names_show_has_a_finding_with_200_seeds() {
     let names = std::env::var("RSM_FAULTS").unwrap_or_default();
     let is_asked = |fault: &Fault| {
         let name = format!("{fault:?}");

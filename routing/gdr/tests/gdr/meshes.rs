@@ -351,7 +351,7 @@ fn a_matrix_without_links_is_reported_if_most_hosts_like_it_have_links() {
         of_matrices([(false, of_m), (false, ""), (false, tiers), (false, of_m)]),
         none
     );
-    // One host with links is no majority.
+    // One host with links is not a majority.
     assert_eq!(
         of_matrices([linked, (false, ""), (false, ""), (false, "")]),
         none

@@ -239,7 +239,7 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
                 and 7 more devices below theirs";
     assert_eq!(alone, [(vec!["host-004".to_owned()], wording.to_owned())]);
     // Three hosts with one fault are one finding. That all links are below what their ends support
-    // is no fault.
+    // is not a fault.
     let three = pcie_findings(|place, host| {
         for gpu in &mut host.gpus {
             gpu.pcie_max = link("x16 64.0 GT/s");
@@ -259,7 +259,7 @@ fn pcie_links_are_compared_with_the_majority_or_their_own_ends() {
 /// `RSM_FAULTS` names faults, separated by commas; without it the table has all.
 #[test]
 #[ignore = "minutes: 200 seeds, and prints the table"]
-fn every_fault_with_200_seeds() {
+fn every_fault_causes_its_one_finding_with_200_seeds() {
     let names = std::env::var("RSM_FAULTS").unwrap_or_default();
     let is_asked = |fault: &Fault| {
         let name = format!("{fault:?}");

@@ -34,7 +34,7 @@ const MAX_DEVICES: usize = 128;
 const STATE_FILE_LEN: usize = 64;
 /// The maximum number of ports of an adapter, port 0 included (UMAD_CA_MAX_PORTS).
 const MAX_PORTS: usize = 10;
-/// The longest path of a device file.
+/// The maximum length of the path of a device file, with its terminating zero.
 const PATH_LEN: usize = 256;
 /// The number of methods in a mask, as in the kernel's masks (IB_MGMT_MAX_METHODS rounded up).
 const METHODS: usize = 128;
@@ -191,7 +191,7 @@ enum Read {
     Taken(usize),
     /// No datagram is waiting.
     Nothing,
-    /// A message of this many bytes is there, longer than the room.
+    /// A message of this many bytes is waiting, which is more than the buffer holds.
     Longer(usize),
     /// The device has failed.
     Failed(io::Error),
@@ -233,7 +233,7 @@ pub(super) struct Umad {
     _library: Library,
 }
 
-/// The error number that a call left, or `fallback` when it left none.
+/// The error that a call left in `errno`, or `fallback` if it left none.
 fn last_error(fallback: c_int) -> io::Error {
     match io::Error::last_os_error() {
         error if error.raw_os_error().unwrap_or(0) != 0 => error,
@@ -246,6 +246,7 @@ fn returned_error(value: c_int) -> io::Error {
     io::Error::from_raw_os_error(value.saturating_neg())
 }
 
+/// The text up to the first zero, with replacements for bytes that are not UTF-8.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars
         .iter()
@@ -328,6 +329,7 @@ impl Umad {
         names[..count].iter().map(|name| text(name)).collect()
     }
 
+    /// Reads the attributes of an adapter.
     pub(super) fn ca(&self, name: &str) -> io::Result<CaAttributes> {
         let name = c_name(name)?;
         // SAFETY: every field of `RawCa` may be zero.
@@ -370,6 +372,7 @@ impl Umad {
         Ok(value)
     }
 
+    /// Reads the attributes of a port.
     pub(super) fn port(&self, ca: &str, port: PortNum) -> io::Result<PortAttributes> {
         self.read_port(ca, port, |raw| PortAttributes {
             port_guid: Guid(u64::from_be(raw.port_guid_be)),
@@ -405,7 +408,7 @@ impl Umad {
         })
     }
 
-    /// Opens the device file that sets IsSM on the port as long as it is open.
+    /// Opens the device file that sets IsSM on the port while it is open.
     pub(super) fn open_is_sm(&self, ca: &str, port: PortNum) -> io::Result<IsSm> {
         let name = c_name(ca)?;
         let mut path = [0; PATH_LEN];
@@ -456,8 +459,8 @@ impl Umad {
     }
 }
 
-/// The beginning of a small text file, through the C library's functions, which a simulator may
-/// interpose.
+/// Reads the first [`STATE_FILE_LEN`] bytes of a text file through the C library's functions, which
+/// a simulator may interpose.
 pub(super) fn read_file(path: &str) -> io::Result<String> {
     let path = CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     // SAFETY: the path is terminated, and the flags need no mode.
@@ -500,8 +503,8 @@ fn wait_for_input(descriptors: [c_int; 2], timeout_ms: c_int) -> [c_short; 2] {
 
 /// Keeps IsSM set until it is dropped.
 ///
-/// The descriptor is no `OwnedFd`, because a simulator may return numbers that the kernel does not
-/// know.
+/// The descriptor is not an `OwnedFd`, because a simulator may return numbers that the kernel does
+/// not know.
 #[derive(Debug)]
 pub(super) struct IsSm {
     file: c_int,
@@ -529,6 +532,7 @@ impl OpenPort {
         unsafe { libc::fcntl(self.fd(), libc::F_GETFD) >= 0 }
     }
 
+    /// The port's file descriptor, which a simulator may have chosen.
     fn fd(&self) -> c_int {
         // SAFETY: the function takes only a number.
         unsafe { (self.umad.functions.get_fd)(self.id) }
@@ -647,7 +651,7 @@ impl OpenPort {
         // SAFETY: the buffer holds the header and a datagram.
         let read = unsafe { self.receive_into(umad, MAD_LEN) };
         match read {
-            // SAFETY: the library filled the buffer in just now.
+            // SAFETY: the library has just filled the buffer in.
             Read::Taken(length) => Ok(Some(unsafe { self.received(umad, length.min(MAD_LEN)) })),
             Read::Nothing => Ok(None),
             Read::Longer(length) => self.receive_long(length),
@@ -661,7 +665,7 @@ impl OpenPort {
         let umad = buffer.as_mut_ptr();
         // SAFETY: the buffer holds the header and `length` bytes.
         match unsafe { self.receive_into(umad, length) } {
-            // SAFETY: the library filled the buffer in just now, and no further than there is room.
+            // SAFETY: the library has just filled the buffer in, up to its end at most.
             Read::Taken(taken) => Ok(Some(unsafe { self.received(umad, taken.min(length)) })),
             Read::Nothing => Ok(None),
             // The library itself returned this length before; a working library does not return
@@ -764,6 +768,7 @@ impl Drop for OpenPort {
     }
 }
 
+/// The mask with the bit of each method, without the response bit.
 fn method_mask(methods: &[u8]) -> [c_long; METHODS / WORD_BITS] {
     let mut mask = [0; METHODS / WORD_BITS];
     for &method in methods {
@@ -786,7 +791,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_library_has_no_room_for_are_refused() {
+    fn names_that_are_too_long_or_contain_a_zero_are_refused() {
         assert!(c_name("mlx5_0").is_ok());
         assert!(c_name("a-name-of-twenty-chars").is_err());
         assert!(c_name("mlx5\0").is_err());

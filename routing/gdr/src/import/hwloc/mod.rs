@@ -229,7 +229,7 @@ fn ports(elements: &[Element], at: usize) -> Result<Vec<HcaPort>, ImportError> {
                 u64::from_str_radix(&low, 16).map_err(|_| entry.value_error(gid, "a GID"))?;
             port.port_guid = (guid != 0).then_some(Guid(guid));
         }
-        // The address of an Ethernet port is no LID.
+        // The address of an Ethernet port is not a LID.
         let lid = info(&format!("Port{number}LID"));
         let has_lid = lid.is_some_and(|lid| lid != "0x0" && lid != "0");
         port.link_layer = has_lid.then_some(LinkLayer::InfiniBand);

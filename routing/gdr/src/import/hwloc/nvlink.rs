@@ -25,7 +25,7 @@ enum Object {
 /// `gpus` holds, for each GPU of the host, its PCI element and its PCI address.
 ///
 /// # Errors
-/// The matrix is not square, has a value that is no bandwidth, or has too many objects.
+/// The matrix is not square, has a value that is not a bandwidth, or has too many objects.
 pub(super) fn add(
     host: &mut HostInventory,
     elements: &[Element],

@@ -127,7 +127,7 @@ struct Links {
     /// if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pairs: Option<Vec<(u16, u16, u8)>>,
-    /// Whether the source listed no links, and did not show whether it would.
+    /// Whether the source listed no links and did not show whether it lists links at all.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     unclear: bool,
 }
@@ -231,6 +231,7 @@ fn model(file: Noted<Host>) -> Result<HostInventory, ImportReason> {
     Ok(host)
 }
 
+/// Converts the settings; the addresses may be in any order in the file.
 fn settings(entry: SettingsEntry) -> Result<PcieSettings, ImportReason> {
     let addresses = |list: Vec<String>| -> Result<Vec<PciAddress>, ImportReason> {
         let each = list.iter().map(|text| parse(Some(text), "a PCI address"));
@@ -245,6 +246,7 @@ fn settings(entry: SettingsEntry) -> Result<PcieSettings, ImportReason> {
     })
 }
 
+/// The settings in the form of the file; `None` if there are none.
 fn settings_entry(settings: &PcieSettings) -> Option<Noted<SettingsEntry>> {
     let texts = |list: &[PciAddress]| list.iter().map(ToString::to_string).collect();
     let entry = SettingsEntry {
@@ -255,6 +257,7 @@ fn settings_entry(settings: &PcieSettings) -> Option<Noted<SettingsEntry>> {
     (*settings != PcieSettings::default()).then(|| entry.into())
 }
 
+/// Parses an NVLink domain: a cluster UUID, a dot and the number of the clique.
 fn domain(text: &str) -> Result<NvLinkDomain, ImportReason> {
     let bad = || ImportReason::Value {
         value: shown(text),
@@ -334,7 +337,7 @@ fn links(entry: Links, host: &mut HostInventory, notes: &mut Notes) -> Result<()
                 what: "ends of a link",
             });
         };
-        // Positions of GPUs fit 16 bits, as their numbers do.
+        // Positions of GPUs fit 16 bits, like their numbers.
         let (a, b) = (a.min(b) as u16, a.max(b) as u16);
         host.nvlinks.push(NvLink { a, b, links });
     }
@@ -353,6 +356,7 @@ pub fn to_compact_json(host: &HostInventory) -> String {
     serde_json::to_string(&entry_of(host)).unwrap_or_default()
 }
 
+/// The inventory in the form of the file.
 fn entry_of(host: &HostInventory) -> Host {
     let ports = host.hca_ports.len();
     let tier = |gpu: usize, port: usize| host.tier(gpu, port).map(|tier| tier.to_string());
@@ -416,6 +420,7 @@ fn port_entry(port: &HcaPort) -> PortEntry {
     }
 }
 
+/// The links in the form of the file.
 fn links_entry(host: &HostInventory) -> Links {
     let index = |place: u16| host.gpus[usize::from(place)].index;
     let pair = |link: &NvLink| (index(link.a), index(link.b), link.links);

@@ -2,7 +2,7 @@
 //!
 //! A header row names the columns, and each column has a row: a label, one cell for each column,
 //! and on GPU rows one value for each of the last header words (`CPU Affinity`, `NUMA Affinity`,
-//! `GPU NUMA ID`). Columns that are no GPUs are adapters, given by device name until about driver
+//! `GPU NUMA ID`). Columns that are not GPUs are adapters, given by device name until about driver
 //! 470, and since then by `NIC0` and a legend. Drivers separate cells by tabs, pasted text has
 //! spaces or bars, and terminals underline the header; `-mp` has no NVLink cells.
 
@@ -183,7 +183,7 @@ fn is_numbered_nic(name: &str) -> bool {
 /// Splits a row into its cells and the words after them.
 ///
 /// # Errors
-/// A word before the last cell is no cell, or there are more cells than columns. A row may have
+/// A word before the last cell is not a cell, or there are more cells than columns. A row may have
 /// fewer cells than columns.
 fn row<'a>(
     label: &str,

@@ -369,12 +369,12 @@ pub(super) fn line(name: &str, analysis: &Analysis, across: f64) -> Option<Strin
         .zip(&without)
         .zip(&best);
     for (((gpu, ours), without), best) in list {
-        let told = format!(
+        let context = format!(
             "{name}, GPU{}, {across} GB/s: {ours:?}, without {without:?}, best {best:?}: {environment}",
             gpu.index
         );
-        assert_eq!(ours.1, *best, "{told}");
-        assert!(ours.1 <= without.1, "{told}");
+        assert_eq!(ours.1, *best, "{context}");
+        assert!(ours.1 <= without.1, "{context}");
     }
     let worths = |choices: &[(usize, Worth)]| {
         summary(&choices.iter().map(|choice| choice.1).collect::<Vec<_>>())
@@ -489,7 +489,7 @@ fn file_sets_the_gdr_level_only_if_a_gpu_needs_it() {
     // With NVLink, NCCL relays through a GPU with a port of its own.
     assert_eq!(level(far_port(Tier::Node, true)), None);
     assert_eq!(level(far_port(Tier::Sys, true)), None);
-    // Over a coherent link the processor is no detour.
+    // With a coherent link, a path through the processor is not a detour.
     let coherent = |tier| {
         let mut host = far_port(tier, false);
         for gpu in &mut host.gpus {
@@ -558,7 +558,7 @@ fn findings_ask_for_the_gdr_level_only_if_the_file_sets_it() {
         );
     }
     let Some(data) = samples() else { return };
-    let mut told = 0;
+    let mut asking = 0;
     for (name, mut host) in every_sample(&data) {
         for (place, port) in host.hca_ports.iter_mut().enumerate() {
             port.device.get_or_insert_with(|| format!("mlx5_{place}"));
@@ -569,7 +569,7 @@ fn findings_ask_for_the_gdr_level_only_if_the_file_sets_it() {
         let analysis = alone(host);
         let set = match nccl_environment(&analysis, "host", NcclVersion::RAILS) {
             Ok(file) => setting(&file, "NCCL_NET_GDR_LEVEL").is_some(),
-            // A sample without adapters of the fabric.
+            // This sample has no adapters of the fabric.
             Err(refused) => {
                 assert!(
                     matches!(refused, RenderError::NotInFabric(_)),
@@ -583,7 +583,7 @@ fn findings_ask_for_the_gdr_level_only_if_the_file_sets_it() {
             "{name}: {:?}",
             analysis.findings
         );
-        told += usize::from(asks_for_gdr_level(&analysis));
+        asking += usize::from(asks_for_gdr_level(&analysis));
     }
-    assert!(told > 0);
+    assert!(asking > 0);
 }

@@ -102,11 +102,11 @@ fn distance(host: &HostInventory, gpu: usize, port: usize) -> usize {
     }
 }
 
-/// The worth of each distance to NVSHMEM, for which one switch and several are equal.
+/// The worth that NVSHMEM gives to each distance: one switch and several switches are equal.
 const WORTH: [u8; 5] = [4, 4, 3, 2, 1];
 
-/// The ports of each process, at most `each`; process k uses GPU k. `None` stands for a place for
-/// which no port as near as the first one is left.
+/// The ports of each process, at most `each`; process k uses GPU k. An entry is `None` if no port
+/// is left that is as near as the first one.
 fn by_distance(host: &HostInventory, ports: &[usize], each: usize) -> Vec<Vec<Option<usize>>> {
     let gpus = host.gpus.len();
     let mut pairs: Vec<(usize, usize, usize)> = (0..gpus)
