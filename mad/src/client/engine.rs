@@ -40,9 +40,11 @@ enum Place {
     Deferred,
 }
 
+/// A pending request.
 #[derive(Debug)]
 struct Transaction<C> {
     request: Request<C>,
+    /// The scheduler's number of the target.
     target: u32,
     place: Place,
     /// The number of attempts sent.

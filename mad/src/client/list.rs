@@ -36,6 +36,7 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Makes room for the links of `index`.
     fn reserve(&mut self, index: u32) {
         if self.links.len() <= index as usize {
             let unlinked = Link {

@@ -180,6 +180,7 @@ impl Scheduler {
         }
     }
 
+    /// Removes a target from the list of targets that are ready at a priority, if it is in it.
     fn remove_ready(&mut self, target: u32, level: usize) {
         let listed = &mut self.targets[target].ready[level];
         if std::mem::take(listed) {

@@ -25,6 +25,7 @@ pub(super) enum Owner {
     Gone,
 }
 
+/// The present or last transaction of a slot.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     /// The last generation sent.
@@ -32,6 +33,7 @@ struct Slot {
     /// The number of generations, up to and including `generation`, that belong to the slot's
     /// present or last transaction.
     attempts: u8,
+    /// Whether the slot's last transaction was answered.
     answered: bool,
     /// The slab index of the present transaction, or [`NONE`].
     index: u32,
@@ -74,6 +76,7 @@ impl Tids {
         });
     }
 
+    /// Adds `count` slots, or as many as can still exist.
     fn grow(&mut self, count: u16) {
         let room = usize::from(u16::MAX) + 1 - self.slots.len();
         for _ in 0..usize::from(count).min(room) {

@@ -79,6 +79,7 @@ impl Timers {
         Some(index)
     }
 
+    /// Removes the timer at a position in the heap.
     fn remove_at(&mut self, place: usize) {
         let removed = self.heap.swap_remove(place);
         self.position[removed.index as usize] = NONE;

@@ -176,6 +176,8 @@ impl Window {
         self.tolerance.plain_retries(most)
     }
 
+    /// Halves the window because of an attempt sent at `sent`, unless the attempt was sent before
+    /// the last halving or the window measures losses at its minimum.
     fn halve(&mut self, sent: Time, now: Time) {
         if self.last_halved.is_some_and(|halved| sent < halved) || self.measuring_loss {
             return;

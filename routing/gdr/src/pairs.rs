@@ -193,6 +193,7 @@ impl Analysis {
         Ok((place, at))
     }
 
+    /// The class of a pair of GPUs, by the positions of hosts and GPUs.
     fn class(&self, host: usize, gpu: usize, peer: usize, peer_gpu: usize) -> PairClass {
         let inventory = &self.hosts[host].inventory;
         if host == peer {
@@ -229,6 +230,7 @@ impl Analysis {
         }
     }
 
+    /// The end of a path at a host's port, which is `of_fabric` in the fabric.
     fn endpoint(&self, host: usize, gpu: usize, port: usize, of_fabric: &FabricPort) -> PairEnd {
         let leaf = self
             .fabric

@@ -269,6 +269,7 @@ impl Family {
         self.hosts.len() > 1
     }
 
+    /// The most frequent role and the most frequent near GPUs of the port with this key.
     fn usual_port(&self, key: PortKey, hosts: &[Host]) -> UsualPort {
         let mut roles = Vec::new();
         let mut near = Vec::new();

@@ -67,6 +67,7 @@ impl Transfer {
         }
     }
 
+    /// The time of the transfer's next timer in its present phase.
     fn next_deadline(&self) -> Option<Time> {
         match &self.phase {
             Phase::Receiving(receiver) => receiver.next_deadline(),

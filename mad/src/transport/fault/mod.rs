@@ -90,6 +90,7 @@ pub struct FaultCounts {
     pub delayed: u64,
 }
 
+/// The counters that become the public statistics.
 #[derive(Debug, Default)]
 struct Counters {
     sent: AtomicU64,

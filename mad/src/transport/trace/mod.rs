@@ -53,6 +53,7 @@ struct Shared {
     clock: Box<dyn Fn() -> Time + Send + Sync>,
 }
 
+/// The state of a capture that calls change.
 struct State {
     /// The writer of the capture; `None` after an error.
     writer: Option<PcapngWriter<Box<dyn Write + Send>>>,
@@ -193,6 +194,7 @@ impl Trace {
         }
     }
 
+    /// Writes a datagram with the present time; an error ends the capture.
     fn record(&self, direction: Direction, datagram: &Datagram) {
         let mut state = self.shared.state.lock();
         let local_lid = state.local_lid;

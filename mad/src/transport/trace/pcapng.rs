@@ -130,6 +130,7 @@ impl<W: Write> PcapngWriter<W> {
         self.out
     }
 
+    /// Adds an option to the body of the block.
     fn option(&mut self, code: u16, value: &[u8]) {
         // Names of interfaces are short; a longer name is cut to the maximum of the length field.
         let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
@@ -139,6 +140,7 @@ impl<W: Write> PcapngWriter<W> {
         self.pad();
     }
 
+    /// Fills the body with zeroes up to a multiple of four bytes.
     fn pad(&mut self) {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }

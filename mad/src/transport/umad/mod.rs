@@ -144,6 +144,7 @@ pub fn observe(
     open_as(selector, Presence::Observer, sinks.into())
 }
 
+/// Opens the first matching port that registers with `presence`.
 fn open_as(
     selector: &UmadSelector,
     presence: Presence,

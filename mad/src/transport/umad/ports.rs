@@ -53,6 +53,7 @@ impl PortAttributes {
         PortState::from_code(self.state)
     }
 
+    /// Whether the port has a link that can carry subnet management packets.
     pub(super) fn is_up(&self) -> bool {
         matches!(
             self.port_state(),

@@ -45,6 +45,7 @@ impl PortFiles {
         PortFiles::below(ROOT, ca, port, known)
     }
 
+    /// The files below `root`, which tests choose.
     fn below(root: &str, ca: &str, port: PortNum, known: PortAttributes) -> PortFiles {
         PortFiles {
             directory: format!("{root}/{ca}/ports/{port}"),
@@ -98,6 +99,7 @@ impl PortWatch {
         PortWatch::start_every(INTERVAL, device, files)
     }
 
+    /// Starts the thread with an interval between readings, which tests choose.
     fn start_every(interval: Duration, device: &str, files: PortFiles) -> io::Result<PortWatch> {
         let (running, stop) = channel::<()>();
         let (sender, readings) = sync_channel(QUEUE);

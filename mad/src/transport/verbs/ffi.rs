@@ -33,6 +33,7 @@ impl DeviceList {
         }
     }
 
+    /// The devices; the pointers are valid as long as the list.
     fn devices(&self) -> impl Iterator<Item = *mut rdma_sys::ibv_device> {
         // SAFETY: the library returned the number of entries; they live as long as the list.
         unsafe { std::slice::from_raw_parts(self.list.as_ptr(), self.len) }

@@ -85,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> End {
     }
 }
 
+/// The state of the agent while it reports to managers.
 struct Reporter<'a> {
     arguments: &'a Arguments,
     host: String,

@@ -102,6 +102,7 @@ struct Vendors {
 }
 
 impl Vendors {
+    /// The vendors of the PCI devices in a snapshot of `/sys`.
     fn of(lines: &[(String, String)]) -> Vendors {
         let has = |vendor: &str| {
             let is =

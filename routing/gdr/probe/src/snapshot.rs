@@ -92,6 +92,8 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads the tree at `sys`: the adapters, the functions of GPUs and adapters, and the bridges
+    /// above them.
     fn read(sys: &Path) -> Result<Snapshot, ProbeError> {
         let mut reader = Reader {
             sys: sys.to_owned(),

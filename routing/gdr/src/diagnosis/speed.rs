@@ -97,6 +97,7 @@ fn slow_leaves_of(analysis: &Analysis, unit: &Unit, fabric: &GpuFabric) -> Vec<S
 }
 
 impl SlowLeaf {
+    /// The finding about this leaf, which names all hosts and ports at it.
     fn finding(&self, analysis: &Analysis, fabric: &GpuFabric) -> GpuFinding {
         let evidence = format!(
             "all {} compute ports at {} run at {} Gb/s, where most leaves of the unit have {}",

@@ -41,6 +41,7 @@ pub(super) fn is_snapshot(text: &str) -> bool {
         .is_some_and(|(path, _)| path.contains('/'))
 }
 
+/// A channel adapter, from its files below `/sys/class/infiniband`.
 #[derive(Default)]
 struct Adapter<'a> {
     line: u32,
@@ -56,6 +57,7 @@ struct Adapter<'a> {
 /// The attributes of a port by name, each with its line number and its value.
 type Attributes<'a> = BTreeMap<&'a str, (u32, &'a str)>;
 
+/// A PCIe function, from its files below `/sys/bus/pci/devices`.
 #[derive(Default)]
 struct Function<'a> {
     /// The target of the function's link.
@@ -120,6 +122,7 @@ impl<'a> Function<'a> {
     }
 }
 
+/// All that the file states about the host.
 #[derive(Default)]
 struct Snapshot<'a> {
     adapters: BTreeMap<Natural<'a>, Adapter<'a>>,
@@ -427,6 +430,7 @@ fn guid(text: &str) -> Option<Option<Guid>> {
     Some((value != 0).then_some(Guid(value)))
 }
 
+/// Reads a port from its attributes; unknown attributes are ignored.
 fn port(attributes: &Attributes<'_>) -> Result<HcaPort, ImportError> {
     let mut port = HcaPort::new(None);
     for (&name, &(line, value)) in attributes {

@@ -17,6 +17,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, ImportError> {
     }
 }
 
+/// Decodes UTF-8, with or without a byte order mark.
 fn utf8(bytes: &[u8]) -> Result<&str, ImportError> {
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
@@ -25,6 +26,7 @@ fn utf8(bytes: &[u8]) -> Result<&str, ImportError> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 
+/// Decodes UTF-16 after its byte order mark; `unit` reads a unit in the order of the mark.
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Result<Cow<'_, str>, ImportError> {
     let mut pairs = bytes.chunks_exact(2);
     let units = pairs.by_ref().map(|pair| unit([pair[0], pair[1]]));

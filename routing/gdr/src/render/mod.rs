@@ -162,6 +162,7 @@ pub const EXPORTERS: &[Exporter] = &[
 
 type Render = fn(&Analysis, &ExportOptions) -> Result<String, RenderError>;
 
+/// An exporter of a file for one host.
 const fn of_host(name: &'static str, about: &'static str, render: Render) -> Exporter {
     Exporter {
         name,
@@ -171,6 +172,7 @@ const fn of_host(name: &'static str, about: &'static str, render: Render) -> Exp
     }
 }
 
+/// An exporter of a file about all hosts.
 const fn of_fabric(name: &'static str, about: &'static str, render: Render) -> Exporter {
     Exporter {
         name,

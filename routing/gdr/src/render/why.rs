@@ -44,6 +44,7 @@ fn absent<'a>(analysis: &'a Analysis, host: &str) -> Option<&'a AbsentHost> {
     absent.get(host).or_else(|| absent.get(first))
 }
 
+/// The sentence about the place where a port was last.
 fn former_place(former: &FormerPlace) -> String {
     format!(
         "it was at {} until {}: look at the cable there, and at `ibstat` on the host",
@@ -51,6 +52,7 @@ fn former_place(former: &FormerPlace) -> String {
     )
 }
 
+/// The reason why a port is not in the fabric, and what to do.
 const fn reason_and_remedy(reason: NotJoined) -> &'static str {
     match reason {
         NotJoined::Ethernet => {

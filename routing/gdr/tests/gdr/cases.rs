@@ -34,6 +34,7 @@ fn host(file: &Path) -> HostInventory {
     import(format, &bytes).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
+/// The analysis of hosts in a fabric that `ibnetdiscover` wrote.
 fn analyse(fabric: &Path, inventory: &GpuInventory) -> Analysis {
     let text =
         std::fs::read(fabric).unwrap_or_else(|error| panic!("{}: {error}", fabric.display()));

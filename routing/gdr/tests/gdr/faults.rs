@@ -229,6 +229,7 @@ impl World {
         }
     }
 
+    /// The fabric and the inventories, checked.
     pub(crate) fn finish(self) -> (Netlist, GpuInventory) {
         let mut inventory = GpuInventory::new();
         for (name, host) in self.hosts {

@@ -47,6 +47,7 @@ fn unit_with_storage_near() -> Fleet {
     fleet
 }
 
+/// The analysis of a fleet with the operator's roles of ports.
 fn analyse(fleet: &Fleet, roles: BTreeMap<Guid, TrafficRole>) -> Analysis {
     let topology = Arc::new(Topology::from_netlist(&fleet.netlist).expect("LIDs suffice"));
     let fabric = GpuFabric::from_netlist(&fleet.netlist, topology, None, 4096);

@@ -151,6 +151,7 @@ fn read(data: &Path, name: &str, format: InventoryFormat) -> HostInventory {
     import(format, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
+/// The analysis of a host without a fabric.
 fn alone(host: HostInventory) -> Analysis {
     let mut inventory = GpuInventory::new();
     inventory

@@ -24,6 +24,7 @@ pub(crate) fn findings(world: World) -> Vec<GpuFinding> {
     analysed(world).findings
 }
 
+/// The analysis of a world with its fabric.
 pub(crate) fn analysed(world: World) -> Analysis {
     let (netlist, inventory) = world.finish();
     let topology = Arc::new(Topology::from_netlist(&netlist).expect("LIDs suffice"));

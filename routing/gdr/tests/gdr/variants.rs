@@ -19,6 +19,7 @@ struct Matrix {
 }
 
 impl Matrix {
+    /// Reads the matrix in the output of `nvidia-smi topo -m`.
     fn of(text: &str) -> Matrix {
         let mut lines = text.lines();
         let header = lines
@@ -160,6 +161,7 @@ fn of_shells(text: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
+/// The inventory in a variant of the sample `name`, which must be valid.
 fn read(name: &str, variant: &str, format: InventoryFormat, bytes: &[u8]) -> HostInventory {
     import(format, bytes).unwrap_or_else(|error| {
         panic!(

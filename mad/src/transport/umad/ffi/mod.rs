@@ -276,6 +276,10 @@ impl Umad {
         Ok(LOADED.get_or_init(|| umad))
     }
 
+    /// Loads the library and finds its functions.
+    ///
+    /// # Errors
+    /// The library, or one of its functions except that for pairs, is missing.
     fn load_now() -> Result<Umad, libloading::Error> {
         // SAFETY: libibumad has no initialisation routine with requirements of its own.
         let library = unsafe { Library::new(LIBRARY) }?;

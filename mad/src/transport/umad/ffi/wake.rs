@@ -64,6 +64,7 @@ impl Wake {
         }
     }
 
+    /// Clears a call of `wake`, so that the next one ends the next wait.
     fn clear(&self) {
         let mut count = 0u64;
         // SAFETY: there is room for as many bytes as the last argument says.

@@ -202,6 +202,7 @@ impl Library {
         Ok(count)
     }
 
+    /// The handle of the GPU at `index` in the library's order.
     pub(super) fn device(&self, index: u32) -> Result<Device, NvmlError> {
         let mut device: Device = std::ptr::null_mut();
         // SAFETY: the declaration is NVML's; the function writes one pointer.
@@ -212,6 +213,7 @@ impl Library {
         Ok(device)
     }
 
+    /// The PCI address of a GPU.
     pub(super) fn pci(&self, device: Device) -> Result<PciAddress, NvmlError> {
         let mut info = PciInfo::empty();
         // SAFETY: the declaration is NVML's; the structure has room for longer versions.
@@ -234,6 +236,7 @@ impl Library {
             .ok()
     }
 
+    /// The text that the function `name` returns about a GPU; `call` names the function in errors.
     fn text(&self, device: Device, call: &'static str, name: &CStr) -> Result<String, NvmlError> {
         let mut text = [0u8; TEXT_LEN];
         // SAFETY: the declaration is NVML's; the function writes at most the given length.

@@ -49,6 +49,7 @@ impl FakeHost {
         self.directory.path().join("tools")
     }
 
+    /// Settings to probe this host without NVIDIA's library.
     pub(crate) fn settings(&self) -> ProbeSettings {
         ProbeSettings {
             sys: self.sys(),
@@ -131,6 +132,7 @@ impl FakeHost {
     }
 }
 
+/// Compiles a C file to a shared library.
 fn compile(source: &Path, library: &Path) {
     let mut compiler = Command::new("cc");
     compiler

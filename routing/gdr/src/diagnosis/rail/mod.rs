@@ -44,6 +44,7 @@ struct MisplacedPort {
     actual: SwitchIdx,
 }
 
+/// The input of the search for faults of rails.
 struct Search<'a> {
     analysis: &'a Analysis,
     fabric: &'a GpuFabric,

@@ -23,6 +23,7 @@ const VERSION: u64 = 1;
 /// The expected form of a PCIe link.
 const PCIE_LINK: &str = "a PCIe link, like x16 32.0 GT/s";
 
+/// The whole file. The members mean what the fields of [`HostInventory`] mean.
 #[derive(Serialize, Deserialize)]
 struct Host {
     version: u64,
@@ -49,6 +50,7 @@ struct Host {
     unknown_members: Vec<String>,
 }
 
+/// A GPU in the file; see [`Gpu`].
 #[derive(Serialize, Deserialize)]
 struct GpuEntry {
     index: u16,
@@ -72,6 +74,7 @@ struct GpuEntry {
     gdr: Option<bool>,
 }
 
+/// A port of a channel adapter in the file; see [`HcaPort`].
 #[derive(Serialize, Deserialize)]
 struct PortEntry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -118,6 +121,7 @@ struct SettingsEntry {
     strict_ordering: Vec<String>,
 }
 
+/// The links between GPUs in the file.
 #[derive(Serialize, Deserialize)]
 struct Links {
     family: String,

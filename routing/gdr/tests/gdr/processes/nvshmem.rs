@@ -42,6 +42,7 @@ impl Settings {
         Settings::read(["", "", ""], false)
     }
 
+    /// The settings from the values of NVSHMEM's variables; an empty value means its default.
     fn read([list, prefix, in_turn]: [&str; 3], multi_port: bool) -> Settings {
         let prefix = if prefix.is_empty() { "mlx5" } else { prefix };
         Settings {
@@ -190,9 +191,11 @@ enum Worth {
     Compute(usize),
     /// A port for storage or of Ethernet, or a virtual function.
     OffNetwork(usize),
+    /// The process gets no port.
     NoDevice,
 }
 
+/// The worth of a process's first port to its GPU.
 fn worth(host: &Host, gpu: usize, ports: &[usize]) -> Worth {
     let Some(&port) = ports.first() else {
         return Worth::NoDevice;
