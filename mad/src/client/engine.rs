@@ -114,10 +114,13 @@ pub struct Client<C> {
     round_trip: RoundTrip,
     outliers: Outliers,
     loss: LossRate,
+    /// The completions that wait for [`Client::poll_completion`].
     completions: VecDeque<Completion<C>>,
+    /// The number of requests that are out.
     in_flight: u32,
     /// The number of pending requests that were sent more than once, see [`Client::repeated`].
     repeated: usize,
+    /// The time of the last answer to a pending request; `None` before the first one.
     last_answer: Option<Time>,
     /// The time before which attempts were sent whose late or missing answers say nothing about
     /// their targets and the fabric.

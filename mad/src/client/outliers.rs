@@ -30,13 +30,14 @@ const GENERAL_LOSS: u32 = 50;
 /// The history of one slow or lossy target.
 #[derive(Debug)]
 struct Outlier {
+    /// The number of the target, as in its requests.
     target: u64,
     /// The round trips of the target; `None` until an answer arrived later than those of other
     /// targets.
     round_trip: Option<RoundTrip>,
     /// The number of attempts lost since the target was last treated as normal.
     losses: u8,
-    /// The number of prompt answers in a row.
+    /// The number of consecutive prompt answers.
     prompt_answers: u8,
     /// The time of the last answer or loss.
     last_active: Time,

@@ -29,6 +29,7 @@ struct Target {
 /// intrusive.
 #[derive(Debug)]
 pub(super) struct Scheduler {
+    /// The maximum number of requests that are out to one target.
     cap: u16,
     targets: Slab<Target>,
     /// The index of each target by its number. The map is never iterated, so that its order has no
@@ -38,7 +39,9 @@ pub(super) struct Scheduler {
     /// The links of the ready lists of targets; one set for each priority, because a target can be
     /// in all of the lists.
     ready_links: [Links; PRIORITIES],
+    /// For each priority, the targets whose requests may be sent.
     ready: [List; PRIORITIES],
+    /// The number of waiting requests.
     waiting: usize,
 }
 

@@ -48,7 +48,9 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Tids {
     slots: Vec<Slot>,
+    /// The slots without a present transaction, in the order in which they will be used.
     free: VecDeque<u16>,
+    /// The generation before the first one of every slot.
     first_generation: u16,
 }
 

@@ -6,6 +6,7 @@ use crate::Time;
 struct Timer {
     at: Time,
     order: u64,
+    /// The owner's index of the timer.
     index: u32,
 }
 

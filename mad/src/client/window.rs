@@ -28,6 +28,7 @@ const FORGET_SHIFT: u32 = 12;
 /// losses beyond it halve the window ([`Tolerance`]).
 #[derive(Debug)]
 pub(super) struct Window {
+    /// The number of requests that may be out, and its bounds.
     size: u32,
     min: u32,
     max: u32,
@@ -35,16 +36,18 @@ pub(super) struct Window {
     probing: bool,
     /// The number of answers since the window last grew, unless it is probing.
     answers: u32,
+    /// The time of the last halving; `None` if there was none.
     last_halved: Option<Time>,
     tolerance: Tolerance,
     /// Whether the limit is the minimum until the loss rate at the minimum is known.
     measuring_loss: bool,
     /// The size before the first halving since the last measurement.
     peak: Option<u32>,
-    /// The lowest smoothed round trip in nanoseconds.
+    /// The lowest recent smoothed round trip in nanoseconds; it slowly follows higher ones.
     base: u64,
     /// Whether a request had to wait since the window last grew.
     limited: bool,
+    /// The number of halvings so far.
     halvings: u64,
 }
 

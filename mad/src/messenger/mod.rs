@@ -88,7 +88,9 @@ pub enum Left {
 pub struct Messenger {
     port: Arc<dyn SaPort>,
     mode: RmppMode,
+    /// The received messages and failures that the owner has not polled.
     deliveries: VecDeque<Delivery>,
+    /// The number of accepted messages that the transport refused.
     lost: u64,
 }
 
@@ -112,7 +114,9 @@ enum RmppMode {
 /// A message under construction for a transport that needs it as a whole.
 struct Making {
     streamed: Streamed,
+    /// The headers and the data made so far.
     bytes: Vec<u8>,
+    /// The timeout of the answer; zero if the message has no answer.
     patience: Duration,
 }
 

@@ -358,13 +358,18 @@ fn demote_excess(
 /// The sort key of ports near a GPU: ports that most likely serve the GPU come first.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NearPort {
+    /// Whether there is a fabric, and the port is not in it.
     missing: bool,
+    /// Whether the host states that the port is not active.
     inactive: bool,
     /// The share of nodes without GPUs at the port's leaf, in thousandths.
     foreign: u32,
+    /// The rate of the port: faster ports come first.
     slow: std::cmp::Reverse<Option<u32>>,
+    /// The tier to the nearest GPU.
     tier: Option<Tier>,
     without_link_layer: bool,
+    /// The position of the port in the inventory, which breaks ties.
     port: usize,
 }
 

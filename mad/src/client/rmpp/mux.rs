@@ -26,7 +26,9 @@ pub struct Rmpp {
     ready: VecDeque<TransactionKey>,
     /// The last delivered requests of one datagram, kept until they are answered.
     asked: VecDeque<(TransactionKey, Box<MadBytes>)>,
+    /// The received messages that wait for [`Rmpp::poll_message`].
     messages: VecDeque<Message>,
+    /// The failures that wait for [`Rmpp::poll_failure`].
     failures: VecDeque<Failed>,
     stats: RmppStats,
 }

@@ -38,6 +38,7 @@ pub(super) struct Receiver {
     give_up_at: Time,
     /// The packet that waits to be sent: ACK, STOP or ABORT.
     control: Option<MadBytes>,
+    /// The end of the transfer; `None` while it continues.
     outcome: Option<Result<(), TransferFailure>>,
 }
 

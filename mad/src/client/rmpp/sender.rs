@@ -45,6 +45,7 @@ pub(super) struct Sender {
     /// Data that follow the window. A segment is the last one if no data follow, so the buffer has
     /// room for one more segment.
     made: [u8; 2 * SA_DATA_LEN],
+    /// The number of bytes of data in `made`.
     filled: usize,
     /// Whether the source has no more data than `made` holds.
     ended: bool,
@@ -68,6 +69,7 @@ pub(super) struct Sender {
     give_up_at: Time,
     /// The ABORT that waits to be sent.
     control: Option<MadBytes>,
+    /// The end of the transfer; `None` while it continues.
     outcome: Option<Result<(), TransferFailure>>,
 }
 

@@ -90,7 +90,9 @@ pub(super) enum Full {
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     by_key: BTreeMap<TransactionKey, Transfer>,
+    /// The number of transfers with each LID that has one.
     per_client: BTreeMap<Lid, usize>,
+    /// The timers of all transfers, earliest first.
     timers: BTreeSet<(Time, TransactionKey)>,
     /// Finished transfers that are kept for a while, oldest first; they are dropped when other
     /// transfers need room.

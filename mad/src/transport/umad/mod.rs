@@ -299,10 +299,12 @@ pub struct UmadTransport {
     presence: Presence,
     /// The port's properties at the last opening.
     local: LocalPort,
+    /// The open port; `None` while it is being opened, or if that failed.
     opened: Option<Opened>,
     /// The sinks; `None` while the receive thread owns them, and after it has panicked.
     sinks: Option<Sinks>,
     sa: Arc<SaHalf>,
+    /// The file that keeps IsSM set; `None` if IsSM is clear.
     is_sm: Option<IsSm>,
 }
 

@@ -35,7 +35,7 @@ struct Manager {
     endpoint: Endpoint,
     /// The digest and the time of the last report that the manager accepted.
     last_report: Option<([u8; 32], Instant)>,
-    /// The number of failures in a row.
+    /// The number of consecutive failures.
     failures: u32,
     /// The time before which there is no further attempt.
     not_before: Instant,
@@ -44,7 +44,9 @@ struct Manager {
 /// An inventory to report.
 struct Report {
     host: String,
+    /// The inventory as JSON.
     content: Vec<u8>,
+    /// The SHA-256 digest of the content.
     digest: [u8; 32],
 }
 

@@ -48,9 +48,11 @@ struct Adapter<'a> {
     node_guid: Option<Guid>,
     system_image_guid: Option<Guid>,
     firmware: Option<&'a str>,
+    /// The PCI address, and the target of the link to the PCIe function.
     pci: Option<(PciAddress, &'a str)>,
     /// The target of the link to the Data Direct function.
     data_direct: Option<&'a str>,
+    /// The attributes of each port, by port number.
     ports: BTreeMap<u8, Attributes<'a>>,
 }
 
@@ -70,8 +72,10 @@ struct Function<'a> {
     max_width: Option<&'a str>,
     max_speed: Option<&'a str>,
     is_virtual: bool,
+    /// The type of the IOMMU group, such as `DMA` or `identity`.
     iommu: Option<&'a str>,
     relaxed_ordering: Option<bool>,
+    /// Whether the function is a bridge whose ACS redirects the traffic below it.
     acs_redirect: bool,
 }
 
@@ -127,6 +131,7 @@ impl<'a> Function<'a> {
 struct Snapshot<'a> {
     adapters: BTreeMap<Natural<'a>, Adapter<'a>>,
     functions: BTreeMap<PciAddress, Function<'a>>,
+    /// The name of the machine's product.
     machine: Option<&'a str>,
     domain: Option<NvLinkDomain>,
 }

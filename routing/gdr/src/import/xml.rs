@@ -27,6 +27,7 @@ pub(super) struct Element {
     pub(super) line: u32,
     /// The index of the parent element; `None` for the root.
     pub(super) parent: Option<usize>,
+    /// The names and values of the attributes.
     attributes: Vec<(String, String)>,
     /// The text of the element, without that of its children.
     pub(super) text: String,
@@ -114,6 +115,7 @@ pub(super) fn read(text: &str, root: &'static str) -> Result<Vec<Element>, Impor
 struct OpenDocument {
     /// The required name of the root element.
     root: &'static str,
+    /// The elements so far, in the order of their start tags.
     elements: Vec<Element>,
     /// The elements whose end tag is outstanding, root first.
     open: Vec<usize>,
@@ -203,7 +205,9 @@ fn element(
 /// Counts lines up to a position, with a single pass over the text.
 struct Lines<'a> {
     text: &'a [u8],
+    /// The position up to which lines are counted.
     at: usize,
+    /// The line at that position, from 1.
     line: u32,
 }
 

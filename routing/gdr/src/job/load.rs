@@ -146,6 +146,7 @@ struct Counter {
     /// For each link, the last step that used it, counted from 1, and the number of flows in that
     /// step.
     count: Vec<(u32, u32)>,
+    /// The number of the present step, counted from 1; 0 before the first step.
     step: u32,
 }
 

@@ -18,9 +18,11 @@ struct Graph<'a> {
     instances: Vec<Instance<'a>>,
 }
 
+/// A host in the graph.
 #[derive(Serialize)]
 struct Instance<'a> {
     id: &'a str,
+    /// The names of the groups that contain the host, smallest first.
     network_layers: Vec<String>,
     labels: BTreeMap<&'static str, String>,
 }

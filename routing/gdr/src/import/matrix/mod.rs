@@ -27,6 +27,7 @@ struct Header {
 struct Rows {
     /// The line number of each row; a missing row has that of the last row.
     lines: Vec<u32>,
+    /// The cells; `None` for a cell that the text does not have.
     cells: Vec<Vec<Option<Cell>>>,
     /// The NUMA node of each row's device.
     numa: Vec<Option<u16>>,
