@@ -18,7 +18,7 @@ use rsm_routing::topology::SwitchIdx;
 pub(crate) type PortKey = (PciAddress, u8);
 
 /// At least one host in this many of a family must share the template, and at least two hosts.
-const COMMON_SHAPE_IN: usize = 10;
+const TEMPLATE_SHARE_DIVISOR: usize = 10;
 
 /// The properties of a port in most hosts of a family.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -233,7 +233,7 @@ impl Peers {
 impl Family {
     fn new(shapes: Vec<(Shape, Vec<usize>)>, hosts: &[Host]) -> Family {
         let count: usize = shapes.iter().map(|(_, hosts)| hosts.len()).sum();
-        let common = 2.max(count.div_ceil(COMMON_SHAPE_IN));
+        let common = 2.max(count.div_ceil(TEMPLATE_SHARE_DIVISOR));
         let template = shapes.iter().max_by_key(|(shape, of_shape)| {
             let is_common = of_shape.len() >= common;
             let paired = shape.paired(&hosts[of_shape[0]]);

@@ -78,7 +78,8 @@ impl InformInfo {
     /// The ProducerType or VendorID that means all of them.
     pub const ALL_PRODUCERS: u32 = 0xFF_FFFF;
 
-    const USED: usize = 36;
+    /// The length in bytes of the fields, without the reserved bytes after them.
+    const FIELDS_LEN: usize = 36;
     const COMPONENT_TABLE: &'static [super::Component] = &[];
 }
 
@@ -97,7 +98,7 @@ pub struct InformInfoRecord {
     subscriber_gid: [u8; 16],
     enumeration: U16,
     reserved_18: [u8; 6],
-    inform_info: [u8; InformInfo::USED],
+    inform_info: [u8; InformInfo::FIELDS_LEN],
     reserved: [u8; 4],
 }
 
@@ -132,7 +133,7 @@ impl InformInfoRecord {
     /// The InformInfo of the subscription.
     pub fn inform_info(&self) -> InformInfo {
         let mut info = InformInfo::default();
-        let (used, _) = info.as_mut_bytes().split_at_mut(InformInfo::USED);
+        let (used, _) = info.as_mut_bytes().split_at_mut(InformInfo::FIELDS_LEN);
         used.copy_from_slice(&self.inform_info);
         info
     }

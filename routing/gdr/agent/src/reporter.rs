@@ -50,7 +50,7 @@ struct Report {
     digest: [u8; 32],
 }
 
-/// Reports once, or for good at intervals, as `arguments` say.
+/// Reports once, or at intervals without end, as `arguments` say.
 pub(crate) fn run(arguments: &Arguments) -> End {
     if arguments.server.is_empty() {
         note("no manager: name one with --server or RSM_SERVER");
@@ -82,8 +82,8 @@ pub(crate) fn run(arguments: &Arguments) -> End {
         runtime,
     };
     match arguments.every() {
-        None => reporter.once(),
-        Some(every) => reporter.stay(every),
+        None => reporter.report_once(),
+        Some(every) => reporter.report_at_intervals(every),
     }
 }
 
@@ -98,7 +98,7 @@ struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Reports to each manager once, in rounds until all have answered or the patience ends.
-    fn once(&mut self) -> End {
+    fn report_once(&mut self) -> End {
         let report = match self.read() {
             Ok(Some(report)) => report,
             Ok(None) => return End::Done,
@@ -135,16 +135,17 @@ impl Reporter<'_> {
             // The last attempt happens at the end of the patience.
             thread::sleep(delay.min(left));
         }
-        combined(&ends)
+        combined_end(&ends)
     }
 
-    /// Reads the host at intervals of `every`, and reports changes, and at each heartbeat.
-    fn stay(&mut self, every: Duration) -> End {
+    /// Reads the host at intervals of `every`; reports changes and, at each heartbeat, the
+    /// unchanged inventory.
+    fn report_at_intervals(&mut self, every: Duration) -> End {
         loop {
             let begun = now();
             if let Ok(Some(report)) = self.read() {
                 for manager in &mut self.managers {
-                    manager.turn(self.arguments, &self.runtime, &report);
+                    manager.report_if_due(self.arguments, &self.runtime, &report);
                 }
             }
             thread::sleep(every.saturating_sub(begun.elapsed()));
@@ -176,7 +177,7 @@ impl Reporter<'_> {
 
 /// The exit code of reports to several managers: success if at least one of them accepted, else the
 /// worst one.
-fn combined(ends: &[End]) -> End {
+fn combined_end(ends: &[End]) -> End {
     match ends.contains(&End::Done) {
         true => End::Done,
         false => ends.iter().copied().max().unwrap_or(End::Done),
@@ -185,7 +186,12 @@ fn combined(ends: &[End]) -> End {
 
 impl Manager {
     /// Reports if something changed or the heartbeat is due, unless the last failure is too recent.
-    fn turn(&mut self, arguments: &Arguments, runtime: &tokio::runtime::Runtime, report: &Report) {
+    fn report_if_due(
+        &mut self,
+        arguments: &Arguments,
+        runtime: &tokio::runtime::Runtime,
+        report: &Report,
+    ) {
         let present = now();
         let is_reported = self.last_report.is_some_and(|(digest, at)| {
             digest == report.digest && present.duration_since(at) < arguments.heartbeat()
@@ -220,7 +226,7 @@ impl Manager {
         let connection: Connection = match tokio::time::timeout(CALL_LIMIT, connected).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(Failure::Passing(with_causes(&error))),
-            Err(_) => return Err(self.slow()),
+            Err(_) => return Err(self.no_answer()),
         };
         let mut client = GpuServiceClient::new(connection);
         let check = v1::CheckGpuHostRequest {
@@ -257,19 +263,19 @@ impl Manager {
     ) -> Result<T, Failure> {
         match tokio::time::timeout(CALL_LIMIT, call).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
-            Ok(Err(status)) => Err(self.refused(&status)),
-            Err(_) => Err(self.slow()),
+            Ok(Err(status)) => Err(self.failure_of(&status)),
+            Err(_) => Err(self.no_answer()),
         }
     }
 
     /// The failure of a manager that did not answer in time.
-    fn slow(&self) -> Failure {
+    fn no_answer(&self) -> Failure {
         let endpoint = &self.endpoint;
         Failure::Passing(format!("{endpoint} does not answer within {CALL_LIMIT:?}"))
     }
 
     /// The failure of a call that ended with `status`.
-    fn refused(&self, status: &Status) -> Failure {
+    fn failure_of(&self, status: &Status) -> Failure {
         let text = format!("{}: {}", self.endpoint, status.message());
         match status.code() {
             Code::InvalidArgument
@@ -309,7 +315,7 @@ mod tests {
             Status::already_exists("two hosts may have one name"),
             Status::unavailable("the server stops"),
         ]
-        .map(|status| match manager.refused(&status) {
+        .map(|status| match manager.failure_of(&status) {
             Failure::NoSuchCall(_) => "older",
             Failure::Lasting(_) => "refuses",
             Failure::Passing(_) => "away",
@@ -325,7 +331,7 @@ mod tests {
             (&[End::Refused, End::Unreachable], End::Unreachable),
             (&[End::Refused], End::Refused),
         ] {
-            assert_eq!(combined(ends), wanted, "{ends:?}");
+            assert_eq!(combined_end(ends), wanted, "{ends:?}");
         }
     }
 }

@@ -80,7 +80,7 @@ pub fn mooncake_script(analysis: &Analysis, host: &str) -> Result<String, Render
     let gpus = &entry.inventory.gpus;
     let Matrix { gpus: rows, nodes } = matrix(analysis, place)?;
     let mut out = find_gpu(gpus) + "rsm_mooncake() (\nunset MC_CUSTOM_TOPO_JSON\n";
-    out.push_str(SEEN);
+    out.push_str(COUNT_VISIBLE_GPUS);
     let _ = writeln!(out, "most={}", rows.len());
     out.push_str(EACH_GPU);
     for (gpu, adapters) in rows {
@@ -103,7 +103,7 @@ fn json(adapters: &Adapters<'_>) -> String {
 }
 
 /// The script's count of GPUs that the process sees; 0 if the environment does not state it.
-const SEEN: &str = "\
+const COUNT_VISIBLE_GPUS: &str = "\
 visible=${CUDA_VISIBLE_DEVICES:-${ROCR_VISIBLE_DEVICES:-${HIP_VISIBLE_DEVICES:-}}}
 seen=$(printf %s \"${visible:+$visible,}\" | tr -cd , | wc -c)
 ";

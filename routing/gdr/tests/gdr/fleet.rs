@@ -27,7 +27,8 @@ fn superpod(units: usize) -> Netlist {
     generate(&format!("superpod:su={units}")).expect("a published fabric")
 }
 
-fn made(netlist: Netlist, faults: FleetFaults) -> Fleet {
+/// A fleet of hosts for the fabric, with inventories, faults and the expected findings.
+fn generated(netlist: Netlist, faults: FleetFaults) -> Fleet {
     fleet(netlist, faults).expect("hosts with plain names")
 }
 
@@ -69,7 +70,7 @@ fn a_clean_fleet_has_no_findings() {
             storage,
             ..FleetFaults::default()
         };
-        let analysis = analyse(&made(superpod(4), faults), false);
+        let analysis = analyse(&generated(superpod(4), faults), false);
         assert_eq!(analysis.findings, [], "{storage:?}");
         assert_eq!(analysis.hosts.len(), 128);
         assert_eq!(analysis.rails.units.len(), 4);
@@ -107,7 +108,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
             storage: [Storage::None, Storage::Far, Storage::NearGpu][(seed / 3 % 3) as usize],
             seed,
         };
-        let fleet = made(clean.clone(), faults);
+        let fleet = generated(clean.clone(), faults);
         let analysis = analyse(&fleet, false);
         let mut seen: Vec<ExpectedFinding> = analysis.findings.iter().map(found).collect();
         seen.sort();
@@ -132,7 +133,7 @@ fn every_injected_fault_is_found_and_nothing_else() {
 
 #[test]
 fn hosts_of_the_default_machine_type_are_joined_by_names() {
-    let mut fleet = made(superpod(1), FleetFaults::default());
+    let mut fleet = generated(superpod(1), FleetFaults::default());
     let first = fleet
         .inventory
         .hosts()
@@ -159,7 +160,7 @@ fn hosts_of_the_default_machine_type_are_joined_by_names() {
 
 #[test]
 fn pairs_are_classed_by_the_path_between_them() {
-    let analysis = analyse(&made(superpod(2), FleetFaults::default()), true);
+    let analysis = analyse(&generated(superpod(2), FleetFaults::default()), true);
     let names: Vec<&str> = analysis
         .hosts
         .iter()
@@ -199,7 +200,7 @@ fn a_plan_keeps_more_flows_under_a_leaf_than_the_given_order() {
         seed: 3,
         ..FleetFaults::default()
     };
-    let analysis = analyse(&made(superpod(2), faults), true);
+    let analysis = analyse(&generated(superpod(2), faults), true);
     let mut hosts: Vec<String> = analysis
         .hosts
         .iter()
@@ -298,7 +299,7 @@ fn visible_gpu(script: &str, host: &str, rank: usize, visible: &str) -> String {
 
 #[test]
 fn a_job_of_all_hosts_leaves_out_hosts_with_too_few_gpus() {
-    let mut fleet = made(superpod(2), FleetFaults::default());
+    let mut fleet = generated(superpod(2), FleetFaults::default());
     let mut host = (*fleet.inventory.hosts()["host-003"].inventory).clone();
     host.remove_gpu(7);
     fleet
@@ -329,7 +330,7 @@ fn a_job_of_all_hosts_leaves_out_hosts_with_too_few_gpus() {
 
 #[test]
 fn a_job_with_too_many_hosts_for_all_to_all_can_be_planned_as_a_ring() {
-    let of_type = made(superpod(1), FleetFaults::default());
+    let of_type = generated(superpod(1), FleetFaults::default());
     let host = of_type.inventory.hosts()["host-001"]
         .inventory
         .as_machine_type();
@@ -351,7 +352,7 @@ fn a_job_with_too_many_hosts_for_all_to_all_can_be_planned_as_a_ring() {
 
 #[test]
 fn impossible_jobs_are_refused() {
-    let analysis = analyse(&made(superpod(1), FleetFaults::default()), false);
+    let analysis = analyse(&generated(superpod(1), FleetFaults::default()), false);
     let name = analysis.hosts[0].name.clone();
     let plan = |hosts: &[&str], gpus_per_host| {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();

@@ -30,7 +30,7 @@ fn mixed(units: usize, seed: u64) -> Netlist {
 }
 
 /// A fleet without faults.
-fn made(netlist: Netlist) -> Fleet {
+fn generated(netlist: Netlist) -> Fleet {
     fleet(netlist, FleetFaults::default()).expect("hosts with plain names")
 }
 
@@ -90,7 +90,7 @@ fn hosts_cabled_in_order_have_equal_routes_with_and_without_positions() {
     let after = routed(&fabric.topology, &found, None);
     assert_eq!(after.tables, before.tables);
     // Inventories do not change the order.
-    let with_inventories = made(superpod(4)).inventory;
+    let with_inventories = generated(superpod(4)).inventory;
     assert_eq!(
         positions(&fabric, &with_inventories, &HostPositions::default()),
         found
@@ -100,7 +100,7 @@ fn hosts_cabled_in_order_have_equal_routes_with_and_without_positions() {
 #[test]
 fn with_positions_no_two_flows_of_recabled_hosts_share_a_link() {
     for seed in 0..3 {
-        let fleet = made(mixed(4, seed));
+        let fleet = generated(mixed(4, seed));
         let fabric = gpu_fabric(&fleet.netlist);
         let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
         assert_eq!(found.ports().len(), 4 * 28 * 8);
@@ -116,7 +116,7 @@ fn with_positions_no_two_flows_of_recabled_hosts_share_a_link() {
 
 #[test]
 fn after_any_one_fault_at_most_two_flows_share_a_link() {
-    let fleet = made(superpod(4));
+    let fleet = generated(superpod(4));
     let fabric = gpu_fabric(&fleet.netlist);
     let topology = &fabric.topology;
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
@@ -185,7 +185,7 @@ fn ports_excluded_by_the_operator_get_no_position() {
 
 #[test]
 fn a_replaced_adapter_takes_the_position_of_the_old_one() {
-    let fleet = made(mixed(2, 5));
+    let fleet = generated(mixed(2, 5));
     let fabric = gpu_fabric(&fleet.netlist);
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
     let (mut nodes, cables) = fleet.netlist.clone().into_parts();
@@ -292,7 +292,7 @@ proptest! {
             now = next;
         }
         // After all hosts have returned, every port has a position, and no two flows share a link.
-        let fleet = made(netlist);
+        let fleet = generated(netlist);
         let fabric = gpu_fabric(&fleet.netlist);
         let last = positions(&fabric, &fleet.inventory, &now);
         prop_assert_eq!((last.ports().len(), last.stride()), (512, 32));
@@ -303,7 +303,7 @@ proptest! {
 
 /// For each shift of an all-to-all within rails, the number of flows on the most loaded link,
 /// counted from the tables alone. Hosts have the order of their ports on the first rail.
-fn counted(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32> {
+fn counted_from_tables(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32> {
     let mut hosts: BTreeMap<String, BTreeMap<String, Guid>> = BTreeMap::new();
     for node in netlist.nodes() {
         if let Some((host, device)) = node.name().split_once(" mlx5_") {
@@ -349,7 +349,7 @@ fn counted(netlist: &Netlist, topology: &Topology, routing: &Routing) -> Vec<u32
 fn measured_rail_all_to_all_equals_a_count_over_the_tables() {
     // There are four units, because with two units a leaf never sends to two other units at a time.
     let netlist = recabled(superpod(4), 3).expect("ends are only exchanged");
-    let fleet = made(netlist);
+    let fleet = generated(netlist);
     let fabric = gpu_fabric(&fleet.netlist);
     let topology = &fabric.topology;
     let found = positions(&fabric, &fleet.inventory, &HostPositions::default());
@@ -380,7 +380,7 @@ fn measured_rail_all_to_all_equals_a_count_over_the_tables() {
     let mut means = Vec::new();
     for order in [&found, &HostPositions::default()] {
         let routing = routed(topology, order, None);
-        let counts = counted(&fleet.netlist, topology, &routing);
+        let counts = counted_from_tables(&fleet.netlist, topology, &routing);
         let measured = measure(topology, &routing.tables, &settings).rail_all_to_all;
         let measured = measured.expect("names tell rails");
         assert_eq!((measured.phases, measured.of), (counts.len(), counts.len()));

@@ -17,7 +17,7 @@ type Exchange = Vec<(SwitchIdx, SwitchIdx)>;
 
 /// If at least one in this many hosts of a unit deviates, the finding is a question, because it is
 /// unclear which hosts are wrong.
-const DOUBTFUL_IN: usize = 3;
+const QUESTION_DIVISOR: usize = 3;
 
 impl Search<'_> {
     /// Reports units of which one half has the rails in another order than the other half.
@@ -68,7 +68,7 @@ impl Search<'_> {
             let moved_ports = &of_host[&hosts[0]];
             let unit = self.analysis.rails.unit(hosts[0]);
             let all = unit.map_or(0, |unit| unit.hosts.len());
-            match DOUBTFUL_IN * hosts.len() >= all {
+            match QUESTION_DIVISOR * hosts.len() >= all {
                 true => findings.push(self.many_of_unit(&hosts, moved_ports)),
                 false => findings.push(self.rack(&hosts, moved_ports)),
             }
