@@ -10,8 +10,8 @@ use crate::rails::{Sets, Unit};
 use rsm_routing::engine::{Categories, Category};
 use rsm_routing::topology::SwitchIdx;
 
-/// Two leaves are rails of the same block if more than one host has ports at both, and if less than
-/// one in this many hosts of the larger leaf has no port at the other. A leaf that hosts of several
+/// Two leaves are rails of one block if they share more than one host, and less than one in this
+/// many hosts of the leaf with more hosts is not at the other leaf. A leaf that hosts of several
 /// blocks share, such as one for storage, is not a rail.
 const DIFFERENCE_DIVISOR: usize = 4;
 

@@ -8,14 +8,18 @@ use crate::Analysis;
 use crate::hints::GpuHint;
 use crate::inventory::HcaPort;
 
-/// Writes, for each other host and each GPU index that both hosts have, the port of the GPU here
-/// and the port of the GPU with the same index there, in the form of `UCX_NET_DEVICES`. A library
-/// on one host cannot know the other end: it sees neither the other host's devices nor the cables.
+/// Writes a line for each other host and each GPU index that both hosts have. A library on one host
+/// cannot know the other end: it sees neither the other host's devices nor the cables.
 ///
-/// Each line has six fields, separated by tabs: host, GPU, port here, port there, `yes` if both are
-/// on one rail, `no` if not, `-` if a rail is unknown, and the index of the GPU there on this GPU's
-/// rail, `-` for none. The last index differs from the first if a host numbers its GPUs in another
-/// order.
+/// Each line has six fields, separated by tabs:
+/// 1. the other host;
+/// 2. the index of the GPU;
+/// 3. the port of the GPU here, in the form of `UCX_NET_DEVICES`;
+/// 4. the port of the GPU with the same index there;
+/// 5. `yes` if both ports are on one rail, `no` if not, `-` if a rail is unknown;
+/// 6. the index of the GPU there on this GPU's rail, `-` for none. The index differs from the first
+///    one if a host numbers its GPUs in another order.
+///
 /// A GPU without a working port at either end has no line.
 ///
 /// # Errors

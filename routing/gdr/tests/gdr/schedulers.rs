@@ -216,9 +216,11 @@ fn peer_map_names_the_gpu_on_the_same_rail_of_a_host_with_reversed_gpus() {
 }
 
 /// Reads a block file by the rules of Slurm's own reader (`block_record.c`): the number of nodes in
-/// each block, and the block sizes. Errors are a block or a node that appears twice, a block with
-/// fewer nodes than the first size, and a size other than the first one times a power of two up to
-/// 2¹⁵.
+/// each block, and the block sizes.
+///
+/// # Errors
+/// A block or a node appears twice, a block has fewer nodes than the first size, or a size is not
+/// the first one times a power of two up to 2¹⁵.
 fn slurm_reads_blocks(file: &str) -> Result<(Vec<usize>, Vec<usize>), String> {
     let (mut names, mut nodes, mut counts) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     let mut sizes: Vec<usize> = Vec::new();
