@@ -1,5 +1,5 @@
-//! Losses, and the decision which of them are due to congestion: the client tolerates the loss rate
-//! of its smallest window, and only losses beyond it halve the window.
+//! Decides which losses are due to congestion: the client tolerates the loss rate of its smallest
+//! window, and only losses beyond it halve the window.
 
 use crate::Time;
 
@@ -28,8 +28,8 @@ const NOTICEABLE: f64 = 0.02;
 /// The probability below which chance no longer explains that all attempts stay unanswered.
 const MIN_CHANCE: f64 = 0.02;
 
-/// The recent share of lost attempts, over all requests that were answered in the end. Unanswered
-/// attempts to a target that never answers do not count as losses.
+/// The recent share of lost attempts, over all requests that were answered at last. Attempts to a
+/// target that never answers do not count as losses.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct LossRate {
     rate: f64,

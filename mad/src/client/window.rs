@@ -8,8 +8,8 @@ const FLAT_FACTOR: u64 = 2;
 /// scheduling on the local host varies.
 const FLAT_SLACK: u64 = 50_000;
 /// The fraction (a shift) of the difference by which the lowest round trip rises with every answer:
-/// a fabric that became slower for good, by a longer path or a slower adapter, counts as constant
-/// again after some thousand answers.
+/// a fabric that became slower permanently, by a longer path or a slower adapter, counts as
+/// constant again after some thousand answers.
 const FORGET_SHIFT: u32 = 12;
 
 /// The window: the number of requests that may be out at a time, over all targets.
@@ -18,12 +18,12 @@ const FORGET_SHIFT: u32 = 12;
 /// buffers. The window grows while round trips stay constant: by one with every answer at first,
 /// and by one with every window full of answers after the first loss or the first slow round trip.
 /// A loss halves it, but only once for all attempts sent before the last halving, because their
-/// losses are one and the same congestion.
+/// losses have the same cause.
 ///
 /// The client decides which attempts are lost: attempts followed by an answered attempt of the same
 /// request. A node that never answers says nothing about load, and must not slow the others down.
 ///
-/// Losses without load, for example of bad cables, would keep the window at its minimum for good.
+/// Losses without load, for example from bad cables, would keep the window at its minimum.
 /// The window therefore counts losses at the minimum and tolerates that rate from then on; only
 /// losses beyond it halve the window ([`Tolerance`]).
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Window {
         }
     }
 
-    /// The number of times that the window was halved.
+    /// The number of times the window was halved.
     pub(super) fn halvings(&self) -> u64 {
         self.halvings
     }

@@ -103,7 +103,7 @@ pub(crate) fn is_virtual(host: &Host, port: usize) -> bool {
 }
 
 impl Shape {
-    /// The shape of a host; `None` if a GPU or a port has no address, or two have the same.
+    /// The shape of a host; `None` if a GPU or a port has no address, or two have the same address.
     fn of(host: &Host) -> Option<Shape> {
         let inventory = &host.inventory;
         let gpus: BTreeSet<PciAddress> = inventory
@@ -126,6 +126,7 @@ impl Shape {
         })
     }
 
+    /// The number of GPUs and ports.
     fn size(&self) -> usize {
         self.gpus.len() + self.ports.len()
     }

@@ -264,8 +264,8 @@ impl Assigner<'_> {
     }
 
     /// The place that the cables of most ports of a host indicate: the rank of the leaf's port
-    /// among the usual ports. `None` without a majority: any place by cables would then leave gaps
-    /// between the places of other hosts.
+    /// among the usual ports. `None` without a majority: a place according to cables would then
+    /// leave gaps between the places of other hosts.
     fn cabled_at(&self, ports: &[u32]) -> Option<u32> {
         let cabled = |&port: &u32| {
             let place = self

@@ -153,6 +153,7 @@ impl Search<'_> {
         ends.map(end).collect::<Vec<String>>().join(" and ")
     }
 
+    /// The names of hosts given by position.
     fn names(&self, hosts: &[usize]) -> Vec<String> {
         let name = |&place: &usize| self.analysis.hosts[place].name.clone();
         hosts.iter().map(name).collect()
@@ -228,7 +229,7 @@ impl MisplacedPort {
     }
 }
 
-/// The texts and numbers of a name in turn, so that 2 comes before 10; `None` without a number.
+/// The alternating texts and numbers of a name, so that 2 comes before 10; `None` without a number.
 fn parts(name: &str) -> Option<Vec<(String, u64)>> {
     let is_digit = |char: char| char.is_ascii_digit();
     let mut parts = Vec::new();
