@@ -33,7 +33,7 @@ pub const MAX_MAKING: usize = 256 << 20;
 /// host runs one or two.
 const MAX_MADE: [usize; 2] = [1024, 16];
 
-/// The number of bytes of such a message that are generated in one turn.
+/// The number of bytes of such a message that are made before another message has its turn.
 const CHUNK: usize = 16 << 10;
 
 /// The time to wait when the transport has no room.
@@ -61,7 +61,7 @@ pub enum Delivery {
 /// The messenger did not accept a message.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent {
-    /// The messenger has no room for it, or it is malformed.
+    /// The messenger has no room for the message, or the message is malformed.
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The transport did not accept the message.
@@ -219,7 +219,8 @@ impl Messenger {
         }
     }
 
-    /// Sends a message that is one datagram, without RMPP; otherwise as [`Messenger::send`] does.
+    /// Accepts a message that is one datagram, to be sent without RMPP. The timeout has the same
+    /// meaning as in [`Messenger::send`].
     ///
     /// # Errors
     /// The message is not sent; [`NotSent`] has the reasons.

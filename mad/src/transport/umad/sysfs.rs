@@ -17,7 +17,7 @@ const ROOT: &str = "/sys/class/infiniband";
 /// once; without it, each poll costs the reading of five small files.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number of failed readings in a row that are allowed before the device counts as removed.
+/// The number of consecutive failed readings that are allowed before the device counts as removed.
 const FAILURES_TOLERATED: u32 = 3;
 
 /// The maximum number of states that wait for the receive thread, which checks every 50 ms.
@@ -124,7 +124,8 @@ impl PortWatch {
     }
 }
 
-/// Reads the files at intervals until `stop` is closed, or until too many readings in a row failed.
+/// Reads the files at intervals until `stop` is closed, or until too many consecutive readings
+/// failed.
 fn watch(
     interval: Duration,
     files: &PortFiles,

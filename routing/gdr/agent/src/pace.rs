@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-/// The delay after the first failure in a row.
+/// The delay after the first of several consecutive failures.
 const FIRST: Duration = Duration::from_secs(1);
 
 /// The maximum delay between two attempts.
@@ -22,9 +22,9 @@ pub(crate) fn place(host: &str, spread: Duration) -> Duration {
     part(spread, hash)
 }
 
-/// The delay before the next attempt after `failures` in a row: a random share, between half and
-/// all, of a time that doubles with each failure up to five minutes. Hosts that failed together,
-/// for example when a manager restarted, try again at different times.
+/// The delay before the next attempt after `failures` consecutive failures: a random share, between
+/// half and all, of a time that doubles with each failure up to five minutes. Hosts that failed
+/// together, for example when a manager restarted, try again at different times.
 pub(crate) fn after(failures: u32) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(16));
     let whole = doubled.min(LONGEST);
