@@ -130,7 +130,6 @@ impl Search<'_> {
         Some(finding)
     }
 
-    /// The finding about a host whose adapters have the order `order` instead of `usual`.
     fn misnamed(&self, place: usize, order: &[usize], usual: &[usize]) -> GpuFinding {
         let host = &self.analysis.hosts[place];
         let rails = |order: &[usize]| {
