@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use serde::Serialize;
@@ -49,14 +50,17 @@ pub(crate) fn for_stderr(message: &str) -> Vec<String> {
 /// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
+    /// The output so far, where a pager may start: it gets all of it, so that its first screen
+    /// begins with the first line.
+    held: Vec<u8>,
     pub(crate) format: Format,
     layout: Layout,
     /// The columns of the terminal, if lines that are too long for it are broken.
     wraps_at: Option<usize>,
     /// Whether lines have colours.
     is_coloured: bool,
-    /// Whether a pager may start.
-    may_page: bool,
+    /// The command of the pager that starts once the output is long; `None` if none may.
+    pages_with: Option<OsString>,
     pager: Option<Pager>,
     /// Whether `--sort` or `--limit` has not been applied to a table yet.
     waits_for_list: bool,
@@ -69,11 +73,12 @@ impl Output {
     pub(crate) fn new(format: Format) -> Output {
         Output {
             writer: Box::new(BufWriter::new(io::stdout().lock())),
+            held: Vec::new(),
             format,
             layout: Layout::default(),
             wraps_at: None,
             is_coloured: false,
-            may_page: false,
+            pages_with: None,
             pager: None,
             waits_for_list: false,
             unsorted: None,
@@ -101,9 +106,10 @@ impl Output {
                 .filter(|_| io::stdout().is_terminal()),
             layout,
             is_coloured: global.format == Format::Text && global.color.is_on(),
-            may_page: !global.no_pager
-                && global.format == Format::Text
-                && io::stdout().is_terminal(),
+            pages_with: (!global.no_pager && global.format == Format::Text)
+                .then(|| pager::command(std::env::var_os("PAGER"), pager::is_installed))
+                .flatten()
+                .filter(|_| io::stdout().is_terminal()),
             ..Output::new(global.format)
         })
     }
@@ -151,14 +157,18 @@ impl Output {
     /// Prints a line, on a terminal as several ones if it is too long for one.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
         for line in fitted(line, self.wraps_at) {
-            writeln!(self.writer, "{line}")?;
+            match self.pages_with {
+                Some(_) => writeln!(self.held, "{line}")?,
+                None => writeln!(self.writer, "{line}")?,
+            }
         }
-        Ok(())
+        self.page()
     }
 
     /// Prints a file for another program, byte for byte. A terminal gets it without the characters
     /// that move its cursor, except tabs.
     pub(crate) fn file(&mut self, content: &str) -> Result<(), Failure> {
+        self.flush()?;
         if !io::stdout().is_terminal() {
             return Ok(self.writer.write_all(content.as_bytes())?);
         }
@@ -187,7 +197,6 @@ impl Output {
             self.arrange(&mut rows);
         }
         let LaidOut { lines, left_out } = rows.laid_out(self.layout.width);
-        self.page(lines.len())?;
         lines.iter().try_for_each(|line| self.line(line))?;
         self.left_out(&left_out)
     }
@@ -250,26 +259,31 @@ impl Output {
         rows.truncate(self.layout.limit.unwrap_or(usize::MAX));
     }
 
-    /// Starts a pager if standard output is a terminal and `lines` may be too many for it.
-    pub(crate) fn page(&mut self, lines: usize) -> Result<(), Failure> {
-        if !self.may_page || lines < pager::PAGE {
+    /// Starts the pager once the output may have too many lines for the terminal.
+    fn page(&mut self) -> Result<(), Failure> {
+        if pager::fits(&self.held) {
             return Ok(());
         }
-        self.may_page = false;
-        let Some(command) = pager::command(std::env::var_os("PAGER"), pager::is_installed) else {
+        let Some(command) = self.pages_with.take() else {
             return Ok(());
         };
         self.writer.flush()?;
         let (pager, input) = Pager::start(&command).map_err(Failure::Output)?;
         self.writer = Box::new(BufWriter::new(input));
         self.pager = Some(pager);
-        Ok(())
+        Ok(self.writer.write_all(&std::mem::take(&mut self.held))?)
+    }
+
+    /// Prints what follows at once, as it comes, without a pager.
+    pub(crate) fn stream(&mut self) -> Result<(), Failure> {
+        self.pages_with = None;
+        self.flush()
     }
 
     /// Begins the next of several pictures that replace each other: on a terminal, at the top of
     /// the cleared screen, and without a pager.
     pub(crate) fn picture(&mut self) -> Result<(), Failure> {
-        self.may_page = false;
+        self.stream()?;
         if io::stdout().is_terminal() {
             // ECMA-48: cursor to the first place (CUP), then erase to the end of the page (ED).
             write!(self.writer, "\x1b[H\x1b[J")?;
@@ -277,8 +291,10 @@ impl Output {
         Ok(())
     }
 
-    /// Flushes the buffer.
+    /// Flushes the buffer. Output before it is on the terminal, and not in a pager that starts
+    /// later.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.write_all(&std::mem::take(&mut self.held))?;
         Ok(self.writer.flush()?)
     }
 
@@ -316,5 +332,26 @@ mod tests {
         assert_eq!(fitted(text, Some(13)), [text]);
         assert_eq!(fitted(text, None), [text]);
         assert_eq!(fitted("\x1b[31mone two\x1b[0m", Some(8)).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_pager_begins_with_the_verdict_above_a_long_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("seen");
+        let mut pager = OsString::from("cat > ");
+        pager.push(&file);
+        let mut output = Output {
+            writer: Box::new(io::sink()),
+            pages_with: Some(pager),
+            ..Output::new(Format::Text)
+        };
+        output.line("3 links went down").unwrap();
+        let mut rows = Rows::new(&["LINK"]);
+        (0..40).for_each(|number| rows.add([format!("link-{number}")]));
+        output.only_table(rows).unwrap();
+        output.finish().unwrap();
+        let seen = std::fs::read_to_string(&file).unwrap();
+        assert!(seen.starts_with("3 links went down\nLINK\n"), "{seen}");
+        assert_eq!(seen.lines().count(), 42);
     }
 }

@@ -32,6 +32,11 @@ pub(crate) fn command(
     }
 }
 
+/// Whether output is so short that it needs no pager.
+pub(crate) fn fits(output: &[u8]) -> bool {
+    output.iter().filter(|&&byte| byte == b'\n').count() < PAGE
+}
+
 /// Whether a folder in `PATH` has a file of that name.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();

@@ -66,7 +66,6 @@ pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Re
                 .map(|line| (Tint::None, line)),
         );
     }
-    session.output.page(lines.len())?;
     for (tint, line) in lines {
         let line = session.output.tinted(tint, &line);
         session.output.line(&line)?;

@@ -67,8 +67,8 @@ pub(crate) async fn run(arguments: EventsArguments, session: &mut Session) -> Re
     if let Some(newest) = arguments.newest {
         events.drain(..events.len().saturating_sub(newest));
     }
-    if !arguments.follow {
-        session.output.page(events.len())?;
+    if arguments.follow {
+        session.output.stream()?;
     }
     for event in &events {
         print(&mut session.output, event)?;

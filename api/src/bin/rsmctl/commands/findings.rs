@@ -112,7 +112,6 @@ fn print(
             cut(&mut block.text, text, width);
         }
     }
-    output.page(blocks.iter().map(Block::lines).sum::<usize>() + 1)?;
     output.line(total)?;
     for block in blocks {
         for line in &block.head {

@@ -34,7 +34,6 @@ pub(crate) async fn run(_: ReportArguments, session: &mut Session) -> Result<(),
 
 fn print(report: &v1::Report, output: &mut Output) -> Result<(), Failure> {
     let lines = lines(report, output.width());
-    output.page(lines.len() + 2)?;
     for line in verdict(report, output.width()) {
         output.line(&line)?;
     }

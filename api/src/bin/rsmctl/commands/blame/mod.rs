@@ -65,7 +65,6 @@ pub(crate) async fn run(arguments: BlameArguments, session: &mut Session) -> Res
 
 fn print(judgement: &v1::Judgement, output: &mut Output) -> Result<(), Failure> {
     let lines = lines(judgement, output.width());
-    output.page(lines.len())?;
     for (tint, line) in lines {
         let line = output.tinted(tint, &line);
         output.line(&line)?;
