@@ -180,6 +180,20 @@ fn an_engine_that_cuts_ports_off_while_it_is_set_wants_yes() {
 }
 
 #[test]
+fn an_engine_whose_routes_are_not_in_force_is_named_and_fails() {
+    let served = Served::start(Fake::tree(2, 1));
+    let output = run(&served, &["engine", "set", "dor"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("engine in force: updn (auto: "), "{text}");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("not of dor, but of updn: "), "{errors}");
+    for asked in ["auto", "minhop"] {
+        assert!(run(&served, &["engine", "set", asked]).status.success());
+    }
+}
+
+#[test]
 fn an_action_that_is_not_complete_prints_its_verdict_and_fails() {
     let served = Served::start(Fake::tree(2, 1));
     for (name, arguments, code) in [

@@ -181,7 +181,11 @@ impl Control for Fake {
                 });
             }
             match name.as_str() {
-                "auto" | "minhop" | "updn" | "nue" => {
+                "auto" | "minhop" | "updn" | "nue" | "dor" => {
+                    // An engine that fits no tree: the one before it in the configuration stays.
+                    if !matches!(name.as_str(), "auto" | "dor") {
+                        self.engine.lock().clone_from(&name);
+                    }
                     let cause = format!("engine {name} requested");
                     Ok(next(&mut self.convergences.lock(), cause))
                 }

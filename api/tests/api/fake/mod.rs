@@ -72,6 +72,8 @@ pub(crate) struct Fake {
     pub(crate) design_moves: Vec<v1::DesignMove>,
     pub(crate) state: SubnetState,
     pub(crate) convergences: Mutex<Vec<v1::Convergence>>,
+    /// The engine of the routes in force.
+    pub(crate) engine: Mutex<String>,
     /// The actions on the simulation.
     pub(crate) actions: Mutex<Vec<SimulationAction>>,
     /// The changes of partitions.

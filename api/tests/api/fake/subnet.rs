@@ -154,7 +154,7 @@ impl Subnet for Fake {
             ports_active: active.sum(),
             ports_not_active: 0,
             engine: Some(v1::EngineChoice {
-                name: "updn".to_owned(),
+                name: self.engine.lock().clone(),
                 reason: "auto: any graph, never a credit loop".to_owned(),
             }),
             verify: Some(v1::Verification {

@@ -47,6 +47,7 @@ impl Fake {
             design_moves: Vec::new(),
             state: SubnetState::Up,
             convergences: Mutex::new(vec![first_convergence()]),
+            engine: Mutex::new("updn".to_owned()),
             actions: Mutex::new(Vec::new()),
             journal: EventJournal::new(JOURNAL, JOURNAL),
         };

@@ -16,7 +16,8 @@ pub(crate) enum EngineCommand {
     List,
     /// Shows the engine in force, and its reason
     Show,
-    /// Routes with another engine from now on, until rsm reads its configuration again
+    /// Routes with another engine from now on, until rsm reads its configuration again; exit code 1
+    /// where the routes in force are not of it
     Set(SetArguments),
 }
 
@@ -26,6 +27,9 @@ impl EngineCommand {
         matches!(self, EngineCommand::Set(_))
     }
 }
+
+/// The engine that chooses another one by the fabric.
+const AUTO: &str = "auto";
 
 #[derive(Debug, Args)]
 pub(crate) struct SetArguments {
@@ -62,10 +66,15 @@ async fn list(session: &mut Session) -> Result<(), Failure> {
         })
 }
 
-async fn show(session: &mut Session) -> Result<(), Failure> {
+/// The engine of the plan in force, and its reason.
+async fn in_force(session: &Session) -> Result<v1::EngineChoice, Failure> {
     let answer = session.fabric().get_status(v1::GetStatusRequest {}).await?;
-    let engine = answer.into_inner().status.unwrap_or_default().engine;
-    let engine = engine.unwrap_or_default();
+    let status = answer.into_inner().status.unwrap_or_default();
+    Ok(status.engine.unwrap_or_default())
+}
+
+async fn show(session: &mut Session) -> Result<(), Failure> {
+    let engine = in_force(session).await?;
     if session.output.is_json() {
         return session.output.json(&engine);
     }
@@ -86,8 +95,22 @@ async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failu
         client.set_engine(request).await
     });
     let convergence = answer.await?.convergence.unwrap_or_default();
+    let engine = in_force(session).await?;
     if session.output.is_json() {
-        return session.output.json(&convergence);
+        session.output.json(&convergence)?;
+    } else {
+        session.output.table(history::rows(vec![convergence]))?;
+        let v1::EngineChoice { name, reason } = &engine;
+        session
+            .output
+            .line(&format!("engine in force: {name} ({reason})"))?;
     }
-    session.output.table(history::rows(vec![convergence]))
+    match arguments.engine.as_str() {
+        AUTO => Ok(()),
+        asked if asked == engine.name => Ok(()),
+        asked => Err(Failure::Refused(format!(
+            "the routes in force are not of {asked}, but of {}: {}",
+            engine.name, engine.reason
+        ))),
+    }
 }
