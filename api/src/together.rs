@@ -12,7 +12,8 @@ const LEAST: usize = 4;
 /// link itself.
 const OF_LOSSES: [&str; 2] = [LINK_DOWNED, "PortXmitDiscards"];
 
-const LINK_DOWNED: &str = "LinkDownedCounter";
+/// The name of the counter of a port for losses of its link (IBA 16.1.3.5).
+pub const LINK_DOWNED: &str = "LinkDownedCounter";
 
 /// Groups links by the node that most of them share, then the rest in the same way, as long as at
 /// least four links share a node. Returns each such node with the places of its links, ascending;

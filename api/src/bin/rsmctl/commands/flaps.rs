@@ -1,8 +1,8 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use clap::Args;
-use rsm_api::together::by_node;
+use rsm_api::together::{LINK_DOWNED, by_node};
 use rsm_proto::v1;
 use rsm_proto::v1::event::Change;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::completion::of_nodes;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
-use crate::text::{count, host_of, label, link_remarks, port_of};
+use crate::text::{count, host_of, label, link_remarks, or_none, port_of};
 use crate::time::{self, minute};
 
 /// Links that went down, the most frequent ones first
@@ -46,6 +46,9 @@ struct Flaps {
     link: v1::Link,
     /// The number of times that it went down.
     times: u64,
+    /// The number of times by LinkDownedCounter of its ports, the larger one; `None` if they counted
+    /// none, or are not read.
+    counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,
     /// Whether it was up at the latest event.
@@ -81,8 +84,9 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         until_unix_ms,
         ..v1::ListEventsRequest::default()
     };
+    let node = arguments.node.unwrap_or_default();
     let of_links = v1::ListEventsRequest {
-        node: arguments.node.unwrap_or_default(),
+        node: node.clone(),
         kind: v1::EventKind::Link.into(),
         ..request.clone()
     };
@@ -92,14 +96,17 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
     .await?;
     let gaps = v1::ListEventsRequest {
         kind: v1::EventKind::Gap.into(),
-        ..request
+        ..request.clone()
     };
     let gaps = all_pages(gaps, async |request| {
         session.watch().list_events(request).await
     })
     .await?;
+    let counters = losses_by_port(&request, &node, session).await;
     if session.output.is_json() {
-        return session.output.json_list(counted(&events, &HashSet::new()));
+        return session
+            .output
+            .json_list(counted(&events, &HashSet::new(), &counters));
     }
     let Folded {
         nodes,
@@ -108,7 +115,8 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         true => Folded::default(),
         false => Folded::of(&events),
     };
-    let flaps = counted(&events, &of_nodes);
+    let flaps = counted(&events, &of_nodes, &counters);
+    let unseen = unseen(&events, &counters);
     if !gaps.is_empty() {
         session.output.line(&format!(
             "{} in the history: the counts may be too low (`rsmctl events --kind gap`)",
@@ -121,7 +129,10 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
     };
     let span = format!("{} to {until}", minute(since_unix_ms));
     if flaps.is_empty() && nodes.is_empty() {
-        return session.output.line(&format!("No link went down, {span}."));
+        session
+            .output
+            .line(&format!("No link went down, {span}."))?;
+        return unseen.iter().try_for_each(|line| session.output.line(line));
     }
     let whole = match nodes.len() as u64 {
         0 => String::new(),
@@ -131,14 +142,63 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         "{} went down or trained anew{whole}, {span}",
         count(flaps.len() as u64, "link", "links")
     ))?;
-    session.output.only_table(table(flaps, nodes, &events))
+    session.output.only_table(table(flaps, nodes, &events))?;
+    unseen.iter().try_for_each(|line| session.output.line(line))
+}
+
+/// The number of times that the link of each port went down, by its LinkDownedCounter, in the span
+/// of a request; empty where no counters are kept.
+async fn losses_by_port(
+    request: &v1::ListEventsRequest,
+    node: &str,
+    session: &Session,
+) -> HashMap<(String, u32), u64> {
+    let request = v1::GetTopPortsSinceRequest {
+        order: v1::PortOrder::Errors.into(),
+        limit: u32::MAX,
+        part: node.to_owned(),
+        since_unix_ms: request.since_unix_ms,
+        until_unix_ms: request.until_unix_ms,
+    };
+    let Ok(answer) = session.counters().get_top_ports_since(request).await else {
+        return HashMap::new();
+    };
+    let ports = answer.into_inner().ports.into_iter();
+    let ports = ports.filter_map(|port| {
+        let mut errors = port.errors.into_iter();
+        let downed = errors.find(|one| one.name == LINK_DOWNED)?;
+        let key = port.port?;
+        Some(((key.node_guid, key.number), downed.count))
+    });
+    ports.collect()
+}
+
+/// A line about ports whose counter moved, and whose link no sweep saw go; `None` if there are none.
+fn unseen(events: &[v1::Event], counters: &HashMap<(String, u32), u64>) -> Option<String> {
+    let seen = latest(events);
+    let seen: HashSet<&(String, u32)> = seen.keys().flatten().flatten().collect();
+    let unseen = counters.keys().filter(|port| !seen.contains(port)).count();
+    (unseen > 0).then(|| {
+        format!(
+            "{} losses that no sweep saw, which are not in this list: `rsmctl top --errors --since TIME`",
+            count(unseen as u64, "port counted", "ports counted")
+        )
+    })
 }
 
 fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows {
-    let mut rows = Rows::new(&[">TIMES DOWN", "LINK", "+FIRST", "LAST", "STATE NOW"]);
+    let mut rows = Rows::new(&[
+        ">TIMES DOWN",
+        ">BY COUNTER",
+        "LINK",
+        "+FIRST",
+        "LAST",
+        "STATE NOW",
+    ]);
     for Flaps {
         link,
         times,
+        counted,
         first_unix_ms,
         last_unix_ms,
         is_there,
@@ -152,6 +212,7 @@ fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows 
         let state: Vec<String> = state.into_iter().filter(|part| !part.is_empty()).collect();
         rows.add([
             times.to_string(),
+            or_none(&counted.map_or_else(String::new, |times| times.to_string())),
             link_name(link),
             minute(first_unix_ms),
             minute(last_unix_ms),
@@ -170,7 +231,8 @@ fn table(flaps: Vec<Flaps>, nodes: Vec<Together>, events: &[v1::Event]) -> Rows 
         };
         rows.add([
             node.times.to_string(),
-            format!("{}: {links} links at once, as at a restart", node.name),
+            or_none(""),
+            format!("{}: {links} links at once", node.name),
             minute(node.first_unix_ms),
             minute(node.last_unix_ms),
             state,
@@ -328,8 +390,12 @@ fn name(link: &v1::Link, guid: &str) -> String {
 }
 
 /// The links that went down at least once, apart from events at the places `of_nodes`; the most
-/// frequent ones first, and then the latest.
-fn counted(events: &[v1::Event], of_nodes: &HashSet<usize>) -> Vec<Flaps> {
+/// frequent ones first, and then the latest. `counters` are the losses by port.
+fn counted(
+    events: &[v1::Event],
+    of_nodes: &HashSet<usize>,
+    counters: &HashMap<(String, u32), u64>,
+) -> Vec<Flaps> {
     let mut found: BTreeMap<Ends, Flaps> = BTreeMap::new();
     for (place, event) in events.iter().enumerate() {
         let at = event.at_unix_ms;
@@ -339,6 +405,11 @@ fn counted(events: &[v1::Event], of_nodes: &HashSet<usize>) -> Vec<Flaps> {
         let known = found.entry(ends(link)).or_insert_with(|| Flaps {
             link: v1::Link::default(),
             times: 0,
+            counted: ends(link)
+                .iter()
+                .flatten()
+                .filter_map(|end| counters.get(end).copied())
+                .max(),
             first_unix_ms: at,
             last_unix_ms: at,
             is_there,
@@ -353,7 +424,7 @@ fn counted(events: &[v1::Event], of_nodes: &HashSet<usize>) -> Vec<Flaps> {
         (known.link, known.is_there) = (link.clone(), is_there);
     }
     let mut flaps: Vec<Flaps> = found.into_values().filter(|one| one.times > 0).collect();
-    flaps.sort_by_key(|one| Reverse((one.times, one.last_unix_ms)));
+    flaps.sort_by_key(|one| Reverse((one.times.max(one.counted.unwrap_or(0)), one.last_unix_ms)));
     flaps
 }
 
@@ -394,7 +465,7 @@ mod tests {
             event(5, Change::LinkChanged(link("often", up))),
             event(6, Change::LinkChanged(link("often", init))),
         ];
-        let flaps = counted(&events, &HashSet::new());
+        let flaps = counted(&events, &HashSet::new(), &HashMap::new());
         let found: Vec<_> = flaps
             .iter()
             .map(|one| (one.times, one.first_unix_ms, one.last_unix_ms, one.is_there))
@@ -420,6 +491,26 @@ mod tests {
     }
 
     #[test]
+    fn losses_between_two_sweeps_are_shown_by_the_counter_of_the_port() {
+        let lost = |name| event(3, Change::LinkVanished(cable(name, "spine")));
+        let events = [lost("l1"), lost("l2")];
+        let counter = |node: &str, times| ((node.to_owned(), 1), times);
+        let counters = HashMap::from([counter("l2", 9), counter("spine", 4), counter("l3", 2)]);
+        let flaps = counted(&events, &HashSet::new(), &counters);
+        let shown = flaps.iter().map(|one| (one.times, one.counted));
+        assert_eq!(shown.collect::<Vec<_>>(), [(1, Some(9)), (1, Some(4))]);
+        let lines = table(flaps, Vec::new(), &events).laid_out(100).lines;
+        assert!(
+            lines[0].starts_with("TIMES DOWN  BY COUNTER  LINK"),
+            "{lines:?}"
+        );
+        let first: Vec<&str> = lines[1].split_whitespace().take(2).collect();
+        assert_eq!(first, ["1", "9"]);
+        let unseen = unseen(&events, &counters).unwrap();
+        assert!(unseen.starts_with("1 port counted losses"), "{unseen}");
+    }
+
+    #[test]
     fn links_that_go_with_a_switch_are_one_row_behind_a_link_that_flaps() {
         let leaves = ["l1", "l2", "l3", "l4", "l5"];
         let lost = |leaf| event(7, Change::LinkVanished(cable(leaf, "spine")));
@@ -428,7 +519,7 @@ mod tests {
         events.push(event(7, Change::LinkVanished(cable("x", "y"))));
         events.push(event(9, Change::LinkAppeared(cable("l2", "spine"))));
         let folded = Folded::of(&events);
-        let flaps = counted(&events, &folded.events);
+        let flaps = counted(&events, &folded.events, &HashMap::new());
         let single = flaps.iter().map(|one| (one.times, one.last_unix_ms));
         assert_eq!(single.collect::<Vec<_>>(), [(1, 7), (1, 3)]);
         let [node] = &folded.nodes[..] else {
@@ -439,6 +530,8 @@ mod tests {
         let row = lines.last().unwrap();
         assert!(row.contains("name-of-spine: 5 links at once"), "{row}");
         assert!(row.ends_with("1 there"), "{row}");
+        // The switch may as well have lost its neighbours: only the links are known.
+        assert!(!row.contains("restart"), "{row}");
         // Three links are no switch.
         assert!(Folded::of(&events[1..4]).nodes.is_empty());
     }
@@ -463,6 +556,7 @@ mod tests {
             panic!("one host");
         };
         assert_eq!((host.name.as_str(), host.links.len()), ("host-9", 3));
-        assert_eq!(counted(&dead, &folded.events)[0].times, 1, "its port flaps");
+        let flaps = counted(&dead, &folded.events, &HashMap::new());
+        assert_eq!(flaps[0].times, 1, "its port flaps");
     }
 }

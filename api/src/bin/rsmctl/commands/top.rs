@@ -189,7 +189,7 @@ fn errors_table(ports: &[Offender]) -> Rows {
             Some(node) => [
                 node.clone(),
                 format!("{} links", ports.len()),
-                " at each: they went with it, as at a restart".to_owned(),
+                " at each: they went with it".to_owned(),
             ],
         };
         rows.add([
