@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -40,17 +40,22 @@ pub(super) async fn run(arguments: &CheckArguments, session: &mut Session) -> Re
     })
     .await?;
     let faults = Fault::of(&hosts);
-    let places = match session.output.is_json() || faults.is_empty() {
-        true => HashMap::new(),
-        false => places(session).await?,
+    let lost = match faults.is_empty() {
+        true => Lost::default(),
+        false => Lost::read(session).await?,
     };
+    let (leaves, faults) = lost.by_cause(faults);
     if session.output.is_json() {
         session.output.json(&hosts)?;
     } else {
-        print(&faults, &places, session)?;
+        for leaf in &leaves {
+            leaf.print(session)?;
+        }
+        print(&faults, &lost.places, session)?;
     }
-    let errors = faults.iter().filter(|one| one.finding.severity == "error");
-    let broken = errors.count();
+    let severities = faults.iter().map(|one| one.finding.severity.as_str());
+    let severities = severities.chain(leaves.iter().map(|leaf| leaf.severity.as_str()));
+    let broken = severities.filter(|&severity| severity == ERROR).count();
     match (broken, not_joined.as_str()) {
         (0, "") if hosts.is_empty() && !session.output.is_json() => {
             session.output.line("nothing is wrong")
@@ -72,18 +77,123 @@ async fn knows_hosts(session: &Session) -> Result<bool, Failure> {
     Ok(known.own + known.machine_type + known.without > 0)
 }
 
-/// The former places of missing adapters by their descriptions.
-async fn places(session: &Session) -> Result<HashMap<String, String>, Failure> {
-    let request = v1::ListMissingRequest {
-        each: true,
-        ..v1::ListMissingRequest::default()
-    };
-    let missing = all_pages(request, async |request| {
-        session.fabric().list_missing(request).await
-    })
-    .await?;
-    let places = missing.into_iter().map(|one| (one.name, one.place));
-    Ok(places.collect())
+/// Missing nodes and cables of the fabric.
+#[derive(Default)]
+struct Lost {
+    /// The former places of missing adapters by their descriptions.
+    places: HashMap<String, String>,
+    /// The descriptions of missing switches.
+    switches: HashSet<String>,
+}
+
+/// A missing switch with the hosts whose faults it causes.
+#[derive(Debug, PartialEq)]
+struct DeadLeaf {
+    name: String,
+    /// The highest severity of these faults.
+    severity: String,
+    hosts: BTreeSet<String>,
+}
+
+/// The severity of a finding that makes the check fail.
+const ERROR: &str = "error";
+
+/// The kinds of findings about ports that are not in the fabric.
+const LOSSES: [&str; 2] = ["unjoined", "host-absent"];
+
+impl Lost {
+    async fn read(session: &Session) -> Result<Lost, Failure> {
+        let request = v1::ListMissingRequest {
+            each: true,
+            ..v1::ListMissingRequest::default()
+        };
+        let missing = all_pages(request, async |request| {
+            session.fabric().list_missing(request).await
+        })
+        .await?;
+        let switches = missing.iter();
+        let switches = switches.filter(|one| one.kind() == v1::MissingKind::Switch);
+        Ok(Lost {
+            switches: switches.map(|one| one.name.clone()).collect(),
+            places: missing
+                .into_iter()
+                .map(|one| (one.name, one.place))
+                .collect(),
+        })
+    }
+
+    /// The missing switches that cause faults, and the faults with other causes.
+    fn by_cause<'a>(&self, faults: Vec<Fault<'a>>) -> (Vec<DeadLeaf>, Vec<Fault<'a>>) {
+        let mut leaves: BTreeMap<&str, DeadLeaf> = BTreeMap::new();
+        let mut others = Vec::new();
+        for fault in faults {
+            let Some(switches) = self.causes(&fault) else {
+                others.push(fault);
+                continue;
+            };
+            for name in switches {
+                let leaf = leaves.entry(name).or_insert_with(|| DeadLeaf {
+                    name: name.to_owned(),
+                    severity: fault.finding.severity.clone(),
+                    hosts: BTreeSet::new(),
+                });
+                if fault.finding.severity == ERROR {
+                    ERROR.clone_into(&mut leaf.severity);
+                }
+                leaf.hosts
+                    .extend(fault.hosts.iter().map(|&host| host.to_owned()));
+            }
+        }
+        (leaves.into_values().collect(), others)
+    }
+
+    /// The missing switches at which all missing adapters of a fault's hosts were; `None` if it has
+    /// another cause.
+    fn causes(&self, fault: &Fault<'_>) -> Option<BTreeSet<&str>> {
+        let is_loss = LOSSES.contains(&fault.finding.kind.as_str());
+        let mut ports = fault.finding.ports.iter();
+        if !is_loss || !ports.all(|port| self.places.contains_key(port)) {
+            return None;
+        }
+        let mut causes = BTreeSet::new();
+        for host in &fault.hosts {
+            let own = self.places.iter().filter(|(adapter, _)| {
+                let device = adapter.strip_prefix(host);
+                device.is_some_and(|device| device.starts_with(' '))
+            });
+            let mut any = false;
+            for (_, place) in own {
+                let switch = place.rsplit_once(':').map_or("", |(switch, _)| switch);
+                causes.insert(self.switches.get(switch)?.as_str());
+                any = true;
+            }
+            if !any {
+                return None;
+            }
+        }
+        Some(causes)
+    }
+}
+
+impl DeadLeaf {
+    fn print(&self, session: &mut Session) -> Result<(), Failure> {
+        let hosts: Vec<&str> = self.hosts.iter().map(String::as_str).collect();
+        let evidence = format!(
+            "the switch is gone, and ports of {} with it: {}",
+            count(hosts.len() as u64, "host", "hosts"),
+            subject_of(&hosts)
+        );
+        let lines = FindingLines {
+            severity: &self.severity,
+            subject: &self.name,
+            kind: "switch-missing",
+            evidence: &evidence,
+            effect: "no traffic goes through these ports",
+            advice: "look at the power and the management port of that switch",
+        };
+        let mut lines = lines.lines();
+        lines.try_for_each(|line| session.output.line(&plain_names(&printable(&line))))
+    }
 }
 
 /// The adapters of a fault that the observation does not name, each with the switch port of its
@@ -256,5 +366,45 @@ mod tests {
             ..finding
         };
         assert_eq!(adapters(&told, &HashMap::new()), None);
+    }
+
+    #[test]
+    fn a_dead_leaf_stands_for_the_hosts_behind_it() {
+        let with = |name: &str, kind: &str, severity: &str, ports: &[&str]| {
+            let mut host = host(name, name);
+            let finding = &mut host.findings[0];
+            kind.clone_into(&mut finding.kind);
+            severity.clone_into(&mut finding.severity);
+            finding.ports = ports.iter().map(|&port| port.to_owned()).collect();
+            host
+        };
+        let hosts = [
+            with("a", "unjoined", "warning", &["a mlx5_0"]),
+            with("b", "host-absent", "error", &[]),
+            with("c", "unjoined", "warning", &["c mlx5_0"]),
+            with("d", "hca-missing", "error", &[]),
+            with("e", "unjoined", "warning", &["e mlx5_0", "e mlx5_1"]),
+        ];
+        let place = |name: &str, place: &str| (name.to_owned(), place.to_owned());
+        let lost = Lost {
+            places: HashMap::from([
+                place("a mlx5_0", "leaf-1:1"),
+                place("b mlx5_0", "leaf-1:2"),
+                place("c mlx5_0", "leaf-2:3"),
+                place("d mlx5_0", "leaf-1:4"),
+                place("e mlx5_0", "leaf-1:5"),
+            ]),
+            switches: HashSet::from(["leaf-1".to_owned()]),
+        };
+        let (leaves, others) = lost.by_cause(Fault::of(&hosts));
+        let expected = DeadLeaf {
+            name: "leaf-1".to_owned(),
+            severity: "error".to_owned(),
+            hosts: BTreeSet::from(["a".to_owned(), "b".to_owned()]),
+        };
+        assert_eq!(leaves, [expected]);
+        // A leaf that is there, another fault, and a port that nothing knows of.
+        let others: Vec<&str> = others.iter().map(|one| one.hosts[0]).collect();
+        assert_eq!(others, ["c", "d", "e"]);
     }
 }
