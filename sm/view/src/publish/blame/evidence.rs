@@ -1,9 +1,10 @@
 //! Evidence: its kinds with their weights, and the evidence that the present fabric shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rsm_api::{thousands, v1};
-use rsm_ids::{Guid, PortKey};
+use rsm_gdr::fabric::host_and_device;
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::PortState;
 use rsm_mad::wire::perf::Counter;
 use rsm_model::text::count;
@@ -25,9 +26,13 @@ const DISCARDS_PER_HOUR: f64 = 60.0;
 /// the time between two readings of a port.
 const SLACK_MS: u64 = 60_000;
 
+/// Maximum number of hosts that evidence about a switch names.
+const NAMED_HOSTS: usize = 3;
+
 /// A kind of evidence; [the module](super) has the table of weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Kind {
+    SwitchMissing,
     NoRoute,
     LinkDown,
     HostMissing,
@@ -57,6 +62,7 @@ impl Kind {
     pub(super) const fn row(self) -> (&'static str, u32, v1::BlameBearing) {
         use v1::BlameBearing::{Configuration, Context, Fabric, Host};
         match self {
+            Kind::SwitchMissing => ("switch-missing", 100, Fabric),
             Kind::NoRoute => ("no-route", 100, Fabric),
             Kind::LinkDown => ("link-down", 100, Fabric),
             Kind::HostMissing => ("host-missing", 90, Fabric),
@@ -218,10 +224,21 @@ impl Case<'_> {
                     .to_owned(),
             });
         }
+        self.compare_hosts(found);
+    }
+
+    /// Finds evidence in missing adapters of the job's hosts: a switch that is gone is the cause of
+    /// all that were at it alone, and of the losses of its links.
+    pub(super) fn look_at_missing(&self, found: &mut Vec<Evidence>) {
+        let mut behind: BTreeMap<Guid, BTreeSet<String>> = BTreeMap::new();
         for gone in &self.job.gone {
-            let lost = self.published.missing.iter();
-            let mut lost = lost.filter(|missing| missing.key.node == gone.guid);
-            let lost = lost.next().map(|missing| &missing.message);
+            if let Some(switch) = self.dead_switch(gone.guid) {
+                let host = host_and_device(&gone.description).map(|(host, _)| host.to_owned());
+                let host = host.unwrap_or_else(|| gone.description.clone());
+                behind.entry(switch).or_default().insert(host);
+                continue;
+            }
+            let lost = self.lost(gone.guid);
             found.push(Evidence {
                 kind: Kind::HostMissing,
                 place: Place::Node(gone.guid),
@@ -234,7 +251,51 @@ impl Case<'_> {
                     .to_owned(),
             });
         }
-        self.compare_hosts(found);
+        let is_behind = |port: PortKey| behind.contains_key(&port.node);
+        let has_lost = |host: &str| behind.values().any(|hosts| hosts.contains(host));
+        found.retain(|one| match &one.place {
+            Place::Cable(a, b) => !is_behind(*a) && !is_behind(*b),
+            Place::Port(port) => !is_behind(*port),
+            Place::Hosts(host) => one.kind != Kind::FewerPorts || !has_lost(host),
+            Place::Node(_) | Place::Subnet => true,
+        });
+        for (switch, hosts) in behind {
+            let lost = self.lost(switch);
+            let named: Vec<&str> = hosts.iter().take(NAMED_HOSTS).map(String::as_str).collect();
+            let more = match hosts.len() - named.len() {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            found.push(Evidence {
+                kind: Kind::SwitchMissing,
+                place: Place::Node(switch),
+                text: format!(
+                    "the switch is gone, and {} of the job with it: {}{more}",
+                    count(hosts.len(), "host", "hosts"),
+                    named.join(", ")
+                ),
+                from_unix_ms: lost.and_then(|lost| lost.lost_unix_ms).unwrap_or(0),
+                remedy: "look at the power and the management port of that switch".to_owned(),
+            });
+        }
+    }
+
+    /// The missing node or cable with that key.
+    fn lost(&self, node: Guid) -> Option<&v1::Missing> {
+        let mut lost = self.published.missing.iter();
+        let lost =
+            lost.find(|missing| missing.key.node == node && missing.key.number == PortNum::ZERO);
+        lost.map(|missing| &missing.message)
+    }
+
+    /// The missing switch that a missing adapter went with: all of its cables led to missing
+    /// switches, of which this is the first.
+    fn dead_switch(&self, adapter: Guid) -> Option<Guid> {
+        let (fabric, expected) = (self.published.fabric(), &self.published.snapshot.expected);
+        let mut peers = expected.ports_of(adapter).map(|(_, port)| port.peer.node);
+        let is_dead = |node: Guid| fabric.find(node).is_none() && expected.is_switch(fabric, node);
+        let first = peers.next().filter(|&first| is_dead(first))?;
+        peers.all(is_dead).then_some(first)
     }
 
     /// Evidence that a used port passes no data at present.

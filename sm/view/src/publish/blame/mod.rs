@@ -9,6 +9,7 @@
 //!
 //! | kind | weight | what it says |
 //! |---|---|---|
+//! | `switch-missing` | 100 | a switch is gone, and hosts of the job with it |
 //! | `no-route` | 100 | packets to a port of the job end at a switch |
 //! | `link-down` | 100 | routes lead over a port that has no link, or is not Active |
 //! | `host-missing` | 90 | an adapter of a host is gone |
@@ -129,6 +130,7 @@ pub(super) fn judge(question: &Question<'_>) -> v1::Judgement {
     case.look_at_waits(&mut found);
     case.look_at_links(&mut found);
     case.look_at_findings(&mut found);
+    case.look_at_missing(&mut found);
     case.look_at_partitions(&mut found);
     case.look_for_idle_hosts(&mut found);
     case.look_around(&mut found);

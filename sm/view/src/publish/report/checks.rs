@@ -1,14 +1,16 @@
 //! The checks one after the other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rsm_api::firmware::{FirmwareGroup, groups};
 use rsm_api::model::{CountersState, PortOrder};
 use rsm_api::together::{Offender, offenders};
 use rsm_api::{AGGREGATION_NODE, CountersQueries, v1};
+use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::{NodeType, SmState};
 use rsm_model::expected::MissingCounts;
-use rsm_model::findings::FindingKind;
+use rsm_model::findings::{FindingKind, Subject};
 use rsm_model::text::count;
 use rsm_plan::Plan;
 use rsm_routing::netlist::HostTally;
@@ -200,23 +202,44 @@ fn link_errors(sources: &Sources) -> Measured {
     let (single, with_nodes): (Vec<Offender>, Vec<Offender>) = offenders(bad)
         .into_iter()
         .partition(|one| one.with.is_none());
-    let worst = single.iter().flat_map(|one| &one.ports).map(|port| {
-        let number = port.port.as_ref().map_or(0, |key| key.number);
-        let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
-        format!("{name}:{number} counts errors, {rate}")
-    });
-    let worst: Vec<String> = worst.collect();
+    let single: Vec<&v1::PortCounters> = single.iter().flat_map(|one| &one.ports).collect();
+    let findings = sources.published.snapshot.findings.iter();
+    let findings = findings.filter(|one| one.kind == FindingKind::LinkErrors);
+    let told: BTreeSet<Subject> = findings.map(|one| one.subject).collect();
+    let worst = rates(&single, &told);
     let mut summary = format!(
-        "{} read, {} at {ERRORS_PER_HOUR} errors an hour or more",
+        "{} read, {} at {ERRORS_PER_HOUR} errors of all kinds an hour or more",
         count(state.ports, "port", "ports"),
-        worst.len()
+        single.len()
     );
     for Offender { with, ports } in &with_nodes {
         let node = with.as_deref().unwrap_or_default();
         summary += &format!(", {} down with {node}", count(ports.len(), "link", "links"));
     }
     summary += "; rsm reads no bit error rates";
-    Measured::unless(worst, v1::Verdict::Warn, summary)
+    match single.is_empty() {
+        true => Measured::pass(summary),
+        false => Measured {
+            worst,
+            ..Measured::warn(summary)
+        },
+    }
+}
+
+/// The rates of these ports, but for those that a finding tells of: it has the rate of one kind of
+/// error, over a span of its own.
+fn rates(ports: &[&v1::PortCounters], told: &BTreeSet<Subject>) -> Vec<String> {
+    let rates = ports.iter().filter_map(|port| {
+        let key = port.port.clone().unwrap_or_default();
+        let number = u8::try_from(key.number).ok()?;
+        let is_told = key.node_guid.parse::<Guid>().is_ok_and(|node| {
+            let port = PortKey::new(node, PortNum(number));
+            told.contains(&Subject::Port(port))
+        });
+        let (name, rate) = (&port.description, port.error_rate(port.errors_per_hour));
+        (!is_told).then(|| format!("{name}:{number} counts errors of all kinds together at {rate}"))
+    });
+    rates.collect()
 }
 
 fn firmware(nodes: &[v1::DeviceFirmware]) -> Measured {
@@ -413,5 +436,28 @@ fn gpu_rails(sources: &Sources) -> Measured {
             count(known, "GPU host", "GPU hosts"),
             count(faults.count(), "finding", "findings")
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_has_one_rate_which_says_what_it_counts() {
+        let port = |node: u64| v1::PortCounters {
+            port: Some(v1::PortKey {
+                node_guid: Guid(node).to_string(),
+                number: 7,
+            }),
+            description: format!("leaf-{node}"),
+            errors_per_hour: 343.0,
+            errors_observed_s: 11.0,
+            ..v1::PortCounters::default()
+        };
+        let (told, other) = (port(1), port(2));
+        let findings = BTreeSet::from([Subject::Port(PortKey::new(Guid(1), PortNum(7)))]);
+        let expected = "leaf-2:7 counts errors of all kinds together at 343/h over 11 s";
+        assert_eq!(rates(&[&told, &other], &findings), [expected]);
     }
 }

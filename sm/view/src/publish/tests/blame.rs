@@ -460,6 +460,23 @@ fn a_missing_host_is_told_with_its_place() {
     assert_eq!(judgement.hosts, 2);
 }
 
+#[test]
+fn a_dead_leaf_is_one_cause_before_all_else_and_its_hosts_are_none() {
+    let mut story = Story::begin();
+    story.world.sim.power_off(LEAF_2).unwrap();
+    let judgement = story.end();
+    is_likely(&judgement, "switch-missing", "leaf-2");
+    let lost = first(&judgement);
+    assert!(
+        lost.text.contains("1 host of the job with it: twin"),
+        "{lost:?}"
+    );
+    assert!(lost.from_unix_ms > 0, "{lost:?}");
+    let others = judgement.evidence.iter().skip(1);
+    let mut others = others.filter(|one| one.weight > 0 && one.kind != "routes-changed");
+    assert_eq!(others.next(), None, "{judgement:#?}");
+}
+
 /// A past of ports that are not read.
 struct Unread;
 impl Past for Unread {
