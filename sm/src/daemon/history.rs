@@ -349,8 +349,10 @@ impl rsm_api::History for HistoryReader {
                 });
             };
             let now = segments.state_at(u64::MAX).map_err(unread)?;
+            let moments = segments.moments_after(from_unix_ms, &then);
+            let moments = moments.map_err(unread)?;
             Ok(Differences {
-                list: then.differences(&now.unwrap_or_default()),
+                list: then.differences(&now.unwrap_or_default(), &moments),
                 from_unix_ms,
             })
         }))

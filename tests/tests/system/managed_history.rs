@@ -189,6 +189,13 @@ fn the_history_tells_what_changed_last_night_after_a_restart() {
     assert!(of_start.lines().count() >= 3, "{of_start}");
     let difference = daemon.printed(&["diff", &before, "--wide"]);
     assert!(!difference.contains("node-vanished"), "{difference}");
+    // The host's link went down in between; the restart of the manager was no loss of others.
+    assert_eq!(
+        difference.matches("link-flapped").count(),
+        1,
+        "{difference}"
+    );
+    assert!(difference.contains("went down 1 time"), "{difference}");
 
     // Invalid times and filters are named in the error.
     let (code, text) = daemon.rsmctl(&["diff", "tomorrow"]);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rsm_api::v1::{Difference, DifferenceKind};
 use rsm_ids::Guid;
 
+use super::moments::Moments;
 use super::state::{LinkRow, NodeRow, State};
 
 /// End of a cable, as node GUID and port number.
@@ -16,13 +17,19 @@ impl State {
         self.nodes.is_empty()
     }
 
-    /// Differences of `now` from this state, ordered by kind, then by node and port.
-    pub fn differences(&self, now: &State) -> Vec<Difference> {
-        let pair = Pair { then: self, now };
+    /// Differences of `now` from this state, ordered by kind, then by node and port, with the times
+    /// of `moments`, which began at this state; also links that went down and are up in both.
+    pub fn differences(&self, now: &State, moments: &Moments) -> Vec<Difference> {
+        let pair = Pair {
+            then: self,
+            now,
+            moments,
+        };
         let mut all = Vec::new();
         pair.manager(&mut all);
         pair.nodes(&mut all);
         pair.links(&mut all);
+        pair.flapped(&mut all);
         pair.findings(&mut all);
         all.sort_by_key(|difference| difference.kind);
         all
@@ -32,6 +39,7 @@ impl State {
 struct Pair<'a> {
     then: &'a State,
     now: &'a State,
+    moments: &'a Moments,
 }
 
 impl Pair<'_> {
@@ -55,20 +63,30 @@ impl Pair<'_> {
             0 => String::new(),
             plan => plan.to_string(),
         };
-        for (kind, before, now) in [
-            (DifferenceKind::Role, then.role.clone(), now.role.clone()),
+        let role = |state: &State| state.role.clone();
+        let engine = |state: &State| state.engine.clone();
+        let moments = self.moments;
+        for (kind, before, now, at_unix_ms) in [
+            (DifferenceKind::Role, role(then), role(now), moments.role),
             (
                 DifferenceKind::Engine,
-                then.engine.clone(),
-                now.engine.clone(),
+                engine(then),
+                engine(now),
+                moments.engine,
             ),
-            (DifferenceKind::Generation, plan(then), plan(now)),
+            (
+                DifferenceKind::Generation,
+                plan(then),
+                plan(now),
+                moments.plan,
+            ),
         ] {
             if before != now {
                 all.push(Difference {
                     kind: kind.into(),
                     before,
                     now,
+                    at_unix_ms,
                     ..Difference::default()
                 });
             }
@@ -82,6 +100,7 @@ impl Pair<'_> {
                 kind: kind.into(),
                 subject: self.name(*guid),
                 node_guid: Guid(*guid).to_string(),
+                at_unix_ms: self.moments.nodes.get(guid).copied().unwrap_or(0),
                 ..Difference::default()
             };
             match row {
@@ -135,33 +154,55 @@ impl Pair<'_> {
         }
     }
 
+    /// A difference about a cable, without values.
+    fn of_link(&self, kind: DifferenceKind, end: End, peer: End) -> Difference {
+        Difference {
+            kind: kind.into(),
+            subject: format!("{} - {}", self.end(end), self.end(peer)),
+            node_guid: Guid(end.0).to_string(),
+            port: Some(end.1),
+            at_unix_ms: self.moments.links.get(&end).copied().unwrap_or(0),
+            downs: self.moments.downs.get(&end).copied().unwrap_or(0),
+            ..Difference::default()
+        }
+    }
+
     fn links(&self, all: &mut Vec<Difference>) {
-        for (end, row) in differing(&self.then.links, &self.now.links) {
-            let of = |kind: DifferenceKind, peer: End| Difference {
-                kind: kind.into(),
-                subject: format!("{} - {}", self.end(*end), self.end(peer)),
-                node_guid: Guid(end.0).to_string(),
-                port: Some(end.1),
-                ..Difference::default()
-            };
+        for (&end, row) in differing(&self.then.links, &self.now.links) {
             let gone = |before: &LinkRow| Difference {
                 before: before.rate.to_string(),
-                ..of(DifferenceKind::LinkVanished, before.peer)
+                ..self.of_link(DifferenceKind::LinkVanished, end, before.peer)
             };
             let new = |now: &LinkRow| Difference {
                 now: now.rate.to_string(),
-                ..of(DifferenceKind::LinkAppeared, now.peer)
+                ..self.of_link(DifferenceKind::LinkAppeared, end, now.peer)
             };
             match row {
                 (Some(before), Some(now)) if before.peer == now.peer => all.push(Difference {
                     before: before.rate.to_string(),
                     now: now.rate.to_string(),
-                    ..of(DifferenceKind::LinkRate, now.peer)
+                    ..self.of_link(DifferenceKind::LinkRate, end, now.peer)
                 }),
                 (before, now) => {
                     all.extend(before.map(gone));
                     all.extend(now.map(new));
                 }
+            }
+        }
+    }
+
+    /// Links that went down and are as they were.
+    fn flapped(&self, all: &mut Vec<Difference>) {
+        for &end in self.moments.downs.keys() {
+            let rows = (self.then.links.get(&end), self.now.links.get(&end));
+            if let (Some(before), Some(now)) = rows
+                && before == now
+            {
+                all.push(Difference {
+                    before: before.rate.to_string(),
+                    now: now.rate.to_string(),
+                    ..self.of_link(DifferenceKind::LinkFlapped, end, now.peer)
+                });
             }
         }
     }
@@ -184,6 +225,8 @@ impl Pair<'_> {
                 port: key.2,
                 before,
                 now: now.to_owned(),
+                at_unix_ms: self.moments.findings.get(key).copied().unwrap_or(0),
+                downs: 0,
             });
         }
     }
@@ -217,7 +260,7 @@ fn lids(before: &NodeRow, now: &NodeRow, of: &Difference, all: &mut Vec<Differen
 }
 
 /// Keys with different values, each with both values; `None` for a key that one map lacks.
-fn differing<'a, K: Ord, V: PartialEq>(
+pub(super) fn differing<'a, K: Ord, V: PartialEq>(
     then: &'a BTreeMap<K, V>,
     now: &'a BTreeMap<K, V>,
 ) -> impl Iterator<Item = (&'a K, (Option<&'a V>, Option<&'a V>))> {

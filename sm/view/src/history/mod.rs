@@ -18,6 +18,7 @@
 pub mod archive;
 pub mod difference;
 pub mod frame;
+pub mod moments;
 mod operator_actions;
 pub mod recorder;
 pub mod scan;

@@ -13,6 +13,7 @@ use rsm_store::StoreError;
 use rsm_store::io::{Disk, FileOperation};
 
 use super::frame::{Frame, Frames, Kind};
+use super::moments::Moments;
 use super::operator_actions::OperatorActionLog;
 use super::state::{State, StateChange};
 
@@ -311,6 +312,43 @@ impl Segments {
             }
         }
         Ok(None)
+    }
+
+    /// The changes after `at_unix_ms`, at which the subnet was in the state `then`. Unreadable
+    /// records are left out.
+    ///
+    /// # Errors
+    /// A segment cannot be read.
+    pub fn moments_after(&self, at_unix_ms: u64, then: &State) -> Result<Moments, StoreError> {
+        let mut moments = Moments::after(then.clone());
+        let segments = self.list.lock().clone();
+        for segment in &segments {
+            if segment.span.is_some_and(|(_, to)| to <= at_unix_ms) {
+                continue;
+            }
+            let Some(bytes) = self.bytes_of(segment)? else {
+                continue;
+            };
+            for frame in Frames::of(&bytes).filter(|frame| frame.at_unix_ms > at_unix_ms) {
+                let at = frame.at_unix_ms;
+                match frame.kind {
+                    Some(Kind::Base) => {
+                        let base = StateChange::decode(frame.payload);
+                        base.into_iter().for_each(|base| moments.base(at, base));
+                    }
+                    Some(Kind::Change) => {
+                        let change = StateChange::decode(frame.payload);
+                        change.into_iter().for_each(|one| moments.change(at, one));
+                    }
+                    Some(Kind::Event) => {
+                        let event = v1::Event::decode(frame.payload);
+                        event.iter().for_each(|event| moments.event(event));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(moments)
     }
 
     /// Time of the oldest record, in milliseconds since the Unix epoch; `None` without one.

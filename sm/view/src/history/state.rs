@@ -325,7 +325,7 @@ fn end(key: PortKey) -> (u64, u32) {
     (key.node.0, key.port.0.into())
 }
 
-fn key(finding: &FindingState) -> FindingKey {
+pub(super) fn key(finding: &FindingState) -> FindingKey {
     let kind = finding.kind.clone();
     (kind, finding.node, finding.port, finding.index)
 }

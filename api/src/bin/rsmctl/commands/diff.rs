@@ -1,6 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use clap::Args;
+use rsm_api::together::by_node;
 use rsm_proto::v1::DifferenceKind as Kind;
 use rsm_proto::{plain_names, v1};
 
@@ -13,7 +14,7 @@ use crate::time::{self, minute};
 /// The differences of the subnet now from an earlier time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. BEFORE is the value at that time, NOW the present one. Where the history begins later, its\nfirst state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
+    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. BEFORE is the value at that time, NOW the present one, WHEN the last change in\nbetween, as rsm saw it; a link that went down and is up again is a row too. Where the history begins later, its\nfirst state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
 )]
 pub(crate) struct DiffArguments {
     /// The time to compare with: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339
@@ -60,19 +61,14 @@ pub(crate) async fn run(arguments: DiffArguments, session: &mut Session) -> Resu
         false => folded(&differences),
     };
     let shown = rows.len() as u64;
-    let mut table = Rows::new(&["WHAT", "PART", "BEFORE", "NOW"]);
+    let mut table = Rows::new(&["WHAT", "WHEN", "PART", "BEFORE", "NOW"]);
     for row in rows {
-        let Row {
-            kind,
-            part,
-            before,
-            now,
-        } = row;
         table.add([
-            label::<Kind>(kind.into()),
-            or_none(&part),
-            or_none(&before),
-            or_none(&now),
+            label::<Kind>(row.kind.into()),
+            or_none(&row.when()),
+            or_none(&row.part),
+            or_none(&row.before),
+            or_none(&row.now),
         ]);
     }
     session.output.only_table(table)?;
@@ -93,16 +89,42 @@ struct Row {
     part: String,
     before: String,
     now: String,
+    /// The earliest and the latest time of its changes, in milliseconds since the Unix epoch; 0 if
+    /// it is not known.
+    span: (u64, u64),
 }
 
 impl Row {
     fn of(difference: &v1::Difference) -> Row {
+        let at = difference.at_unix_ms;
         Row {
             kind: difference.kind(),
             part: difference.subject.clone(),
             before: difference.before.clone(),
-            now: difference.now.clone(),
+            now: now(difference),
+            span: (at, at),
         }
+    }
+
+    /// The time of the change, or of the first and the last one; empty if it is not known.
+    fn when(&self) -> String {
+        let (first, last) = match self.span {
+            (0, 0) => return String::new(),
+            (first, last) => (minute(first), minute(last)),
+        };
+        match first == last {
+            true => first,
+            false => format!("{first} to {last}"),
+        }
+    }
+
+    /// Extends the span of the row, if the time is known.
+    fn reach(&mut self, at_unix_ms: u64) {
+        self.span = match (self.span, at_unix_ms) {
+            (known, 0) => known,
+            ((0, _), at) => (at, at),
+            ((first, last), at) => (first.min(at), last.max(at)),
+        };
     }
 
     /// The value that a part that came or went has.
@@ -112,6 +134,23 @@ impl Row {
             _ => &mut self.now,
         }
     }
+}
+
+/// The value now, with the number of times that a link went down: a link that is gone went down once
+/// at least.
+fn now(difference: &v1::Difference) -> String {
+    let downs = match (difference.kind(), difference.downs) {
+        (Kind::LinkVanished, 0..=1) | (_, 0) => return difference.now.clone(),
+        (_, downs) => went_down(downs),
+    };
+    match difference.now.as_str() {
+        "" => downs,
+        now => format!("{now}, {downs}"),
+    }
+}
+
+fn went_down(times: u64) -> String {
+    format!("went down {}", count(times, "time", "times"))
 }
 
 /// Differences that a node takes along: its cables, and the adapters that were at it alone.
@@ -143,9 +182,16 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         .map(|one| one.subject.as_str())
         .collect();
     let mut taken: HashMap<(Kind, &str), Taken> = HashMap::new();
+    let (restless, of_nodes) = flapped_together(differences);
+    let mut restless = restless.into_iter().map(|row| (row, 1));
     let mut rows: Vec<(Row, u64)> = Vec::new();
     let mut places: HashMap<(Kind, String), usize> = HashMap::new();
-    for difference in differences {
+    for (place, difference) in differences.iter().enumerate() {
+        if of_nodes.contains(&place) {
+            // All of these rows, at the place of their kind.
+            rows.extend(restless.by_ref());
+            continue;
+        }
         let kind = difference.kind();
         if let Some(nodes) = nodes.get(&kind) {
             let ends = ends(&difference.subject);
@@ -174,7 +220,10 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             }
         };
         match places.get(&(kind, part.to_owned())) {
-            Some(&at) => rows[at].1 += 1,
+            Some(&at) => {
+                rows[at].1 += 1;
+                rows[at].0.reach(difference.at_unix_ms);
+            }
             None => {
                 places.insert((kind, part.to_owned()), rows.len());
                 rows.push((Row::of(difference), 1));
@@ -194,6 +243,41 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         }
     }
     rows.into_iter().map(|(row, _)| row).collect()
+}
+
+/// A row for each node of which four or more links went down and are up again, and the places of the
+/// differences in these rows.
+fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>) {
+    let flapped = differences.iter().enumerate();
+    let flapped = flapped.filter(|(_, one)| one.kind() == Kind::LinkFlapped);
+    let flapped = flapped.filter_map(|(place, one)| {
+        let ends: [&str; 2] = ends(&one.subject).try_into().ok()?;
+        Some((place, one, ends))
+    });
+    let flapped: Vec<(usize, &v1::Difference, [&str; 2])> = flapped.collect();
+    let all_ends: Vec<[&str; 2]> = flapped.iter().map(|&(.., ends)| ends).collect();
+    let (mut rows, mut places) = (Vec::new(), HashSet::new());
+    for (node, own) in by_node(&all_ends) {
+        let own: Vec<&v1::Difference> = own
+            .into_iter()
+            .map(|at| {
+                places.insert(flapped[at].0);
+                flapped[at].1
+            })
+            .collect();
+        let downs = own.iter().map(|one| one.downs);
+        let (least, most) = (downs.clone().min(), downs.max().unwrap_or(0));
+        let mut row = Row::of(own[0]);
+        own.iter().for_each(|one| row.reach(one.at_unix_ms));
+        row.part = format!("{node} ({} links)", own.len());
+        row.before = String::new();
+        row.now = match least == Some(most) {
+            true => format!("each {}", went_down(most)),
+            false => format!("each {} at most", went_down(most)),
+        };
+        rows.push(row);
+    }
+    (rows, places)
 }
 
 /// Makes a row stand for `number` differences, of which it is the first.
@@ -324,5 +408,43 @@ mod tests {
             rows[0].now,
             "the host a is gone, was at leaf-1 port 1 and 1 more"
         );
+    }
+
+    #[test]
+    fn rows_say_when_and_how_often_a_link_went_down() {
+        let flapped = |subject: &str, downs, at_unix_ms| v1::Difference {
+            downs,
+            at_unix_ms,
+            ..difference(Kind::LinkFlapped, subject, "4x ndr", "4x ndr")
+        };
+        let gone = v1::Difference {
+            downs: 3,
+            ..difference(Kind::LinkVanished, "a:1 - b:1", "4x ndr", "")
+        };
+        let minute = 60_000;
+        let rows = folded(&[
+            gone,
+            flapped("leaf-1:9 - spine-1:1", 2, minute),
+            flapped("leaf-2:1 - spine-2:1", 1, minute),
+            flapped("leaf-2:2 - spine-3:1", 1, minute),
+            flapped("leaf-2:3 - spine-4:1", 1, minute),
+            flapped("leaf-2:4 - host-1 mlx5_0:1", 2, 3 * minute),
+        ]);
+        let shown = rows.iter().map(|row| (&*row.part, &*row.now, row.when()));
+        let expected = [
+            ("a:1 - b:1", "went down 3 times", ""),
+            (
+                "leaf-1:9 - spine-1:1",
+                "4x ndr, went down 2 times",
+                "1970-01-01T00:01Z",
+            ),
+            (
+                "leaf-2 (4 links)",
+                "each went down 2 times at most",
+                "1970-01-01T00:01Z to 1970-01-01T00:03Z",
+            ),
+        ];
+        let expected = expected.map(|(part, now, when)| (part, now, when.to_owned()));
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,0 +1,272 @@
+//! When parts of the subnet changed between two states in the history, and how often links went
+//! down in between.
+
+use std::collections::BTreeMap;
+
+use rsm_api::v1;
+use rsm_api::v1::event::Change;
+use rsm_ids::Guid;
+
+use super::difference::differing;
+use super::state::{FindingKey, LinkRow, State, StateChange, key};
+
+/// End of a cable, as node GUID and port number.
+type End = (u64, u32);
+
+/// The changes after a time. Times are in milliseconds since the Unix epoch, and of the record: a
+/// change while no manager ran has the time of the next start.
+#[derive(Clone, Default, Debug)]
+pub struct Moments {
+    /// The last state that was known.
+    state: State,
+    /// Whether the subnet was not known after that, as before the first sweep of a run.
+    is_unknown: bool,
+    pub(super) role: u64,
+    pub(super) engine: u64,
+    pub(super) plan: u64,
+    /// The last change of each node.
+    pub(super) nodes: BTreeMap<u64, u64>,
+    /// The last change of each cable, by its lower end.
+    pub(super) links: BTreeMap<End, u64>,
+    /// The last change of each finding.
+    pub(super) findings: BTreeMap<FindingKey, u64>,
+    /// The number of times that each cable went down, by its lower end.
+    pub(super) downs: BTreeMap<End, u64>,
+}
+
+impl Moments {
+    /// Begins at `state`, with no change yet.
+    pub fn after(state: State) -> Moments {
+        Moments {
+            state,
+            ..Moments::default()
+        }
+    }
+
+    /// Takes a change of the state at a time.
+    pub fn change(&mut self, at_unix_ms: u64, change: StateChange) {
+        if self.is_unknown {
+            return self.base(at_unix_ms, change);
+        }
+        if change.nodes.is_empty() && change.nodes_gone.len() >= self.state.nodes.len() {
+            self.is_unknown = true;
+            return;
+        }
+        self.note_heading(at_unix_ms, &change);
+        let nodes = change.nodes.iter().map(|node| node.guid);
+        for guid in nodes.chain(change.nodes_gone.iter().copied()) {
+            self.nodes.insert(guid, at_unix_ms);
+        }
+        for link in &change.links_gone {
+            self.went_down(at_unix_ms, (link.a_node, link.a_port));
+        }
+        for link in &change.links {
+            let end = (link.a_node, link.a_port);
+            let is_other = |row: &LinkRow| row.peer != (link.b_node, link.b_port);
+            if self.state.links.get(&end).is_some_and(is_other) {
+                self.went_down(at_unix_ms, end);
+            }
+            self.links.insert(end, at_unix_ms);
+        }
+        for finding in change.findings.iter().chain(&change.findings_gone) {
+            self.findings.insert(key(finding), at_unix_ms);
+        }
+        self.state.apply(change);
+    }
+
+    /// Takes the whole state at a time, as at the beginning of a segment: it differs from the state
+    /// before where changes in between were not recorded.
+    pub fn base(&mut self, at_unix_ms: u64, base: StateChange) {
+        self.is_unknown = base.nodes.is_empty();
+        if self.is_unknown {
+            return;
+        }
+        self.note_heading(at_unix_ms, &base);
+        let mut now = State::default();
+        now.apply(base);
+        let then = std::mem::take(&mut self.state);
+        for (&guid, _) in differing(&then.nodes, &now.nodes) {
+            self.nodes.insert(guid, at_unix_ms);
+        }
+        for (&end, rows) in differing(&then.links, &now.links) {
+            match rows {
+                (Some(before), Some(now)) if before.peer == now.peer => {}
+                (Some(_), _) => self.went_down(at_unix_ms, end),
+                (None, _) => {}
+            }
+            self.links.insert(end, at_unix_ms);
+        }
+        for (key, _) in differing(&then.findings, &now.findings) {
+            self.findings.insert(key.clone(), at_unix_ms);
+        }
+        self.state = now;
+    }
+
+    /// Takes an event: a link that trains anew without going went down as well.
+    pub fn event(&mut self, event: &v1::Event) {
+        let Some(Change::LinkChanged(link)) = &event.change else {
+            return;
+        };
+        if link.state() != v1::PortState::Init {
+            return;
+        }
+        let end = |end: &Option<v1::LinkEnd>| {
+            let port = end.as_ref()?.port.as_ref()?;
+            let guid: Guid = port.node_guid.parse().ok()?;
+            Some((guid.0, port.number))
+        };
+        if let (Some(a), Some(b)) = (end(&link.a), end(&link.b)) {
+            self.went_down(event.at_unix_ms, a.min(b));
+        }
+    }
+
+    fn went_down(&mut self, at_unix_ms: u64, end: End) {
+        self.links.insert(end, at_unix_ms);
+        *self.downs.entry(end).or_default() += 1;
+    }
+
+    fn note_heading(&mut self, at_unix_ms: u64, change: &StateChange) {
+        let state = &self.state;
+        for (moment, is_same) in [
+            (&mut self.role, state.role == change.role),
+            (&mut self.engine, state.engine == change.engine),
+            (&mut self.plan, state.plan == change.plan),
+        ] {
+            if !is_same {
+                *moment = at_unix_ms;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rsm_api::v1::DifferenceKind as Kind;
+
+    use super::super::state::{LinkState, NodeState};
+    use super::*;
+
+    const CABLE: End = (1, 7);
+
+    fn node(guid: u64) -> NodeState {
+        NodeState {
+            guid,
+            kind: 2,
+            description: format!("switch-{guid}"),
+            lids: Vec::new(),
+        }
+    }
+
+    fn cable() -> LinkState {
+        LinkState {
+            a_node: CABLE.0,
+            a_port: CABLE.1,
+            b_node: 2,
+            b_port: 3,
+            rate: "4x ndr".to_owned(),
+        }
+    }
+
+    fn whole() -> StateChange {
+        StateChange {
+            plan: 1,
+            nodes: vec![node(1), node(2)],
+            links: vec![cable()],
+            ..StateChange::default()
+        }
+    }
+
+    fn lost() -> StateChange {
+        StateChange {
+            plan: 1,
+            links_gone: vec![cable()],
+            ..StateChange::default()
+        }
+    }
+
+    fn found() -> StateChange {
+        StateChange {
+            plan: 1,
+            links: vec![cable()],
+            ..StateChange::default()
+        }
+    }
+
+    fn begun() -> (State, Moments) {
+        let mut then = State::default();
+        then.apply(whole());
+        let moments = Moments::after(then.clone());
+        (then, moments)
+    }
+
+    #[test]
+    fn a_link_that_is_up_at_both_ends_of_the_time_is_counted_with_its_losses() {
+        let (then, mut moments) = begun();
+        for at in [10, 20] {
+            moments.change(at, lost());
+            moments.change(at + 5, found());
+        }
+        let differences = then.differences(&then, &moments);
+        let [flapped] = &differences[..] else {
+            panic!("{differences:?}");
+        };
+        assert_eq!(flapped.kind(), Kind::LinkFlapped);
+        assert_eq!(flapped.subject, "switch-1:7 - switch-2:3");
+        assert_eq!((flapped.downs, flapped.at_unix_ms), (2, 25));
+    }
+
+    #[test]
+    fn a_link_that_trains_anew_counts_and_one_that_is_gone_has_the_time_of_its_loss() {
+        let (then, mut moments) = begun();
+        let end = |(guid, number): End| {
+            let port = v1::PortKey {
+                node_guid: Guid(guid).to_string(),
+                number,
+            };
+            Some(v1::LinkEnd {
+                port: Some(port),
+                ..v1::LinkEnd::default()
+            })
+        };
+        moments.event(&v1::Event {
+            at_unix_ms: 10,
+            change: Some(Change::LinkChanged(v1::Link {
+                a: end((2, 3)),
+                b: end(CABLE),
+                state: v1::PortState::Init.into(),
+                ..v1::Link::default()
+            })),
+            ..v1::Event::default()
+        });
+        moments.change(30, lost());
+        let mut now = then.clone();
+        now.apply(lost());
+        let differences = then.differences(&now, &moments);
+        let [gone] = &differences[..] else {
+            panic!("{differences:?}");
+        };
+        assert_eq!(gone.kind(), Kind::LinkVanished);
+        assert_eq!((gone.downs, gone.at_unix_ms), (2, 30));
+    }
+
+    #[test]
+    fn a_restart_of_the_manager_is_no_loss_of_links() {
+        let (then, mut moments) = begun();
+        let nothing = StateChange {
+            nodes_gone: vec![1, 2],
+            links_gone: vec![cable()],
+            ..StateChange::default()
+        };
+        moments.change(10, nothing);
+        moments.change(20, whole());
+        moments.base(30, StateChange::default());
+        moments.base(40, whole());
+        assert!(then.differences(&then, &moments).is_empty());
+        // A cable that is gone after it went down while no manager ran.
+        let mut without = whole();
+        without.links.clear();
+        moments.base(50, without);
+        assert_eq!(moments.downs[&CABLE], 1);
+        assert_eq!(moments.links[&CABLE], 50);
+    }
+}
