@@ -326,7 +326,7 @@ const ROWS: &[KindRow] = &[
         kind: Kind::HostAbsent,
         name: "host-absent",
         severity: Severity::Error,
-        effect: "no job across hosts can use the host",
+        effect: "no job across hosts can use the host; an error because rsm has its inventory: a host without one may be off at will, and is `host-missing`, an info",
         advice: "look for the host's power and its driver (`ibstat` there), and for the leaf's port",
     },
     KindRow {
@@ -458,5 +458,16 @@ mod tests {
         for (place, kind) in GpuFindingKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, place, "{kind}");
         }
+    }
+
+    /// Without an inventory, which says that jobs need the host, its loss is an info of the fabric.
+    #[test]
+    fn an_absent_host_says_why_it_is_an_error() {
+        assert_eq!(Kind::HostAbsent.severity(), Severity::Error);
+        assert!(
+            Kind::HostAbsent
+                .effect()
+                .contains("`host-missing`, an info")
+        );
     }
 }
