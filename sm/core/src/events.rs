@@ -356,7 +356,8 @@ impl Core {
     pub(super) fn on_reload(&mut self, config: CoreConfig, now: Time) {
         let reason = "the configuration was read again meanwhile";
         let mut answers = Answers::to(&mut self.work, &mut self.outbox);
-        if self.trials.engine.abandon(reason, &mut answers)
+        let policy = &mut self.config.policy;
+        if self.trials.engine.abandon(reason, policy, &mut answers)
             && matches!(self.stage, Stage::Planning { .. })
         {
             // The plan under way may be made with the engine whose trial has ended.

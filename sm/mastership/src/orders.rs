@@ -50,8 +50,8 @@ pub(crate) enum Limited {
 pub(crate) struct Orders {
     /// Use of [`RATE`] by each kind of order received so far.
     used: BTreeMap<Limited, Allowance>,
-    /// (Sender, why its orders were refused) → time at which the finding ends. The sender is `None`
-    /// if it is not known.
+    /// (Sender, why its orders were refused) → time of its last order. The sender is `None` if it
+    /// is not known.
     refused: BTreeMap<(Option<PortKey>, Refusal), Time>,
 }
 
@@ -74,26 +74,26 @@ impl Orders {
         if self.refused.len() >= SENDERS && !self.refused.contains_key(&sender) {
             return false;
         }
-        self.refused.insert(sender, now + KEPT_FOR).is_none()
+        self.refused.insert(sender, now).is_none()
     }
 
-    /// The known senders of refused orders, each with the time at which its finding ends, which
-    /// every further order postpones.
+    /// The known senders of refused orders, each with the time of its last order.
     pub(crate) fn senders(&self) -> impl Iterator<Item = (PortKey, Time)> {
         let refused = self.refused.iter();
-        refused.filter_map(|(&(from, _), &until)| Some((from?, until)))
+        refused.filter_map(|(&(from, _), &last)| Some((from?, last)))
     }
 
     /// Ends the findings that are due at `now`. Returns whether there were any.
     pub(crate) fn release(&mut self, now: Time) -> bool {
         let before = self.refused.len();
-        self.refused.retain(|_, until| *until > now);
+        self.refused.retain(|_, last| *last + KEPT_FOR > now);
         self.refused.len() < before
     }
 
     /// Time at which [`Orders::release`] ends the next finding; `None` if there is none.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.refused.values().min().copied()
+        let first = self.refused.values().min();
+        first.map(|&last| last + KEPT_FOR)
     }
 
     /// The findings about refused orders; `place` gives the name of a port and its cable.
@@ -174,6 +174,8 @@ mod tests {
             assert!(!orders.note_refused(Some(port), why, Time::ZERO));
             let named = finding(&orders).unwrap();
             assert_eq!((named.kind, named.subject), (kind, Subject::Port(port)));
+            let senders: Vec<_> = orders.senders().collect();
+            assert_eq!(senders, [(port, Time::ZERO)], "the time of the order");
             let begin = format!("host-7 port 1 at leaf-1 {text} ");
             assert!(named.text.starts_with(&begin), "{}", named.text);
             let end = orders.deadline().unwrap();

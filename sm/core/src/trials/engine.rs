@@ -90,13 +90,49 @@ impl EngineTrial {
         }
     }
 
-    /// Ends the trial, and declines its request for `reason`. The policy keeps the engine on trial;
-    /// the caller replaces it if necessary. Returns whether there was a trial.
-    pub(in super::super) fn abandon(&mut self, reason: &str, answers: &mut Answers) -> bool {
+    /// Ends the trial, declines its request for `reason`, and restores the engine before it. Returns
+    /// whether there was a trial.
+    pub(in super::super) fn abandon(
+        &mut self,
+        reason: &str,
+        policy: &mut Arc<Policy>,
+        answers: &mut Answers,
+    ) -> bool {
         let Some(trial) = self.0.take() else {
             return false;
         };
+        Arc::make_mut(policy).engine = trial.before.engine;
         answers.decline(trial.ticket, reason.to_owned());
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::outbox::Outbox;
+    use super::super::super::work::Work;
+    use super::*;
+
+    /// Another manager becomes master before the plan of the trial: this manager must not plan with
+    /// the untried engine when it is master again.
+    #[test]
+    fn abandoned_trial_restores_the_engine_before_it() {
+        let (mut work, mut outbox) = (Work::default(), Outbox::default());
+        let mut answers = Answers::to(&mut work, &mut outbox);
+        let mut policy = Arc::new(Policy::default());
+        let before = policy.engine;
+        assert_ne!(before, EngineKind::Minhop);
+        let mut trial = EngineTrial::default();
+        trial.request(
+            EngineKind::Minhop,
+            WhenCutOff::Refuse,
+            1,
+            &mut policy,
+            &mut answers,
+        );
+        assert_eq!(policy.engine, EngineKind::Minhop);
+        assert!(trial.abandon("another master", &mut policy, &mut answers));
+        assert_eq!(policy.engine, before);
+        assert!(!trial.refuses_interruption());
     }
 }

@@ -146,7 +146,7 @@ impl Trials {
         fabric: &Fabric,
         answers: &mut Answers,
     ) {
-        self.engine.abandon(reason, answers);
+        self.engine.abandon(reason, policy, answers);
         self.detours.abandon(reason, answers);
         self.partitions.abandon(reason, policy, fabric, answers);
     }
