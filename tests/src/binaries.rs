@@ -62,6 +62,7 @@ pub fn workspace() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
+/// The path of a program: the one that its variable in [`OVERRIDES`] names, else a fresh build.
 fn binary(name: &str) -> PathBuf {
     let given = OVERRIDES
         .iter()
@@ -75,8 +76,8 @@ fn binary(name: &str) -> PathBuf {
 
 /// The directory `target`. A test program runs from `target/<profile>/deps`.
 ///
-/// Cargo builds the programs of other packages only on request, so the first use in a process
-/// requests them: a test never runs against a program that is older than its source.
+/// Cargo builds the programs of other packages only on request, so the first call in a process
+/// requests them. A test therefore never runs a program that is older than its source.
 fn target_directory() -> &'static Path {
     static TARGET: OnceLock<PathBuf> = OnceLock::new();
     TARGET.get_or_init(|| {
@@ -91,6 +92,7 @@ fn target_directory() -> &'static Path {
     })
 }
 
+/// Builds all programs of the workspace, and panics if they do not compile.
 fn build(target: &Path) {
     let status = cargo_build(target).status();
     assert!(
@@ -99,6 +101,7 @@ fn build(target: &Path) {
     );
 }
 
+/// The command that builds all programs of the workspace, with the profile of this program.
 fn cargo_build(target: &Path) -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Cargo's variables about the package of the running test would make the build script of `ring`
@@ -113,8 +116,8 @@ fn cargo_build(target: &Path) -> Command {
         .args([
             "build",
             "--quiet",
-            // If the command named only three packages, Cargo would choose other features of their
-            // dependencies, and compile rsm again.
+            // For single packages, Cargo would choose other features of their dependencies, and
+            // compile rsm again.
             "--workspace",
             "--target-dir",
         ])
@@ -149,7 +152,7 @@ mod tests {
     use super::{cargo_build, describes_a_package};
 
     #[test]
-    fn programs_are_built_as_outside_of_a_test() {
+    fn cargo_variables_of_the_tested_package_are_removed_from_the_build() {
         let described = std::env::vars().filter(|(name, _)| describes_a_package(name));
         let described: Vec<String> = described.map(|(name, _)| name).collect();
         // Cargo describes the package of the test in the environment.

@@ -14,8 +14,8 @@ use crate::clock::Stopwatch;
 /// The maximum number of bytes in one read.
 const BUFFER: usize = 64 * 1024;
 
-/// The interval at which the proxy checks whether it must end.
-const LOOK: Duration = Duration::from_millis(20);
+/// The interval at which the proxy checks for a new client, and for its own end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The proxy. Its connections end when it is dropped.
 #[derive(Debug)]
@@ -24,11 +24,14 @@ pub struct SlowLink {
     state: Arc<State>,
 }
 
+/// State that the proxy shares with its threads.
 #[derive(Debug)]
 struct State {
+    /// The delay of the server's answers.
     delay_ms: AtomicU64,
     is_cut: AtomicBool,
-    is_over: AtomicBool,
+    is_dropped: AtomicBool,
+    /// Both streams of every connection since the last cut, to the client and to the server.
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -44,20 +47,20 @@ impl SlowLink {
         let state = Arc::new(State {
             delay_ms: AtomicU64::new(0),
             is_cut: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            is_dropped: AtomicBool::new(false),
             streams: Mutex::default(),
         });
         let shared = state.clone();
         std::thread::spawn(move || {
-            while !shared.is_over.load(Ordering::Relaxed) {
+            while !shared.is_dropped.load(Ordering::Relaxed) {
                 match listener.accept() {
                     // While the link is cut, a client that connects is refused at once.
                     Ok((client, _)) if !shared.is_cut.load(Ordering::Relaxed) => {
-                        // If the server does not answer, the connection ends.
+                        // If the server refuses the connection, the client's connection ends too.
                         drop(connect(client, server, &shared));
                     }
                     Ok(_) => {}
-                    Err(_) => std::thread::sleep(LOOK),
+                    Err(_) => std::thread::sleep(CHECK_INTERVAL),
                 }
             }
         });
@@ -87,7 +90,7 @@ impl SlowLink {
 
 impl Drop for SlowLink {
     fn drop(&mut self) {
-        self.state.is_over.store(true, Ordering::Relaxed);
+        self.state.is_dropped.store(true, Ordering::Relaxed);
         self.state.close_all();
     }
 }
@@ -101,7 +104,7 @@ impl State {
     }
 }
 
-/// Connects a client to the server.
+/// Connects a client to the server, with one thread for each direction.
 fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io::Result<()> {
     client.set_nonblocking(false)?;
     let server = TcpStream::connect(server)?;
@@ -110,14 +113,14 @@ fn connect(client: TcpStream, server: SocketAddr, state: &Arc<State>) -> std::io
     let ends = [client.try_clone()?, server.try_clone()?];
     state.streams.lock().extend(ends);
     let (from, to) = (client.try_clone()?, server.try_clone()?);
-    std::thread::spawn(move || pump(from, to));
+    std::thread::spawn(move || forward(from, to));
     let state = state.clone();
-    std::thread::spawn(move || pump_late(server, client, &state));
+    std::thread::spawn(move || forward_delayed(server, client, &state));
     Ok(())
 }
 
 /// Forwards bytes until one end closes.
-fn pump(mut from: TcpStream, mut to: TcpStream) {
+fn forward(mut from: TcpStream, mut to: TcpStream) {
     let mut buffer = vec![0; BUFFER];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
         if to.write_all(&buffer[..length]).is_err() {
@@ -127,9 +130,9 @@ fn pump(mut from: TcpStream, mut to: TcpStream) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// Forwards bytes, each with the delay that applied at its arrival, like a server that waits for
-/// its disk.
-fn pump_late(mut from: TcpStream, mut to: TcpStream, state: &State) {
+/// Forwards the server's bytes, each with the delay that applied when it arrived. A delay does not
+/// hold up the bytes behind it, as if the server answered each request after that time.
+fn forward_delayed(mut from: TcpStream, mut to: TcpStream, state: &State) {
     let watch = Stopwatch::start();
     let (sender, receiver) = mpsc::channel::<(Duration, Vec<u8>)>();
     let writer = std::thread::spawn(move || {

@@ -20,15 +20,16 @@ const TABLE_BLOCKS: u8 = 2;
 /// The settings of an agent of congestion control, and the requests that reached it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CongestionAgent {
-    /// The key of the agent, and its protection.
+    /// The CC_Key of the agent, and how it protects the settings.
     pub key: CongestionKeyInfo,
     /// The setting of the agent of a switch.
     pub switch: SwitchCongestionSetting,
-    /// The settings of single ports of a switch, by port; ports without one follow [`Self::switch`].
+    /// The settings of single ports of a switch, by port number; other ports follow
+    /// [`Self::switch`].
     pub ports: BTreeMap<u8, SwitchPortCongestionEntry>,
     /// The setting of the agent of an adapter.
     pub adapter: CaCongestionSetting,
-    /// The blocks of an adapter's table.
+    /// The blocks of an adapter's CongestionControlTable, by block number.
     pub table: [CongestionControlTable; TABLE_BLOCKS as usize],
     /// The number of Gets that reached the agent.
     pub gets: u64,
@@ -57,7 +58,8 @@ impl Request<'_> {
         self.switch_ports.is_some()
     }
 
-    /// Answers with the setting; in a Set, `change` first copies the fields of the new setting.
+    /// Writes the setting `held` into the answer. If the request is a Set, `change` first updates
+    /// `held` from the setting in the request.
     fn answer<A: CcAttribute>(&mut self, held: &mut A, change: impl FnOnce(&mut A, A)) {
         if self.method == Method::SET && !self.drops {
             change(held, A::of(self.data));
@@ -67,7 +69,9 @@ impl Request<'_> {
 }
 
 impl CongestionAgent {
-    /// Answers a request whose key is right, or for which the key is not checked.
+    /// Answers a request whose CC_Key is right, or for which the key is not checked. Without
+    /// `has_key`, the answer hides the agent's CC_Key. Fails if the device does not support the
+    /// request, or if the modifier names no block.
     pub(crate) fn handle(
         &mut self,
         attribute: rsm_mad::wire::header::AttrId,
@@ -128,8 +132,8 @@ impl CongestionAgent {
         Ok(())
     }
 
-    /// Answers a request for a block of ports of a switch whose highest port is `last`. A Set changes
-    /// the ports whose entries are valid.
+    /// Answers a request for a block of ports of a switch whose highest port is `last`. A Set
+    /// changes the ports whose entries are valid.
     fn handle_ports(&mut self, last: u8, request: &mut Request<'_>) -> Result<(), Status> {
         let first = (request.modifier as usize).checked_mul(PORT_BLOCK_LEN);
         let first = first.filter(|&first| first <= usize::from(last));
@@ -187,7 +191,7 @@ fn take_switch_setting(held: &mut SwitchCongestionSetting, new: SwitchCongestion
     }
 }
 
-/// Copies the settings of the service levels that Control_Map selects.
+/// Copies Port_Control, and the settings of the service levels that Control_Map selects.
 fn take_adapter_setting(held: &mut CaCongestionSetting, new: CaCongestionSetting) {
     let map = new.control_map();
     held.set_port_control(new.port_control())

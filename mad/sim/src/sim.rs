@@ -1,3 +1,5 @@
+//! The simulation as a whole: virtual time, clients, and the events of the fabric.
+
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::time::Duration;
@@ -39,6 +41,7 @@ pub(crate) struct AttachedClient {
     /// The waiting requests, by class and the low half of the transaction identifier. Used for
     /// look-ups only, never iterated.
     waiting: HashMap<(Class, u32), u64>,
+    /// The number of requests so far that waited, which is the serial number of the last one.
     serial: u64,
 }
 
@@ -61,14 +64,15 @@ pub struct Sim {
     pub(crate) performance: Performance,
     /// The agents of congestion control. Used for look-ups only, never iterated.
     pub(crate) congestion: CongestionAgents,
-    /// Firmware of the nodes that have another one than their type. For look-ups only.
+    /// The firmware of nodes that differ from the usual firmware of their device, by node GUID.
+    /// Used for look-ups only, never iterated.
     pub(crate) firmware: HashMap<Guid, FirmwareVersion>,
     pub(crate) faults: FabricFaults,
     pub(crate) journal: Option<SetJournal>,
     pub(crate) rng: Rng,
     pub(crate) now: Time,
     output: VecDeque<(AttachId, Inbound)>,
-    /// The ports by which a datagram left nodes; a buffer that is kept to save allocations.
+    /// The ports through which a datagram left nodes; a buffer that is kept to save allocations.
     pub(crate) crossed: Vec<u32>,
     /// The effects that agents returned; a buffer that is kept to save allocations.
     pub(crate) effects: Vec<Effect>,
@@ -189,13 +193,13 @@ impl Sim {
             let header = MadHeader::of(&datagram.mad);
             let (serial, class, tid) = (state.serial, header.class(), header.tid().low());
             state.waiting.insert((class, tid), serial);
-            let over = Event::SendTimeout {
+            let timed_out = Event::SendTimeout {
                 client: client.0,
                 class,
                 tid,
                 serial,
             };
-            self.queue.push(now.max(self.now) + timeout, over);
+            self.queue.push(now.max(self.now) + timeout, timed_out);
         }
         self.send(client, datagram, now);
     }
@@ -210,7 +214,7 @@ impl Sim {
             match self.queue.pop_until(now) {
                 Some((time, event)) => {
                     self.now = self.now.max(time);
-                    self.happen(event);
+                    self.handle_event(event);
                 }
                 None => {
                     self.now = self.now.max(now);
@@ -246,8 +250,8 @@ impl Sim {
         counters
     }
 
-    /// Starts a recording of the Sets that take effect from now on; it keeps the last `capacity` of
-    /// them. A running recording is replaced.
+    /// Starts to record the Sets that take effect, and keeps the last `capacity` of them. Replaces
+    /// a running recording.
     pub fn start_journal(&mut self, capacity: usize) {
         self.journal = Some(SetJournal::with_capacity(capacity));
     }
@@ -258,7 +262,7 @@ impl Sim {
         self.journal.as_mut().map(SetJournal::take)
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::AgentDone(packet) => self.agent_done(packet),
             Event::Depart(packet) => self.depart(packet),
@@ -311,9 +315,9 @@ impl Sim {
         (port != NONE).then_some(port)
     }
 
-    /// Whether a response may reach a client. If the client's host matches responses, it needs a
-    /// waiting request, unless it is a segment of a longer response: the RMPP of the client knows
-    /// the transfer.
+    /// Whether the host delivers a response to a client. Removes the request that waits for it. A
+    /// host that matches responses delivers only the response to a waiting request, and segments of
+    /// longer responses, because only the RMPP of the client knows the transfer.
     pub(crate) fn claim_response(
         &mut self,
         client: u32,
@@ -326,6 +330,7 @@ impl Sim {
         !client.matches || claimed || is_segment
     }
 
+    /// Reports a timeout to a client, unless its request no longer waits.
     fn send_timed_out(&mut self, client: u32, class: Class, tid: u32, serial: u64) {
         let state = &mut self.clients[client as usize];
         if state.waiting.get(&(class, tid)) == Some(&serial) {

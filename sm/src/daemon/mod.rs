@@ -106,7 +106,7 @@ pub struct DaemonOptions {
     pub config_file: Option<PathBuf>,
     /// Applies the command line to the file's settings, again after each reading.
     pub overrides: Overrides,
-    /// Folder of the socket for `rsmctl`; `None` for a default one.
+    /// Folder of the socket for `rsmctl`; `None` for the default folder.
     pub socket_dir: Option<PathBuf>,
     /// Whether the daemon keeps nothing on disk.
     pub stateless: bool,
@@ -114,7 +114,7 @@ pub struct DaemonOptions {
     pub once: bool,
     /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Whether routes that can deadlock are accepted.
+    /// Whether routes with credit loops, which can deadlock, are accepted.
     pub accept_credit_loops: bool,
     /// Whether the terminal shows progress.
     pub progress: bool,
@@ -129,7 +129,8 @@ pub type Overrides = Box<dyn Fn(&mut Config) + Send + Sync>;
 /// the last published state; `None` if the core published none.
 ///
 /// # Errors
-/// The port, the state directory or a socket cannot be used, or a part failed for good.
+/// The port, the state directory or a socket cannot be used, or a part of the daemon failed while
+/// it ran.
 pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>> {
     compute::give_way();
     let mut core_config =
@@ -211,7 +212,7 @@ pub async fn run(options: DaemonOptions) -> anyhow::Result<Option<Arc<Snapshot>>
     result
 }
 
-/// This manager's port as the holder of an M_Key.
+/// Identity of this manager's port, as the holder of an M_Key.
 fn key_holder(local: &LocalPort) -> KeyHolder {
     KeyHolder {
         port: PortKey::new(local.node_guid, local.port),
@@ -231,7 +232,7 @@ fn sink(inbox: mpsc::Sender<Event>) -> Sink {
     Box::new(move |inbound| drop(inbox.blocking_send(Event::Inbound(inbound))))
 }
 
-/// Delivers the SA's events to the core.
+/// Delivers the SA's events to the core, without waiting.
 fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
     Box::new(move |event| match inbox.try_send(event) {
         Ok(()) => true,
@@ -241,12 +242,12 @@ fn core_sink(inbox: mpsc::Sender<Event>) -> sa::CoreSink {
     })
 }
 
-/// Publishes the SA's findings among those of the daemon's parts.
+/// Publishes the SA's findings about refused joins among those of the daemon's parts.
 fn joins_sink(findings: DaemonFindings) -> sa::FindingsSink {
     Box::new(move |refused| findings.report(Part::Joins, refused))
 }
 
-/// Delivers ports with link errors to the core.
+/// Delivers ports with link errors to the core, without waiting.
 fn errors_sink(inbox: mpsc::Sender<Event>) -> counters::ErrorsSink {
     Box::new(
         move |errors| match inbox.try_send(Event::PortErrors(errors)) {
@@ -272,7 +273,7 @@ struct Records {
     notify: Notify,
 }
 
-/// Core and its surroundings.
+/// Core, and the parts with which it exchanges events and effects.
 struct Shell {
     core: Core,
     /// Partitions in force.
@@ -298,7 +299,9 @@ struct Shell {
     config_read: Config,
     pauses: PauseWatch,
     isolation: Isolation,
+    /// Last published snapshot; `None` before the first one.
     last: Option<Arc<Snapshot>>,
+    /// Time of the next attempt to reopen the vanished port; `None` while the port is open.
     reopen_at: Option<tokio::time::Instant>,
     /// Checksums of the settings in force, for managers that share the store.
     checksums: String,
@@ -336,7 +339,7 @@ impl Shell {
                 continue;
             }
             let has_waiting = !events.is_empty();
-            let Some(wake) = self.heed_deadlines(&mut arrivals, has_waiting) else {
+            let Some(wake) = self.handle_deadlines(&mut arrivals, has_waiting) else {
                 // Many deadlines in a row must not starve other tasks.
                 tokio::task::consume_budget().await;
                 continue;
@@ -348,7 +351,7 @@ impl Shell {
                     if count == 0 {
                         break;
                     }
-                    self.doubt_mastership();
+                    self.check_mastership();
                     for event in batch.drain(..) {
                         if let Event::Inbound(Inbound::Port(PortEvent::Gone)) = &event {
                             self.reopen_at = Some(tokio::time::Instant::now() + REOPEN_AFTER);
@@ -368,7 +371,7 @@ impl Shell {
                 Ok(()) = reports.changed() => self.take_reports(),
                 // Detects a pause of the process even if no event is due for long.
                 () = tokio::time::sleep(pause::TURN) => {
-                    self.doubt_mastership();
+                    self.check_mastership();
                 }
             }
         }
@@ -376,8 +379,8 @@ impl Shell {
         Ok(self.finish())
     }
 
-    /// Stops all parts, each after the parts that it serves. Returns the last published state;
-    /// `None` if the core published none.
+    /// Stops all parts, each after the parts that it serves. Returns the final state; `None` if the
+    /// core published no state while it ran.
     fn finish(mut self) -> Option<Arc<Snapshot>> {
         self.service_manager.stopping();
         self.controller.stop();
@@ -405,9 +408,10 @@ impl Shell {
         self.last.map(|_| Arc::new(end))
     }
 
-    /// Handles due deadlines, after all arrived datagrams. `has_waiting` tells whether events wait
-    /// in the channel. Returns the next time to check; `None` if deadlines were handled.
-    fn heed_deadlines(
+    /// Handles due deadlines, unless datagrams that have arrived must come first. `has_waiting`
+    /// tells whether events wait in the channel. Returns `None` if deadlines were handled, else the
+    /// time of the next check, which is `None` without a deadline.
+    fn handle_deadlines(
         &mut self,
         arrivals: &mut ArrivalsFirst,
         has_waiting: bool,
@@ -422,7 +426,7 @@ impl Shell {
         if !arrivals.permits_deadlines(unread, now) {
             return Some(Some(now + LOOK_AGAIN));
         }
-        self.doubt_mastership();
+        self.check_mastership();
         self.core.handle_deadline(self.clock.now());
         None
     }
@@ -433,7 +437,8 @@ impl Shell {
         self.core.set_daemon_findings(self.findings.all(), now);
     }
 
-    /// Tells whether `--once` has reached its end.
+    /// Tells whether `--once` may end: this manager is not the master, the subnet is up, or repairs
+    /// do not succeed.
     fn is_finished(&self) -> bool {
         let standby = matches!(self.core.role(), Role::Standby { .. } | Role::NotActive);
         let settled = self.core.is_settled()
@@ -443,10 +448,11 @@ impl Shell {
         self.last.is_some() && (standby || settled || hopeless)
     }
 
+    /// Carries out all effects of the core. `failed` receives the reason why the daemon must end.
     fn carry_out(&mut self, failed: &mpsc::Sender<String>) {
         let mut now = self.clock.now();
         loop {
-            if self.doubt_mastership() {
+            if self.check_mastership() {
                 now = self.clock.now();
             }
             let Some(effect) = self.core.poll_effect(now) else {
@@ -514,7 +520,7 @@ impl Shell {
         }
     }
 
-    /// Isolates hosts that act against the subnet, where the operator wants it.
+    /// Isolates hostile hosts, if the configuration demands it and this manager is the master.
     fn isolate_hostile(&mut self) {
         let now = self.clock.now();
         let wanted = self.config_read.health.hostile_hosts == HostileHosts::Isolate
@@ -526,9 +532,10 @@ impl Shell {
         }
     }
 
-    /// Tells the core of a pause of this process, and of an epoch that has ended this manager's,
-    /// before the core takes, answers or sends anything else. Returns whether there was a pause.
-    fn doubt_mastership(&mut self) -> bool {
+    /// Tells the core of a pause of this process, and of an epoch that has superseded this
+    /// manager's. Must precede everything that the core receives or sends. Returns whether there
+    /// was a pause.
+    fn check_mastership(&mut self) -> bool {
         let pause = self.pauses.look();
         if let Some(pause) = pause {
             self.on_pause(pause);
@@ -560,7 +567,7 @@ impl Shell {
         tokio::spawn(async move {
             match compute::apart("plan", move || rsm_plan::plan(&job)).await {
                 Ok(outcome) => {
-                    log_unmoved(&outcome);
+                    log_unchanged(&outcome);
                     // A closed channel means that the daemon is ending.
                     drop(inbox.send(planned(outcome)).await);
                 }
@@ -574,6 +581,7 @@ impl Shell {
         });
     }
 
+    /// Tries to reopen a vanished port. Plans another attempt after a failure.
     fn reopen(&mut self) {
         match self.line.reopen() {
             Ok(()) => {
@@ -594,7 +602,7 @@ impl Shell {
     }
 }
 
-/// Waits until `when`; `None` waits for ever.
+/// Waits until `when`; never returns if it is `None`.
 async fn sleep_until(when: Option<tokio::time::Instant>) {
     match when {
         Some(when) => tokio::time::sleep_until(when).await,
@@ -602,8 +610,8 @@ async fn sleep_until(when: Option<tokio::time::Instant>) {
     }
 }
 
-/// Logs the reason for which rebalancing keeps the routes.
-fn log_unmoved(outcome: &rsm_plan::Outcome) {
+/// Logs why rebalancing changes no routes.
+fn log_unchanged(outcome: &rsm_plan::Outcome) {
     if let rsm_plan::Outcome::Unchanged { why, .. } = outcome {
         tracing::info!("no route is moved off the fullest links: {why}");
     }
@@ -633,7 +641,7 @@ fn log_role(before: Option<&Snapshot>, now: &Snapshot) {
 }
 
 fn log_convergence(convergence: &Convergence, snapshot: &Snapshot, view: &View) {
-    // The view has counted the nodes before this call, when the snapshot was published.
+    // The view has counted the nodes of this snapshot, because it was published before this call.
     let status = view.status();
     tracing::info!(
         generation = status.generation,

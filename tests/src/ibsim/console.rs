@@ -72,7 +72,7 @@ mod tests {
     use super::attached_client;
 
     #[test]
-    fn the_list_of_clients_is_read() {
+    fn attached_client_reads_the_client_number_and_the_process_id() {
         let line = r#"Client 3: pid 4711 connected at "Hca1" port 0x100001, lid 1, qp 0 SM"#;
         assert_eq!(attached_client(line), Some((3, 4711)));
         assert_eq!(attached_client("sim> "), None);

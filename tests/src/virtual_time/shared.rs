@@ -1,6 +1,6 @@
-//! The store that the managers of a world share. Towards the core, it behaves like etcd and the
-//! thread in front of it ([`rsm_store::ReplicaHandle`]): answers after a delay, signs of life, and
-//! delayed writes.
+//! The store that the managers of a world share. The core sees the behaviour of etcd and of the
+//! thread in front of it ([`rsm_store::ReplicaHandle`]): delayed answers, signs of life of the
+//! holder, and delayed writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,14 +36,14 @@ pub(super) struct SharedStore {
     pub(super) is_away: bool,
     /// The time until a manager learns that the store does not answer: zero if the store refuses
     /// connections, [`CLAIM_DEADLINE`] if it hangs.
-    patience: Duration,
+    failure_delay: Duration,
     /// The claims that wait for the end of a silence, each with the last sign of life that the
     /// manager has seen.
     awaiting: BTreeMap<usize, (EpochRequest, Time)>,
     /// The number of claims and releases so far.
-    asked: u64,
-    /// The number of each manager's last claim that has arrived: a later claim supersedes a
-    /// repeated claim.
+    requests: u64,
+    /// The number of the last claim or release of each manager that has arrived. A repeated claim
+    /// with a lower number is superseded.
     arrived: BTreeMap<usize, u64>,
     /// The managers that get no answer from the store.
     cut_off: BTreeSet<usize>,
@@ -63,6 +63,7 @@ impl SharedStore {
         (self.answers(index) && epoch.is_some()).then_some(&self.state)
     }
 
+    /// Whether the store answers the manager `index`.
     fn answers(&self, index: usize) -> bool {
         !self.is_away && !self.cut_off.contains(&index)
     }
@@ -81,14 +82,14 @@ impl World {
         }
     }
 
-    /// Makes the store hang, or work again. A hanging store accepts requests but does not answer
+    /// Makes the store hang, or work again. A store that hangs accepts requests but does not answer
     /// them.
     ///
     /// # Panics
     ///
     /// The managers share no store.
     pub fn set_store_hangs(&mut self, hangs: bool) {
-        self.store_mut().patience = if hangs {
+        self.store_mut().failure_delay = if hangs {
             CLAIM_DEADLINE
         } else {
             Duration::ZERO
@@ -150,8 +151,8 @@ impl World {
         for index in 0..self.managers.len() {
             for request in self.managers[index].take_requests() {
                 let store = self.store_mut();
-                store.asked += u64::from(request != EpochRequest::Check);
-                let number = store.asked;
+                store.requests += u64::from(request != EpochRequest::Check);
+                let number = store.requests;
                 self.schedule(ANSWER, move |world| world.take(index, request, number));
             }
             if let Some(state) = self.managers[index].take_unstored() {
@@ -177,8 +178,8 @@ impl World {
         }
     }
 
-    /// Answers a request, or reports after the manager's waiting time that the store does not
-    /// answer.
+    /// Takes a request that has arrived, and answers it. If the store does not answer, the manager
+    /// learns so after `failure_delay`.
     fn take(&mut self, index: usize, request: EpochRequest, number: u64) {
         let store = self.store_mut();
         if request != EpochRequest::Check {
@@ -188,11 +189,14 @@ impl World {
         if store.answers(index) {
             self.answer(index, request, number);
         } else {
-            let patience = store.patience;
-            self.schedule(patience, move |world| world.answer(index, request, number));
+            let failure_delay = store.failure_delay;
+            self.schedule(failure_delay, move |world| {
+                world.answer(index, request, number)
+            });
         }
     }
 
+    /// Answers a request, unless the manager has died or a later claim supersedes this one.
     fn answer(&mut self, index: usize, request: EpochRequest, number: u64) {
         let is_superseded = self.store_mut().arrived.get(&index) != Some(&number);
         let claims = matches!(request, EpochRequest::Claim { .. });
@@ -243,14 +247,14 @@ impl World {
                 own, over, insists, ..
             } => {
                 let silence = now.since(store.alive_at);
-                let is_in_force = store.epoch.filter(|epoch| {
+                let in_force = store.epoch.filter(|epoch| {
                     let ends = epoch.holder == own
                         || over == Some(epoch.holder) && (insists || silence >= SILENT)
                         || store.is_released
                         || silence >= STALE;
                     !ends
                 });
-                match is_in_force {
+                match in_force {
                     Some(epoch) => EpochEvent::Refused(epoch),
                     None => return self.grant(index, own),
                 }
@@ -274,11 +278,11 @@ impl World {
         let now = self.now;
         let store = self.store_mut();
         let alive_at = store.alive_at;
-        let is_over = store.epoch.is_some_and(|epoch| {
+        let is_over_holder = store.epoch.is_some_and(|epoch| {
             over == Some(epoch.holder) && own != epoch.holder && !store.is_released
         });
         let silence = now.since(alive_at);
-        if !is_over || !(BEAT..SILENT).contains(&silence) {
+        if !is_over_holder || !(BEAT..SILENT).contains(&silence) {
             return false;
         }
         store.awaiting.insert(index, (request, alive_at));
@@ -292,6 +296,7 @@ impl World {
         true
     }
 
+    /// Grants the next epoch to a manager, with the stored state unless the manager's own.
     fn grant(&mut self, index: usize, own: Guid) {
         let now = self.now;
         let store = self.store_mut();
@@ -327,7 +332,7 @@ impl World {
     /// Stores the state of a manager that holds the epoch.
     fn store(&mut self, index: usize, state: SavedCoreState) {
         if !self.store_mut().answers(index) {
-            // Waiting requests are lost if the manager dies.
+            // A dead manager does not repeat the write, so the state is lost.
             if self.managers[index].is_alive() {
                 self.schedule(BEAT, move |world| world.store(index, state));
             }
@@ -337,23 +342,23 @@ impl World {
         if store.held.get(&index) != store.epoch.as_ref() {
             return;
         }
-        let is_news = store.state.generation != state.generation;
+        let is_new_plan = store.state.generation != state.generation;
         store.state = state;
-        if is_news {
+        if is_new_plan {
             self.tell_of_plan();
         }
     }
 
-    /// Informs all managers except the holder about the epoch when they next read the store, and
-    /// the holders of earlier epochs at their next heartbeat.
+    /// Informs all managers except the holder about the epoch, after one heartbeat. A manager that
+    /// held an earlier epoch is deposed.
     fn tell_of_epoch(&mut self) {
         self.schedule(BEAT, |world| {
             let now = world.now;
             let Some(epoch) = world.epoch() else { return };
             for index in 0..world.managers.len() {
                 let held = world.store_mut().held.get(&index).copied();
-                let is_told = world.store_mut().answers(index);
-                if held == Some(epoch) || !is_told || !world.managers[index].is_alive() {
+                let is_connected = world.store_mut().answers(index);
+                if held == Some(epoch) || !is_connected || !world.managers[index].is_alive() {
                     continue;
                 }
                 if held.is_some() {
@@ -366,7 +371,8 @@ impl World {
         });
     }
 
-    /// Shows the other managers the state of a plan, at the rate at which they follow the store.
+    /// Shows a new plan to the managers that do not hold the epoch, at most once per
+    /// [`FOLLOW_PLAN`].
     fn tell_of_plan(&mut self) {
         let now = self.now;
         let store = self.store_mut();
@@ -420,7 +426,7 @@ impl World {
         }
     }
 
-    /// Forgets the epoch and the claims of a manager that starts or dies.
+    /// Forgets which epoch a manager holds, because the manager starts or dies.
     pub(super) fn forget_held(&mut self, index: usize) {
         if let Some(store) = &mut self.shared {
             store.held.remove(&index);

@@ -30,8 +30,9 @@ use tempfile::TempDir;
 use zerocopy::IntoBytes;
 
 /// The maximum time that a test waits: far longer than any test needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
+/// A simulated ring of switches with hosts, and the server that offers their devices.
 struct Fabric {
     // The fields are dropped in this order: the server removes its files from the directory first.
     server: Option<HostServer>,
@@ -77,6 +78,8 @@ impl Fabric {
         socket
     }
 
+    /// Sends a hello for the node `name`. Returns the connection, and the error number (0 for
+    /// success) and the text of the answer.
     fn ask(&self, hello: &Hello, name: &str) -> (OwnedFd, u32, Vec<u8>) {
         let socket = self.connect();
         send(&socket, &[hello.as_bytes(), name.as_bytes()], None);
@@ -85,6 +88,7 @@ impl Fabric {
         (socket, answer.errno, body.to_vec())
     }
 
+    /// The folder with the sysfs tree of the node `name`; an empty name is the server's own node.
     fn tree(&self, name: &str) -> PathBuf {
         let (_, errno, path) = self.ask(&hello(ASK_TREE), name);
         assert_eq!(errno, 0);
@@ -123,11 +127,12 @@ fn send(socket: &OwnedFd, parts: &[&[u8]], carried: Option<BorrowedFd<'_>>) {
     rustix::net::sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
 }
 
-/// The next packet; an empty one is the end of the connection. `None` if no packet arrives in time.
-fn receive_within(socket: &OwnedFd, patience: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
+/// The next packet, with the file that came with it; an empty packet is the end of the connection.
+/// `None` if no packet arrives in time.
+fn receive_within(socket: &OwnedFd, limit: Duration) -> Option<(Vec<u8>, Option<OwnedFd>)> {
     let mut ready = [PollFd::new(socket, PollFlags::IN)];
-    let patience = Timespec::try_from(patience).unwrap();
-    if rustix::event::poll(&mut ready, Some(&patience)).unwrap() == 0 {
+    let limit = Timespec::try_from(limit).unwrap();
+    if rustix::event::poll(&mut ready, Some(&limit)).unwrap() == 0 {
         return None;
     }
     let mut packet = vec![0; 2 * MAX_INLINE];
@@ -154,7 +159,7 @@ fn receive_within(socket: &OwnedFd, patience: Duration) -> Option<(Vec<u8>, Opti
 }
 
 fn receive(socket: &OwnedFd) -> Option<(Vec<u8>, Option<OwnedFd>)> {
-    receive_within(socket, PATIENCE)
+    receive_within(socket, WAIT_LIMIT)
 }
 
 fn is_closed(socket: &OwnedFd) -> bool {
@@ -224,7 +229,8 @@ impl Device {
         send(&self.0, &[call.as_bytes()], Some(file.as_fd()));
     }
 
-    /// The result of `read`, and the least room for it.
+    /// Receives a message as `read` does. Returns its header and datagram, and the smallest buffer
+    /// in bytes that `read` accepts for it.
     fn read(&self) -> (UserMadHeader, Vec<u8>, u32) {
         let mut received = receive(&self.0).expect("something to read");
         let announced = split::<Parcel>(&received.0).unwrap().0.is_announcement();
@@ -292,7 +298,7 @@ fn give_lid(device: &Device, lid: u16) {
 }
 
 #[test]
-fn a_datagram_goes_out_and_its_answer_comes_in() {
+fn a_written_request_is_answered_through_read() {
     let fabric = Fabric::new();
     let device = Device::open(&fabric, "");
     let id = device.register(0x81, 1, 0, 0);
@@ -306,7 +312,7 @@ fn a_datagram_goes_out_and_its_answer_comes_in() {
 }
 
 #[test]
-fn the_mirror_of_sysfs_follows_the_port() {
+fn the_sysfs_tree_shows_the_present_state_of_the_port() {
     let fabric = Fabric::new();
     let tree = fabric.tree("");
     let port = "infiniband/rsm0/ports/1";
@@ -334,7 +340,7 @@ fn the_mirror_of_sysfs_follows_the_port() {
 }
 
 #[test]
-fn messages_beyond_a_packet_go_both_ways() {
+fn a_message_longer_than_a_packet_is_written_and_read_whole() {
     const SERVES: u128 = 1 << 0x12;
     let fabric = Fabric::new();
     let (server, client) = (Device::open(&fabric, ""), Device::open(&fabric, ""));
@@ -363,7 +369,7 @@ fn messages_beyond_a_packet_go_both_ways() {
 }
 
 #[test]
-fn one_process_is_the_subnet_manager_at_a_time() {
+fn the_issm_device_admits_one_client_and_the_next_one_waits() {
     let fabric = Fabric::new();
     assert!(!fabric.is_sm(0));
     let (first, errno, _) = fabric.ask(&hello(OPEN_ISSM), "");
@@ -373,13 +379,13 @@ fn one_process_is_the_subnet_manager_at_a_time() {
     at_once.nonblocking = 1;
     let (_, errno, _) = fabric.ask(&at_once, "");
     assert_eq!(errno, Errno::AGAIN.raw_os_error() as u32);
-    // A blocking open waits; a closed one is forgotten.
-    let (waiting, fickle) = (fabric.connect(), fabric.connect());
-    for socket in [&fickle, &waiting] {
+    // A blocking open waits, and the server forgets one whose connection has closed.
+    let (waiting, abandoned) = (fabric.connect(), fabric.connect());
+    for socket in [&abandoned, &waiting] {
         send(socket, &[hello(OPEN_ISSM).as_bytes()], None);
     }
     assert!(receive_within(&waiting, Duration::from_millis(50)).is_none());
-    drop(fickle);
+    drop(abandoned);
     drop(first);
     let (packet, _) = receive(&waiting).unwrap();
     assert_eq!(split::<Answer>(&packet).unwrap().0.errno, 0);
@@ -411,9 +417,12 @@ fn a_refused_hello_gets_an_error_and_a_reason() {
         refused(&no_device, "").0,
         Errno::NOENT.raw_os_error() as u32
     );
-    let mut stranger = hello(OPEN_UMAD);
-    stranger.version = 99;
-    assert_eq!(refused(&stranger, "").0, Errno::PROTO.raw_os_error() as u32);
+    let mut wrong_version = hello(OPEN_UMAD);
+    wrong_version.version = 99;
+    assert_eq!(
+        refused(&wrong_version, "").0,
+        Errno::PROTO.raw_os_error() as u32
+    );
     assert_eq!(refused(&hello(9), "").0, Errno::PROTO.raw_os_error() as u32);
     assert_ne!(refused(&hello(OPEN_UMAD), &"n".repeat(500)).0, 0);
 }
@@ -463,7 +472,7 @@ fn a_client_that_does_not_read_blocks_no_other() {
     let get = |tid| request(Method::GET, AttrId::NODE_INFO, tid, [0; 64]);
     for tid in 0..MANY {
         lazy.ask(lazy_id, &get(tid));
-        // The agent has a buffer of 64.
+        // The agent has room for 64 requests.
         if tid % 32 == 0 {
             keen.ask(keen_id, &get(tid));
             assert_eq!(keen.read().0.status, 0);
@@ -475,7 +484,7 @@ fn a_client_that_does_not_read_blocks_no_other() {
 }
 
 #[test]
-fn a_socket_has_one_server_and_a_dead_one_s_is_taken_over() {
+fn a_socket_has_one_server_and_a_dead_server_is_replaced() {
     let mut fabric = Fabric::new();
     let options = HostServerOptions {
         socket: fabric.socket.clone(),

@@ -1,4 +1,5 @@
-//! The calls `read`, `write` and `ioctl` of an open device, as packets.
+//! The calls `read`, `write` and `ioctl` of an open device, as packets to and from the server of
+//! the simulated fabric.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -21,13 +22,16 @@ use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use crate::table::Entry;
 
-/// The length of a datagram in bytes, and the length of its headers up to and including the RMPP
-/// header.
+/// The length of a datagram in bytes.
 const MAD_LEN: usize = 256;
+
+/// The length in bytes of a datagram's headers, up to the end of the RMPP header.
 const RMPP_HEADER_LEN: usize = 36;
 
-/// The byte of the RMPP flags, and the bit for an active RMPP header.
+/// The offset of the RMPP flags in a datagram.
 const RMPP_FLAGS: usize = 26;
+
+/// The RMPP flag of an active RMPP header.
 const RMPP_ACTIVE: u8 = 1;
 
 /// Reads the next message as Linux does: if `room` is too short, the call returns the first part
@@ -75,7 +79,7 @@ pub(crate) fn read(device: BorrowedFd<'_>, entry: &Entry, room: &mut [u8]) -> Re
     Ok(total)
 }
 
-/// Waits for the message that an announcement precedes: the server sends it as soon as there is
+/// Waits for the message after an announcement, which the server sends as soon as the socket has
 /// room.
 fn wait(device: BorrowedFd<'_>) -> Result<(), Errno> {
     let mut arrival = [PollFd::from_borrowed_fd(device, PollFlags::IN)];
@@ -83,7 +87,7 @@ fn wait(device: BorrowedFd<'_>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Receives the next parcel; its body is written to `room`.
+/// Receives the next parcel, and writes its body to `room`. Fails with EIO if the server has ended.
 fn receive_parcel(
     device: BorrowedFd<'_>,
     head: &mut [u8],
@@ -96,6 +100,8 @@ fn receive_parcel(
     Ok(parcel.ok_or(Errno::IO)?.0)
 }
 
+/// Receives the next packet into `head` and then into `body`. Returns the number of bytes, and the
+/// file that came with the packet.
 fn receive(
     device: BorrowedFd<'_>,
     head: &mut [u8],
@@ -120,7 +126,7 @@ fn receive(
     Ok((received.bytes, file))
 }
 
-/// Sends a message. Errors that the shim can detect fail here.
+/// Sends a message. Fails with the error of Linux for the faults that the shim itself can detect.
 pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Result<usize, Errno> {
     let header_len = if entry.has_pkey.load(Ordering::Relaxed) {
         HEADER_LEN
@@ -160,7 +166,8 @@ pub(crate) fn write(device: BorrowedFd<'_>, entry: &Entry, message: &[u8]) -> Re
     Ok(message.len())
 }
 
-/// Sends a packet; waits for room, for a device always has some.
+/// Sends a packet. Waits for room in the socket, because a write to a umad device never fails for
+/// lack of room.
 fn send(
     device: BorrowedFd<'_>,
     call: &Call,
@@ -173,7 +180,7 @@ fn send(
         let mut control = SendAncillaryBuffer::new(&mut space);
         let descriptors = carried.map(|descriptor| [descriptor]);
         if let Some(descriptors) = &descriptors {
-            // The space is for one.
+            // The buffer has space for one descriptor, so the push succeeds.
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         match rustix::net::sendmsg(device, &parts, &mut control, SendFlags::NOSIGNAL) {
@@ -189,7 +196,7 @@ fn send(
     }
 }
 
-/// Executes an `ioctl` with `argument`, which it changes.
+/// Executes an `ioctl`, and replaces `argument` by the server's answer.
 pub(crate) fn control(
     device: BorrowedFd<'_>,
     entry: &Entry,
@@ -225,7 +232,7 @@ pub(crate) fn control(
     Ok(())
 }
 
-/// Records the state that [`write`] needs.
+/// Records the state of the device that [`write`] needs.
 fn note(entry: &Entry, request: u32, argument: &[u8]) {
     let registered = match request {
         ENABLE_PKEY => {
@@ -250,8 +257,8 @@ fn note(entry: &Entry, request: u32, argument: &[u8]) {
                 if !entry.used.load(Ordering::Relaxed) {
                     entry.has_pkey.store(true, Ordering::Relaxed);
                 }
-                let by_itself = request.flags & USER_RMPP != 0;
-                (request.id, request.rmpp_version != 0 && !by_itself)
+                let does_own_rmpp = request.flags & USER_RMPP != 0;
+                (request.id, request.rmpp_version != 0 && !does_own_rmpp)
             }),
         _ => None,
     };

@@ -15,6 +15,8 @@ use crate::personality::Habit;
 type Data = [u8; SMP_DATA_LEN];
 
 impl Request<'_> {
+    /// The adaptive routing of the switch, and its number of ports. Fails with
+    /// `UNSUPPORTED_METHOD_ATTRIBUTE` if the device has no adaptive routing.
     fn adaptive(&mut self) -> Result<(&mut AdaptiveRouting, u8), Status> {
         let node = self.fabric.node_mut(self.node);
         let num_ports = node.num_ports;
@@ -26,7 +28,7 @@ impl Request<'_> {
 
     pub(super) fn get_ar_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let (adaptive, _) = self.adaptive()?;
-        expect(modifier == ArInfo::MODIFIER)?;
+        require(modifier == ArInfo::MODIFIER)?;
         *data = *adaptive.info.as_data();
         Ok(())
     }
@@ -36,7 +38,7 @@ impl Request<'_> {
         let mut info = *ArInfo::from_data(data);
         let held = &adaptive.info;
         let fits = info.group_top() == 0 || info.group_top() < held.group_cap();
-        expect(modifier == ArInfo::MODIFIER && !adaptive.locked && fits)?;
+        require(modifier == ArInfo::MODIFIER && !adaptive.locked && fits)?;
         info.set_group_cap(held.group_cap())
             .set_group_table_cap(held.group_table_cap())
             .set_by_sl_cap(held.by_sl_cap())
@@ -48,9 +50,10 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The block of groups that a request names, and the block that the switch uses instead of it.
+    /// The block of groups that a request names, and the block that the switch reads or writes: a
+    /// switch with [`Habit::IgnoresAdaptiveBlocks`] always uses block 0.
     fn group_block(&mut self, modifier: u32) -> Result<(u16, u16), Status> {
-        let one_for_all = self.has(Habit::IgnoresAdaptiveBlocks);
+        let ignores_blocks = self.has(Habit::IgnoresAdaptiveBlocks);
         let refuses = self.has(Habit::RefusesAdaptiveTables);
         let (adaptive, _) = self.adaptive()?;
         if refuses {
@@ -58,8 +61,8 @@ impl Request<'_> {
         }
         let block = ArGroupTable::modifier_block(modifier).ok_or(Status::INVALID_FIELD)?;
         let first = usize::from(block) * ArGroupTable::ENTRIES;
-        expect(first < usize::from(adaptive.info.group_cap()))?;
-        Ok((block, if one_for_all { 0 } else { block }))
+        require(first < usize::from(adaptive.info.group_cap()))?;
+        Ok((block, if ignores_blocks { 0 } else { block }))
     }
 
     pub(super) fn get_ar_groups(&mut self, modifier: u32, data: &mut Data) -> Handled {
@@ -70,8 +73,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Refuses groups above GroupTop, ports that the switch does not have, ports of group 0, and to
-    /// empty a group that an entry names.
+    /// Refuses a group above GroupTop, a port that the switch does not have, ports in group 0, and
+    /// an empty group that a forwarding entry names.
     pub(super) fn set_ar_groups(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let (block, stored) = self.group_block(modifier)?;
         let (adaptive, num_ports) = self.adaptive()?;
@@ -81,9 +84,9 @@ impl Request<'_> {
             let fits = (1..=num_ports).contains(&ports.first().map_or(1, |port| port.0))
                 && ports.last().is_none_or(|port| port.0 <= num_ports);
             let is_empty = ports.is_empty();
-            let is_there = group != 0 && group <= adaptive.info.group_top();
-            let is_named = is_empty && group != 0 && adaptive.groups.contains(&group);
-            expect(fits && (is_empty || is_there) && !is_named)?;
+            let may_have_ports = group != 0 && group <= adaptive.info.group_top();
+            let is_in_use = is_empty && group != 0 && adaptive.groups.contains(&group);
+            require(fits && (is_empty || may_have_ports) && !is_in_use)?;
         }
         adaptive.group_table.insert(stored, table);
         Ok(())
@@ -126,7 +129,7 @@ impl Request<'_> {
                 && entry.group <= adaptive.info.group_top()
                 && !adaptive.ports(entry.group).is_empty();
             let has_port = entry.port.0 <= num_ports || entry.port.0 == DROP;
-            expect((is_static || is_free) && has_port && entry.table == 0)?;
+            require((is_static || is_free) && has_port && entry.table == 0)?;
         }
         let end = first + entries.len();
         if adaptive.entries.len() < end {
@@ -142,7 +145,7 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// The first LID of the block of entries that a request is for.
+    /// The first LID of the block of forwarding entries that a request names.
     fn entry_block(&mut self, modifier: u32) -> Result<usize, Status> {
         self.adaptive()?;
         if self.has(Habit::RefusesAdaptiveTables) {
@@ -151,13 +154,14 @@ impl Request<'_> {
         let block = ArLinearForwardingTable::modifier_block(modifier);
         let block = block.ok_or(Status::INVALID_FIELD)?;
         let first = usize::from(block) * ArLinearForwardingTable::ENTRIES;
-        expect(first < 0xC000)?;
+        require(first < 0xC000)?;
         Ok(first)
     }
 }
 
-fn expect(is_so: bool) -> Handled {
-    match is_so {
+/// Fails with `INVALID_FIELD` unless `is_valid`.
+fn require(is_valid: bool) -> Handled {
+    match is_valid {
         true => Ok(()),
         false => Err(Status::INVALID_FIELD),
     }

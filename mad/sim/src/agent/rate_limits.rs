@@ -24,8 +24,9 @@ impl Request<'_> {
         !self.is_switch() && all.into_iter().any(|habit| self.has(habit))
     }
 
-    /// The tables of the port or virtual port that a modifier names.
-    fn limited(&mut self, modifier: u32) -> Result<&mut PortTables, Status> {
+    /// The tables of the port or virtual port that a modifier names. Fails if the device refuses
+    /// QoSConfigSL, or has no such port.
+    fn tables_at(&mut self, modifier: u32) -> Result<&mut PortTables, Status> {
         if !self.has_rate_limits() || self.has(Habit::RefusesRateLimits) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
@@ -44,7 +45,7 @@ impl Request<'_> {
     }
 
     pub(super) fn get_rate_limits(&mut self, modifier: u32, data: &mut Data) -> Handled {
-        *data = self.limited(modifier)?.rate_limits.unwrap_or([0; 64]);
+        *data = self.tables_at(modifier)?.rate_limits.unwrap_or([0; 64]);
         Ok(())
     }
 
@@ -53,7 +54,7 @@ impl Request<'_> {
             return Err(Status::INVALID_FIELD);
         }
         let is_kept = !self.has(Habit::DropsRateLimits);
-        let tables = self.limited(modifier)?;
+        let tables = self.tables_at(modifier)?;
         if is_kept {
             tables.rate_limits = Some(*data);
         }

@@ -30,6 +30,8 @@ const FIRST_MTU: Mtu = Mtu::Bytes256;
 const RESP_TIME_VALUE: u8 = 16;
 
 impl Fabric {
+    /// Builds the nodes and cables of a netlist, all powered and with links that are down. Fails if
+    /// there are too many ports.
     pub(crate) fn build(netlist: &Netlist, config: &SimConfig) -> Result<Fabric, SimError> {
         let mut fabric = Fabric::default();
         // Every port of a node supports the rate of its best cable.
@@ -53,7 +55,8 @@ impl Fabric {
         Ok(fabric)
     }
 
-    /// Adds a node, powered, without cables.
+    /// Adds a powered node without cables, and returns its index. All of its ports support the
+    /// rates `supported`.
     pub(crate) fn add_node(
         &mut self,
         spec: &netlist::Node,
@@ -139,7 +142,8 @@ impl Fabric {
         }
     }
 
-    /// Sets the personality of a node. Links keep their states and run at the best common rate now.
+    /// Sets the personality of a node. Links keep their states, but change to the best rate that
+    /// both ends now have.
     pub(crate) fn set_personality(
         &mut self,
         index: u32,
@@ -208,7 +212,7 @@ impl Fabric {
             port.shown_old = PortFields::NONE;
             (port.aggregation_enabled, port.out_of_order_sls) = (false, 0);
             reset_port(port, node, config);
-            // IsSM stays: whether a manager runs here depends on the host.
+            // IsSM stays, because it tells whether the host runs a manager.
             let capabilities = port.info.capability_mask() | is_sm;
             port.info.set_capability_mask(capabilities);
         }
@@ -221,7 +225,8 @@ impl Fabric {
     }
 }
 
-/// Sets the capabilities that a personality affects, copied from a port after power-on.
+/// Copies the capabilities that a personality affects from `fresh`, the PortInfo after power-on.
+/// IsSM stays; OperationalVLs falls to the new VLCap if it was higher.
 fn copy_abilities(to: &mut PortInfo, fresh: &PortInfo) {
     let is_sm = to.capability_mask() & CapabilityMask::IS_SM;
     let vls = to.operational_vls().min(fresh.vl_cap());
@@ -288,6 +293,7 @@ fn node_info(spec: &netlist::Node, config: &SimConfig) -> NodeInfo {
     info
 }
 
+/// The switch part of a node after power-on, with empty tables and without adaptive routing.
 fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
     let mut info = SwitchInfo::default();
     info.set_linear_fdb_cap(config.linear_fdb_cap)
@@ -308,8 +314,8 @@ fn blank_switch(enhanced_port0: bool, config: &SimConfig) -> Switch {
 
 /// The adaptive routing of a switch after power-on, `None` if the switch does not support it.
 fn adaptive_routing(personality: Personality, switch: Guid) -> Option<AdaptiveRouting> {
-    let has_it = personality.has(Habit::AdaptiveRouting);
-    has_it.then(|| AdaptiveRouting::blank(switch))
+    let is_supported = personality.has(Habit::AdaptiveRouting);
+    is_supported.then(|| AdaptiveRouting::blank(switch))
 }
 
 /// Resets a port to its state after power-on.

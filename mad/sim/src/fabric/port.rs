@@ -1,3 +1,5 @@
+//! The state of one simulated port, and the training of its link.
+
 use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
@@ -20,20 +22,20 @@ pub(crate) struct Port {
     pub(crate) info: PortInfo,
     /// The port's GUID; on a switch, the node GUID.
     pub(crate) guid: Guid,
-    /// The written tables of the port; `None` while all of them are as after power-on.
+    /// The tables that a manager has written; `None` if it has written none since power-on.
     pub(crate) tables: Option<Box<PortTables>>,
     /// The port at the other end of the cable, or [`NONE`]. A port can be cabled to itself.
     pub(crate) peer: u32,
     /// The node to which the port belongs.
     pub(crate) node: u32,
-    /// The number of events of the link so far, kept at the lower of its two ends. It marks a
-    /// training that later events have made obsolete.
+    /// The number of events of the link so far, kept at the lower of its two ends. A training that
+    /// began at a lower number is obsolete.
     pub(crate) link_generation: u32,
     /// The number of starts and stops of the M_Key lease countdown.
     pub(crate) lease_generation: u32,
     /// The client attached to the port, or [`NONE`].
     pub(crate) client: u32,
-    /// The probability that a packet that leaves by this port is lost.
+    /// The probability that a packet is lost when it leaves through this port.
     pub(crate) loss: Probability,
     /// The number of the port at its node.
     pub(crate) number: u8,
@@ -41,7 +43,8 @@ pub(crate) struct Port {
     pub(crate) unplugged: bool,
     /// Whether the M_Key lease countdown runs.
     pub(crate) lease_running: bool,
-    /// The fields whose old value an answer has shown once since power-on.
+    /// The fields for which the answer to a Set has shown the old value once since power-on, as
+    /// some personalities do.
     pub(crate) shown_old: PortFields,
     /// The rate of the cable, equal at both of its ends.
     pub(crate) cable: RateSet,
@@ -55,11 +58,15 @@ pub(crate) struct Port {
     pub(crate) out_of_order_sls: u16,
 }
 
-/// The written tables of a port. An empty map stands for the state after power-on.
+/// The tables that a manager has written to a port. A block that a map lacks has its content after
+/// power-on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PortTables {
+    /// The blocks of P_KeyTable, by block number.
     pub(crate) p_keys: BTreeMap<u16, [u8; 64]>,
+    /// The blocks of GUIDInfo, by block number.
     pub(crate) guids: BTreeMap<u32, [u8; 64]>,
+    /// The blocks of VLArbitrationTable, by block number.
     pub(crate) vl_arbitration: BTreeMap<u8, [u8; 64]>,
     /// The SLtoVLMappingTable for each input port; the input port is 0 except on external ports of
     /// switches.
@@ -94,7 +101,7 @@ impl RateSet {
         LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
     }
 
-    /// The best rate that both sets have.
+    /// The widest width and the highest speed that both sets have, each empty if there is none.
     fn best_with(self, other: RateSet) -> RateSet {
         // Try widths from the widest to the narrowest: their bits are not in the order of the
         // number of lanes.
@@ -137,8 +144,8 @@ impl Port {
         }
     }
 
-    /// The rate at which a link between two ports comes up; `None` if the ports share no width or
-    /// no speed.
+    /// The rate at which a link between two ports comes up; `None` if the ports and their cable
+    /// have no width or no speed in common.
     pub(crate) fn train_with(&self, peer: &Port) -> Option<RateSet> {
         let common = RateSet {
             widths: self.enabled().widths & self.cable.widths,
@@ -148,7 +155,7 @@ impl Port {
         (!rate.widths.is_empty() && rate.speeds != 0).then_some(rate)
     }
 
-    /// Brings the link up.
+    /// Brings the port to the state Init, with this active rate.
     pub(crate) fn come_up(&mut self, rate: RateSet) {
         self.info
             .set_port_state(PortState::Init)
@@ -165,7 +172,7 @@ impl Port {
             .set_link_speed_ext_active2(rate.ext2());
     }
 
-    /// Takes the link down. A disabled port stays disabled.
+    /// Brings the port to the state Down. A disabled port stays disabled.
     pub(crate) fn go_down(&mut self) {
         self.info.set_port_state(PortState::Down);
         if self.info.port_physical_state() != PortPhysicalState::Disabled {
@@ -191,7 +198,7 @@ impl Port {
         base != 0 && lid.0.wrapping_sub(base) < self.info.lmc().lids()
     }
 
-    /// The tables of the port for writing.
+    /// The written tables of the port; creates empty ones if there are none.
     pub(crate) fn tables_mut(&mut self) -> &mut PortTables {
         self.tables.get_or_insert_default()
     }
@@ -224,12 +231,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_small() {
+    fn port_takes_at_most_120_bytes() {
         assert!(size_of::<Port>() <= 120, "{}", size_of::<Port>());
     }
 
     #[test]
-    fn two_rates_meet_at_their_best() {
+    fn best_common_rate_is_the_widest_width_and_the_highest_speed() {
         let rate = |widths, speeds| RateSet { widths, speeds };
         let wide = rate(LinkWidths::X12 | LinkWidths::X4 | LinkWidths::X1, 0x3F);
         let narrow = rate(LinkWidths::X4 | LinkWidths::X2 | LinkWidths::X1, 0x1F);

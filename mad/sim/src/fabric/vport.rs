@@ -13,11 +13,12 @@ use super::Fabric;
 use super::port::PortTables;
 use crate::config::{SimConfig, VPortLids};
 
-/// The virtual ports of a port. Index 0 is the physical function.
+/// The virtual ports of a physical port. Index 0 is the physical function.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VPorts {
-    /// The answer to Get(VirtualizationInfo), but for VPortIndexTop.
+    /// The answer to Get(VirtualizationInfo), except for VPortIndexTop.
     pub(crate) info: VirtualizationInfo,
+    /// The virtual ports, by index.
     pub(crate) vports: BTreeMap<u16, VPort>,
 }
 
@@ -66,7 +67,7 @@ impl VPort {
         vport
     }
 
-    /// Resets the settings of a manager.
+    /// Resets the state, the LID and the tables, which a manager sets.
     fn reset(&mut self) {
         self.info.set_state(PortState::Down).set_lid(Lid::NONE);
         self.tables = PortTables::default();
@@ -83,6 +84,7 @@ impl VPort {
         data
     }
 
+    /// Whether a manager has brought the virtual port to the state Active.
     pub(crate) fn is_active(&self) -> bool {
         self.info.state() == PortState::Active
     }
@@ -125,7 +127,7 @@ impl VPorts {
         info.set_capability_mask2(info.capability_mask2() | claimed);
     }
 
-    /// Resets all settings of a manager.
+    /// Resets all that a manager sets, at the port and at its virtual ports.
     pub(crate) fn reset(&mut self) {
         self.info.set_enabled(false).set_vport_state_change(false);
         self.vports.values_mut().for_each(VPort::reset);
@@ -133,7 +135,7 @@ impl VPorts {
 }
 
 impl Fabric {
-    /// The virtual ports of a port, made if it has none.
+    /// The virtual ports of a port; an empty set is created if the port has none.
     pub(crate) fn vports_mut(&mut self, port: u32, config: &SimConfig) -> &mut VPorts {
         let made = || {
             let mut vports = VPorts::default();
@@ -165,8 +167,9 @@ impl Fabric {
         }
     }
 
-    /// Whether a port, or a virtual port of it that is not Down, holds this LID: an adapter shows
-    /// the LID of a virtual port that is Down, but accepts no packets for it.
+    /// Whether the port accepts packets to this LID: the port holds it, or a virtual port that is
+    /// not Down. The adapter shows the LID of a virtual port that is Down, but accepts no packets
+    /// for it.
     pub(crate) fn holds(&self, port: u32, lid: Lid) -> bool {
         self.port(port).holds(lid)
             || lid != Lid::NONE

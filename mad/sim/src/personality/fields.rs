@@ -1,10 +1,11 @@
-//! The fields of PortInfo that a Set can change: where an agent accepts each of them, and which of
-//! them a device can mishandle.
+//! The fields of PortInfo that a Set can change, and the ports at which an agent accepts each of
+//! them. A personality names the fields that its device mishandles.
 
 use std::ops::BitOr;
 
 use rsm_mad::wire::attr::PortInfo;
 
+/// Copies one field from the second PortInfo to the first.
 type Copy = fn(&mut PortInfo, &PortInfo);
 
 /// The ports at which an agent accepts a field without a check.
@@ -42,7 +43,7 @@ macro_rules! port_fields {
                 match self { $(PortField::$variant => Taken::$taken),* }
             }
 
-            /// Copies the value of `from` to `to`.
+            /// The function that copies this field.
             fn copier(self) -> Copy {
                 match self {
                     $(PortField::$variant => |to, from| { $(to.$set(from.$get());)+ }),*
@@ -71,7 +72,7 @@ port_fields! {
     WidthEnabled: "width-enabled", Checked, [link_width_enabled => set_link_width_enabled];
 }
 
-/// A set of [`PortField`]s.
+/// A set of [`PortField`]s. Each bit is the field whose discriminant is the number of the bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PortFields(u16);
 
@@ -101,11 +102,11 @@ impl PortFields {
         fields.filter(move |&field| self.0 & PortFields::of(field).0 != 0)
     }
 
-    /// The fields that an agent accepts without a check at such ports.
-    pub(crate) fn taken(there: Taken) -> PortFields {
+    /// The fields that an agent accepts without a check at the ports that `ports` names.
+    pub(crate) fn taken(ports: Taken) -> PortFields {
         let fields = PortField::ALL.iter().copied();
         fields
-            .filter(|field| field.taken() == there)
+            .filter(|field| field.taken() == ports)
             .fold(PortFields::NONE, |all, field| all | PortFields::of(field))
     }
 
@@ -136,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_field_has_a_bit_of_its_own() {
+    fn the_fields_use_all_16_bits_of_the_set() {
         assert_eq!(PortField::ALL.len(), u16::BITS as usize);
         let all = PortField::ALL
             .iter()

@@ -1,8 +1,8 @@
 //! Reports stored settings that are lost or cannot be read.
 //!
 //! Settings that an operator made with commands exist in the store alone: partitions, the
-//! limitation of the default partition, drains and disabled ports. Where they are lost, keys leave
-//! the ports and links come up, and nothing else says so.
+//! limitation of the default partition, drains and disabled ports. If the store loses them, ports
+//! lose P_Keys and disabled links come up; only the findings of this module tell the operator why.
 
 use std::path::{Path, PathBuf};
 
@@ -18,18 +18,20 @@ const LOST: &str = "settings-lost";
 /// Largest part of [`LOST`] that a finding shows, in bytes.
 const LOST_MAX: usize = 1024;
 
-/// Damage of the store: found by this run, or by an earlier one and not acknowledged.
+/// Damage of the store that this run has found, or that an earlier run found and no operator has
+/// acknowledged.
 #[derive(Default)]
 pub(super) struct Damage {
-    /// The file [`LOST`], if it is there.
+    /// Path of the file [`LOST`]; `None` without a loss, or after an operator acknowledged it.
     lost: Option<PathBuf>,
-    /// Findings that stay for this run.
+    /// Findings that last until the end of this run.
     others: Vec<Finding>,
 }
 
 impl Damage {
-    /// The damage in `report`, about the store in `dir`, in the rows of `persisted`, and in the
-    /// journal, `damaged_bytes` of which cannot be read; reports it.
+    /// Finds the damage of the store in `dir`, and reports it. `report` tells of the damage of
+    /// files, `persisted` may contain rows that cannot be read, and `damaged_bytes` of the journal
+    /// cannot be read. Without a folder, nothing can be damaged.
     pub(super) fn of(
         dir: Option<&Path>,
         report: &LoadReport,
@@ -72,7 +74,7 @@ impl Damage {
                     count => format!("{count} settings"),
                 },
                 if unreadable.len() == 1 { "is" } else { "are" },
-                shown(&unreadable)
+                joined(&unreadable)
             );
             damage.others.push(finding(Severity::Error, text));
         }
@@ -114,18 +116,19 @@ fn finding(severity: Severity, text: String) -> Finding {
     Finding::new(FindingKind::Storage, Subject::Subnet, severity, text)
 }
 
-/// Number of settings that a finding names.
-const NAMES: usize = 8;
+/// Maximum number of settings that a finding names.
+const MAX_NAMES: usize = 8;
 
-fn shown(names: &[String]) -> String {
-    let mut text = names.iter().take(NAMES).cloned().collect::<Vec<_>>();
-    if names.len() > NAMES {
-        text.push(format!("{} more", names.len() - NAMES));
+/// Joins up to [`MAX_NAMES`] names, and tells the number of the others.
+fn joined(names: &[String]) -> String {
+    let mut text = names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>();
+    if names.len() > MAX_NAMES {
+        text.push(format!("{} more", names.len() - MAX_NAMES));
     }
     text.join(", ")
 }
 
-/// The first line of the file; `None` if there is no such file.
+/// The first line of the file, or the error if it cannot be read; `None` if there is no such file.
 fn text_of(path: &Path) -> Option<String> {
     match std::fs::read(path) {
         Ok(bytes) => {

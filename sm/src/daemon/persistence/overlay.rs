@@ -17,7 +17,8 @@ const PARTITIONS: &str = "partitions";
 /// Table of members. A key consists of a P_Key and a port GUID.
 const MEMBERS: &str = "partition-members";
 
-/// Table of what belongs to partitions. Its keys are a P_Key; earlier versions do not know it.
+/// Table of the protection of partitions: trust mode and reserved prefixes. A key is a P_Key.
+/// The table is separate, because earlier versions ignore a table that they do not know.
 const PROTECTIONS: &str = "partition-protections";
 
 /// Overlay in the store. Logs and skips invalid records, and members of partitions that do not
@@ -76,7 +77,7 @@ pub(super) fn changes(persisted: &Persisted, overlay: &Overlay, changes: &mut Ch
         }
     }
     let unread = unread_partitions(persisted);
-    // What belongs to a partition that cannot be read stays with it.
+    // A partition that cannot be read keeps its members and its protection.
     let is_kept = |key: &[u8]| key.get(..2).is_some_and(|p_key| unread.contains(p_key));
     let is_partition = |key: &[u8], value: &[u8]| decode(key, value).is_some();
     let is_member = |key: &[u8], value: &[u8]| decode_member(key, value).is_some() && !is_kept(key);
@@ -94,7 +95,7 @@ fn unread_partitions(persisted: &Persisted) -> BTreeSet<&[u8]> {
     unread.map(|(key, _)| key).collect()
 }
 
-/// Names of what cannot be read: partitions, members and what belongs to partitions.
+/// Descriptions of the rows that cannot be read, for operators.
 pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
     let p_key = |key: &[u8]| match key.first_chunk() {
         Some(&[0, 0]) => "the limitation of the default partition".to_owned(),
@@ -111,13 +112,16 @@ pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
     partitions.chain(members).chain(protections).collect()
 }
 
+/// Decoded row of [`PARTITIONS`].
 enum Row {
+    /// Whether ports are limited members of the default partition unless a rule names them.
     Overlay { limits: bool },
+    /// Partition without its members and its protection.
     Partition(Box<OverlayPartition>),
 }
 
-/// Encodes the time (8 bytes), IP over InfiniBand (1), service level (1), MTU and rate in IBA's
-/// codes (1 each), then name and creator, each after its length (2); big-endian.
+/// Encodes, in big-endian order: time of creation (8 bytes), IP over InfiniBand (1), service level
+/// (1), MTU and rate in IBA's codes (1 each), then name and creator, each after its length (2).
 fn encode(partition: &OverlayPartition) -> Vec<u8> {
     let PartitionSettings {
         name,
@@ -167,6 +171,7 @@ fn decode(key: &[u8], value: &[u8]) -> Option<(u16, Row)> {
     Some((p_key, Row::Partition(Box::new(partition))))
 }
 
+/// MTU with this code; `None` if IBA does not define the code.
 fn mtu_of(code: u8) -> Option<Mtu> {
     let mtu = Mtu::from_code(code);
     mtu.bytes().is_some().then_some(mtu)
@@ -201,8 +206,8 @@ fn decode_member(key: &[u8], value: &[u8]) -> Option<(u16, Guid, Member)> {
     is_port.then_some((u16::from_be_bytes(*p_key), Guid(guid), member))
 }
 
-/// Encodes the word of the trust mode, empty for that of all, and the prefixes as they are written,
-/// with a blank before each.
+/// Encodes the name of the trust mode, which is empty if the partition has none of its own, and
+/// then each reserved prefix in its text form after a blank.
 fn encode_protection(protection: &Protection) -> Vec<u8> {
     let mode = protection.trust.map_or("", TrustMode::name);
     let owned = protection.owned.iter().map(|owned| format!(" {owned}"));
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn stored_overlay_is_restored_and_broken_rows_left_out() {
+    fn stored_overlay_is_restored_and_unreadable_rows_are_kept() {
         let wanted = overlay();
         let mut persisted = Persisted::default();
         let change = |persisted: &Persisted, overlay: &Overlay| {
@@ -312,7 +317,7 @@ mod tests {
         }
         persisted.apply(&broken);
         assert_eq!(remembered(&persisted), wanted);
-        // What cannot be read is kept: a later version may have written it.
+        // Rows that cannot be read are kept, because a later version may have written them.
         persisted.apply(&change(&persisted, &Overlay::default()));
         assert_eq!(remembered(&persisted), Overlay::default());
         let unread = unreadable(&persisted);

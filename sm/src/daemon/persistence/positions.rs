@@ -9,21 +9,27 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
-/// Table of positions. A key consists of a letter and a GUID.
+/// Table of positions. A key consists of a letter for the kind of the row, and a GUID.
 const POSITIONS: &str = "positions";
 
+/// Letter of the row with the stride, whose GUID is 0.
 const STRIDE: u8 = b's';
+/// Letter of the row of a leaf switch.
 const LEAF: u8 = b'l';
+/// Letter of the row of a compute port.
 const PORT: u8 = b'p';
 
 /// Decoded row.
 enum Row {
+    /// Number of places of every leaf.
     Stride(u32),
+    /// Leaf switch, with its rank.
     Leaf(Guid, u32),
+    /// Compute port, with its leaf and place.
     Port(Guid, HostPosition),
 }
 
-/// Host positions in the store. Logs and skips invalid rows. If the remaining rows are
+/// Host positions in the store. Logs and skips rows that cannot be read. If the other rows are
 /// inconsistent, returns no positions, and every host gets its position from its cable.
 pub(super) fn remembered(persisted: &Persisted) -> HostPositions {
     let (mut stride, mut leaves, mut ports) = (0, BTreeMap::new(), BTreeMap::new());
@@ -96,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_positions_are_restored_unless_inconsistent() {
+    fn stored_positions_are_restored_without_unreadable_rows_unless_inconsistent() {
         let leaves = BTreeMap::from([(Guid(1), 0), (Guid(2), 7)]);
         let position = |leaf, place| HostPosition {
             leaf: Guid(leaf),

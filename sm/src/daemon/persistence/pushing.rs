@@ -10,6 +10,7 @@ const PUSHING: &str = "pushing";
 /// Key of the row, whose value is empty.
 const KEY: &[u8] = b"now";
 
+/// Tells whether the master was writing hardware when it stored `persisted`.
 pub(super) fn remembered(persisted: &Persisted) -> bool {
     !table::read(persisted, PUSHING, |_, _| Some(())).is_empty()
 }
@@ -28,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_push_is_stored_until_its_end_and_nothing_is_written_twice() {
+    fn push_is_stored_until_it_ends_and_an_unchanged_state_writes_nothing() {
         let mut persisted = Persisted::default();
         assert!(!remembered(&persisted));
         for is_pushing in [true, false] {

@@ -1,4 +1,4 @@
-//! Connects the store that several managers share with the store of this machine.
+//! Connects the store of this machine with the store that several managers share.
 //!
 //! ```text
 //! core ── claim, release ─▶ store's thread ─▶ replica ─▶ etcd
@@ -67,7 +67,7 @@ pub(super) enum StoreRequest {
     Reported(ReplicaEvent),
 }
 
-/// Shared store, as the store's thread uses it.
+/// Shared store, as this machine's store thread uses it.
 pub(super) struct Shared {
     replica: ReplicaHandle,
     core: mpsc::Sender<Event>,
@@ -75,9 +75,11 @@ pub(super) struct Shared {
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
     history: SharedHistory,
     mailbox: Mailbox,
-    /// Number of the last claim; `last` holds the claim itself.
+    /// Number of claims so far, which is the number of the last claim.
     claims: u64,
-    last: Option<EpochRequest>,
+    /// Last claim; `None` before the first claim and after a release.
+    last_claim: Option<EpochRequest>,
+    /// Another manager's epoch that has superseded this manager's, until the shell takes it.
     deposed: Arc<Mutex<Option<Epoch>>>,
     /// Whether the SA has yet to replace its registrations: until then, the state that the SA saves
     /// is out of date.
@@ -88,25 +90,31 @@ pub(super) struct Shared {
 pub(super) struct Handles {
     /// Access to the SA, once it exists.
     restorer: Arc<OnceLock<SaRestorer>>,
-    /// GPU hosts, once they exist. `recorder` is the recorder of the history, once it exists.
+    /// GPU hosts, once they exist.
     gpus: Arc<OnceLock<Arc<GpuHosts>>>,
+    /// Recorder of the history, once it exists.
     recorder: Arc<OnceLock<Recorder>>,
+    /// GUID of this manager, once it is known.
     own: Arc<OnceLock<Guid>>,
     replica: ReplicaHandle,
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// Shared store, as readers see it.
+/// Shared store, as the API shows it.
 pub(in crate::daemon) struct SharedView {
     replica: ReplicaHandle,
     endpoints: String,
     shown: Arc<Mutex<Shown>>,
 }
 
+/// State that the replica last reported.
 #[derive(Default)]
 struct Shown {
+    /// Epoch of the shared store; `None` if no manager has held one.
     epoch: Option<Epoch>,
+    /// Whether this manager holds `epoch`.
     is_held: bool,
+    /// State of the shared store, with the Unix time of the report in milliseconds.
     health: Option<(Health, u64)>,
 }
 
@@ -138,7 +146,7 @@ pub(super) fn open(
     let cannot = || format!("cannot use the shared store at {endpoints}");
     // Reads on a separate thread, because the client must not block a thread of the daemon's
     // runtime.
-    let opened = std::thread::scope(|scope| scope.spawn(|| look(&options)).join());
+    let opened = std::thread::scope(|scope| scope.spawn(|| connect(&options)).join());
     let opened = opened.map_err(|_| anyhow::anyhow!("the client of the shared store panicked"))?;
     let (store, state) = opened.with_context(cannot)?;
     let back_end = BackEnd {
@@ -176,7 +184,7 @@ pub(super) fn start(
     } = back_end;
     let shown: Arc<Mutex<Shown>> = Arc::default();
     let deposed = Arc::default();
-    let tell = replica_listener(ReplicaListener {
+    let listener = replica_listener(ReplicaListener {
         core: core.clone(),
         mailbox: mailbox.clone(),
         clock,
@@ -184,8 +192,8 @@ pub(super) fn start(
         shown: shown.clone(),
         deposed: Arc::clone(&deposed),
     });
-    let replica =
-        ReplicaHandle::start(store, tell).context("cannot start the thread of the shared store")?;
+    let replica = ReplicaHandle::start(store, listener)
+        .context("cannot start the thread of the shared store")?;
     let shared = Shared {
         replica: replica.clone(),
         core,
@@ -194,7 +202,7 @@ pub(super) fn start(
         history: SharedHistory::default(),
         mailbox: mailbox.clone(),
         claims: 0,
-        last: None,
+        last_claim: None,
         deposed,
         awaits_sa: false,
     };
@@ -211,8 +219,9 @@ pub(super) fn start(
     })
 }
 
-/// Takes over the state that a manager needs before the first port that requires its M_Key answers,
-/// if another manager stored this state later than this machine did.
+/// Takes over cables and generations of M_Keys from the shared store, if another manager stored
+/// them later than this machine did. A manager needs both before the first port that requires its
+/// M_Key answers. Changes `persisted`, and adds the same changes to `owed`.
 pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut ChangeSet) {
     let Some((epoch, rows)) = stored else { return };
     let is_own = epoch.number == persisted.number(TABLE, HELD);
@@ -228,7 +237,7 @@ pub(super) fn begin_with(persisted: &mut Persisted, stored: Stored, owed: &mut C
 
 /// Opens the store at `options`, and reads its state. Refuses damaged data or another program's
 /// data. A store that does not answer is accepted without a state.
-fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
+fn connect(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     let mut store = EtcdStore::new(options)?;
     let loaded = store
         .load()
@@ -238,8 +247,7 @@ fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
             tracing::info!(report = %report, "the shared store answers");
             seen.map(|seen| (seen.epoch, state))
         }
-        // The fabric does not wait for the store; the replica reports that the store does not
-        // answer.
+        // The fabric does not wait for the store. The replica reports the failure as a finding.
         Err(error @ StoreError::Unreachable { .. }) => {
             tracing::warn!("{error}");
             None
@@ -249,21 +257,23 @@ fn look(options: &EtcdOptions) -> Result<(EtcdStore, Stored), StoreError> {
     Ok((store, stored))
 }
 
+/// Receiver of the replica's events.
 struct ReplicaListener {
     core: mpsc::Sender<Event>,
     mailbox: Mailbox,
     clock: Clock,
     findings: DaemonFindings,
     shown: Arc<Mutex<Shown>>,
-    /// The epoch that deposed this manager; checked before every send.
+    /// Epoch that superseded this manager's; the shell checks it before every send.
     deposed: Arc<Mutex<Option<Epoch>>>,
 }
 
-/// Passes the replica's events on.
+/// Passes the replica's events to the core, directly or through the store's thread.
 fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Send> {
     Box::new(move |event| {
         let epoch_event = match event {
-            // The number of a plan follows the rows that belong to the plan.
+            // The number of a plan must reach the core after the rows that belong to the plan, so
+            // it takes the same way through the store's thread.
             ReplicaEvent::Granted { .. }
             | ReplicaEvent::Unreachable { state: Some(_), .. }
             | ReplicaEvent::Overflowed
@@ -298,17 +308,20 @@ fn replica_listener(listener: ReplicaListener) -> Box<dyn Fn(ReplicaEvent) + Sen
             ReplicaEvent::Unreachable { state: None, .. } => EpochEvent::Unreachable(None),
             ReplicaEvent::Held => EpochEvent::Held,
         };
-        // The core waits for no thread. A closed channel means that the daemon is ending.
+        // The replica's thread may wait, because the core never waits for it. A closed channel
+        // means that the daemon is ending.
         drop(listener.core.blocking_send(Event::Epoch(epoch_event)));
     })
 }
 
 impl ReplicaListener {
+    /// Updates the epoch that the API shows.
     fn show(&self, epoch: Option<Epoch>, is_held: bool) {
         let mut shown = self.shown.lock();
         (shown.epoch, shown.is_held) = (epoch, is_held);
     }
 
+    /// Updates the state that the API shows, and reports a finding unless the store is well.
     fn health(&self, health: Health) {
         let at = self.clock.unix_ms(self.clock.now());
         let text = match &health {
@@ -361,7 +374,7 @@ impl SharedStoreSource for SharedView {
 }
 
 impl super::StoreHandle {
-    /// Allows a grant of the epoch to replace the registrations of the SA.
+    /// Lets a grant of the epoch replace the registrations of the SA.
     pub(in crate::daemon) fn attach_sa(&self, restorer: SaRestorer) {
         if let Some(shared) = &self.shared {
             // The daemon has only one SA.
@@ -369,7 +382,7 @@ impl super::StoreHandle {
         }
     }
 
-    /// Allows GPU hosts and the history to follow the master's.
+    /// Lets the GPU hosts and the history of this machine follow those of the master.
     pub(in crate::daemon) fn attach(
         &self,
         gpus: Option<&Arc<GpuHosts>>,
@@ -394,7 +407,8 @@ impl super::StoreHandle {
         }))
     }
 
-    /// Publishes the settings of this manager to the managers that share the store.
+    /// Publishes the checksums of this manager's settings to the managers that share the store.
+    /// Does nothing before this manager's GUID is known.
     pub(in crate::daemon) fn announce(&self, own: Guid, checksums: &str) {
         if let Some(shared) = self.shared.as_ref().filter(|_| !own.is_zero()) {
             let _ = shared.own.set(own);
@@ -402,8 +416,8 @@ impl super::StoreHandle {
         }
     }
 
-    /// Epoch that has ended this manager's since the last call. The core must know it before the
-    /// core sends anything.
+    /// Another manager's epoch that has superseded this manager's since the last call; `None` if
+    /// there is none. The core must learn of it before it sends anything.
     pub(in crate::daemon) fn take_deposed(&self) -> Option<Epoch> {
         self.shared.as_ref()?.deposed.lock().take()
     }
@@ -444,7 +458,7 @@ impl Shared {
         events: &[Arc<v1::Event>],
         changes: &mut ChangeSet,
     ) {
-        if let Some(EpochRequest::Claim { own, .. }) = self.last {
+        if let Some(EpochRequest::Claim { own, .. }) = self.last_claim {
             shared_history::add(persisted, own, events, changes);
         }
     }
@@ -454,6 +468,7 @@ impl Shared {
         drop(self.core.blocking_send(Event::Epoch(event)));
     }
 
+    /// Passes a claim of the epoch to the replica, with the state of this machine.
     fn claim(&mut self, request: EpochRequest, state: &Persisted) {
         let EpochRequest::Claim {
             own,
@@ -465,7 +480,7 @@ impl Shared {
             return;
         };
         self.claims += 1;
-        self.last = Some(request);
+        self.last_claim = Some(request);
         self.replica.claim(Claim {
             own,
             over,
@@ -479,7 +494,7 @@ impl Shared {
 }
 
 impl StoreThread {
-    /// Carries out requests of the core, and accepts answers to them.
+    /// Carries out requests of the core, and handles reports of the shared store.
     pub(super) fn carry_out(&mut self, requests: Vec<StoreRequest>) {
         for request in requests {
             let Some(shared) = &mut self.shared else {
@@ -488,7 +503,7 @@ impl StoreThread {
             match request {
                 StoreRequest::Claim(request) => shared.claim(request, &self.persisted),
                 StoreRequest::Release => {
-                    shared.last = None;
+                    shared.last_claim = None;
                     shared.replica.release();
                 }
                 StoreRequest::Reported(event) => self.take_over(event),
@@ -496,16 +511,16 @@ impl StoreThread {
         }
     }
 
-    /// Takes over the rows of a report of the shared store.
+    /// Handles a report of the shared store, and takes over its rows.
     fn take_over(&mut self, event: ReplicaEvent) {
         let Some(shared) = &mut self.shared else {
             return;
         };
         match event {
             ReplicaEvent::Overflowed => {
-                // Claims the epoch as master: the state of a master replaces whatever the store
-                // holds by then.
-                if let Some(EpochRequest::Claim { own, .. }) = shared.last {
+                // The replica has dropped changes, because too many waited. The master claims the
+                // epoch again, so that its whole state replaces the content of the shared store.
+                if let Some(EpochRequest::Claim { own, .. }) = shared.last_claim {
                     let request = EpochRequest::Claim {
                         own,
                         over: None,
@@ -523,20 +538,20 @@ impl StoreThread {
             } if number == shared.claims => {
                 let mut changes = ChangeSet::new();
                 changes.set_number(TABLE, HELD, epoch.number);
-                self.go_on_with(state, changes, |state| EpochEvent::Granted {
+                self.continue_with(state, changes, |state| EpochEvent::Granted {
                     epoch,
                     state,
                     unseen,
                 });
             }
             ReplicaEvent::Unreachable { number, state } if number == shared.claims => {
-                self.go_on_with(state, ChangeSet::new(), EpochEvent::Unreachable);
+                self.continue_with(state, ChangeSet::new(), EpochEvent::Unreachable);
             }
-            // A later claim has superseded this claim, or no claim is pending.
+            // A later claim has superseded the claim of this answer.
             ReplicaEvent::Granted { .. } | ReplicaEvent::Unreachable { .. } => {}
             ReplicaEvent::Followed(rows) => self.follow(&rows),
             ReplicaEvent::Planned(plan) => shared.tell(EpochEvent::Planned(plan)),
-            // The core has these without the store's thread.
+            // The listener passes these events to the core directly.
             ReplicaEvent::Refused(_)
             | ReplicaEvent::Held
             | ReplicaEvent::Deposed(_)
@@ -546,9 +561,10 @@ impl StoreThread {
         }
     }
 
-    /// Takes over the state of the shared store, if present, together with `more`; then passes the
-    /// event about it to the core.
-    fn go_on_with(
+    /// Replaces this machine's state by the state of the shared store, if present, and applies
+    /// `more`. Then passes the event with the state to the core; if the SA must replace its
+    /// registrations first, the SA's thread passes it afterwards.
+    fn continue_with(
         &mut self,
         state: Option<Box<Persisted>>,
         more: ChangeSet,
@@ -558,7 +574,7 @@ impl StoreThread {
             return;
         };
         let is_master = matches!(
-            shared.last,
+            shared.last_claim,
             Some(EpochRequest::Claim {
                 is_master: true,
                 ..
@@ -614,7 +630,8 @@ impl StoreThread {
 }
 
 impl StoreThread {
-    /// Takes over the master's stored rows that readers see before a takeover.
+    /// Passes rows that the master has changed to the core, the GPU hosts and the history of this
+    /// standby manager.
     fn follow(&mut self, rows: &Persisted) {
         let Some(shared) = &mut self.shared else {
             return;

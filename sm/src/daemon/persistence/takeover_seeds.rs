@@ -1,14 +1,14 @@
 //! Tests takeovers between managers whose disks fail at random. The state with which the next
-//! master continues must equal the sum of the registrations up to some number. This number is not
-//! less than the last number that the shared store, or an intact folder of the same machine, is
-//! known to have.
+//! master continues must be the result of the first n registrations, for some n. The number n must
+//! not be less than the number of registrations that the shared store, or an intact folder of the
+//! same machine, is known to have.
 //!
 //! A seed determines two machines. Each has a folder on a disk whose operations fail, tear writes,
 //! stop in the middle as after SIGKILL, or lose flushed data; at random moments one of the machines
 //! becomes the next master. The shared store is unreachable at random while a master runs, and
-//! reachable again when the next manager claims the epoch. All parts except etcd are a manager's
-//! own: this thread is the store's thread, and journals and the shared store have their own
-//! threads.
+//! reachable again when the next manager claims the epoch. Except for etcd, all parts are those of
+//! the daemon: this thread is the store's thread, and the journal and the replica of the shared
+//! store have their own threads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -43,12 +43,14 @@ use crate::daemon::sa::AckJournal as _;
 /// GUIDs of the managers, by machine.
 const GUIDS: [Guid; 2] = [Guid(0xa), Guid(0xb)];
 
-/// Content of the shared store; each transaction applies as a whole.
+/// Content of the simulated shared store; a mutex makes each transaction atomic.
 #[derive(Default)]
 struct Contents {
     /// Whether the store answers no request.
     is_away: bool,
+    /// Current epoch; `None` before the first claim.
     epoch: Option<Epoch>,
+    /// Number of heartbeats of all holders so far.
     beat: i64,
     state: Persisted,
 }
@@ -58,10 +60,12 @@ struct Access {
     contents: Arc<Mutex<Contents>>,
     /// Whether the process has not been killed.
     is_alive: Arc<AtomicBool>,
+    /// Epoch that the process has claimed.
     held: Option<Epoch>,
 }
 
 impl Access {
+    /// Content of the store; fails if the store is away or the process was killed.
     fn reached(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
         let contents = self.contents.lock();
         match self.is_alive.load(Ordering::SeqCst) && !contents.is_away {
@@ -70,6 +74,7 @@ impl Access {
         }
     }
 
+    /// Content of the store for a write; fails also if the process does not hold the current epoch.
     fn fenced(&self) -> Result<MutexGuard<'_, Contents>, StoreError> {
         let contents = self.reached()?;
         match contents.epoch {
@@ -164,7 +169,7 @@ impl SharedStore for Access {
     }
 }
 
-/// Process on a machine.
+/// Running master.
 struct Running {
     store_thread: StoreThread,
     mailbox: Arc<Mutex<PendingStates>>,
@@ -174,20 +179,22 @@ struct Running {
     journal: Arc<Acknowledged>,
     thread: JoinHandle<()>,
     is_alive: Arc<AtomicBool>,
-    /// Whether the last commit to the folder failed, or no commit was made since the epoch was
-    /// granted.
+    /// Whether the folder lacks changes, because the last commit failed or no commit was made since
+    /// the epoch was granted.
     is_behind: bool,
 }
 
 /// Machine: its folder, and its disk as the store and as the journal see it.
 struct Machine {
+    /// Number of folders that earlier masters on this machine have left.
     folders: usize,
+    /// Faults of the disk, first for the store, then for the journal.
     faults: [Arc<Mutex<Faults>>; 2],
     /// Copy of the folder at some earlier time, for a disk that loses later flushes.
     earlier: Option<PathBuf>,
 }
 
-/// Registration: sets a value for a key, or removes the key.
+/// Registration, which sets a value for a key, or removes the key if `value` is `None`.
 #[derive(Clone, Copy)]
 struct Registration {
     key: u64,
@@ -202,13 +209,14 @@ struct World {
     machines: [Machine; 2],
     /// Machine of the master.
     master: usize,
-    /// All registrations that count, of all masters.
+    /// Registrations of all masters, without those that a takeover has lost.
     history: Vec<Registration>,
-    /// Number of registrations so far; each registration has another value.
+    /// Number of registrations so far, which is the value of the last one.
     registered: u64,
-    /// Number of registrations in `history` that the shared store is known to have had.
+    /// Number of registrations in `history` that the shared store is known to have.
     shared: usize,
-    /// Number of registrations in `history` that the folder of the master is known to have.
+    /// Number of registrations in `history` that the master's folder is known to have; 0 if it may
+    /// lack any of them.
     on_disk: usize,
 }
 
@@ -237,7 +245,7 @@ impl World {
         }
         for _ in 0..2 + world.random.below(4) {
             let mut running = world.begin();
-            world.reign(&mut running);
+            world.run_master(&mut running);
             world.kill(running);
             world.change_master();
         }
@@ -385,7 +393,9 @@ impl World {
         });
     }
 
-    fn reign(&mut self, running: &mut Running) {
+    /// Lets the master register, commit and meet faults in random order, until its steps are over
+    /// or its process stops.
+    fn run_master(&mut self, running: &mut Running) {
         let steps = 3 + self.random.below(18);
         let end = self.random.below(2 * steps);
         for step in 0..steps {
@@ -409,13 +419,13 @@ impl World {
                     contents.is_away = !contents.is_away;
                 }
             }
-            if self.is_over() {
+            if self.has_stopped() {
                 return;
             }
         }
     }
 
-    fn is_over(&self) -> bool {
+    fn has_stopped(&self) -> bool {
         let mut faults = self.machines[self.master].faults.iter();
         faults.any(|faults| faults.lock().is_over())
     }
@@ -457,7 +467,7 @@ impl World {
         running.store_thread.owed.merge(changes);
         let Some(number) = number else { return };
         until(|| running.journal.durable() >= number);
-        // A store that lags behind the shared store does not count, nor does its journal.
+        // If the folder lags behind the shared store, neither the folder nor its journal counts.
         if journal_faults.lock().failed == failed && !running.is_behind {
             self.on_disk = self.history.len();
         }
@@ -492,8 +502,8 @@ impl World {
         self.machines[self.master].earlier = Some(kept);
     }
 
-    /// Kills the master, and continues with a copy of its folder, or with the folder of a disk
-    /// without its last flushes.
+    /// Kills the master. The machine continues with a copy of the folder, either of now or of an
+    /// earlier time, as if the disk had lost its later flushes.
     fn kill(&mut self, mut running: Running) {
         running.is_alive.store(false, Ordering::SeqCst);
         let machine = &mut self.machines[self.master];
@@ -524,7 +534,7 @@ impl World {
         remove(&left);
     }
 
-    /// Makes the shared store reachable, and in two of three cases the other machine the next
+    /// Makes the shared store reachable. In two of three cases, the other machine runs the next
     /// master.
     fn change_master(&mut self) {
         self.contents.lock().is_away = false;
@@ -536,7 +546,7 @@ impl World {
 }
 
 impl Running {
-    /// Carries out the requests of the shared store's thread.
+    /// Handles what has arrived for the store's thread, such as reports of the shared store.
     fn pump(&mut self) {
         let latest = std::mem::take(&mut *self.mailbox.lock());
         self.store_thread.take(latest);
@@ -554,12 +564,12 @@ fn run(seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn successors_of_managers_with_failing_disks_have_what_the_shared_store_had() {
+fn next_master_has_all_registrations_of_the_shared_store_though_disks_fail() {
     run(0..60);
 }
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 2,000"]
-fn takeovers_beside_failing_disks_of_many_seeds() {
+fn next_master_has_all_registrations_of_the_shared_store_in_many_seeds() {
     run(1000..1000 + asked().unwrap_or(2000));
 }

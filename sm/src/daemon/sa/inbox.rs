@@ -1,5 +1,5 @@
-//! Queue of the SA's thread. Its memory grows with the number of waiting calls, to about twenty
-//! megabytes at the bound; it is nearly always empty.
+//! Queue of the SA's thread. The memory of the queue grows with the number of waiting calls, to
+//! about twenty megabytes at the bound; the queue is nearly always empty.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -15,6 +15,7 @@ use super::gate::Call;
 pub(super) struct Inbox {
     calls: Sender<Call>,
     waiting: Arc<AtomicUsize>,
+    /// Maximum number of waiting calls.
     room: usize,
     /// Port of the SA. The reference is weak, because the transport holds the gate, which holds
     /// this inbox; the inbox must not keep the port alive.
@@ -77,8 +78,8 @@ impl Inbox {
         Err(NoRoom)
     }
 
-    /// Appends `call` as [`Inbox::put`] does, and ends a wait at the port. For calls that do not
-    /// come from the port.
+    /// Appends a call that does not come from the port, without waiting, and ends a wait at the
+    /// port.
     pub(super) fn post(&self, call: Call) -> Result<(), NoRoom> {
         let put = self.put(call);
         if let Some(port) = self.port() {

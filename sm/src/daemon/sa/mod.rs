@@ -14,9 +14,9 @@
 //!
 //! A bounded inbox holds requests. When the inbox is full, the hosts with the most requests get
 //! BUSY, and counters show every drop. No call of the SA processes more than a few thousand
-//! candidates: tables, and searches for Gets without a LID, take turns. An answer that changes a
-//! registration is sent once the journal has written the change to the disk, or after 250 ms at the
-//! latest.
+//! candidates: tables, and searches for Gets without a LID, take turns. The answer to a request
+//! that changes a registration is sent once the journal has written the change to the disk, or
+//! after 250 ms at the latest.
 //!
 //! The API reads registrations through a request to this thread, which answers with views that
 //! share the SA's data. Snapshots contain no registrations, because registrations change with every
@@ -112,6 +112,7 @@ pub struct SaSetup {
     calls: Calls,
     inbox: Inbox,
     statistics: Arc<Statistics>,
+    /// Whether the SA answers requests.
     serving: Arc<AtomicBool>,
     clock: TimeSource,
 }
@@ -230,9 +231,12 @@ pub struct SaHandle {
     restorer: SaRestorer,
     state_source: Arc<SaStateReader>,
     inbox: Inbox,
+    /// Source of the next directory; the thread of the directory ends when this sender is dropped.
     latest: watch::Sender<Option<Basis>>,
+    /// Whether the worker must end.
     closing: Arc<AtomicBool>,
     statistics: Arc<Statistics>,
+    /// Whether the SA answers requests.
     serving: Arc<AtomicBool>,
     worker: JoinHandle<()>,
     directories: JoinHandle<()>,
@@ -244,15 +248,15 @@ impl SaHandle {
         self.latest.send_replace(Some(Basis::Published(snapshot)));
     }
 
-    /// Makes the SA soon answer from the state that the beginning push leads to, until the next
+    /// Makes the SA answer soon from the state that the present push will reach, until the next
     /// snapshot. Does not wait.
     pub fn serve(&self, forthcoming: Arc<Forthcoming>) {
         self.latest
             .send_replace(Some(Basis::Forthcoming(forthcoming)));
     }
 
-    /// Reports a notice to subscribers. Does not wait. Without room, drops and counts the notice,
-    /// just as a trap can be lost.
+    /// Reports a notice to subscribers. Does not wait. If the inbox is full, drops and counts the
+    /// notice: subscribers must expect that a notice is lost.
     pub fn notice(&self, notice: Notice) {
         if self.inbox.post(Call::Notice(Box::new(notice))).is_err() {
             self.statistics.dropped();
@@ -316,9 +320,9 @@ pub struct SaRestorer {
 
 impl SaRestorer {
     /// Schedules the replacement of all registrations by `saved`, followed by a call of `then` on
-    /// the SA's thread. Everything that the SA passes on after this call of `then` comes from
-    /// `saved`. Does not wait. A later call supersedes an earlier one that was not carried out yet,
-    /// and whose `then` is not called.
+    /// the SA's thread. All state that the SA passes to the core and to the store after `then`
+    /// derives from `saved`. Does not wait. Replaces an earlier restoration that has not begun,
+    /// whose `then` is never called.
     pub fn restore(&self, saved: rsm_sa::SavedSaState, then: Box<dyn FnOnce() + Send>) {
         *self.restoration.lock() = Some(Restoration { saved, then });
         self.inbox.wake();
@@ -341,9 +345,9 @@ impl Basis {
     }
 }
 
-/// Makes a directory of each snapshot; if several snapshots wait, only of the last. Runs on its own
-/// thread, because a large subnet takes several milliseconds, during which the SA must answer
-/// hosts.
+/// Makes a directory of each snapshot, and passes it to the worker through `sa_snapshot` and to
+/// readers through `shown`. Skips a snapshot when a newer one waits. Runs on its own thread,
+/// because a large subnet takes several milliseconds, during which the SA must answer hosts.
 fn keep_directory(
     runtime: &tokio::runtime::Runtime,
     mut bases: watch::Receiver<Option<Basis>>,
