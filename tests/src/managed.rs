@@ -1,5 +1,5 @@
-//! A real rsm, started with the preloaded library, on a fabric that the test's process simulates: a
-//! test can kill rsm and inspect the fabric meanwhile.
+//! A real rsm, started with the preloaded library, on a fabric that the test's process simulates.
+//! A test can kill rsm and inspect the fabric while rsm is down.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ const PORTS: u8 = 64;
 /// The default subnet prefix.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// All multicast masks of one switch, by the attribute modifier.
+/// The blocks of a switch's MulticastForwardingTable, by attribute modifier.
 pub type Masks = BTreeMap<u32, [u8; 64]>;
 
 /// A fabric with rsm at its first host.
@@ -133,7 +133,7 @@ impl Managed {
         lid.expect("it runs")
     }
 
-    /// The LIDs of all hosts, by their index.
+    /// The LIDs of all hosts, in the order of [`Managed::hosts`].
     ///
     /// # Panics
     ///
@@ -158,7 +158,7 @@ impl Managed {
         lid.expect("it runs")
     }
 
-    /// The MasterSMLID of all hosts, by their index.
+    /// The MasterSMLID of all hosts, in the order of [`Managed::hosts`].
     ///
     /// # Panics
     ///
@@ -177,14 +177,14 @@ impl Managed {
         lids.expect("it runs")
     }
 
-    /// The GID of the host with the index `place`.
+    /// The GID of the host with the index `number`.
     ///
     /// # Panics
     ///
     /// The simulation has ended.
     #[must_use]
-    pub fn gid(&self, place: usize) -> Gid {
-        let (node, port) = self.hosts[place];
+    pub fn gid(&self, number: usize) -> Gid {
+        let (node, port) = self.hosts[number];
         let guid = self.fabric.sim.with(move |sim| {
             let guid = sim.port_guid(node, port);
             guid.expect("it is there")
@@ -192,7 +192,8 @@ impl Managed {
         Gid::new(PREFIX, guid.expect("it runs"))
     }
 
-    /// The number of Sets that took effect since the last call, by the node of their sender.
+    /// The number of Sets that took effect since the last call, by the node of their sender. The
+    /// first call starts the recording and returns nothing.
     ///
     /// # Panics
     ///
@@ -213,11 +214,11 @@ impl Managed {
         senders
     }
 
-    /// Takes a cable between switches down or up.
+    /// Plugs in or unplugs the cable at a port of a switch.
     ///
     /// # Panics
     ///
-    /// No cable between switches is at the port.
+    /// The port has no cable, or the simulation has ended.
     pub fn set_link(&self, (node, port): (Guid, PortNum), up: bool) {
         let set = self.fabric.sim.with(move |sim| match up {
             true => sim.relink(node, port),
@@ -298,12 +299,12 @@ impl Managed {
         sets.expect("it runs")
     }
 
-    /// The hosts, by index, that receive a packet from the host `from` to a group, each with its
-    /// number of copies.
+    /// The hosts, by index, that receive a packet from the host `from` to a group, each with the
+    /// number of copies that it receives.
     ///
     /// # Panics
     ///
-    /// The simulation has ended, or the packet cycles.
+    /// The simulation has ended, or the packet loops.
     #[must_use]
     pub fn receivers(&self, from: usize, mlid: Lid) -> BTreeMap<usize, u32> {
         let sender = self.hosts[from];

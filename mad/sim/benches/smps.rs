@@ -1,6 +1,7 @@
 //! Measures the number of SMPs that the simulator handles in a second of processor time: NodeInfo
-//! of every switch of a fat tree, by directed route and by LID, with a subnet manager's number of
-//! requests in flight. Run with `cargo bench -p rsm-sim`.
+//! of every switch of a fat tree by directed route, with as many requests in flight as a subnet
+//! manager has, and NodeInfo of one switch by directed route and by LID. Run with
+//! `cargo bench -p rsm-sim`.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -21,6 +22,7 @@ use rsm_routing::generate::generate;
 use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::{AttachId, Sim, SimConfig};
 
+/// The number of requests of a measurement.
 const REQUESTS: usize = 2_000_000;
 /// The number of requests that are in flight at once.
 const WINDOW: usize = 256;
@@ -54,7 +56,7 @@ impl Stopwatch {
         }
     }
 
-    /// The time in nanoseconds for which this thread has run.
+    /// The processor time of this thread in nanoseconds; `None` if the system does not tell it.
     fn on_cpu() -> Option<u64> {
         let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
         text.split(' ').next()?.parse().ok()
@@ -68,7 +70,7 @@ impl Stopwatch {
     }
 }
 
-/// Sends all datagrams over and over, and returns answers a second.
+/// Sends the datagrams in turn, [`REQUESTS`] in all, and returns the number of answers per second.
 fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     let watch = Stopwatch::start();
     let (mut sent, mut answers) = (0, 0);
@@ -141,8 +143,7 @@ fn main() {
     println!("directed: {:.2} million SMPs a second", rate / 1e6);
     println!("  {:?} of virtual time", sim.now().since(Time::ZERO));
 
-    // The switches get LIDs, and the tables get the routes of one tree that starts at the host:
-    // enough for requests and answers.
+    // The host and its switch get LIDs and the routes between them, for requests by LID.
     let mut info = PortInfo::default();
     info.set_lid(Lid(1)).set_port_state(PortState::NoChange);
     let set = directed(
@@ -200,6 +201,7 @@ fn main() {
     println!("by LID, one hop: {:.2} million SMPs a second", rate / 1e6);
 }
 
+/// Sends a datagram, and runs the simulation until nothing is left to happen.
 fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     sim.send(client, datagram, sim.now());
     while let Some(time) = sim.next_event() {
@@ -207,7 +209,8 @@ fn run_one(sim: &mut Sim, client: AttachId, datagram: &Datagram) {
     }
 }
 
-/// Measures like [`measure`], with no more requests in flight than one agent's buffer holds.
+/// Measures the answers per second of a single agent, with no more requests in flight than its
+/// buffer holds.
 fn measure_slow(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     let watch = Stopwatch::start();
     let mut answers = 0;

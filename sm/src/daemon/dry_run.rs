@@ -28,7 +28,7 @@ pub struct DryRunOptions {
     pub config: Config,
     /// File to write all datagrams to; `None` for no trace.
     pub trace: Option<PathBuf>,
-    /// Accepts routes that can deadlock.
+    /// Whether routes with credit loops, which can deadlock, are accepted.
     pub accept_credit_loops: bool,
 }
 
@@ -127,7 +127,8 @@ fn ask(
     Ok(())
 }
 
-/// Report of the core; `None` until the core has planned.
+/// Report of the planned Sets; `None` until the core has a plan. Fails with the reasons if no plan
+/// can be made.
 fn finished(
     core: &Core,
     sets: Option<Vec<Foreseen>>,
@@ -145,9 +146,9 @@ fn finished(
             FindingKind::RoutingRefused | FindingKind::LidSpaceExhausted
         )
     };
-    let is_over = core.history().next().is_some();
+    let has_converged = core.history().next().is_some();
     let is_hopeless = core.repairs() >= ONCE_REPAIRS;
-    if !is_over && !is_hopeless {
+    if !has_converged && !is_hopeless {
         return Ok(None);
     }
     let snapshot = core.snapshot(clock.now());

@@ -1,4 +1,4 @@
-//! Isolation of hosts that act against the subnet, where the operator wants it
+//! Isolates hosts that act against the subnet, if the configuration demands it
 //! (`health.hostile_hosts`).
 //!
 //! The core names these hosts, and the controller disables the port of the switch as an operator
@@ -16,10 +16,10 @@ use rsm_mad::Time;
 use rsm_view::publish::{Controller, View};
 use tokio::sync::mpsc;
 
-/// Time between two looks: a host is isolated within a second.
+/// Time between two looks at the hostile ports, so that a host is isolated within a second.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// Ports that can wait for a report at once: one look is over before the next.
+/// Maximum number of isolations under way at once. The channel of their ends has room for all.
 const REPORTS: usize = 64;
 
 /// The end of an isolation.
@@ -29,14 +29,14 @@ enum End {
     Done,
     /// The port stays as it is.
     Refused,
-    /// The manager was not ready for commands.
+    /// The manager was not ready for commands, so the isolation must be tried again.
     Again,
 }
 
 impl End {
     fn of(ended: &Result<bool, ControlError>) -> End {
         match ended {
-            // The port is kept as disabled, and the core goes on trying.
+            // The store keeps the port as disabled, and the core repeats the Set.
             Ok(_) | Err(ControlError::Unwritten { .. }) => End::Done,
             Err(
                 ControlError::Busy
@@ -52,23 +52,24 @@ impl End {
 /// The two halves of the channel of ended isolations.
 type Ends = (mpsc::Sender<(PortKey, End)>, mpsc::Receiver<(PortKey, End)>);
 
-/// The hosts that were dealt with.
+/// State of the isolation of all hostile ports.
 pub(super) struct Isolation {
-    /// The last act of each hostile port that was dealt with.
-    dealt: BTreeMap<PortKey, Time>,
+    /// Time of the last act for which each hostile port was or will be isolated.
+    handled: BTreeMap<PortKey, Time>,
     /// Ports whose isolation is under way.
     pending: BTreeSet<PortKey>,
-    /// Ports whose isolation was refused, as was reported.
+    /// Ports whose isolation was refused; the refusal is reported only once.
     refused: BTreeSet<PortKey>,
-    /// Ends of isolations, by the port.
+    /// Channel of ended isolations.
     ends: Ends,
+    /// Time of the next look.
     look_at: Time,
 }
 
 impl Isolation {
     pub(super) fn new() -> Isolation {
         Isolation {
-            dealt: BTreeMap::new(),
+            handled: BTreeMap::new(),
             pending: BTreeSet::new(),
             refused: BTreeSet::new(),
             ends: mpsc::channel(REPORTS),
@@ -81,7 +82,8 @@ impl Isolation {
         now >= self.look_at
     }
 
-    /// Isolates the hosts that have acted since the last look.
+    /// Isolates hosts that have acted since their last isolation. `hostile` gives the latest act of
+    /// each hostile port and its time.
     pub(super) fn look(
         &mut self,
         hostile: &BTreeMap<PortKey, (Hostility, Time)>,
@@ -104,12 +106,12 @@ impl Isolation {
                 .collect();
             for (port, ended) in controller.isolate(&hosts).await {
                 let end = End::of(&ended);
-                let is_news = match &ended {
+                let is_reported = match &ended {
                     Ok(disabled) => *disabled,
                     Err(ControlError::Unwritten { .. }) => true,
                     Err(_) => end == End::Refused && !was_refused.contains(&port),
                 };
-                if is_news {
+                if is_reported {
                     view.acted(act(&view, port, due[&port], ended.err()));
                 }
                 // A closed channel means that the daemon is ending.
@@ -118,8 +120,8 @@ impl Isolation {
         });
     }
 
-    /// The ports with acts that no isolation has answered yet, each with the act. At most
-    /// [`REPORTS`] are under way; others wait for the next look.
+    /// The ports to isolate now, each with its act: those that have acted since their last
+    /// isolation. Ports beyond [`REPORTS`] isolations under way wait for the next look.
     fn due(
         &mut self,
         hostile: &BTreeMap<PortKey, (Hostility, Time)>,
@@ -134,17 +136,20 @@ impl Isolation {
                     self.refused.insert(port);
                 }
                 End::Again => {
-                    self.dealt.remove(&port);
+                    self.handled.remove(&port);
                 }
             }
         }
-        self.dealt.retain(|port, _| hostile.contains_key(port));
+        self.handled.retain(|port, _| hostile.contains_key(port));
         self.refused.retain(|port| hostile.contains_key(port));
         let mut due = BTreeMap::new();
         for (&port, &(what, last)) in hostile {
-            let is_new = self.dealt.get(&port).is_none_or(|&dealt| last > dealt);
+            let is_new = self
+                .handled
+                .get(&port)
+                .is_none_or(|&handled| last > handled);
             if is_new && self.pending.len() < REPORTS && self.pending.insert(port) {
-                self.dealt.insert(port, last);
+                self.handled.insert(port, last);
                 due.insert(port, what);
             }
         }
@@ -152,7 +157,7 @@ impl Isolation {
     }
 }
 
-/// The record of an isolation, as of an operator's command.
+/// Record of an isolation for the audit log, in the form of an operator's command.
 fn act(
     view: &View,
     port: PortKey,
@@ -198,23 +203,23 @@ mod tests {
     fn host_is_isolated_once_and_again_only_for_later_acts() {
         let mut isolation = Isolation::new();
         assert_eq!(due(&mut isolation, &[(1, 5), (2, 6)]), [port(1), port(2)]);
-        // Under way: acts that come meanwhile wait.
+        // While an isolation is under way, later acts wait.
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
         end(&isolation, 1, End::Done);
         end(&isolation, 2, End::Done);
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), [port(1)]);
         end(&isolation, 1, End::Done);
-        // The operator has enabled the ports: what was is dealt with.
+        // The operator has enabled the ports, and only later acts count.
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 6)]), []);
         assert_eq!(due(&mut isolation, &[(1, 7), (2, 9)]), [port(2)]);
         end(&isolation, 2, End::Done);
-        // The finding ends and comes again.
+        // The port is no longer hostile, and then becomes hostile again.
         assert_eq!(due(&mut isolation, &[]), []);
         assert_eq!(due(&mut isolation, &[(1, 7)]), [port(1)]);
     }
 
     #[test]
-    fn refusal_is_remembered_until_the_host_behaves() {
+    fn refusal_is_remembered_while_the_host_is_hostile() {
         let mut isolation = Isolation::new();
         assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
         end(&isolation, 1, End::Refused);
@@ -226,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn isolation_that_came_at_a_bad_time_is_tried_again() {
+    fn isolation_is_tried_again_while_the_manager_is_not_ready() {
         let mut isolation = Isolation::new();
         for _ in 0..3 {
             assert_eq!(due(&mut isolation, &[(1, 5)]), [port(1)]);
@@ -237,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn many_hosts_are_isolated_some_at_a_time() {
+    fn hosts_beyond_the_limit_are_isolated_after_earlier_isolations_end() {
         let mut isolation = Isolation::new();
         let all: Vec<(u64, u64)> = (0..200).map(|node| (node, 1)).collect();
         assert_eq!(due(&mut isolation, &all).len(), REPORTS);

@@ -58,8 +58,8 @@ pub fn mutant(corpus: &[Seed], seed: u64) -> Vec<u8> {
     input
 }
 
-/// A random range of `input`, which may be empty.
-fn stretch(input: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
+/// A random range of `input`, of at most 300 bytes; the range may be empty.
+fn random_range(input: &[u8], dice: &mut Dice) -> std::ops::Range<usize> {
     let start = dice.below(input.len() + 1);
     let end = start + dice.below((input.len() - start).min(300) + 1);
     start..end
@@ -86,12 +86,12 @@ fn overwrite(input: &mut [u8], dice: &mut Dice) {
 }
 
 fn remove(input: &mut Vec<u8>, dice: &mut Dice) {
-    let gone = stretch(input, dice);
+    let gone = random_range(input, dice);
     input.drain(gone);
 }
 
 fn repeat(input: &mut Vec<u8>, dice: &mut Dice) {
-    let again = input[stretch(input, dice)].to_vec();
+    let again = input[random_range(input, dice)].to_vec();
     let at = dice.below(input.len() + 1);
     input.splice(at..at, again);
 }
@@ -105,8 +105,8 @@ fn insert(input: &mut Vec<u8>, dice: &mut Dice) {
 
 /// Replaces a range of the input by a range of another input.
 fn splice(input: &mut Vec<u8>, other: &[u8], dice: &mut Dice) {
-    let taken = other[stretch(other, dice)].to_vec();
-    let gone = stretch(input, dice);
+    let taken = other[random_range(other, dice)].to_vec();
+    let gone = random_range(input, dice);
     input.splice(gone, taken);
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_mutant_and_seeds_differ() {
+    fn a_seed_always_gives_the_same_mutant_and_seeds_differ() {
         let corpus = [
             Seed::new("a", (0..200).collect()),
             Seed::new("b", vec![7; 500]),

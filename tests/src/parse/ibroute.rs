@@ -38,7 +38,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn the_table_is_read() {
+    fn the_output_port_of_each_lid_is_read() {
         let table = parse(
             "Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000200000 (Switch1):\n  \
              Lid  Out   Destination\n       Port     Info \n\

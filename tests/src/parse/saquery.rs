@@ -9,9 +9,11 @@ use crate::error::Error;
 pub struct Record {
     /// The fields by their printed names.
     fields: BTreeMap<String, String>,
-    /// Rows of two numbers: the entries of a forwarding table, including those that drop packets.
+    /// Rows of two numbers, the second by the first: the ports of a linear forwarding table by LID,
+    /// or the port masks of a multicast forwarding table by MLID. Entries that drop packets are
+    /// included.
     pub entries: BTreeMap<u16, u16>,
-    /// Rows of many numbers: the keys of a P_KeyTable.
+    /// All other rows of numbers, in order: the keys of a P_KeyTable.
     pub keys: Vec<u16>,
 }
 
@@ -39,6 +41,7 @@ impl Record {
     }
 }
 
+/// Parses a number in decimal or with `0x`.
 fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -103,7 +106,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn records_have_fields() {
+    fn fields_of_a_record_are_read_by_name() {
         let records = parse(
             "NodeRecord dump:\n\t\tlid.....................1\n\t\tnode_type...............Switch\n\
              \t\tsys_guid................0x1070fd0300000040\n\
@@ -122,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_record_stay_together() {
+    fn a_record_of_several_parts_is_one_record() {
         let records = parse(
             "PortInfoRecord dump:\n\tRID\n\t\tEndPortLid..............1\n\tPortInfo dump:\n\
              \t\tLid:.............................1\n\t\tCapMask:.........................0x4640c848\n\
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forwarding_table_has_entries() {
+    fn rows_of_a_forwarding_table_become_entries() {
         let records = parse(
             "LFT Record dump:\n\t\tLID........................1\n\t\tBlock......................0\n\
              \t\tLFT:\n\t\tLID\tPort Number\n\t\t0\t255\n\t\t1\t0\n\t\t2\t3\n",
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_p_key_table_has_keys() {
+    fn rows_of_a_p_key_table_become_keys() {
         let records = parse(
             "PKeyTableRecord dump:\n\t\tLID........................7\n\t\tPKey Table:\n\
              \t\t0xffff 0x8010 0x0000\n\t\t0x0000 0x0000 0x0001\n",

@@ -44,17 +44,18 @@ pub const PYTHON: &str = "/usr/bin/python3";
 #[must_use]
 pub fn require_python_module(module: &str, package: &str) -> bool {
     let import = format!("import {module}");
-    let has_it = Command::new(PYTHON)
+    let is_installed = Command::new(PYTHON)
         .args(["-c", &import])
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success());
-    has_it
+    is_installed
         || missing(&format!(
             "{PYTHON} has no module {module}; it comes with the Debian package {package}"
         ))
 }
 
+/// Reports a missing program and returns false; panics if [`REQUIRE_PEERS`] is `1`.
 fn missing(message: &str) -> bool {
     assert!(
         std::env::var_os(REQUIRE_PEERS).is_none_or(|value| value != "1"),
@@ -78,6 +79,7 @@ pub fn program_path(program: &str) -> PathBuf {
     find_program(program).unwrap_or_else(|| PathBuf::from(program))
 }
 
+/// The Debian package of a program; panics if the table of peers does not contain the program.
 fn package_of(program: &str) -> &'static str {
     PROGRAMS
         .iter()
@@ -93,13 +95,13 @@ mod tests {
     use super::package_of;
 
     #[test]
-    fn the_message_can_name_a_package_for_every_program() {
+    fn the_table_gives_the_package_of_a_program() {
         assert_eq!(package_of("ibdmchk"), "ibutils");
     }
 
     #[test]
     #[should_panic(expected = "not in the table of peers")]
-    fn an_unknown_program_is_a_mistake_of_the_test() {
+    fn a_program_that_the_table_lacks_panics() {
         package_of("ibfoo");
     }
 }

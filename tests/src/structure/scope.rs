@@ -18,14 +18,18 @@ pub(super) enum Place {
 
 /// The meaning of a name in a module.
 enum Binding {
+    /// A child module, by its index.
     Module(usize),
+    /// A definition in the module.
     Item,
+    /// An import, with its path.
     Import(Vec<String>),
 }
 
 /// The names of all modules of a crate.
 pub(super) struct Scopes<'a> {
     source: &'a Source,
+    /// The meanings of each name, by module.
     names: Vec<BTreeMap<String, Vec<Binding>>>,
     /// The paths of glob imports, by module.
     globs: Vec<Vec<Vec<String>>>,
@@ -33,7 +37,8 @@ pub(super) struct Scopes<'a> {
     macros: BTreeMap<String, BTreeSet<usize>>,
 }
 
-/// The imports and globs that are being followed; the set ends cyclic re-exports.
+/// The imports and globs that are being followed, each as its module, its name and its index; the
+/// set ends cyclic re-exports.
 type Followed = BTreeSet<(usize, String, usize)>;
 
 impl<'a> Scopes<'a> {
@@ -83,7 +88,7 @@ impl<'a> Scopes<'a> {
     }
 
     /// The places to which a path in `module` leads: several if a name is both a module and a
-    /// function or type, none outside the crate.
+    /// function or type, none if the path leads out of the crate.
     pub(super) fn resolve(&self, module: usize, path: &[String]) -> BTreeSet<Place> {
         self.follow(module, path, &mut Followed::new())
     }
@@ -100,11 +105,12 @@ impl<'a> Scopes<'a> {
             .collect()
     }
 
+    /// The places to which a path in `module` leads, without the imports that are being followed.
     fn follow(&self, module: usize, path: &[String], followed: &mut Followed) -> BTreeSet<Place> {
         let mut rest = path;
         let mut at = module;
         let mut anchored = false;
-        while let Some((first, behind)) = rest.split_first() {
+        while let Some((first, tail)) = rest.split_first() {
             match first.as_str() {
                 "crate" => at = 0,
                 "self" => {}
@@ -112,7 +118,7 @@ impl<'a> Scopes<'a> {
                 _ => break,
             }
             anchored = true;
-            rest = behind;
+            rest = tail;
         }
         let mut places = BTreeSet::from([Place::Module(at)]);
         for (index, name) in rest.iter().enumerate() {
@@ -122,7 +128,8 @@ impl<'a> Scopes<'a> {
         places
     }
 
-    /// Follows one more segment of a path from all places.
+    /// Follows the segment `name` of a path from all places. An `anchored` segment is not the first
+    /// one, so it can only name a part of those places; `last` tells whether it ends the path.
     fn step(
         &self,
         from: &BTreeSet<Place>,
@@ -140,8 +147,7 @@ impl<'a> Scopes<'a> {
             };
             let found = self.lookup(*module, name, followed);
             if found.is_empty() && anchored {
-                // A macro makes the name, or it is imported from another crate; the place is the
-                // module.
+                // Unless the name is imported from another crate, a macro defines it in the module.
                 if !self.is_foreign(*module, name) {
                     reached.insert(Place::Item(*module, name.to_owned()));
                 }
@@ -155,7 +161,8 @@ impl<'a> Scopes<'a> {
         reached
     }
 
-    /// Tells whether a module imports a name from another crate.
+    /// Tells whether a module imports a name, for which [`Self::lookup`] finds no place, from
+    /// another crate.
     fn is_foreign(&self, module: usize, name: &str) -> bool {
         self.names[module].contains_key(name)
     }
@@ -211,6 +218,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
+/// Adds an import to the names of a module, or to its globs.
 fn bind(names: &mut BTreeMap<String, Vec<Binding>>, globs: &mut Vec<Vec<String>>, import: &Import) {
     if import.glob {
         globs.push(import.path.clone());

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! * [`abi`]: the structures and numbers of the kernel's interface (`rdma/ib_user_mad.h`).
+//! * [`layer`]: the MAD layer of one port, a state machine without I/O.
 //! * [`protocol`]: the packets between the shim and the server. A connection stands for an open
 //!   device, so that `poll` works on it unchanged, and the end of a process closes its devices.
 //! * [`seen`]: the check whether the devices that a process sees are simulated.
@@ -23,7 +24,7 @@
 //!
 //! * `write` does not wait for the server, so it cannot fail for a transaction that is already
 //!   pending. `read` returns such a datagram with EINVAL as its status.
-//! * There are no GRHs, and no queue pairs but 0 and 1.
+//! * Datagrams have no GRH, and ports have only the queue pairs 0 and 1.
 
 pub mod abi;
 pub mod layer;

@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::{ArGroupTable, ArInfo};
 use super::DROP;
 
 /// The effect of a Set of LinearForwardingTable while adaptive routing is on. No public document
-/// specifies it, so that a subnet manager has to handle both.
+/// specifies the effect, so a subnet manager has to handle both kinds of switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinearWrites {
     /// The Set replaces the entries that the switch forwards by.
@@ -25,12 +25,14 @@ const GROUPS: u16 = 2048;
 /// ARInfo.E is set.
 #[derive(Debug, Clone)]
 pub(crate) struct AdaptiveRouting {
+    /// The answer to Get(ARInfo).
     pub(crate) info: ArInfo,
     /// The static port of each LID; packets to LIDs beyond the end are dropped.
     pub(crate) entries: Vec<u8>,
     /// The group of each LID. Group 0, and LIDs beyond the end, use only the static port.
     pub(crate) groups: Vec<u16>,
-    /// The blocks of the group table that were ever written; other groups are empty.
+    /// The blocks of the group table that were ever written, by block number; the groups of other
+    /// blocks are empty.
     pub(crate) group_table: BTreeMap<u16, ArGroupTable>,
     pub(crate) linear_writes: LinearWrites,
     /// Whether the agent refuses Set(ARInfo).
@@ -38,9 +40,9 @@ pub(crate) struct AdaptiveRouting {
 }
 
 impl AdaptiveRouting {
-    /// The state after power-on: disabled, without groups. For Sets of the linear table while
-    /// adaptive routing is enabled, half of the switches behave in one manner and half in the
-    /// other, because hardware may behave in either.
+    /// The state after power-on: disabled, without groups. Switches with an even GUID have
+    /// [`LinearWrites::TakeEffect`] and the others [`LinearWrites::Wait`], because hardware may
+    /// behave in either way.
     pub(crate) fn blank(switch: Guid) -> AdaptiveRouting {
         let mut info = ArInfo::default();
         info.set_group_cap(GROUPS)
@@ -61,12 +63,13 @@ impl AdaptiveRouting {
         }
     }
 
-    /// The table in force for packets without a choice, if it is not the linear one.
+    /// The static ports by LID; `None` while adaptive routing is off and the linear forwarding
+    /// table is in force.
     pub(crate) fn in_force(&self) -> Option<&[u8]> {
         self.info.enabled().then_some(&self.entries[..])
     }
 
-    /// A block of the linear table was written, from the entry `start` on.
+    /// Follows a Set of LinearForwardingTable, whose first entry is that of LID `start`.
     pub(crate) fn linear_written(&mut self, start: usize, block: &[u8]) {
         if self.linear_writes == LinearWrites::Wait {
             return;
@@ -78,7 +81,8 @@ impl AdaptiveRouting {
         self.entries[start..end].copy_from_slice(block);
     }
 
-    /// The group of packets to `lid` on `sl` by the entries, whether or not groups are in use.
+    /// The group of packets to `lid` on `sl` according to the entries, even while adaptive routing
+    /// is off. Group 0 means that the packets use only the static port.
     pub(crate) fn group_of(&self, lid: Lid, sl: u8) -> u16 {
         let is_left_out = self.info.by_sl_en() && self.info.sl_mask() >> sl & 1 == 0;
         match self.groups.get(lid.index()) {

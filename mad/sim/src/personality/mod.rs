@@ -22,9 +22,13 @@ pub use habits::{HABITS, Habit, HabitInfo, MODELS, Model, NodeKinds};
 /// delay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Personality {
+    /// The habits, each as the bit [`Habit::bit`].
     habits: u64,
+    /// See [`Personality::shows_old_once`].
     old_once: PortFields,
+    /// See [`Personality::shows_old_always`].
     old_always: PortFields,
+    /// See [`Personality::drops`].
     dropped: PortFields,
 }
 
@@ -37,9 +41,9 @@ impl Personality {
         dropped: PortFields::NONE,
     };
 
-    /// The answer to the first Set that changes one of these fields of a port still shows the old
-    /// value; the device holds the new one. "First" means the first Set since power-on, for each
-    /// port and field.
+    /// A device whose answer to a Set shows the old value of these fields once: for each port and
+    /// field, in the first Set since power-on that changes the field. The device holds the new
+    /// value.
     pub const fn shows_old_once(fields: PortFields) -> Personality {
         Personality {
             old_once: fields,
@@ -47,8 +51,8 @@ impl Personality {
         }
     }
 
-    /// The answer to every Set that changes one of these fields shows the old value; the device
-    /// holds the new one, and a Get shows it.
+    /// A device whose answer to a Set always shows the old value of these fields. The device holds
+    /// the new value, and a Get shows it.
     pub const fn shows_old_always(fields: PortFields) -> Personality {
         Personality {
             old_always: fields,
@@ -56,7 +60,7 @@ impl Personality {
         }
     }
 
-    /// A Set of these fields is accepted, and they keep their values.
+    /// A device that accepts a Set of these fields, but keeps their values.
     pub const fn drops(fields: PortFields) -> Personality {
         Personality {
             dropped: fields,
@@ -69,7 +73,7 @@ impl Personality {
         self.habits & habit.bit() != 0
     }
 
-    /// The part of it that a node of this kind can have.
+    /// The personality without the habits that a node of this kind cannot have.
     pub(crate) fn fitting(self, kind: rsm_routing::netlist::NodeKind) -> Personality {
         let habits = HABITS
             .iter()

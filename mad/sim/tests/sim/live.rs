@@ -40,16 +40,16 @@ fn a_live_transport_delivers_answers_and_port_events() {
             H1,
             PortNum(1),
             Box::new(move |inbound| {
-                // The test may be over.
+                // The receiver is gone once the test has ended.
                 let _ = sink.send(inbound);
             }),
         )
         .unwrap();
     // The limit is long enough for any machine; an answer takes microseconds.
-    let patience = Duration::from_secs(30);
+    let limit = Duration::from_secs(30);
     let get = datagram(&[1], Method::GET, AttrId::NODE_INFO, [0; 64]);
-    transport.send(&get, patience).unwrap();
-    let Inbound::Mad(answer) = inbound.recv_timeout(patience).unwrap() else {
+    transport.send(&get, limit).unwrap();
+    let Inbound::Mad(answer) = inbound.recv_timeout(limit).unwrap() else {
         panic!("an answer");
     };
     let smp = *Smp::from_bytes(&answer.mad);
@@ -58,8 +58,8 @@ fn a_live_transport_delivers_answers_and_port_events() {
     let mut info = PortInfo::default();
     info.set_lid(Lid(9));
     let set = datagram(&[], Method::SET, AttrId::PORT_INFO, *info.as_data());
-    transport.send(&set, patience).unwrap();
-    let event = inbound.recv_timeout(patience).unwrap();
+    transport.send(&set, limit).unwrap();
+    let event = inbound.recv_timeout(limit).unwrap();
     assert_eq!(event, Inbound::Port(PortEvent::LidChanged));
     assert_eq!(transport.local_port().lid, Lid(9));
 
@@ -82,7 +82,7 @@ fn a_live_transport_delivers_answers_and_port_events() {
 }
 
 #[test]
-fn a_sink_that_panics_closes_the_transport() {
+fn a_sink_that_panics_closes_the_transport_and_stops_the_simulation() {
     let sim = Sim::new(&common::netlist(), SimConfig::default(), 1).unwrap();
     let handle = live::spawn(sim).unwrap();
     let sink = Box::new(|_| panic!("this sink is meant to"));

@@ -95,9 +95,11 @@ fn page() -> Roff {
     page
 }
 
-/// Length of the longest example within a line of text, in characters.
+/// Maximum length in bytes of an example that stands within a line of text; a longer one stands
+/// alone.
 const EXAMPLE_WITHIN: usize = 50;
 
+/// Adds a key: name and default, then its meaning, its values, OpenSM's name and an example.
 fn describe(page: &mut Roff, key: &KeyReference) {
     page.control("TP", []);
     let mut heading: Vec<Inline> = vec![bold(key.name)];

@@ -88,7 +88,7 @@ fn default_socket() -> PathBuf {
 pub(super) fn run(command: &SimCommand) -> anyhow::Result<ExitCode> {
     match command {
         SimCommand::Serve(args) => serve(args),
-        SimCommand::Run(args) => run_there(args),
+        SimCommand::Run(args) => run_program(args),
         SimCommand::Probe => probe::run(),
     }
 }
@@ -117,7 +117,7 @@ fn serve(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 
 /// Replaces this process by the program, after a proof that the program cannot see this machine's
 /// devices.
-fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
+fn run_program(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (name, arguments) = args.command.split_first().context("no program is named")?;
     // The program and its children may change their working directory.
     let socket = std::path::absolute(&args.socket).context("cannot find the socket")?;
@@ -136,6 +136,8 @@ fn run_there(args: &RunArgs) -> anyhow::Result<ExitCode> {
 struct Surroundings(Vec<(&'static str, OsString)>);
 
 impl Surroundings {
+    /// Variables for a program at the node of `args`. `library` precedes libraries that the user
+    /// preloads.
     fn of(args: &RunArgs, socket: PathBuf, library: &Path) -> Surroundings {
         let mut preloads = library.as_os_str().to_owned();
         if let Some(others) = std::env::var_os(PRELOAD).filter(|others| !others.is_empty()) {

@@ -1,6 +1,6 @@
 //! Runs the collector of performance counters beside the core, on its own thread with its own
-//! transport handle. The core and the SA never wait for the collector, nor does the collector wait
-//! for them.
+//! transport handle. The core and the SA never wait for the collector, and the collector never
+//! waits for them.
 //!
 //! ```text
 //! port ─▶ sink ─▶ inbox ─▶ collector ─▶ port
@@ -62,7 +62,7 @@ pub(super) type ErrorsSink = Box<dyn FnMut(Arc<BTreeMap<PortKey, PortErrors>>) -
 pub(super) struct Settings {
     /// Settings of the collector.
     pub(super) collector: CountersConfig,
-    /// Limits from which the thread reports a port to the core.
+    /// Limits of link errors; the thread reports a port that exceeds one to the core.
     pub(super) limits: SymptomLimits,
 }
 
@@ -83,14 +83,19 @@ enum Call {
     Wake,
 }
 
-/// Latest orders; a later order replaces an earlier one of the same kind.
+/// Orders to the thread, and the results that it shows. A later order replaces an earlier one of
+/// the same kind.
 #[derive(Default)]
 struct Orders {
+    /// Snapshot that the thread has not taken yet.
     snapshot: Mutex<Option<Arc<Snapshot>>>,
+    /// Settings that the thread has not taken yet.
     settings: Mutex<Option<Settings>>,
+    /// Whether the thread must end.
     closing: AtomicBool,
     /// Number of answers that found no room in the inbox.
     dropped: AtomicU64,
+    /// Latest readings, for readers.
     shown: RwLock<CountersSnapshot>,
 }
 
@@ -135,7 +140,8 @@ impl CountersSetup {
         port: Arc<dyn PerformancePort>,
         errors: ErrorsSink,
     ) -> anyhow::Result<CountersHandle> {
-        // Transaction IDs differ from an earlier process's, whose answers may still arrive.
+        // Answers to an earlier process may still arrive, so the transaction IDs of this process
+        // must differ.
         let first_tid = std::process::id() << 16;
         let worker = Worker {
             collector: Collector::new(settings.collector, first_tid),
@@ -207,6 +213,7 @@ impl CountersHandle {
     }
 }
 
+/// Source of the readings that the thread has last shown.
 struct LastReadings(Arc<Orders>);
 
 impl CountersSource for LastReadings {

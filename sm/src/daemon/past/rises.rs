@@ -1,5 +1,4 @@
-//! Finds ports whose errors before correction grow, and will exceed the rate that the code can
-//! correct.
+//! Finds ports whose corrected errors grow, and will exceed the rate that the code can correct.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,39 +12,45 @@ use rsm_monitor::counters::CountersSnapshot;
 use rsm_past::{CorrectedStep, PastReader, Span};
 use rsm_store::StoreError;
 
-/// Time between two looks: the readings of error correction are as far apart.
+/// Time between two looks in milliseconds, which is also the time between two readings of error
+/// correction.
 const EVERY_MS: u64 = 3_600_000;
 
-/// Time from the first readings to the first look, in which the ports of a fabric are read.
+/// Time from the first readings to the first look in milliseconds: long enough to read all ports of
+/// a fabric.
 const FIRST_AFTER_MS: u64 = 10_000;
 
-/// Maximum number of ports that are examined: the ports that correct most. A worsening port is
-/// among them before its errors exceed the rate that the code can correct.
-const MOST_PORTS: usize = 4096;
+/// Maximum number of ports that are examined: the ports that correct most. A port that gets worse
+/// is among them before its errors exceed the rate that the code can correct.
+const MAX_PORTS: usize = 4096;
 
-/// Ports with findings of their own, those that lose packets first; one more finding counts the
-/// others.
-const NAMED: usize = 64;
+/// Maximum number of ports that have a finding each. The ports that will lose packets first have
+/// one, and one more finding counts the others.
+const MAX_NAMED: usize = 64;
 
-/// Factor of change in the time that is left, after which a text is updated.
-const RETOLD_BY: f64 = 1.5;
+/// Factor by which the time until packets are lost must change before a finding's text is updated.
+const UPDATE_FACTOR: f64 = 1.5;
 
 /// Error correction of a port, as last read.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Watched {
     port: PortKey,
+    /// Symbols per second that the code can correct.
     mendable_per_s: f64,
-    /// Share of that which is corrected; zero where it is not known.
+    /// Corrected symbols as a share of `mendable_per_s`; 0 if unknown.
     share: f64,
+    /// Whether the counter of corrected symbols has reached its maximum and counts no more.
     is_full: bool,
 }
 
 /// A trend that a finding reports.
 #[derive(Clone, PartialEq, Debug)]
-struct Told {
+struct ReportedTrend {
     /// The trend when the text was written.
     rise: CorrectionTrend,
+    /// See [`Watched::is_full`].
     is_full: bool,
+    /// Text of the finding.
     text: String,
     /// Time at which the trend was last seen, in milliseconds since the Unix epoch.
     seen_unix_ms: u64,
@@ -54,13 +59,15 @@ struct Told {
 /// Ports whose errors grow.
 #[derive(Default, Debug)]
 pub(super) struct Rises {
-    told: BTreeMap<PortKey, Told>,
-    /// Time of the next look, in milliseconds since the Unix epoch; `None` before the first readings.
+    reported: BTreeMap<PortKey, ReportedTrend>,
+    /// Time of the next look, in milliseconds since the Unix epoch; `None` before the first
+    /// readings.
     due_unix_ms: Option<u64>,
 }
 
 impl Rises {
-    /// Whether an hour has passed since the last look, or the time to the first one.
+    /// Whether a look is due: an hour after the last one, or [`FIRST_AFTER_MS`] after the first
+    /// call.
     pub(super) fn is_due(&mut self, now_unix_ms: u64) -> bool {
         let due = *self.due_unix_ms.get_or_insert(now_unix_ms + FIRST_AFTER_MS);
         // A clock that was set back does not put off the next look.
@@ -89,13 +96,15 @@ impl Rises {
         let none = BTreeMap::new();
         for watched in ports {
             let steps = corrected.get(&watched.port).unwrap_or(&none);
-            self.judge(watched, steps, fabric, now_unix_ms);
+            self.update_trend(watched, steps, fabric, now_unix_ms);
         }
-        self.told.retain(|port, _| keys.contains(port));
+        self.reported.retain(|port, _| keys.contains(port));
         Ok(self.findings())
     }
 
-    fn judge(
+    /// Adds, updates or withdraws the trend of a port. `steps` are the port's corrections in the
+    /// past, by the start of the hour in milliseconds since the Unix epoch.
+    fn update_trend(
         &mut self,
         watched: &Watched,
         steps: &BTreeMap<u64, CorrectedStep>,
@@ -118,39 +127,41 @@ impl Rises {
             let lasts_ms = LASTS.as_millis() as u64;
             let down = hours.iter().rfind(|hour| hour.went_down);
             let down_unix_ms = down.map_or(0, |hour| hour.start_unix_ms + EVERY_MS);
-            if let Some(told) = self.told.get(&port)
-                && (told.seen_unix_ms + lasts_ms < now_unix_ms || told.seen_unix_ms < down_unix_ms)
+            if let Some(reported) = self.reported.get(&port)
+                && (reported.seen_unix_ms + lasts_ms < now_unix_ms
+                    || reported.seen_unix_ms < down_unix_ms)
             {
-                self.told.remove(&port);
+                self.reported.remove(&port);
             }
             return;
         };
-        let before = self.told.get_mut(&port);
-        if let Some(told) = before
-            && told.is_full == is_full
-            && is_alike(told.rise.reaches, rise.reaches)
+        let before = self.reported.get_mut(&port);
+        if let Some(reported) = before
+            && reported.is_full == is_full
+            && are_close(reported.rise.reaches, rise.reaches)
         {
-            told.seen_unix_ms = now_unix_ms;
+            reported.seen_unix_ms = now_unix_ms;
             return;
         }
-        let told = Told {
+        let reported = ReportedTrend {
             rise,
             is_full,
             text: text(fabric, watched, &rise),
             seen_unix_ms: now_unix_ms,
         };
-        self.told.insert(port, told);
+        self.reported.insert(port, reported);
     }
 
+    /// The findings of all reported trends, most urgent first.
     fn findings(&self) -> Vec<Finding> {
-        let mut told: Vec<(&PortKey, &Told)> = self.told.iter().collect();
-        told.sort_by_key(|&(&port, told)| (told.rise.reaches, port));
-        let named = told.iter().take(NAMED).map(|&(&port, told)| {
+        let mut reported: Vec<(&PortKey, &ReportedTrend)> = self.reported.iter().collect();
+        reported.sort_by_key(|&(&port, reported)| (reported.rise.reaches, port));
+        let named = reported.iter().take(MAX_NAMED).map(|&(&port, reported)| {
             let (kind, subject) = (FindingKind::ErrorCorrection, Subject::Port(port));
-            Finding::new(kind, subject, Severity::Warning, told.text.clone())
+            Finding::new(kind, subject, Severity::Warning, reported.text.clone())
         });
         let mut findings: Vec<Finding> = named.collect();
-        if let Some(more @ 1..) = told.len().checked_sub(NAMED) {
+        if let Some(more @ 1..) = reported.len().checked_sub(MAX_NAMED) {
             let text = format!(
                 "{more} more ports correct ever more errors of their links: `rsmctl counters --wide` shows what each corrects"
             );
@@ -161,21 +172,21 @@ impl Rises {
     }
 }
 
-/// Whether two times are so close that a text about one is true of the other.
-fn is_alike(one: Duration, other: Duration) -> bool {
+/// Whether two times are so close that a finding need not be updated.
+fn are_close(one: Duration, other: Duration) -> bool {
     let (short, long) = (one.min(other).as_secs_f64(), one.max(other).as_secs_f64());
-    long <= short * RETOLD_BY
+    long <= short * UPDATE_FACTOR
 }
 
-/// Ports whose error correction is worth a look, at most [`MOST_PORTS`].
+/// Ports that correct many errors or whose counter is full, at most [`MAX_PORTS`].
 pub(super) fn watched(counters: &CountersSnapshot, now: Time) -> Vec<Watched> {
     let mut ports: Vec<Watched> = Vec::new();
     for port in counters.ports(None) {
         let Some(corrected) = port.reading.corrected() else {
             continue;
         };
-        let is_worth = corrected.is_watched() || corrected.is_full();
-        if is_worth && corrected.mendable_per_s > 0.0 && !counters.is_stale(&port, now) {
+        let is_relevant = corrected.is_watched() || corrected.is_full();
+        if is_relevant && corrected.mendable_per_s > 0.0 && !counters.is_stale(&port, now) {
             ports.push(Watched {
                 port: port.key,
                 mendable_per_s: corrected.mendable_per_s.into(),
@@ -184,13 +195,14 @@ pub(super) fn watched(counters: &CountersSnapshot, now: Time) -> Vec<Watched> {
             });
         }
     }
-    if ports.len() > MOST_PORTS {
+    if ports.len() > MAX_PORTS {
         ports.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.port.cmp(&b.port)));
-        ports.truncate(MOST_PORTS);
+        ports.truncate(MAX_PORTS);
     }
     ports
 }
 
+/// Text of the finding about a port.
 fn text(fabric: &Fabric, watched: &Watched, rise: &CorrectionTrend) -> String {
     let port = fabric.port_name(watched.port);
     let at = fabric.find_port(watched.port);
@@ -201,12 +213,12 @@ fn text(fabric: &Fabric, watched: &Watched, rise: &CorrectionTrend) -> String {
     );
     let share = percent(rise.share);
     let per_s = rise.share * watched.mendable_per_s;
-    let tenfold = words(rise.tenfold);
+    let tenfold = in_words(rise.tenfold);
     let reaches = match rise.reaches {
         Duration::ZERO => "it has reached that, and packets get lost".to_owned(),
         reaches => format!(
             "at this rate it reaches that in {}, and packets get lost from then on",
-            words(reaches)
+            in_words(reaches)
         ),
     };
     let full = match watched.is_full {
@@ -232,7 +244,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A time in hours, or in days from two days on.
-fn words(time: Duration) -> String {
+fn in_words(time: Duration) -> String {
     let hours = (time.as_secs_f64() / 3600.0).round().max(1.0);
     match hours {
         ..1.5 => "an hour".to_owned(),
@@ -264,7 +276,8 @@ mod tests {
         Past::open(dir, Disk::new(), bounds).unwrap()
     }
 
-    /// Writes an hour of a port at so many decades below what can be mended.
+    /// Writes a reading of one hour. The port corrects 10 to the power of `decades` of the errors
+    /// that the code can correct, and its link goes down `downs` times.
     fn write(past: &mut Past, port: PortKey, hour: u64, decades: f64, downs: u64) {
         let mut counts = Counts::default();
         counts[Quantity::FecCorrectedSymbols] = (10f64.powf(decades) * MENDABLE * 3600.0) as u64;
@@ -302,14 +315,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut past, mut rises) = (past(dir.path()), Rises::default());
         let flat = PortKey::new(Guid(7), PortNum(4));
-        let mut told = None;
+        let mut reported = None;
         for hour in 0..120 {
             write(&mut past, PORT, hour, -5.0 + hour as f64 / 30.0, 0);
             write(&mut past, flat, hour, -1.5, 0);
             let ports = [watched(PORT), watched(flat)];
             let findings = look(&mut rises, &mut past, &ports, hour);
-            if let (None, [finding]) = (&told, &findings[..]) {
-                told = Some((hour, finding.clone()));
+            if let (None, [finding]) = (&reported, &findings[..]) {
+                reported = Some((hour, finding.clone()));
             }
             assert!(
                 findings
@@ -317,7 +330,7 @@ mod tests {
                     .all(|one| one.subject == Subject::Port(PORT))
             );
         }
-        let (hour, finding) = told.expect("a finding");
+        let (hour, finding) = reported.expect("a finding");
         assert!(hour < 36, "{hour}");
         assert_eq!(finding.kind, FindingKind::ErrorCorrection);
         assert!(
@@ -332,10 +345,10 @@ mod tests {
             "{}",
             finding.text
         );
-        // The text follows the time that is left, and not each hour.
+        // The text was updated when the time until packets are lost had changed much.
         assert!(
-            rises.told[&PORT].text.contains("in 2 days")
-                || rises.told[&PORT].text.contains("hours,")
+            rises.reported[&PORT].text.contains("in 2 days")
+                || rises.reported[&PORT].text.contains("hours,")
         );
     }
 
@@ -365,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn rise_that_ends_is_withdrawn_after_a_day_and_one_of_a_lost_port_at_once() {
+    fn trend_that_ends_is_withdrawn_after_a_day_and_that_of_an_absent_port_at_once() {
         let dir = tempfile::tempdir().unwrap();
         let (mut past, mut rises) = (past(dir.path()), Rises::default());
         for hour in 0..48 {
@@ -405,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_beyond_those_named_are_counted() {
+    fn ports_beyond_the_maximum_are_counted_in_one_more_finding() {
         let dir = tempfile::tempdir().unwrap();
         let (mut past, mut rises) = (past(dir.path()), Rises::default());
         let ports: Vec<PortKey> = (1..=70)
@@ -418,7 +431,7 @@ mod tests {
         }
         let watched: Vec<Watched> = ports.iter().map(|&port| watched(port)).collect();
         let findings = look(&mut rises, &mut past, &watched, 47);
-        assert_eq!(findings.len(), NAMED + 1);
-        assert!(findings[NAMED].text.starts_with("6 more ports"));
+        assert_eq!(findings.len(), MAX_NAMED + 1);
+        assert!(findings[MAX_NAMED].text.starts_with("6 more ports"));
     }
 }

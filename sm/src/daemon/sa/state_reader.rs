@@ -1,4 +1,5 @@
-//! Passes the API's requests for registrations to the SA's thread, which alone has them.
+//! Passes the API's requests for registrations to the SA's thread, which alone has the
+//! registrations.
 
 use std::sync::Arc;
 
@@ -10,8 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::inbox::Inbox;
 
-/// Number of requests of several connections that may wait together. Their wait ends when the
-/// thread has handled the messages at hand.
+/// Maximum number of waiting requests, from all connections. The thread answers them after the
+/// messages that it has already taken.
 pub(super) const MAX_STATE_REQUESTS: usize = 256;
 
 /// Reply channel of a waiting request.
@@ -37,7 +38,7 @@ impl SaStateSource for SaStateReader {
 
     fn holdings(&self) -> BoxFuture<'_, Result<Holdings, SaError>> {
         Box::pin(async move {
-            let (state_request, told) = oneshot::channel();
+            let (state_request, reply) = oneshot::channel();
             self.requests
                 .try_send(state_request)
                 .map_err(|error| match error {
@@ -45,7 +46,7 @@ impl SaStateSource for SaStateReader {
                     mpsc::error::TrySendError::Closed(_) => SaError::Stopping,
                 })?;
             self.inbox.wake();
-            told.await.map_err(|_| SaError::Stopping)
+            reply.await.map_err(|_| SaError::Stopping)
         })
     }
 }
@@ -72,9 +73,14 @@ mod tests {
     }
 
     /// Polls the request once; `None` while there is no result.
-    fn look(asked: &mut BoxFuture<'_, Result<Holdings, SaError>>) -> Option<Result<(), SaError>> {
-        match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(told) => Some(told.map(drop)),
+    fn poll_once(
+        request: &mut BoxFuture<'_, Result<Holdings, SaError>>,
+    ) -> Option<Result<(), SaError>> {
+        match request
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
+            Poll::Ready(reply) => Some(reply.map(drop)),
             Poll::Pending => None,
         }
     }
@@ -82,35 +88,35 @@ mod tests {
     #[test]
     fn request_wakes_the_thread_and_gets_the_holdings() {
         let (state_source, mut state_requests, calls) = state_source(2);
-        let mut asked = state_source.holdings();
-        assert_eq!(look(&mut asked), None);
+        let mut request = state_source.holdings();
+        assert_eq!(poll_once(&mut request), None);
         assert!(matches!(calls.try_take(), Ok(Call::Wake)));
         let state_request = state_requests.try_recv().unwrap();
-        assert_eq!(look(&mut asked), None);
+        assert_eq!(poll_once(&mut request), None);
         state_request.send(Holdings::default()).unwrap();
-        assert_eq!(look(&mut asked), Some(Ok(())));
+        assert_eq!(poll_once(&mut request), Some(Ok(())));
     }
 
     #[test]
     fn request_beyond_the_bound_is_busy() {
         let (state_source, mut state_requests, _calls) = state_source(1);
         let (mut first, mut second) = (state_source.holdings(), state_source.holdings());
-        assert_eq!(look(&mut first), None);
-        assert_eq!(look(&mut second), Some(Err(SaError::Busy)));
+        assert_eq!(poll_once(&mut first), None);
+        assert_eq!(poll_once(&mut second), Some(Err(SaError::Busy)));
         drop(state_requests.try_recv().unwrap().send(Holdings::default()));
-        assert_eq!(look(&mut first), Some(Ok(())));
+        assert_eq!(poll_once(&mut first), Some(Ok(())));
         let mut third = state_source.holdings();
-        assert_eq!(look(&mut third), None);
+        assert_eq!(poll_once(&mut third), None);
     }
 
     #[test]
     fn request_fails_after_the_thread_has_ended() {
         let (state_source, state_requests, _calls) = state_source(2);
         let mut waiting = state_source.holdings();
-        assert_eq!(look(&mut waiting), None);
+        assert_eq!(poll_once(&mut waiting), None);
         drop(state_requests);
         let stopping = Some(Err(SaError::Stopping));
-        assert_eq!(look(&mut waiting), stopping);
-        assert_eq!(look(&mut state_source.holdings()), stopping);
+        assert_eq!(poll_once(&mut waiting), stopping);
+        assert_eq!(poll_once(&mut state_source.holdings()), stopping);
     }
 }

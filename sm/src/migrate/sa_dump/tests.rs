@@ -1,3 +1,5 @@
+//! Tests of the reader of OpenSM's `opensm-sa.dump`.
+
 use std::time::Duration;
 
 use rsm_mad::wire::sa::{JoinState, Rate, ServiceRecord};
@@ -83,17 +85,17 @@ fn service_keeps_the_rest_of_its_lease_and_its_bytes() {
     );
     assert_eq!(service.record.service_data()[16..20], [0, 1, 0, 2]);
     assert_eq!(service.record.service_data()[63 - 8], 9);
-    let for_ever = SERVICE.replace("lease_period=0x64", "lease_period=0xffffffff");
-    let dump = parse(&for_ever);
+    let indefinite = SERVICE.replace("lease_period=0x64", "lease_period=0xffffffff");
+    let dump = parse(&indefinite);
     let service = &dump.saved.services[0];
     assert_eq!(service.left, None);
     assert_eq!(
         service.record.service_lease(),
         ServiceRecord::LEASE_INDEFINITE
     );
-    let over = parse(&SERVICE.replace("lease_period=0x64", "lease_period=0x32"));
-    assert_eq!(over.saved.services, []);
-    assert!(over.findings[0].expected.contains("has ended"));
+    let expired = parse(&SERVICE.replace("lease_period=0x64", "lease_period=0x32"));
+    assert_eq!(expired.saved.services, []);
+    assert!(expired.findings[0].expected.contains("has ended"));
 }
 
 #[test]
@@ -120,7 +122,7 @@ fn subscriptions_of_a_port_are_numbered_and_keep_their_address() {
 }
 
 #[test]
-fn registrations_by_an_alias_guid_are_of_its_port() {
+fn registrations_by_an_alias_guid_belong_to_the_port_of_the_alias() {
     let dump = parse(&[GROUP, MEMBER, SERVICE, SUBSCRIPTION, ALIASES].concat());
     assert_eq!(dump.findings, []);
     assert_eq!(dump.saved.guids.by_port[&Guid(0x22)][&1], Guid(0x11));
@@ -130,7 +132,7 @@ fn registrations_by_an_alias_guid_are_of_its_port() {
 }
 
 #[test]
-fn lines_that_cannot_be_read_are_dropped_alone_and_named() {
+fn only_unreadable_lines_are_dropped_and_each_has_a_finding() {
     let bad_member = MEMBER.replace("scope_state=0x21", "scope_state=0x20");
     let foreign = MEMBER.replace("0xfe80000000000000", "0xfe80000000000001");
     let text = [
@@ -190,7 +192,7 @@ fn file_cut_anywhere_never_yields_a_changed_registration() {
 }
 
 #[test]
-fn carriage_returns_and_comments_are_no_part_of_lines() {
+fn carriage_returns_and_comments_are_ignored() {
     let text = [GROUP, "# comment\n", MEMBER]
         .concat()
         .replace('\n', "\r\n");

@@ -49,7 +49,7 @@ pub struct FileId(pub u32);
     reason = "most of them are datagrams; a box each would cost more than the copy"
 )]
 pub enum LayerEffect {
-    /// A datagram leaves by the port.
+    /// A datagram leaves through the port.
     Send(Datagram),
     /// A program can read a message from an open device.
     Deliver(FileId, ReadResult),
@@ -60,15 +60,18 @@ pub enum LayerEffect {
 pub struct ReadResult {
     /// The header and the message.
     pub bytes: Vec<u8>,
-    /// The minimum room that `read` must provide: for the header and the first segment.
+    /// The minimum size in bytes of the buffer of `read`: the header and the first segment.
     pub least: usize,
 }
 
+/// The state of an open device.
 #[derive(Debug, Default)]
 struct File {
+    /// Whether the header contains a P_Key index.
     has_pkey: bool,
     /// Whether an agent was registered, so that [`File::has_pkey`] is fixed.
     used: bool,
+    /// The agents, by their number at this device.
     agents: [Option<AgentId>; MAX_AGENTS as usize],
 }
 
@@ -82,6 +85,7 @@ impl File {
     }
 }
 
+/// The send or the arriving message whose time-out a timer measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     Send(SendKey),
@@ -92,12 +96,16 @@ enum Timer {
 #[derive(Debug, Default)]
 pub struct MadLayer {
     files: BTreeMap<FileId, File>,
+    /// The number of devices that were opened so far.
     opened: u32,
     agents: Agents,
     /// The sends that wait for a response or an acknowledgement.
     sends: BTreeMap<SendKey, Pending>,
+    /// The number of sends so far that waited.
     serial: u64,
+    /// The multi-packet messages that are arriving or arrived lately.
     receptions: BTreeMap<ReceptionKey, Reception>,
+    /// The running timers, in the order of their due times.
     timers: BTreeSet<(Time, Timer)>,
     /// The time at which each timer is due, needed to stop the timer.
     due: BTreeMap<Timer, Time>,
@@ -201,6 +209,7 @@ impl MadLayer {
         Ok(())
     }
 
+    /// Unregisters an agent, and drops its pending sends and its arriving messages.
     fn forget(&mut self, agent: AgentId) {
         self.agents.unregister(agent);
         let sends = self.sends.range(SendKey::all_of(agent));
@@ -220,7 +229,7 @@ impl MadLayer {
         self.effects.pop_front()
     }
 
-    /// The next time to call [`tick`](MadLayer::tick).
+    /// The next time to call [`tick`](MadLayer::tick); `None` if no timer runs.
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|(due, _)| *due)
     }
@@ -250,7 +259,7 @@ impl MadLayer {
         }
     }
 
-    /// Delivers `message`, after `header`, to a file if it is open.
+    /// Delivers a message with its header to a file, if the file is open.
     fn deliver(&mut self, file: FileId, mut header: UserMadHeader, message: &[u8]) {
         let Some(state) = self.files.get(&file) else {
             return;

@@ -37,7 +37,9 @@ const EVENTS_AT_ONCE: usize = 64;
 /// connections.
 const ARRIVALS_AT_ONCE: usize = 1024;
 
+/// The token of the listening socket; a connection's token is its number.
 const LISTENER: u64 = u64::MAX;
+/// The token of the event that wakes the thread.
 const WAKE: u64 = u64::MAX - 1;
 
 /// The state of the server's thread.
@@ -45,11 +47,14 @@ pub(super) struct EventLoop {
     pub(super) sim: SimHandle,
     listener: OwnedFd,
     pub(super) wake: Arc<Wake>,
+    /// The epoll instance.
     waiter: OwnedFd,
     pub(super) directory: PathBuf,
     /// The node of processes that do not choose one.
     pub(super) default: Guid,
+    /// The open connections, by number.
     pub(super) connections: BTreeMap<u64, Connection>,
+    /// The number of connections that were accepted so far.
     accepted: u64,
     pub(super) ports: BTreeMap<NodePort, ServedPort>,
     /// The number of agents that were registered, for each port that has no open device now: at
@@ -171,6 +176,7 @@ impl EventLoop {
         self.execute_outputs()
     }
 
+    /// Accepts all connections that wait.
     fn accept(&mut self) -> io::Result<()> {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -196,7 +202,7 @@ impl EventLoop {
         }
     }
 
-    /// Handles an event of a connection: sends what waits for room, and reads packets.
+    /// Handles an event of a connection: sends messages that wait for room, and reads packets.
     fn handle_connection(&mut self, id: u64, flags: epoll::EventFlags) -> Result<(), LoopError> {
         if flags.contains(epoll::EventFlags::OUT)
             && let Some(connection) = self.connections.get_mut(&id)
@@ -258,9 +264,9 @@ impl EventLoop {
         }
     }
 
-    /// Handles the connections of a port whose far end has been closed. The program's `close` has
-    /// already returned, and its next request may come on another connection: the device must be
-    /// closed before that request is handled.
+    /// Closes the devices of a port whose programs have closed their ends of the connections. A
+    /// program's `close` has already returned, and the next request of the program may come on
+    /// another connection: the device must be closed before the server handles that request.
     pub(super) fn close_ended_connections(&mut self, key: NodePort) {
         // Reading from a closed connection may call this function again.
         if std::mem::replace(&mut self.is_closing_ended, true) {
@@ -278,6 +284,7 @@ impl EventLoop {
         self.is_closing_ended = false;
     }
 
+    /// Passes datagrams from the simulation to the layers of their ports.
     fn take_arrivals(&mut self) {
         let now = self.now();
         for _ in 0..ARRIVALS_AT_ONCE {
@@ -293,7 +300,7 @@ impl EventLoop {
         self.wake.wake();
     }
 
-    /// Executes the outputs of the layers.
+    /// Sends the datagrams of the layers, and delivers their messages to programs.
     fn execute_outputs(&mut self) -> Result<(), LoopError> {
         while let Some(key) = self.ports_with_outputs.pop_first() {
             let mut gone = Vec::new();
@@ -384,7 +391,7 @@ impl EventLoop {
                 key
             }
         };
-        // The remaining datagrams of the layer are sent first.
+        // The remaining datagrams of the layer must leave before the layer is dropped.
         let idle = self.ports.get(&key).is_some_and(ServedPort::is_idle);
         if idle && let Err(error) = self.execute_outputs() {
             tracing::debug!(%error, "nothing more can be sent");

@@ -16,7 +16,7 @@ use rustix::net::{
 /// The maximum number of connections that wait for `accept`; further ones wait in `connect`.
 const BACKLOG: i32 = 128;
 
-/// A socket of the type of both ends.
+/// A non-blocking socket of packets, as clients and the server use.
 pub(super) fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -26,6 +26,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
     )?)
 }
 
+/// A socket that accepts connections at `address`.
 pub(super) fn listen(address: &SocketAddrUnix) -> io::Result<OwnedFd> {
     let listener = socket()?;
     rustix::net::bind(&listener, address)?;
@@ -72,7 +73,7 @@ pub(super) fn send(
     let mut control = SendAncillaryBuffer::new(&mut space);
     let descriptors = descriptor.map(|descriptor| [descriptor]);
     if let Some(descriptors) = &descriptors {
-        // The space is for one.
+        // The buffer has space for one descriptor, so the push succeeds.
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
     match rustix::net::sendmsg(
@@ -97,7 +98,7 @@ pub(super) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The first `len` bytes of a file.
+/// The first `len` bytes of a file. Fails if the file is shorter.
 pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; len];
     let mut read = 0;
@@ -110,7 +111,7 @@ pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// Wakes the waiting thread.
+/// The event by which other threads wake the server's thread or end it.
 #[derive(Debug)]
 pub(super) struct Wake {
     event: OwnedFd,
@@ -136,7 +137,7 @@ impl Wake {
         }
     }
 
-    /// Makes the thread end.
+    /// Asks the thread to end.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
@@ -148,10 +149,10 @@ impl Wake {
 
     /// Clears the wake-up; the thread calls this before it checks its queues.
     pub(super) fn look(&self) {
-        // An empty counter is fine too.
+        // The read fails if the counter is 0, which does no harm.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
-        // A mere store would not do: the processor could perform the checks after it first and miss
-        // what another thread queues in between, and that thread, which still reads true, would not
+        // A plain store is not enough. The processor could move it behind the checks of the queues:
+        // another thread could then queue a message after the checks, still read true here, and not
         // set the event.
         self.woken.swap(false, Ordering::AcqRel);
     }
