@@ -1,3 +1,5 @@
+//! Random loss, duplication and delay of packets in the whole fabric.
+
 use std::collections::BTreeMap;
 
 use rsm_mad::wire::header::{AttrId, MadHeader};
@@ -9,7 +11,7 @@ use crate::rng::{Probability, Rng};
 pub(crate) struct FabricFaults {
     /// The probability of the loss of any packet.
     pub(crate) loss: Probability,
-    /// The additional probability of loss of packets with each attribute.
+    /// The additional probability of the loss of a packet, by its attribute.
     pub(crate) attribute_loss: BTreeMap<AttrId, Probability>,
     /// The probability with which an answer is duplicated.
     pub(crate) duplicate: Probability,

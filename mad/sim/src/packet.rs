@@ -38,7 +38,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Creates a packet without a place and an address.
+    /// Creates a packet that is at no port and has no address yet.
     pub(crate) fn new(mad: MadBytes) -> Packet {
         Packet {
             mad,
@@ -75,13 +75,12 @@ impl Packet {
         self.header().class().is_subnet_management()
     }
 
-    /// Whether the agent of the node that the packet has reached forwards it.
+    /// Whether the packet is a directed-route SMP that the node where it is must forward.
     pub(crate) fn passes(&self) -> bool {
         self.is_directed() && !self.origin && !directed::ends_here(self.smp())
     }
 
-    /// Whether the packet belongs to a class with RMPP, which carries messages longer than a
-    /// datagram (IBA 13.6).
+    /// Whether the packet is an RMPP segment of an SA message (IBA 13.6).
     pub(crate) fn is_segment(&self) -> bool {
         self.header().class() == Class::SUBNET_ADMINISTRATION
             && RmppHeader::of(&self.mad).is_active()
@@ -112,10 +111,12 @@ impl Packet {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Packets {
     slots: Vec<Packet>,
+    /// The indices of slots that can be reused.
     free: Vec<u32>,
 }
 
 impl Packets {
+    /// Stores a packet, and returns its index.
     pub(crate) fn insert(&mut self, packet: Packet) -> u32 {
         match self.free.pop() {
             Some(index) => {
@@ -130,7 +131,7 @@ impl Packets {
         }
     }
 
-    /// Frees a slot. Every index is freed once, when the packet ends.
+    /// Frees a slot. The caller frees every index exactly once, when the packet ends.
     pub(crate) fn remove(&mut self, index: u32) {
         self.free.push(index);
     }

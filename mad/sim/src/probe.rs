@@ -1,3 +1,5 @@
+//! Data packets that follow the programmed tables at one moment.
+
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::wire::attr::PKey;
 
@@ -7,7 +9,7 @@ use crate::route::{self, Traffic, Way};
 use crate::sim::Sim;
 use crate::tally::Load;
 
-/// The result for a data packet.
+/// The result of sending a data packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Probe {
     /// The packet reached the port that holds the LID.
@@ -23,8 +25,8 @@ pub enum Probe {
     Dropped {
         /// The node that dropped the packet, or whose link did not accept it.
         node: Guid,
-        /// The port by which the packet should have left the node, or the port by which it entered
-        /// if it had no exit.
+        /// The port through which the packet should have left the node, or, without such a port,
+        /// the port through which it entered.
         port: PortNum,
         /// The number of links that the packet crossed before it was lost.
         hops: u32,
@@ -98,6 +100,7 @@ impl Sim {
         self.walk(source, dlid, traffic)
     }
 
+    /// Sends a packet of `traffic` from an end port, and returns the result.
     fn walk(
         &self,
         (guid, port): (Guid, PortNum),
@@ -127,8 +130,8 @@ impl Sim {
         let fabric = &self.fabric;
         let mut walk = self.performance.walks.begin(fabric, load);
         let key = traffic.key();
-        let sends = key.is_none_or(|key| fabric.port(start).holds_p_key(key));
-        let mut way = match sends {
+        let has_key = key.is_none_or(|key| fabric.port(start).holds_p_key(key));
+        let mut way = match has_key {
             true => route::follow(fabric, start, dlid, traffic, |exit| {
                 walk.cross(exit);
                 Ok(())

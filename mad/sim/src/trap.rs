@@ -17,8 +17,9 @@ use crate::sim::Sim;
 const MAX_OUTSTANDING: usize = 16;
 
 impl Sim {
-    /// Begins a trap: sends it now, and again until it is repressed. A port without a LID or
-    /// without a manager's LID sends nothing.
+    /// Begins a trap: sends it now, and again until it is repressed. If the port already sends this
+    /// notice, the trap begins anew once it is repressed. A port without a LID or without a
+    /// manager's LID sends nothing.
     pub(crate) fn raise(&mut self, port: u32, notice: Notice) {
         let info = &self.fabric.port(port).info;
         if info.lid() == Lid::NONE || info.master_sm_lid() == Lid::NONE {
@@ -54,7 +55,8 @@ impl Sim {
         self.send_trap(node_index, serial);
     }
 
-    /// The interval passed without TrapRepress.
+    /// Repeats a trap whose interval has passed without TrapRepress, or ends it after its last
+    /// repetition.
     pub(crate) fn trap_due(&mut self, node_index: u32, serial: u32) {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let Some(index) = traps.iter().position(|trap| trap.serial == serial) else {
@@ -68,6 +70,7 @@ impl Sim {
         self.send_trap(node_index, serial);
     }
 
+    /// Sends a trap, and schedules its repetition.
     fn send_trap(&mut self, node_index: u32, serial: u32) {
         let traps = &self.fabric.node(node_index).traps;
         let Some(trap) = traps.iter().find(|trap| trap.serial == serial) else {
@@ -110,8 +113,8 @@ impl Sim {
         }
     }
 
-    /// Handles that a manager has repressed a trap. Returns whether the node knows the trap; if it
-    /// does not, the packet is for a client of the port.
+    /// Ends the trap that a TrapRepress names. Returns whether the node sends such a trap; if not,
+    /// the packet is for a client of the port.
     pub(crate) fn repress(&mut self, node_index: u32, smp: &Smp) -> bool {
         let traps = &mut self.fabric.node_mut(node_index).traps;
         let notice = Notice::from_data(smp.data());

@@ -22,11 +22,11 @@ use rsm_state::Identity;
 use rsm_store::Checksum;
 use rsm_store::etcd::{EtcdOptions, TlsFiles};
 
-/// Settings of the core from `config`, with `in_force` as the present partitions. Reads the files
-/// that `config` names, and logs oddities in them.
+/// Settings of the core from `config`. Reads the files that `config` names, and logs findings about
+/// them. `in_force` are the present partitions; `None` at the start.
 ///
 /// # Errors
-/// One of the files cannot be used, or a key asks for what this program was built without.
+/// One of the files cannot be used, or a key needs a feature that this program was built without.
 pub(super) fn core_config(
     config: &Config,
     accept_credit_loops: bool,
@@ -183,9 +183,9 @@ pub(super) fn health_policy(config: &HealthConfig) -> HealthPolicy {
 /// every standby except standbys with the highest priority.
 const STAYS_MASTER: u8 = 14;
 
-/// Settings that were added after the first version whose checksums managers compare, as [`Debug`]
-/// shows them where they are not set. Earlier versions do not know these settings. Checksums leave
-/// them out, so that managers of two versions agree until one of them sets such a key.
+/// Settings that earlier versions do not know, in the form in which [`Debug`] shows their defaults.
+/// Checksums omit settings with their defaults, so that managers of two versions agree until one of
+/// them sets such a key.
 const LATER_KEYS: [&str; 3] = [
     "sa_key_file: None, ",
     ", trust_mode: Report, trust_proxies: []",
@@ -250,8 +250,8 @@ fn checksums(config: &Config) -> String {
     sums.join(" ")
 }
 
-/// Source of the partitions. Once partitions from a file are in force, the next file must exist,
-/// even if it was optional at the start: without the file, all ports could communicate.
+/// Source of the partitions. Once partitions from a file are in force, the file must exist at each
+/// further reading, even if it was optional at the start: without it, all ports could communicate.
 fn partition_config(config: &PartitionConfig, in_force: Option<&Partitions>) -> PartitionConfig {
     let are_in_force = in_force.is_some_and(|partitions| partitions.file.is_some());
     PartitionConfig {
@@ -270,7 +270,7 @@ pub fn log_findings(findings: &[ConfigFinding]) {
     }
 }
 
-/// Largest number of errors of a refused configuration that are shown one by one.
+/// Maximum number of errors of a refused configuration that have a finding each.
 const ERRORS_SHOWN: usize = 10;
 
 /// Findings about a refused configuration.
@@ -335,7 +335,7 @@ pub(super) fn shared_store(config: &Config) -> anyhow::Result<Option<EtcdOptions
     }))
 }
 
-/// Settings of the SA from `config`. Reads the file with its key.
+/// Settings of the SA from `config`. Reads the file with the SA's key.
 ///
 /// # Errors
 /// The file with the key cannot be used.
@@ -381,6 +381,7 @@ fn port_policy(config: &Config, secrets: Vec<Secret>, foreign: ForeignKeys) -> P
     }
 }
 
+/// Settings of the client that sends SMPs: window, retries and timeouts.
 fn client_config(config: &Config) -> ClientConfig {
     let defaults = ClientConfig::default();
     let (sweep, window) = (&config.sweep, config.sweep.window);
@@ -407,7 +408,7 @@ mod checksum_tests {
     use super::*;
 
     #[test]
-    fn checksums_follow_common_settings_and_contents_of_files_and_no_keys() {
+    fn checksums_depend_on_shared_settings_and_contents_of_files_but_not_on_keys() {
         let directory = tempfile::tempdir().unwrap();
         let of = |change: &dyn Fn(&mut Config)| {
             let mut config = Config::default();

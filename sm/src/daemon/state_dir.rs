@@ -24,6 +24,7 @@ const CHECK_FILE: &str = ".rsm-write-check";
 
 /// Checks the state folder on its own thread, because a hanging disk must not delay other work.
 pub(super) struct StateDir {
+    /// The running thread, which ends when the sender is dropped; `None` without a folder.
     running: Option<(mpsc::Sender<()>, std::thread::JoinHandle<()>)>,
 }
 
@@ -64,6 +65,7 @@ impl StateDir {
     }
 }
 
+/// Checks the folder, and reports or clears the finding.
 fn report(dir: &Path, findings: &DaemonFindings) {
     match check(dir) {
         Ok(()) => findings.clear(Part::StateDir),

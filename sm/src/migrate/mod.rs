@@ -5,8 +5,8 @@
 //! and refuses to overwrite either.
 //!
 //! The configuration and the store are in the state that the daemon would have left, so the daemon
-//! starts as after a restart: LIDs of the files are ordinary claims, and the difference contains
-//! nothing to set.
+//! starts as after a restart: the LIDs in the files are ordinary claims, and there is nothing to
+//! set.
 
 mod claims;
 mod line;
@@ -43,7 +43,7 @@ use self::sysconfig::Sysconfig;
 pub struct MigrateOptions {
     /// Folder that stands for `/`.
     pub root: PathBuf,
-    /// `opensm.conf` to read; `None` for a file at one of OpenSM's own places.
+    /// `opensm.conf` to read; `None` for the file at one of OpenSM's usual places.
     pub config: Option<PathBuf>,
     /// GUID of the port to manage; `None` for the port that OpenSM's files name.
     pub guid: Option<Guid>,
@@ -87,7 +87,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
     let mut migration = Migration::of_configuration(&mut files, conf.as_deref())?;
     let sysconfig = Sysconfig::read(&mut files, &mut migration.findings)?;
     migration.choose_port(options.guid, sysconfig.as_ref())?;
-    migration.leave_outputs();
+    migration.omit_outputs();
     migration.keep_lids();
     migration.keep_mapping_form();
     if let Some(dir) = &options.state_dir {
@@ -108,7 +108,8 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
             root: options.root.clone(),
         });
     }
-    // The reading of the table of keys has already named the erroneous lines.
+    // A warning or note about a line that already has a finding repeats that finding, as the table
+    // of M_Keys was read before.
     let before = migration.findings.iter();
     let before: BTreeSet<_> = before.map(|f| (f.file.clone(), f.line)).collect();
     let named = with_files(&migration.config, Vec::new());
@@ -121,6 +122,7 @@ pub fn read(options: &MigrateOptions) -> Result<Migration, SourceError> {
 }
 
 impl Migration {
+    /// Migration of `opensm.conf` alone; of the defaults if `conf` is `None`.
     fn of_configuration(files: &mut Files, conf: Option<&Path>) -> Result<Migration, SourceError> {
         let mut migration = Migration {
             config: Config::default(),
@@ -141,8 +143,8 @@ impl Migration {
         };
         let read = read_opensm(conf, &text, &|path| is_present(&files.under(path)));
         let notes = read.findings.into_iter();
-        let told = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
-        migration.findings.extend(told);
+        let reported = notes.filter(|finding| finding.severity > ConfigSeverity::Note);
+        migration.findings.extend(reported);
         migration.findings.extend(repeated(conf, &read.outcomes));
         files.note(conf, format!("{} keys", read.outcomes.len()));
         migration.config = read.config;
@@ -151,15 +153,15 @@ impl Migration {
         Ok(migration)
     }
 
-    /// Adopts the port, the prefix and the priority that the service passes to OpenSM: options of a
-    /// command line override the configuration.
+    /// Adopts the port, the prefix and the priority that the service passes to OpenSM, because
+    /// options of a command line override the configuration. `chosen` overrides the port.
     fn choose_port(
         &mut self,
-        asked: Option<Guid>,
+        chosen: Option<Guid>,
         sysconfig: Option<&Sysconfig>,
     ) -> Result<(), SourceError> {
         if let Some(sysconfig) = sysconfig {
-            let port = sysconfig.port(asked, &mut self.findings)?;
+            let port = sysconfig.port(chosen, &mut self.findings)?;
             if let Some((guid, place)) = port.guid {
                 self.config.sm.guid = Some(guid);
                 self.origins.set("sm", "guid", place);
@@ -173,7 +175,7 @@ impl Migration {
                 self.origins.set("sm", "priority", place);
             }
         }
-        if let Some(guid) = asked {
+        if let Some(guid) = chosen {
             self.config.sm.guid = Some(guid);
             self.origins.set("sm", "guid", "--guid".to_owned());
         }
@@ -182,7 +184,7 @@ impl Migration {
 
     /// Omits settings of files that OpenSM writes: rsm runs as its own user, which may not write to
     /// these files, and a log that cannot be opened would end rsm at once.
-    fn leave_outputs(&mut self) {
+    fn omit_outputs(&mut self) {
         let defaults = Config::default();
         let log = self.config.log != defaults.log;
         let dump = self.config.dump != defaults.dump;
@@ -269,10 +271,10 @@ impl Migration {
     }
 
     /// Place below the root of a file that OpenSM's configuration names; `None`, with a finding, if
-    /// the file does not exist. OpenSM runs without a missing file. Its default file name, which it
-    /// writes into every configuration, usually names a missing file. On OpenSM's own host, rsm may
-    /// also run without a file of the default name; in a copy of another host's files, the file may
-    /// have been left behind.
+    /// the file does not exist. OpenSM runs without a missing file, and writes a default name into
+    /// every configuration, usually of a missing file. On OpenSM's own host, a missing file of the
+    /// default name is therefore only a warning. In a copy of another host's files, the file may
+    /// have been forgotten, which is an error.
     fn resolve(&mut self, files: &Files, named: &NamedFile, path: &Path) -> Option<PathBuf> {
         let file = files.under(path);
         if is_present(&file) {
@@ -348,6 +350,7 @@ impl Migration {
 struct NamedFile {
     /// Section of rsm's setting.
     section: &'static str,
+    /// Key of rsm's setting.
     key: &'static str,
     /// OpenSM's key for the setting.
     theirs: &'static str,

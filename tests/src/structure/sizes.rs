@@ -31,7 +31,7 @@ pub struct Lines {
     pub test: usize,
 }
 
-/// A function, from its signature to its closing brace.
+/// A function with its number of lines, from its signature to its closing brace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LongFunction {
     /// The name of the function.
@@ -161,13 +161,16 @@ impl Sizes {
 /// The inherent impls of a type.
 #[derive(Default)]
 struct Impls {
+    /// The files with an inherent `impl`.
     files: BTreeSet<PathBuf>,
+    /// The number of methods and associated functions.
     methods: usize,
 }
 
-/// The types of a crate by name: types with the same name in two modules count as one.
+/// The types of a crate by name. Types with the same name in two modules count as one type.
 type Types = BTreeMap<String, Impls>;
 
+/// The types with methods in more than [`MANY_FILES`] files, most files first.
 fn spread(types: Types) -> Vec<SpreadType> {
     let mut spread: Vec<SpreadType> = types
         .into_iter()
@@ -188,11 +191,12 @@ struct Measure<'a> {
     sizes: &'a mut Sizes,
     functions: &'a mut Vec<LongFunction>,
     types: &'a mut Types,
-    /// Counts the lines of items that only tests compile within other items.
+    /// The number of lines of test-only items within other items.
     inner_tests: &'a mut usize,
 }
 
 impl Measure<'_> {
+    /// Records the length of a function.
     fn function(&mut self, signature: &Signature, body: &Block) {
         let line = signature.span().start().line;
         self.functions.push(LongFunction {
@@ -203,7 +207,8 @@ impl Measure<'_> {
         });
     }
 
-    fn leave_out(&mut self, span: Span) {
+    /// Counts the lines of an item that only tests compile.
+    fn count_test_lines(&mut self, span: Span) {
         *self.inner_tests += span.end().line + 1 - span.start().line;
     }
 }
@@ -211,7 +216,7 @@ impl Measure<'_> {
 impl<'ast> Visit<'ast> for Measure<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         if is_test_only(attributes(item)) {
-            self.leave_out(item.span());
+            self.count_test_lines(item.span());
             return;
         }
         visit::visit_item(self, item);
@@ -225,7 +230,7 @@ impl<'ast> Visit<'ast> for Measure<'_> {
     fn visit_impl_item(&mut self, item: &'ast ImplItem) {
         if let ImplItem::Fn(function) = item {
             if is_test_only(&function.attrs) {
-                self.leave_out(item.span());
+                self.count_test_lines(item.span());
                 return;
             }
             self.function(&function.sig, &function.block);

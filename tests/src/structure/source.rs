@@ -10,11 +10,11 @@ use syn::{Item, ItemMod};
 use super::StructureError;
 use super::cfg::{is_test_only, path_of};
 
-/// A crate: its modules, except those that only tests compile.
+/// The parsed modules of a crate, except modules that only tests compile.
 pub struct Source {
     /// The modules: the crate's root first, and each module after its parent.
     pub(super) modules: Vec<Module>,
-    /// All files, including those of tests.
+    /// All files, including files that only tests compile.
     pub(super) files: Vec<File>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct File {
     pub(super) test_lines: usize,
 }
 
-/// The place where a module's items are found.
+/// A module whose items are being read, with its file.
 struct Place<'a> {
     module: usize,
     file: &'a Path,
@@ -79,6 +79,7 @@ impl Source {
         Ok(source)
     }
 
+    /// Adds a module without items, and returns its index.
     fn add_module(&mut self, path: Vec<String>, parent: usize) -> usize {
         self.modules.push(Module {
             path,
@@ -90,7 +91,8 @@ impl Source {
         self.modules.len() - 1
     }
 
-    /// Parses the text of a module's file.
+    /// Parses the text of a module's file, and all files that it declares. `directory` is the
+    /// directory of the files of its child modules.
     fn read_file(
         &mut self,
         module: usize,
@@ -132,7 +134,7 @@ impl Source {
         Ok(())
     }
 
-    /// Adds a declared module, with its files.
+    /// Adds a declared module, and reads its file unless the declaration has a body.
     fn take_module(&mut self, declared: ItemMod, place: &Place<'_>) -> Result<(), StructureError> {
         let name = declared.ident.to_string();
         let mut path = self.modules[place.module].path.clone();

@@ -1,8 +1,8 @@
 //! The SA and hosts that query it, in virtual time.
 //!
-//! The fabric is up and does not change. The SA, behind injected faults, replaces the manager at
-//! its port; programs run at the ports of hosts. Processing takes no time: the SA answers at the
-//! moment of the request, one unit of work after another.
+//! The fabric is up and does not change. The SA replaces the manager at the manager's port, behind
+//! injected faults; programs run at the ports of hosts. Processing takes no time: the SA answers at
+//! the moment of the request, one unit of work after another.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,14 +38,15 @@ const AT_ONCE: usize = 64;
 /// The number of steps at one moment after which a run counts as stuck.
 const IDLE_STEPS: usize = 1_000_000;
 
-/// The pending datagrams of a program.
+/// The port of a program.
 #[derive(Debug)]
-struct Way {
+struct EndPort {
+    /// The datagrams that the program has sent and the fabric has not yet taken.
     outbox: Mutex<VecDeque<Datagram>>,
     local: LocalPort,
 }
 
-impl SaPort for Way {
+impl SaPort for EndPort {
     fn does_rmpp(&self) -> bool {
         false
     }
@@ -65,27 +66,27 @@ impl SaPort for Way {
 /// A program at a port: the SA or a host.
 struct End {
     client: AttachId,
-    way: Arc<Way>,
+    end_port: Arc<EndPort>,
     messenger: Messenger,
     sink: SaSink,
     inbox: Arc<Mutex<VecDeque<SaInbound>>>,
     /// Whether the program ignores arriving packets.
     deaf: bool,
-    /// The number of the program's last request.
-    asked: u64,
+    /// The number of requests so far, which is the transaction identifier of the last one.
+    requests: u64,
 }
 
 impl End {
     fn new(sim: &mut Sim, (node, port): (Guid, PortNum), faults: Option<&FaultInjector>) -> End {
         let client = sim.attach(node, port).expect("the port is free");
-        let way = Arc::new(Way {
+        let end_port = Arc::new(EndPort {
             outbox: Mutex::default(),
             local: sim.local_port(client).expect("it was attached just now"),
         });
         let inbox: Arc<Mutex<VecDeque<SaInbound>>> = Arc::default();
         let arrived = Arc::clone(&inbox);
         let mut sink: SaSink = Box::new(move |what| arrived.lock().push_back(what));
-        let mut port: Arc<dyn SaPort> = Arc::clone(&way) as _;
+        let mut port: Arc<dyn SaPort> = Arc::clone(&end_port) as _;
         let mut config = RmppConfig::default();
         match faults {
             Some(faults) => {
@@ -97,15 +98,16 @@ impl End {
         }
         End {
             client,
-            way,
+            end_port,
             messenger: Messenger::new(port, config),
             sink,
             inbox,
             deaf: false,
-            asked: 0,
+            requests: 0,
         }
     }
 
+    /// Passes an arrived datagram to the program.
     fn take(&mut self, datagram: Datagram, now: Time) {
         if self.deaf {
             return;
@@ -119,7 +121,7 @@ impl End {
     /// Sends pending datagrams. Returns whether more can be sent immediately.
     fn transmit(&mut self, sim: &mut Sim, now: Time) -> bool {
         let left = self.messenger.transmit(AT_ONCE, now);
-        for datagram in self.way.outbox.lock().drain(..) {
+        for datagram in self.end_port.outbox.lock().drain(..) {
             sim.send(self.client, &datagram, now);
         }
         left.expect("it is never closed") == Left::More
@@ -133,11 +135,13 @@ pub struct Hosts {
     /// The SA.
     pub sa: Sa,
     now: Time,
+    /// The SA's program.
     server: End,
+    /// The SA's LID.
     lid: Lid,
     faults: FaultInjector,
-    /// The answers with incomplete records.
-    open: VecDeque<SaAnswer>,
+    /// The answers for which the SA still collects records.
+    unfinished: VecDeque<SaAnswer>,
     hosts: Vec<End>,
     places: Vec<(Guid, Lid)>,
     /// The multicast groups that the SA last passed to a core.
@@ -180,7 +184,7 @@ impl Hosts {
             sa,
             server,
             faults,
-            open: VecDeque::new(),
+            unfinished: VecDeque::new(),
             hosts,
             places,
             groups: Arc::default(),
@@ -193,7 +197,7 @@ impl Hosts {
         &self.groups
     }
 
-    /// The GUIDs and LIDs of the hosts' ports.
+    /// The GUID and the LID of each host's port, by the index of the host.
     #[must_use]
     pub fn places(&self) -> &[(Guid, Lid)] {
         &self.places
@@ -235,8 +239,8 @@ impl Hosts {
         record: &R,
     ) -> Tid {
         let end = &mut self.hosts[host];
-        end.asked += 1;
-        let tid = Tid(end.asked);
+        end.requests += 1;
+        let tid = Tid(end.requests);
         let mut header = SaHeader::request::<R>(method, tid);
         header.set_component_mask(mask);
         let mut bytes = header.as_bytes().to_vec();
@@ -249,7 +253,7 @@ impl Hosts {
         tid
     }
 
-    /// Sends an unchanged datagram from a host.
+    /// Sends a datagram from a host to the SA, without the host's messenger.
     pub fn send(&mut self, host: usize, mad: &MadBytes) {
         let remote = RemoteAddress::gsi(self.lid, 0);
         let datagram = Datagram { mad: *mad, remote };
@@ -328,7 +332,7 @@ impl Hosts {
         let now = self.now;
         self.sa.handle_deadline(now);
         self.server.messenger.handle_deadline(now);
-        // There is no core here that plans for groups, and no store that keeps them.
+        // No core plans for groups here, and no store keeps registrations.
         if let Some(groups) = self.sa.poll_groups(now) {
             self.groups = groups;
         }
@@ -342,21 +346,22 @@ impl Hosts {
                 requester: message.remote,
             };
             let answer = self.sa.handle(request, now);
-            self.open.extend(answer);
+            self.unfinished.extend(answer);
         }
-        for _ in 0..self.open.len().min(AT_ONCE) {
-            let Some(mut answer) = self.open.pop_front() else {
+        for _ in 0..self.unfinished.len().min(AT_ONCE) {
+            let Some(mut answer) = self.unfinished.pop_front() else {
                 break;
             };
             if self.sa.go_on(&mut answer) {
                 self.send_answer(answer);
             } else {
-                self.open.push_back(answer);
+                self.unfinished.push_back(answer);
             }
         }
-        self.server.transmit(&mut self.sim, now) || !self.open.is_empty()
+        self.server.transmit(&mut self.sim, now) || !self.unfinished.is_empty()
     }
 
+    /// Sends an answer of the SA, or BUSY if the messenger has no room for the answer.
     fn send_answer(&mut self, answer: SaAnswer) {
         let (header, remote) = (*answer.header(), answer.remote);
         let messenger = &mut self.server.messenger;

@@ -9,14 +9,17 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::Smp;
 use rsm_sim::{AttachId, Sim};
 
-/// The requests of subnet managers, by target node according to the cabling at the time of sending.
-/// Retries count.
+/// The number of Gets and Sets that subnet managers have sent, including retries. The target node
+/// of a request is the node that the cabling or the LID led to when the request was sent.
 #[derive(Clone, Default, Debug)]
 pub struct Ledger {
+    /// The number of requests by target node, method and attribute.
     counts: BTreeMap<(Guid, Method, AttrId), u64>,
 }
 
 impl Ledger {
+    /// Counts a datagram if it is a Get or a Set. A request to a LID that no port holds counts for
+    /// the sender's node.
     pub(super) fn enter(&mut self, sim: &Sim, from: AttachId, datagram: &Datagram) {
         let smp = Smp::from_bytes(&datagram.mad);
         let method = smp.header().method();
@@ -86,7 +89,7 @@ impl Ledger {
     }
 }
 
-/// The node at the end of a path. A path that leads nowhere counts for its last node.
+/// The node at the end of a path. A path that leads to a port without a cable ends at that node.
 fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     let mut node = from;
     for &exit in path.hops() {
@@ -98,7 +101,7 @@ fn end_of(sim: &Sim, from: Guid, path: &DirectedPath) -> Guid {
     node
 }
 
-/// The node that holds the LID `lid`.
+/// The node that holds `lid`; `None` if no end port holds it.
 fn holder(sim: &Sim, lid: Lid) -> Option<Guid> {
     let has = |&(node, port): &(Guid, PortNum)| {
         sim.port_info(node, port)

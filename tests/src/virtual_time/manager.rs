@@ -1,4 +1,4 @@
-//! A subnet manager in the world, through all its incarnations.
+//! A subnet manager in the world, which tests can kill, restart and pause.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ use super::watch::Watch;
 /// The state that a subnet manager has after a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// The last state that its predecessor saved.
+    /// The last state that the manager saved before it was killed.
     Kept,
     /// No state.
     Lost,
@@ -50,7 +50,9 @@ pub struct Manager {
     config: CoreConfig,
     /// The core; `None` while the manager is dead.
     core: Option<Core>,
+    /// The number of starts so far.
     incarnation: u16,
+    /// The last state that the manager saved.
     remembered: SavedCoreState,
     /// The multicast groups that the SA beside the core holds.
     groups: Option<Arc<GroupSet>>,
@@ -66,9 +68,12 @@ pub struct Manager {
     /// The snapshot of the SA beside the core, if a test keeps it.
     sa_snapshot: Option<SaSnapshot>,
     convergences: Vec<Arc<Convergence>>,
+    /// See [`Manager::done`].
     done: VecDeque<u64>,
     notices: Vec<Notice>,
+    /// See [`Manager::declined`].
     declined: Vec<(u64, String)>,
+    /// See [`Manager::taken`].
     taken: Vec<(u64, ChangeEffect)>,
     /// While the manager is stopped, the packets in its sockets.
     paused: Option<VecDeque<Event>>,
@@ -117,8 +122,8 @@ impl Manager {
         }
     }
 
-    /// Starts the manager at the port `at`, which the host's driver reports, after the manager has
-    /// read `stored` from the shared store.
+    /// Starts the manager. `at` is its port, which the host's driver reports, and `stored` the
+    /// state that it has read from the shared store.
     pub(super) fn start(
         &mut self,
         memory: Memory,
@@ -160,6 +165,7 @@ impl Manager {
         self.declined.clear();
     }
 
+    /// Kills the manager: only its saved state remains.
     pub(super) fn kill(&mut self) {
         self.core = None;
         self.paused = None;
@@ -231,7 +237,7 @@ impl Manager {
         self.foreseen.as_deref()
     }
 
-    /// Tells whether the manager is live; false for a dry run.
+    /// Tells whether the manager sets hardware; false for a dry run.
     pub(super) fn manages(&self) -> bool {
         self.config.mode == Mode::Manage
     }
@@ -287,6 +293,7 @@ impl Manager {
         self.sa_snapshot.as_ref().expect("it is kept")
     }
 
+    /// Makes the SA beside the core answer from `snapshot`, if this manager is the master.
     fn serve(&mut self, snapshot: &Arc<Snapshot>, now: Time) {
         let answers = snapshot.role == Role::Master && snapshot.plan.is_some();
         let since = self.serving.as_ref().map_or(now, |(since, _)| *since);
@@ -389,16 +396,19 @@ impl Manager {
         core.into_iter().chain(planned).min()
     }
 
+    /// Passes the multicast groups of the SA to the core.
     pub(super) fn regroup(&mut self, groups: Arc<GroupSet>, now: Time) {
         self.groups = Some(groups.clone());
         self.handle(Event::Groups(groups), now);
     }
 
+    /// Passes the alias GUIDs of the SA to the core.
     pub(super) fn rename(&mut self, guids: Arc<AliasGuids>, now: Time) {
         self.guids = guids.clone();
         self.handle(Event::Guids(guids), now);
     }
 
+    /// Passes the inventory of GPU hosts to the core.
     pub(super) fn tell_gpus(&mut self, gpus: Arc<GpuInventory>, now: Time) {
         self.gpus = gpus.clone();
         self.handle(Event::GpuHosts(gpus), now);
@@ -408,6 +418,7 @@ impl Manager {
         self.groups = None;
     }
 
+    /// Passes an event to the core; while the manager is stopped, the event waits.
     pub(super) fn handle(&mut self, event: Event, now: Time) {
         if let Some(waiting) = &mut self.paused {
             waiting.push_back(event);
@@ -448,7 +459,7 @@ impl Manager {
         while let Some(effect) = self.core.as_mut().and_then(|core| core.poll_effect(now)) {
             count += 1;
             if let Some(watch) = watch {
-                self.enter(&mut watch.record, &effect, now);
+                self.record_effect(&mut watch.record, &effect, now);
             }
             match effect {
                 Effect::Send { datagram, timeout } => {
@@ -507,8 +518,8 @@ impl Manager {
         count
     }
 
-    /// Records an effect.
-    fn enter(&self, record: &mut Record, effect: &Effect, now: Time) {
+    /// Records a sent datagram or a saved state.
+    fn record_effect(&self, record: &mut Record, effect: &Effect, now: Time) {
         match effect {
             Effect::Send { datagram, .. } => {
                 record.on_send(now, self.core().role(), datagram);
@@ -519,7 +530,7 @@ impl Manager {
     }
 }
 
-/// Tells whether a datagram reads or writes hardware with the method `method`.
+/// Tells whether a datagram is an SMP with this method, other than SMInfo.
 fn is_smp(datagram: &Datagram, method: Method) -> bool {
     let smp = Smp::from_bytes(&datagram.mad);
     let header = smp.header();

@@ -1,4 +1,4 @@
-//! The descriptors of open devices.
+//! The table of descriptors, which tells the shim which of them are devices.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
@@ -24,17 +24,18 @@ pub(crate) struct Entry {
     kind: AtomicU8,
     /// Whether headers have a P_Key index.
     pub(crate) has_pkey: AtomicBool,
-    /// An agent was registered, so that `has_pkey` is fixed.
+    /// Whether an agent was ever registered; from then on, `has_pkey` does not change.
     pub(crate) used: AtomicBool,
-    /// A bit for each agent.
+    /// The registered agents: bit n stands for the agent with number n.
     pub(crate) agents: AtomicU32,
-    /// A bit for each agent that the server does RMPP for.
+    /// The agents for which the server does RMPP, as in `agents`.
     pub(crate) segmented: AtomicU32,
     /// Whether the next message is longer than a datagram. The lock is held while a message is
     /// read.
     pub(crate) long_next: Mutex<bool>,
 }
 
+/// The entries of all descriptors, by number.
 static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
     Entry {
         kind: AtomicU8::new(Kind::Other as u8),
@@ -46,6 +47,7 @@ static TABLE: [Entry; MAX_DESCRIPTORS] = [const {
     }
 }; MAX_DESCRIPTORS];
 
+/// The entry of `descriptor`; `None` if its number is negative or beyond the table.
 fn entry(descriptor: i32) -> Option<&'static Entry> {
     TABLE.get(usize::try_from(descriptor).ok()?)
 }
@@ -59,7 +61,7 @@ pub(crate) fn kind(descriptor: i32) -> Kind {
     }
 }
 
-/// The state of an open device for datagrams.
+/// The state of an open device for datagrams; `None` if `descriptor` is no such device.
 pub(crate) fn umad(descriptor: i32) -> Option<&'static Entry> {
     entry(descriptor).filter(|_| kind(descriptor) == Kind::Umad)
 }
@@ -78,7 +80,7 @@ pub(crate) fn insert(descriptor: i32, kind: Kind) -> bool {
     true
 }
 
-/// Removes `descriptor`, before it is closed.
+/// Removes `descriptor`. Must be called before it is closed, because its number is then reused.
 pub(crate) fn remove(descriptor: i32) {
     if let Some(entry) = entry(descriptor) {
         entry.kind.store(Kind::Other as u8, Ordering::Release);

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 
-/// Units, rails and findings.
+/// Numbers of hosts and GPUs, units with their rails, and findings.
 #[derive(Serialize)]
 pub(in crate::cli) struct Summary {
     hosts: usize,
@@ -21,8 +21,10 @@ pub(in crate::cli) struct Summary {
     findings: Vec<FindingPart>,
 }
 
+/// Scalable unit.
 #[derive(Serialize)]
 struct UnitPart {
+    /// Number of hosts.
     hosts: usize,
     /// Leaf switch of each rail; null if no host has a port on the rail.
     rails: Vec<Option<String>>,
@@ -124,6 +126,7 @@ impl Summary {
     }
 }
 
+/// Hint for one GPU.
 #[derive(Serialize)]
 pub(super) struct HintPart {
     gpu: u16,
@@ -136,7 +139,7 @@ pub(super) struct HintPart {
     reason: &'static str,
 }
 
-/// Hints for the GPUs of a host.
+/// Hints for the GPUs of a host. Fails if no inventory of the host is known.
 pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPart>> {
     let place = analysis
         .place(name)
@@ -161,6 +164,7 @@ pub(super) fn host(analysis: &Analysis, name: &str) -> anyhow::Result<Vec<HintPa
     Ok(analysis.hints[place].iter().map(hint).collect())
 }
 
+/// Hint for a pair of GPUs.
 #[derive(Serialize)]
 struct PairPart {
     class: &'static str,
@@ -192,6 +196,7 @@ struct PathPart {
     problem: Option<String>,
 }
 
+/// Prints the hint for a pair of GPUs.
 pub(super) fn pair(analysis: &Analysis, hint: &PairHint, format: Format) -> anyhow::Result<()> {
     let end = |end: &rsm_gdr::pairs::PairEnd| EndPart {
         device: end.device.clone(),
@@ -293,14 +298,19 @@ struct RankPart<'a> {
     rail: Option<u16>,
 }
 
+/// Load that a pattern of communication puts on links.
 #[derive(Serialize)]
 struct LoadPart {
     flows: u64,
+    /// Number of flows without a path.
     lost: u64,
+    /// Share of flows that stay under a leaf, 0 to 1.
     leaf_local_share: f64,
+    /// Number of flows on the fullest link.
     worst_link: u32,
 }
 
+/// Prints the plan of a job.
 pub(super) fn plan(analysis: &Analysis, plan: &JobPlan, format: Format) -> anyhow::Result<()> {
     let name = |host: usize| analysis.hosts[host].name.as_str();
     let load = |load: &PatternLoad| LoadPart {

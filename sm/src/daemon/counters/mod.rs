@@ -147,7 +147,7 @@ impl CountersSetup {
             collector: Collector::new(settings.collector, first_tid),
             limits: settings.limits,
             errors,
-            told: Arc::default(),
+            reported: Arc::default(),
             calls: self.calls,
             orders: Arc::clone(&self.orders),
             port,

@@ -1,3 +1,5 @@
+//! Thread of the collector: sends requests for counters, takes answers and shows readings.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,21 +32,22 @@ pub(super) struct Worker {
     pub(super) orders: Arc<Orders>,
     pub(super) port: Arc<dyn PerformancePort>,
     pub(super) clock: TimeSource,
-    /// Limits from which the thread reports a port to the core.
+    /// Limits of link errors; the thread reports a port that exceeds one to the core.
     pub(super) limits: SymptomLimits,
     pub(super) errors: ErrorsSink,
     /// Ports that were last reported to the core.
-    pub(super) told: Arc<BTreeMap<PortKey, PortErrors>>,
+    pub(super) reported: Arc<BTreeMap<PortKey, PortErrors>>,
     /// Time of the next snapshot of the readings; `None` while there are no new readings.
     pub(super) show_at: Option<Time>,
 }
 
 impl Worker {
+    /// Runs until the handle stops the collector.
     pub(super) fn run(mut self) {
-        // Answers to hosts and convergence take precedence over counters.
+        // Answers to hosts and convergence take precedence exceeding counters.
         compute::step_back();
         while !self.orders.closing.load(Ordering::Acquire) {
-            self.obey();
+            self.take_orders();
             self.send();
             self.show();
             match self.wait() {
@@ -62,8 +65,8 @@ impl Worker {
         self.show_now();
     }
 
-    /// Takes over the latest orders.
-    fn obey(&mut self) {
+    /// Takes exceeding the latest orders.
+    fn take_orders(&mut self) {
         let settings = self.orders.settings.lock().take();
         let snapshot = self.orders.snapshot.lock().take();
         let now = (self.clock)();
@@ -78,6 +81,7 @@ impl Worker {
         }
     }
 
+    /// Sends the requests that are due.
     fn send(&mut self) {
         let now = (self.clock)();
         while let Some(transmit) = self.collector.poll_transmit(now) {
@@ -100,6 +104,7 @@ impl Worker {
         }
     }
 
+    /// Schedules a snapshot of the readings, unless one is scheduled already.
     fn show_soon(&mut self, now: Time) {
         self.show_at.get_or_insert(now + SHOW_EVERY);
     }
@@ -111,26 +116,27 @@ impl Worker {
         }
     }
 
+    /// Shows the present readings to readers, and reports ports with errors.
     fn show_now(&mut self) {
         self.show_at = None;
         let now = (self.clock)();
         let snapshot = self.collector.snapshot(now);
-        self.tell_errors(&snapshot, now);
-        // The old snapshot is dropped after the lock is released: this may be the last owner of
-        // many readings.
+        self.report_errors(&snapshot, now);
+        // The old snapshot may be the last owner of many readings, so it is dropped after the lock
+        // is released.
         let before = std::mem::replace(&mut *self.orders.shown.write(), snapshot);
         drop(before);
     }
 
-    /// Reports to the core the ports that exceed a limit, if these ports changed.
-    fn tell_errors(&mut self, counters: &CountersSnapshot, now: Time) {
-        let over = evidence(counters, &self.limits, now);
-        if over == *self.told {
+    /// Reports the ports that exceed a limit to the core, if they differ from the last report.
+    fn report_errors(&mut self, counters: &CountersSnapshot, now: Time) {
+        let exceeding = evidence(counters, &self.limits, now);
+        if exceeding == *self.reported {
             return;
         }
-        let over = Arc::new(over);
-        if (self.errors)(over.clone()) {
-            self.told = over;
+        let exceeding = Arc::new(exceeding);
+        if (self.errors)(exceeding.clone()) {
+            self.reported = exceeding;
         } else {
             // The core is busy; the next snapshot repeats the report.
             self.show_soon(now);

@@ -61,6 +61,7 @@ pub(super) struct GpuHosts {
     changes: watch::Sender<u64>,
 }
 
+/// Inventories in force, and the reports of hosts.
 #[derive(Default)]
 struct State {
     inventory: Arc<GpuInventory>,
@@ -72,9 +73,9 @@ struct State {
     unreadable: BTreeSet<String>,
     /// Size of all inventories in the store, in bytes.
     bytes: usize,
-    /// Whether hosts have reported since `saved_at`, the time when the store last received report
-    /// times.
+    /// Whether hosts have reported since `saved_at`.
     has_news: bool,
+    /// Time when the store last received report times, in seconds since the Unix epoch.
     saved_at: u64,
 }
 
@@ -93,6 +94,7 @@ struct Report {
 
 /// Analysis and its inputs.
 struct Joined {
+    /// Generation of the snapshot.
     generation: u64,
     inventory: Arc<GpuInventory>,
     /// Hosts with stale inventories.
@@ -158,9 +160,9 @@ impl GpuHosts {
         }
     }
 
-    /// Stores the times of reports like [`GpuHosts::save_seen`], but at most once in [`SAVE_SEEN`]
-    /// seconds.
-    fn save_seen_at_times(&self) {
+    /// Stores the times of reports, if a report arrived since the last call and [`SAVE_SEEN`]
+    /// seconds have passed.
+    fn save_seen_if_due(&self) {
         let saved_at = self.state.lock().saved_at;
         if self.seconds().saturating_sub(saved_at) >= SAVE_SEEN {
             self.save_seen();
@@ -172,16 +174,19 @@ impl GpuHosts {
         self.state.lock().unreadable.clone()
     }
 
+    /// Present time in seconds since the Unix epoch.
     fn seconds(&self) -> u64 {
         self.view.unix_ms() / 1000
     }
 
+    /// Tells whether an inventory that was last reported at `seen` is too old.
     fn is_stale(&self, seen: u64, now: u64) -> bool {
         let age = now.saturating_sub(seen);
         self.max_age.is_some_and(|most| age > most)
     }
 
-    /// Inventory in force with the times of the last reports, and the stale hosts.
+    /// Inventory in force, the names of hosts whose inventory is stale, and each host's name with
+    /// the time of its last report.
     fn reported(&self, now: u64) -> (Arc<GpuInventory>, Vec<String>, Vec<(String, u64)>) {
         let state = self.state.lock();
         let reports = state.reports.iter();
@@ -262,7 +267,8 @@ fn adaptive_levels(snapshot: &Snapshot) -> u16 {
     in_force.map_or(0, |adaptive| adaptive.sls)
 }
 
-/// The hosts that missing nodes describe, each with the places of its devices.
+/// Hosts whose nodes are missing, by the name in the nodes' descriptions, each with the former
+/// places of its devices.
 fn absent(gone: Vec<GoneNode>) -> BTreeMap<String, AbsentHost> {
     let mut hosts: BTreeMap<String, AbsentHost> = BTreeMap::new();
     for node in gone {

@@ -72,7 +72,7 @@ impl Publisher {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
         };
-        hosts.save_seen_at_times();
+        hosts.save_seen_if_due();
         self.report_unreadable(hosts.unreadable());
         let inventory = hosts.inventory();
         if !Arc::ptr_eq(&inventory, &self.told) {

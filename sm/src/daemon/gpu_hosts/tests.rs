@@ -359,14 +359,14 @@ fn times_of_reports_are_stored_from_time_to_time() {
     hosts
         .import_hosts(vec![report("gpu-1", host(), 1)])
         .expect("room");
-    hosts.save_seen_at_times();
+    hosts.save_seen_if_due();
     let seen = |shelf: &Shelf| shelf.read().seen.get("gpu-1").copied();
     assert_eq!(seen(&shelf), Some(1_000));
     clock.store(1_000 + SAVE_SEEN - 1, Ordering::Relaxed);
     assert!(hosts.check("gpu-1", &[1; 32]));
-    hosts.save_seen_at_times();
+    hosts.save_seen_if_due();
     assert_eq!(seen(&shelf), Some(1_000));
     clock.store(1_000 + SAVE_SEEN, Ordering::Relaxed);
-    hosts.save_seen_at_times();
+    hosts.save_seen_if_due();
     assert_eq!(seen(&shelf), Some(1_000 + SAVE_SEEN - 1));
 }

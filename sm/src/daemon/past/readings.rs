@@ -6,11 +6,11 @@ use rsm_mad::wire::perf::Counter;
 use rsm_monitor::counters::{AgentCounters, CountersSnapshot, PortReading};
 use rsm_past::{Counts, Quantity, Reading};
 
-/// Compares snapshots of the collector. Its totals continue when a counter is reset or wraps. A
-/// port that the collector began anew between the snapshots, because its node had left, gives no
-/// reading.
+/// Compares snapshots of the collector. The collector's totals continue when a counter of a port is
+/// reset or wraps. A port whose totals the collector began anew between the snapshots, because the
+/// port's node had left, gives no reading.
 pub(super) struct Differ {
-    /// Counters of the collector, with their names in the past.
+    /// Counters of the collector that the past records, each with its quantity there.
     counters: Vec<(Quantity, Counter)>,
     readings: Vec<Reading>,
 }
@@ -26,7 +26,8 @@ impl Default for Differ {
 }
 
 impl Differ {
-    /// Readings of the ports that were read between two snapshots.
+    /// Readings of the ports that the collector has read between two snapshots. `unix_ms` converts
+    /// the daemon's time to milliseconds since the Unix epoch.
     pub(super) fn between(
         &mut self,
         before: &CountersSnapshot,
@@ -46,6 +47,7 @@ impl Differ {
         &mut self.readings
     }
 
+    /// Adds the readings of one agent's ports.
     fn add(&mut self, before: &AgentCounters, now: &AgentCounters, unix_ms: &impl Fn(Time) -> u64) {
         for (port, reading) in now.ports() {
             let earlier = before.port(port.port);
@@ -61,6 +63,7 @@ impl Differ {
         }
     }
 
+    /// The counts of a port between two readings; `None` if a total began anew.
     fn reading(
         &self,
         port: PortKey,
@@ -78,7 +81,7 @@ impl Differ {
         if let Some(corrected) = corrected.filter(|one| Some(one.at) != corrected_at(before))
             && let Some(moved) = corrected.moved
         {
-            // Every link corrects symbols, and all of them would fill the disk.
+            // Every link corrects symbols, and the readings of all links would fill the disk.
             if corrected.is_watched() {
                 counts[Quantity::FecCorrectedSymbols] = moved.symbols;
             }

@@ -1,4 +1,4 @@
-//! Journal, which puts registrations on the disk before the SA acknowledges them.
+//! Journal that puts registrations on the disk before the SA acknowledges them.
 //!
 //! ```text
 //! request ─▶ SA ─▶ rows ─▶ append ─▶ thread: write, flush ─▶ durable ─▶ the answer
@@ -34,8 +34,8 @@ const COVERED: &[u8] = b"covered";
 /// second. Above it, answers do not wait for the disk.
 const MAX_WAITING: usize = 16 << 20;
 
-/// Time between two attempts on a failing disk.
-const AGAIN: Duration = Duration::from_millis(500);
+/// Time between two attempts to write to a failing disk.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
 
 /// Number of the last entry that the database includes.
 pub(super) fn covered(persisted: &Persisted) -> u64 {
@@ -67,6 +67,7 @@ pub(super) fn replay(persisted: &Persisted, entries: Vec<JournalEntry>) -> Chang
     all
 }
 
+/// Changes to `state` that a row of the journal demands.
 fn change(state: &Persisted, row: &RowChange) -> ChangeSet {
     let mut changes = ChangeSet::new();
     match row {
@@ -102,7 +103,7 @@ struct Work {
 impl Work {
     /// Drops the entries that the database includes, and writes the new entries. Earlier calls have
     /// already dropped entries up to number `dropped`.
-    fn on(&self, journal: &mut journal::Journal, dropped: u64) -> Result<(), StoreError> {
+    fn apply(&self, journal: &mut journal::Journal, dropped: u64) -> Result<(), StoreError> {
         if self.covered > dropped {
             journal.covered(self.covered)?;
         }
@@ -117,9 +118,11 @@ impl Work {
 pub(super) struct Acknowledged {
     clock: Clock,
     state: Mutex<State>,
+    /// Wakes the journal's thread.
     bell: Condvar,
     /// Number of the last entry for which answers no longer wait.
     durable: AtomicU64,
+    /// Wakes the SA's thread, once it has set the function.
     wake: OnceLock<Wake>,
 }
 
@@ -203,11 +206,12 @@ impl Acknowledged {
         self.bell.notify_one();
     }
 
+    /// Writes all entries to `journal`, until the end.
     fn write_all(&self, mut journal: journal::Journal, findings: &DaemonFindings) {
         let mut dropped = 0;
         while let Some(work) = self.wait(dropped) {
             let began = now();
-            match work.on(&mut journal, dropped) {
+            match work.apply(&mut journal, dropped) {
                 Ok(()) => {
                     dropped = dropped.max(work.covered);
                     self.succeeded(&work, now() - began > HELD_AT_MOST, findings);
@@ -239,7 +243,7 @@ impl Acknowledged {
             }
             if state.is_failing {
                 // Entries that arrive meanwhile wait as well, because each attempt may take long.
-                let until = now() + AGAIN;
+                let until = now() + RETRY_AFTER;
                 while !state.closing && !self.bell.wait_until(&mut state, until).timed_out() {}
                 is_due = true;
             } else {
@@ -267,8 +271,8 @@ impl Acknowledged {
         }
     }
 
-    /// Keeps the work for the next attempt. Answers are sent nevertheless, because the fabric works
-    /// without a disk.
+    /// Keeps the work for the next attempt. Lets answers leave nevertheless, because the fabric
+    /// must work without a disk.
     fn failed(&self, work: Work, error: &StoreError, findings: &DaemonFindings) {
         let mut state = self.state.lock();
         state.is_failing = true;
@@ -353,6 +357,7 @@ fn overflowed() -> String {
     )
 }
 
+/// Text of the finding while the journal cannot be written.
 fn unwritten(error: &StoreError) -> String {
     format!(
         "registrations of hosts cannot be written as they come ({}): until the store has them they are forgotten when \
@@ -370,6 +375,7 @@ pub(super) fn unread(error: &StoreError) -> String {
     )
 }
 
+/// Text of the finding when a write took longer than answers wait.
 fn slow() -> String {
     format!(
         "the disk of the state folder takes longer than {} ms to write: hosts are answered before their registration is on \

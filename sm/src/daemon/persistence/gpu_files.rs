@@ -1,7 +1,7 @@
 //! Moves GPU inventories from files of earlier versions into the store.
 //!
 //! ```text
-//! DIR/gpu/hosts/NAME.json          a host; the time of the file is that of its last report
+//! DIR/gpu/hosts/NAME.json          a host; the file was written at the host's last report
 //! DIR/gpu/machine-type/NAME.json   the machine type of the other hosts
 //! ```
 
@@ -18,7 +18,9 @@ use super::gpus::{StoredGpus, set_machine_type};
 /// Files of an earlier version, to be removed once the store holds their inventories.
 #[derive(Default)]
 pub(super) struct OldFiles {
+    /// Folder `gpu` of the state folder.
     folder: PathBuf,
+    /// Files that were read without an error.
     read: Vec<PathBuf>,
 }
 
@@ -53,6 +55,7 @@ pub(super) fn load(dir: &Path, stored: &mut StoredGpus) -> OldFiles {
 }
 
 impl OldFiles {
+    /// Remembers a file for removal, or logs why it cannot be used.
     fn note(&mut self, path: PathBuf, taken: anyhow::Result<()>) {
         match taken {
             Ok(()) => self.read.push(path),
@@ -105,6 +108,7 @@ fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     named
 }
 
+/// Inventory in a file, with the time when the file was written in seconds since the Unix epoch.
 fn read(path: &Path) -> anyhow::Result<(HostInventory, u64)> {
     let about = fs::metadata(path)?;
     anyhow::ensure!(
@@ -129,7 +133,7 @@ mod tests {
     const HOST: &str = r#"{"version":1,"gpus":[{"index":0}],"hca_ports":[{"device":"mlx5_0","port":1}],"tiers":[["PIX"]]}"#;
 
     #[test]
-    fn files_of_an_earlier_version_are_taken_over_once_and_bad_ones_stay() {
+    fn files_of_an_earlier_version_are_imported_once_and_unreadable_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
         let put = |path: &str, text: &str, seen: u64| {
             let path = dir.path().join("gpu").join(path);

@@ -1,3 +1,5 @@
+//! Tests of commands on a simulated fabric.
+
 use rsm_api::LookupError;
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::attr::PortState;
@@ -116,7 +118,7 @@ async fn a_simulated_fabric_is_operated_by_name() {
 }
 
 #[tokio::test]
-async fn simulated_ports_go_by_every_name_that_a_drain_takes() {
+async fn simulated_port_is_found_by_every_form_of_its_name() {
     let config = SimConfig {
         keep_lids: true,
         ..SimConfig::default()

@@ -3,10 +3,10 @@
 use rsm_mad::wire::MadBytes;
 use rsm_mad::wire::header::{Class, MadHeader, Method};
 
-/// The common header of all datagrams (IBA 13.4.3).
+/// The length in bytes of the common header of all datagrams (IBA 13.4.3).
 pub(super) const MAD_HEADER_LEN: usize = 24;
 
-/// The length of the common and the RMPP header (IBA 13.6.2), in the classes with RMPP.
+/// The length in bytes of the common header and the RMPP header, in classes with RMPP (IBA 13.6.2).
 pub(super) const RMPP_HEADER_LEN: usize = 36;
 
 /// Whether datagrams of the class have an RMPP header: device management, the SA, boot management
@@ -19,7 +19,8 @@ pub(super) fn has_rmpp(class: Class) -> bool {
     ) || has_oui(class)
 }
 
-/// The second range of vendor classes, whose datagrams contain an OUI (IBA 16.5).
+/// Whether the class is in the second range of vendor classes, whose datagrams contain an OUI (IBA
+/// 16.5).
 pub(super) fn has_oui(class: Class) -> bool {
     (0x30..=0x4F).contains(&class.0)
 }
@@ -43,8 +44,8 @@ pub(super) fn oui(mad: &MadBytes) -> [u8; 3] {
     [mad[37], mad[38], mad[39]]
 }
 
-/// Whether a datagram is an answer by the rules of Linux: it has the R bit, its method is
-/// TrapRepress, or it is of baseboard management with the response bit of that class.
+/// Whether Linux takes a datagram for an answer: the datagram has the R bit, its method is
+/// TrapRepress, or it is of the baseboard management class and has the response bit of that class.
 pub(super) fn is_response(header: &MadHeader) -> bool {
     header.method().is_response()
         || header.method() == Method::TRAP_REPRESS

@@ -10,7 +10,7 @@ use super::port::NodePort;
 use super::tree::NodeFacts;
 use crate::protocol::{ALL_PORTS, Hello, MAX_NAME, VERSION};
 
-/// The reason why a process gets an error.
+/// An error for a process, with its reason.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) errno: Errno,
@@ -26,7 +26,7 @@ impl Refusal {
         }
     }
 
-    /// The fabric or the server has failed.
+    /// The refusal of a request because the fabric or the server has failed.
     pub(super) fn broken(error: &dyn std::error::Error) -> Refusal {
         Refusal::new(Errno::IO, error.to_string())
     }
@@ -41,7 +41,7 @@ pub(super) struct DeviceView {
 }
 
 impl DeviceView {
-    /// Finds the node of `hello`.
+    /// Finds the node `name`, or `default` if the name is empty, with the ports that `hello` names.
     pub(super) fn find(
         sim: &SimHandle,
         default: Guid,
@@ -95,7 +95,7 @@ impl DeviceView {
         }
     }
 
-    /// The port of a device.
+    /// The port of the device with this number. Fails with ENOENT if there is none.
     pub(super) fn port(&self, device: u32) -> Result<NodePort, Refusal> {
         match self.ports.get(device as usize) {
             Some(port) => Ok((self.node, *port)),
@@ -106,7 +106,7 @@ impl DeviceView {
         }
     }
 
-    /// The node's content of sysfs.
+    /// The facts about the node that its sysfs tree shows.
     pub(super) fn facts(&self, sim: &SimHandle) -> Result<NodeFacts, Refusal> {
         let (node, ports) = (self.node, self.ports.clone());
         match sim.with(move |sim| NodeFacts::of(sim, node, &ports)) {
