@@ -25,6 +25,7 @@ use crate::virtual_time::{Settings, World};
 /// A time longer than any answer takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A clock that starts now at zero.
 #[expect(
     clippy::disallowed_methods,
     reason = "the simulation runs in real time"
@@ -42,7 +43,9 @@ pub struct AnsweringFabric {
     pub snapshot: Arc<Snapshot>,
     /// The SA; it has no snapshot before [`SaHandle::publish`].
     pub sa_handle: SaHandle,
+    /// The LID of the SA.
     lid: Lid,
+    /// Keeps the SA attached to its port.
     _transport: SimTransport,
 }
 
@@ -199,9 +202,12 @@ pub struct Host {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
     clock: TimeSource,
+    /// The address of the SA.
     server: RemoteAddress,
+    /// The transaction identifier of the last request.
     tid: u64,
     reregistrations: Arc<AtomicU32>,
+    /// Keeps the program attached to its port.
     _transport: SimTransport,
 }
 
@@ -314,6 +320,7 @@ impl Host {
         self.send_for(PATIENCE, (method, mask, 0), template);
     }
 
+    /// Sends a request that counts as unanswered after `patience`.
     fn send_for<R: Record>(
         &mut self,
         patience: Duration,
@@ -372,6 +379,7 @@ impl Host {
         self.answer_or_none()
     }
 
+    /// Waits for the answer to the last request; `None` if the request counts as unanswered.
     fn answer_or_none(&mut self) -> Option<Answer> {
         loop {
             let now = (self.clock)();
@@ -395,7 +403,8 @@ impl Host {
         }
     }
 
-    /// Waits for the first packet, and handles it; [`Host::answer`] sends the reaction.
+    /// Waits for the first packet of an answer, and handles it without sending anything.
+    /// [`Host::answer`] sends the acknowledgement, and receives the rest.
     ///
     /// # Panics
     ///
@@ -407,6 +416,7 @@ impl Host {
             .handle(inbound.expect("something comes"), now);
     }
 
+    /// Sends all datagrams that the messenger has ready.
     fn transmit(&mut self) -> Left {
         let now = (self.clock)();
         self.messenger

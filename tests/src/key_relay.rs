@@ -1,7 +1,7 @@
 //! A relay between programs and a served fabric, which writes the SA's key into their requests.
 //!
-//! osmtest has the SM_Key 1 built in and makes its requests as a trusted requester. rsm's SA has
-//! another key and does not accept key 1; the relay writes rsm's key into the requests.
+//! osmtest always sends the SM_Key 1, which makes it a trusted requester at OpenSM. rsm's SA has
+//! another key, and does not trust key 1; the relay writes rsm's key into the requests.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
 };
 
-/// The SM_Key that OpenSM's programs have built in.
+/// The SM_Key that OpenSM's programs always send.
 const BUILT_IN: [u8; 8] = 1u64.to_be_bytes();
 
 /// The offset of the MAD in a `write`: after the call and the umad header.
@@ -30,6 +30,7 @@ const CLASS: usize = MAD + 1;
 /// The offset of the SM_Key of an SA MAD in a `write` (IBA 15.2.1.1).
 const SM_KEY: std::ops::Range<usize> = MAD + 36..MAD + 44;
 
+/// The maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
 /// A relay. Its listener ends when the relay is dropped; a connection ends with its program.
@@ -59,7 +60,7 @@ impl KeyRelay {
                 let server = packet_socket();
                 // Without a server, the program sees the end of its connection.
                 if rustix::net::connect(&server, &fabric).is_ok() {
-                    join(program, server, key);
+                    relay(program, server, key);
                 }
             }
         });
@@ -87,16 +88,17 @@ fn packet_socket() -> OwnedFd {
 }
 
 /// Relays packets in both directions until an end has closed.
-fn join(program: OwnedFd, server: OwnedFd, key: u64) {
+fn relay(program: OwnedFd, server: OwnedFd, key: u64) {
     let (program, server) = (Arc::new(program), Arc::new(server));
     let back = (server.clone(), program.clone());
     thread::spawn(move || {
-        pass_on(&program, &server, |packet| show_key(packet, key));
+        forward(&program, &server, |packet| replace_key(packet, key));
     });
-    thread::spawn(move || pass_on(&back.0, &back.1, |_| {}));
+    thread::spawn(move || forward(&back.0, &back.1, |_| {}));
 }
 
-fn pass_on(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
+/// Forwards packets in one direction until an end has closed, each after `change`.
+fn forward(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
     let mut buffer = vec![0; protocol::MAX_PACKET];
     while let Some((len, carried)) = receive(from.as_fd(), &mut buffer) {
         change(&mut buffer[..len]);
@@ -110,17 +112,17 @@ fn pass_on(from: &OwnedFd, to: &OwnedFd, change: impl Fn(&mut [u8])) {
     }
 }
 
-/// Writes `key` into an SA request that has the built-in key.
-fn show_key(packet: &mut [u8], key: u64) {
+/// Writes `key` into a packet if it is an SA request with the built-in key.
+fn replace_key(packet: &mut [u8], key: u64) {
     let is_write =
         protocol::split::<Call>(packet).is_some_and(|(call, _)| call.what == protocol::WRITE);
     let is_of_sa = packet.get(CLASS) == Some(&Class::SUBNET_ADMINISTRATION.0);
-    if let Some(shown) = packet.get_mut(SM_KEY)
+    if let Some(sm_key) = packet.get_mut(SM_KEY)
         && is_write
         && is_of_sa
-        && *shown == BUILT_IN
+        && *sm_key == BUILT_IN
     {
-        shown.copy_from_slice(&key.to_be_bytes());
+        sm_key.copy_from_slice(&key.to_be_bytes());
     }
 }
 

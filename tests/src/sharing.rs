@@ -25,7 +25,8 @@ use crate::served;
 /// The maximum time for any condition that a test awaits.
 const LIMIT: Duration = Duration::from_secs(300);
 /// The polling interval of a condition.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The MGID of the broadcast group of IP over InfiniBand in the default partition.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
 /// A served fabric and an etcd cluster.
@@ -40,6 +41,7 @@ pub struct Site {
 pub struct Manager {
     /// The process.
     pub process: Running,
+    /// The address of the process for rsmctl.
     server: String,
     /// The state folder, which contains the configuration.
     pub directory: PathBuf,
@@ -79,7 +81,8 @@ impl Site {
         config_at(&self.etcd.endpoints().join(","), more)
     }
 
-    /// Prepares an rsm at the host with the index `place`, with a new state folder `name`.
+    /// Prepares an rsm at the host with the index `place`, with the state folder `name`, and with
+    /// `more` after the store in its configuration. Also returns the path of the state folder.
     ///
     /// # Panics
     ///
@@ -111,7 +114,8 @@ impl Site {
         )
     }
 
-    /// Starts an rsm at the host with the index `place`, with the state folder `name`.
+    /// Starts an rsm at the host with the index `place`, with the state folder `name`, and with
+    /// `more` after the store in its configuration.
     ///
     /// # Panics
     ///
@@ -141,8 +145,8 @@ impl Site {
         self.rsm_of(&binaries::rsm(), (place, name), "")
     }
 
-    /// Starts the program `program`, an rsm, at the host with the index and the state folder of
-    /// `place`, with the configuration `config`.
+    /// Starts `program`, an rsm, with the text `config` as its configuration. `place` is the index
+    /// of the host and the name of the state folder.
     ///
     /// # Panics
     ///
@@ -176,7 +180,7 @@ impl Site {
     /// No answer comes.
     pub fn wait_answer_at(&self, host: &mut Host, lid: Lid) -> Duration {
         let watch = Stopwatch::start();
-        let answers = wait_for_every(LOOK, LIMIT, || {
+        let answers = wait_for_every(POLL_INTERVAL, LIMIT, || {
             host.ask_lid(lid);
             let question = (Method::GET, ComponentMask::NONE, 0);
             let patience = Duration::from_millis(100);
@@ -188,6 +192,7 @@ impl Site {
     }
 }
 
+/// A configuration with a store at `endpoints`, followed by the text `more`.
 fn config_at(endpoints: &str, more: &str) -> String {
     format!("[store]\nbackend = \"etcd\"\nendpoints = \"{endpoints}\"\n{more}")
 }
@@ -234,7 +239,7 @@ impl Manager {
     ///
     /// The state does not contain `expected` within the limit.
     pub fn wait_state(&self, expected: &str) {
-        let there = wait_for_every(LOOK, LIMIT, || {
+        let there = wait_for_every(POLL_INTERVAL, LIMIT, || {
             self.state().contains(expected).then_some(())
         });
         let log = self.process.stderr_so_far();
@@ -247,13 +252,13 @@ impl Manager {
         self.ask(&["findings"]).unwrap_or_default().to_string()
     }
 
-    /// Waits until rsm has a finding of the kind `kind`; if `holds` is false, until rsm has none.
+    /// Waits until rsm has a finding of the kind `kind` or, if `holds` is false, until it has none.
     ///
     /// # Panics
     ///
     /// The finding does not appear, or disappear, within the limit.
     pub fn wait_finding(&self, kind: &str, holds: bool) {
-        let there = wait_for_every(LOOK, LIMIT, || {
+        let there = wait_for_every(POLL_INTERVAL, LIMIT, || {
             (self.findings().contains(kind) == holds).then_some(())
         });
         let log = self.process.stderr_so_far();
@@ -270,7 +275,7 @@ impl Manager {
     ///
     /// A change still waits at the limit.
     pub fn wait_stored(&self) {
-        let stored = wait_for_every(LOOK, LIMIT, || {
+        let stored = wait_for_every(POLL_INTERVAL, LIMIT, || {
             let store = &self.status()["shared_store"];
             let waiting = store["waiting_rows"].as_u64().unwrap_or(0);
             (store["held"] == true && waiting == 0).then_some(())
@@ -278,11 +283,11 @@ impl Manager {
         assert!(stored.is_some(), "{}", self.status());
     }
 
-    /// Ends the process regularly.
+    /// Ends the process with SIGTERM.
     ///
     /// # Panics
     ///
-    /// The process does not end.
+    /// The process does not end, or ends with an error.
     pub fn stop(self) {
         self.process.terminate(LIMIT).unwrap().success().unwrap();
     }
@@ -377,7 +382,7 @@ pub fn take_alias(fabric: &Managed, host: &mut Host, place: usize) -> Guid {
     let mask = mask | GuidInfoRecord::guid_component(2).expect("there is an index");
     let answer: GuidInfoRecord = host.ask(Method::SET, mask, &record).record();
     let alias = answer.guid_info().guid(2).expect("there is an index");
-    let held = wait_for_every(LOOK, LIMIT, || {
+    let held = wait_for_every(POLL_INTERVAL, LIMIT, || {
         (fabric.guids(place).get(2) == Some(&alias)).then_some(())
     });
     assert!(held.is_some(), "{:?}", fabric.guids(place));

@@ -1,10 +1,10 @@
-//! A simulated fabric in real time, behind the same trait as hardware.
+//! A simulated fabric in real time, with the same trait as hardware.
 //!
 //! A thread owns the [`Sim`] and lets it follow the clock. Clients send through a bounded channel;
-//! the simulation's thread calls their sinks, so that a slow sink stops the simulation, as a full
-//! receive queue would. Sending never waits for the simulation, so that a client that sends and
-//! receives on one thread cannot deadlock. The thread ends when the last [`SimHandle`] and
-//! [`SimTransport`] are dropped.
+//! the simulation's thread calls their sinks, so a slow sink stops the simulation, as a full
+//! receive queue would. Sending never waits for the simulation, so a client that sends and receives
+//! on one thread cannot deadlock. The thread ends when the last [`SimHandle`] and [`SimTransport`]
+//! are dropped.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,16 +37,18 @@ const MAX_COMMANDS: usize = 4096;
 /// the simulation.
 const COMMANDS_AT_ONCE: usize = 256;
 
-/// The number of transports whose ports are updated in one turn, between two checks of commands and
-/// events: if there are more clients, one of them sees a change of its port some turns later.
+/// The maximum number of transports whose ports are updated in one turn, between two checks of
+/// commands and events. With more clients, some see a change of their port a few turns later.
 const REFRESHED_AT_ONCE: usize = 64;
 
-/// The shortest time to sleep: for a shorter time the thread yields instead, because the operating
-/// system would sleep too long.
+/// The shortest time for which the thread sleeps. For a shorter time it yields instead, because the
+/// operating system would let it sleep too long.
 const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 
+/// An operation on the simulation, which passes its result to the caller itself.
 type Operation = Box<dyn FnOnce(&mut Sim) + Send>;
 
+/// A command to the simulation's thread.
 enum Command {
     Send {
         client: AttachId,
@@ -98,10 +100,10 @@ pub enum LiveError {
 pub fn spawn(sim: Sim) -> Result<SimHandle, LiveError> {
     let (commands, inbox) = sync_channel(MAX_COMMANDS);
     let progress = Arc::new(Progress::start(sim.now()));
-    let of_thread = Arc::clone(&progress);
+    let shared = Arc::clone(&progress);
     thread::Builder::new()
         .name("simulated-fabric".to_owned())
-        .spawn(move || Runner::new(sim, of_thread).run(&inbox))
+        .spawn(move || Runner::new(sim, shared).run(&inbox))
         .map_err(LiveError::Thread)?;
     Ok(SimHandle { commands, progress })
 }
@@ -115,8 +117,8 @@ struct Progress {
     origin: Time,
     /// The number of datagrams that clients sent.
     sent: AtomicU64,
-    /// The number of these datagrams that have entered the fabric. The thread updates it after
-    /// `next`.
+    /// The number of these datagrams that have entered the fabric. The thread updates this number
+    /// after `next`, so that `next` includes their events.
     taken: AtomicU64,
     /// The time of the next event in the fabric, in nanoseconds; `u64::MAX` without one.
     next: AtomicU64,
@@ -141,6 +143,7 @@ impl Progress {
         self.origin + self.started.elapsed()
     }
 
+    /// Whether a sent datagram has not entered the fabric, or an event is due.
     fn is_behind(&self) -> bool {
         let sent = self.sent.load(Ordering::SeqCst);
         let taken = self.taken.load(Ordering::SeqCst);
@@ -194,7 +197,7 @@ impl SimHandle {
         })?;
         let (client, local) =
             attached.map_err(|source| LiveError::Attach { node, port, source })?;
-        // The client was attached an instant ago, so that it has a port.
+        // The client was attached just now, so it has a port.
         let local = Arc::new(RwLock::new(local.ok_or(LiveError::Stopped)?));
         let attach = Command::Attach {
             client,
@@ -225,7 +228,8 @@ impl SimTransport {
         self.sender.client
     }
 
-    /// The sending half of the SA and of performance management. The client stays attached as long as the transport exists.
+    /// The sending half for the SA and for performance management. The client stays attached as
+    /// long as the transport exists.
     pub fn sa(&self) -> SimSaPort {
         self.sender.clone()
     }
@@ -284,8 +288,8 @@ impl Transport for SimTransport {
     }
 }
 
-/// The sending half of the SA and of performance management of a [`SimTransport`], usable from any
-/// thread. It does no RMPP. Datagrams sent after the transport is dropped are lost.
+/// The sending half of a [`SimTransport`] for the SA and for performance management, usable from
+/// any thread. It does no RMPP. Datagrams sent after the transport is dropped are lost.
 #[derive(Debug, Clone)]
 pub struct SimSaPort {
     commands: SyncSender<Command>,
@@ -366,6 +370,7 @@ impl Drop for SimTransport {
     }
 }
 
+/// An attached client, as the thread sees it.
 struct Outlet {
     sinks: Sinks,
     port: Arc<RwLock<LocalPort>>,
@@ -375,9 +380,9 @@ struct Outlet {
 struct Runner {
     sim: Sim,
     outlets: BTreeMap<AttachId, Outlet>,
-    /// The last transport whose port was updated.
+    /// The client whose port was updated last.
     refreshed: Option<AttachId>,
-    /// The number of transports that may show a port as it was before the last event.
+    /// The number of clients whose ports may have changed since they were updated.
     stale: usize,
     progress: Arc<Progress>,
     /// The number of datagrams received from transports.
@@ -400,7 +405,7 @@ impl Runner {
         self.progress.now()
     }
 
-    /// Publishes how far this thread has come.
+    /// Publishes how far this thread has followed the clock and the datagrams.
     fn show_progress(&self) {
         let next = self.sim.next_event().map_or(u64::MAX, Time::as_nanos);
         self.progress.next.store(next, Ordering::SeqCst);
@@ -420,7 +425,7 @@ impl Runner {
             self.refresh();
             self.show_progress();
             if self.stale > 0 {
-                // Commands are handled first.
+                // Waiting commands come before the other ports.
                 continue;
             }
             let idle = match self.sim.next_event() {
@@ -491,6 +496,7 @@ impl Runner {
         }
     }
 
+    /// Passes an output of the simulation to the sinks of its client.
     fn hand_out(&mut self, client: AttachId, inbound: Inbound) {
         if matches!(inbound, Inbound::Port(_)) {
             // A client that receives a port event must find the port already changed.
@@ -501,13 +507,12 @@ impl Runner {
         }
     }
 
-    /// Updates the ports of some transports in turn, and detaches clients whose transport was
-    /// dropped.
+    /// Updates the ports of some clients in turn, and detaches clients whose transport was dropped.
     fn refresh(&mut self) {
         let count = self.stale.min(self.outlets.len()).min(REFRESHED_AT_ONCE);
         let after = self.refreshed.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = self.outlets.range((after, Bound::Unbounded));
-        let in_turn = behind.map(|(&client, _)| client);
+        let later = self.outlets.range((after, Bound::Unbounded));
+        let in_turn = later.map(|(&client, _)| client);
         let in_turn = in_turn.chain(self.outlets.keys().copied());
         let in_turn: Vec<AttachId> = in_turn.take(count).collect();
         for &client in &in_turn {
@@ -517,6 +522,7 @@ impl Runner {
         self.stale = self.stale.saturating_sub(count).min(self.outlets.len());
     }
 
+    /// Updates the port of a client, or detaches the client if its transport was dropped.
     fn refresh_port(&mut self, client: AttachId) {
         let Some(outlet) = self.outlets.get(&client) else {
             return;

@@ -8,7 +8,7 @@ use crate::counters::DropReason;
 use crate::fabric::{Fabric, NONE};
 
 /// The maximum number of switches that a packet crosses before it counts as looping. Hardware would
-/// forward it until a time-out of the switch.
+/// forward such a packet until a time-out in a switch drops it.
 pub(crate) const MAX_SWITCHES: u32 = 64;
 
 /// The kind of traffic.
@@ -51,13 +51,14 @@ pub(crate) struct Way {
     pub(crate) port: u32,
     /// The number of links that the packet crossed.
     pub(crate) hops: u32,
+    /// The reason why the packet was lost; `Ok` if it was delivered.
     pub(crate) result: Result<(), DropReason>,
 }
 
 /// Follows a packet from an end port to the port that holds `dlid`.
 ///
-/// `cross` decides for each link whether the packet crosses it; its argument is the port by which
-/// the packet leaves.
+/// `cross` decides for each link whether the packet crosses it; its argument is the port through
+/// which the packet leaves.
 pub(crate) fn follow(
     fabric: &Fabric,
     start: u32,
@@ -126,8 +127,8 @@ fn is_foreign(fabric: &Fabric, port: u32, traffic: Traffic) -> bool {
     fabric.node_of(port).is_switch() && fabric.port(port).p_key_index(key).is_none()
 }
 
-/// Whether a packet that entered a node by `entry` can leave by `exit` and be accepted at the other
-/// end of that link.
+/// Checks that a packet which entered a node through `entry` can leave through `exit`, and that the
+/// other end of that link accepts it.
 pub(crate) fn pass(
     fabric: &Fabric,
     entry: u32,
@@ -141,7 +142,8 @@ pub(crate) fn pass(
     let Traffic::Data { sl, payload, .. } = traffic else {
         return Ok(());
     };
-    // Data packets leave by Active ports and enter by Armed and Active ports (IBA 7.2.7).
+    // Data packets leave through Active ports, and enter through Armed and Active ports (IBA
+    // 7.2.7).
     let far = fabric.port(port.peer).info.port_state();
     if port.info.port_state() != PortState::Active
         || !matches!(far, PortState::Armed | PortState::Active)

@@ -56,8 +56,8 @@ impl Sim {
         })
     }
 
-    /// The first end port that holds a LID, as its base LID or as one that its LMC adds. The search
-    /// looks at all end ports.
+    /// The first end port that holds a LID, as its base LID or as one that its LMC adds; `None` if
+    /// no end port holds it. The search takes time in proportion to the number of end ports.
     pub fn holder(&self, lid: Lid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(guid, port)| {
@@ -66,7 +66,8 @@ impl Sim {
         })
     }
 
-    /// The first end port with this GUID. The search looks at all end ports.
+    /// The first end port with this GUID; `None` if there is none. The search takes time in
+    /// proportion to the number of end ports.
     pub fn port_with(&self, guid: Guid) -> Option<(Guid, PortNum)> {
         let mut ends = self.end_ports();
         ends.find(|&(node, port)| self.port_guid(node, port).is_ok_and(|own| own == guid))
@@ -150,7 +151,8 @@ impl Sim {
         Ok(&self.fabric.port(index).info)
     }
 
-    /// The port across the cable in a port, if there is a cable, plugged or not.
+    /// The port at the other end of a port's cable, also of an unplugged one; `None` without a
+    /// cable.
     ///
     /// # Errors
     /// There is no such port.
@@ -162,6 +164,7 @@ impl Sim {
         }))
     }
 
+    /// The switch part of a node.
     fn switch(&self, guid: Guid) -> Result<&Switch, SimError> {
         let node = self.fabric.node(self.fabric.find_node(guid)?);
         node.switch.as_deref().ok_or(SimError::NotASwitch { guid })
@@ -186,7 +189,7 @@ impl Sim {
     }
 
     /// The blocks of a switch's multicast forwarding table that were ever written, by the
-    /// attribute's modifier; the others have no ports. MulticastFDBTop is in
+    /// attribute's modifier; other blocks have no ports. MulticastFDBTop is in
     /// [`switch_info`](Sim::switch_info).
     ///
     /// # Errors
@@ -196,7 +199,7 @@ impl Sim {
         Ok(mft.iter().map(|(&modifier, data)| (modifier, data)))
     }
 
-    /// Whether a switch forwards packets to this multicast LID by this port.
+    /// Whether a switch forwards packets to this multicast LID through this port.
     ///
     /// # Errors
     /// There is no such node, or it is no switch.
@@ -244,8 +247,8 @@ impl Sim {
         Ok(guids)
     }
 
-    /// The VL of each service level at the port `output`, for packets that entered the switch by
-    /// `input` (0 on other nodes).
+    /// The VL of each service level at the port `output`, for packets that entered the switch
+    /// through `input` (0 on other nodes).
     ///
     /// # Errors
     /// There is no such port.
@@ -285,7 +288,7 @@ impl Sim {
         Some(&self.fabric.port(self.client_port(client)?).info)
     }
 
-    /// The local port as a client sees it. `None` for a detached client.
+    /// The local port as a client sees it; `None` for a detached client.
     pub fn local_port(&self, client: AttachId) -> Option<LocalPort> {
         let port = self.fabric.port(self.client_port(client)?);
         let info = &port.info;

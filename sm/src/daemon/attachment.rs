@@ -41,7 +41,8 @@ pub enum FabricSpec {
 
 impl FabricSpec {
     /// Kind of the fabric, as the store records it. `umad` is a simulated fabric if `rsm sim run`
-    /// runs rsm. ibsim, and the preloaded library in any other process, count as hardware.
+    /// started this process. Otherwise `umad` counts as hardware, also with ibsim's library or with
+    /// that of `rsm sim run`.
     #[must_use]
     pub fn store_fabric(&self) -> StoreFabric {
         match self {
@@ -95,7 +96,7 @@ impl std::fmt::Display for FabricSpec {
     }
 }
 
-/// Manner in which the daemon uses a port.
+/// Role in which the daemon uses a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
     /// Acts as a subnet manager: receives traps and requests of other nodes.
@@ -145,6 +146,7 @@ pub(super) enum Line {
 }
 
 impl Line {
+    /// Transport of the core.
     pub(super) fn transport(&mut self) -> &mut dyn Transport {
         match self {
             Line::Plain(port) => port,
@@ -266,7 +268,7 @@ pub(super) fn open(
     Ok((line, simulated))
 }
 
-/// Adds to the error the remedy for the operator, and the option that chose the port.
+/// Adds to the error what the operator can do, or the option that chose the port.
 fn explain(error: UmadError, selector: &UmadSelector) -> anyhow::Error {
     let context = match (&error, selector.guid) {
         (UmadError::NoAdapter | UmadError::Library(_), _) => {
@@ -293,8 +295,8 @@ fn warn_of_another_port(configured: Option<Guid>, opened: &LocalPort) {
     }
 }
 
-/// Reports a finding when the trace ends early. The trace does not resume, because no reader could
-/// go on past a partly written record.
+/// Reports a finding when the trace ends early. The trace does not resume, because no reader can
+/// read past a partly written record.
 fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     let path = path.display().to_string();
     trace.on_error(move |error| {
@@ -306,8 +308,8 @@ fn report_end(trace: &Trace, path: &Path, findings: DaemonFindings) {
     });
 }
 
-/// Seed of the simulation's faults. Any fixed seed will do: the daemon runs in real time, so no
-/// seed makes a run repeatable.
+/// Seed of the simulation's faults. The daemon runs in real time, so no seed makes a run
+/// repeatable, and any fixed seed serves.
 pub(super) const SEED: u64 = 1;
 
 /// Simulated fabric that runs.
@@ -316,8 +318,9 @@ pub(super) struct Simulated {
     pub(super) netlist: Netlist,
 }
 
-/// Port of the subnet manager in a simulated fabric: a port of the first host with a cable,
-/// otherwise of the first switch.
+/// Port of the subnet manager in a simulated fabric: a cabled port of the host with the lowest GUID
+/// among hosts with a cable; without such a host, port 0 of the switch with the lowest GUID. `None`
+/// if there is neither.
 pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     let host = netlist
@@ -337,7 +340,8 @@ pub(super) fn default_attachment(netlist: &Netlist) -> Option<(Guid, PortNum)> {
 /// Largest number of GUIDs of a simulated fabric that an error names; the error counts the others.
 const NAMED_GUIDS: usize = 8;
 
-/// Port of a simulated fabric with the GUID `guid`.
+/// Port of a simulated fabric with the GUID `guid`, as node GUID and number. Fails if no end port
+/// has this GUID.
 fn attachment_at(netlist: &Netlist, guid: Guid) -> anyhow::Result<(Guid, PortNum)> {
     let nodes = netlist.nodes();
     if let Some((node, port)) = netlist.by_port_guid(guid) {

@@ -1,4 +1,4 @@
-//! Writes the history on its own thread, and answers queries from it.
+//! Writes the history on its own thread, and answers queries from the history.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -31,8 +31,8 @@ const GATHER: Duration = Duration::from_millis(100);
 /// last row.
 const SHARE: Duration = Duration::from_secs(1);
 
-/// Pause before a failed write is repeated; events wait in the queue until then.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Pause before a failed opening or write is repeated; events wait in the queue until then.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Longest time that an answer waits for events on their way to the disk.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -136,6 +136,7 @@ struct Folder {
 }
 
 impl Folder {
+    /// Opens the history.
     fn open(&self) -> Result<Archive, StoreError> {
         Archive::open(&self.state_dir, self.disk.clone(), self.bounds)
     }
@@ -143,7 +144,7 @@ impl Folder {
     /// Tries to open the history until it succeeds; `None` if the recorder is closed before.
     fn wait(&self, recorder: &Recorder, findings: &DaemonFindings) -> Option<Archive> {
         loop {
-            let is_closed = recorder.pause(AGAIN);
+            let is_closed = recorder.pause(RETRY_AFTER);
             match self.open() {
                 Ok(archive) => return Some(archive),
                 Err(_) if is_closed => return None,
@@ -153,6 +154,7 @@ impl Folder {
     }
 }
 
+/// Text of the finding while the history cannot be opened.
 fn unusable(error: &StoreError) -> String {
     format!(
         "the history cannot be opened ({}): it answers no question, events wait in memory, and the latest are lost \
@@ -161,6 +163,7 @@ fn unusable(error: &StoreError) -> String {
     )
 }
 
+/// Text of the finding while the history cannot be written.
 fn unwritten(error: &StoreError) -> String {
     format!(
         "the history cannot be written ({}): events wait in memory, and the latest are lost once it is full; \
@@ -177,10 +180,11 @@ struct Writer {
     findings: DaemonFindings,
     /// Fabric that was last recorded.
     last: Option<Arc<Fabric>>,
+    /// Passes events to other managers; `None` if no store is shared.
     share: Option<HistorySink>,
-    /// Events for other managers that `share` has not received yet; `shared_at` is the time when it
-    /// last received some.
+    /// Events for other managers that `share` has not received yet.
     unshared: Vec<Arc<v1::Event>>,
+    /// Time when `share` last received events; `None` before the first ones.
     shared_at: Option<Time>,
 }
 
@@ -214,14 +218,14 @@ impl Writer {
                 break;
             }
             self.recorder.wrote();
-            self.share_at_times();
+            self.share_if_due();
             self.recorder.pause(GATHER);
         }
         self.share();
     }
 
-    /// Passes events to other managers, at most once in [`SHARE`].
-    fn share_at_times(&mut self) {
+    /// Passes events to other managers, unless it did so within the last [`SHARE`].
+    fn share_if_due(&mut self) {
         let now = self.clock.now();
         if self.shared_at.is_none_or(|at| now.since(at) >= SHARE) {
             self.shared_at = Some(now);
@@ -229,6 +233,7 @@ impl Writer {
         }
     }
 
+    /// Passes all waiting events to other managers.
     fn share(&mut self) {
         let events = std::mem::take(&mut self.unshared);
         if let Some(share) = self.share.as_ref().filter(|_| !events.is_empty()) {
@@ -240,6 +245,7 @@ impl Writer {
         self.clock.unix_ms(self.clock.now())
     }
 
+    /// Adds a batch of events and states to the archive, without writing it to the disk.
     fn add(&mut self, batch: Batch) {
         if self.share.is_some() {
             let shared = batch.events.iter().filter(|event| is_shared(event));
@@ -280,7 +286,7 @@ impl Writer {
                 }
                 Err(error) => self.findings.fail(Part::History, unwritten(&error)),
             }
-            if self.recorder.pause(AGAIN) && self.archive.write(self.now_unix_ms()).is_err() {
+            if self.recorder.pause(RETRY_AFTER) && self.archive.write(self.now_unix_ms()).is_err() {
                 tracing::error!("the last events of this run are not in the history");
                 return false;
             }
@@ -293,12 +299,13 @@ pub(super) struct HistoryReader {
     recorder: Recorder,
     /// Segments; empty until the history is open.
     segments: Arc<OnceLock<Segments>>,
+    /// [`READERS`] places for answers that are computed at the same time.
     places: Arc<Semaphore>,
 }
 
 impl HistoryReader {
-    /// Runs `work` on a thread that may wait for a disk, as soon as one of [`READERS`] places is
-    /// free. The work keeps its place until it ends, also when the client has left.
+    /// Runs `work` on a thread that may wait for a disk, as soon as one of `places` is free. The
+    /// work keeps its place until it ends, even if the client has left.
     async fn on_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Segments) -> Result<T, HistoryError> + Send + 'static,

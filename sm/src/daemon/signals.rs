@@ -20,6 +20,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
+    /// Starts to receive SIGTERM, SIGINT and SIGHUP, which then no longer end the process.
     pub(super) fn listen() -> anyhow::Result<Signals> {
         let listen = |kind| signal(kind).context("cannot listen to signals");
         Ok(Signals {

@@ -10,8 +10,9 @@ use super::source::{Files, SourceError};
 use super::{Migration, line};
 
 impl Migration {
-    /// Compares the keys of ports with the key of the configuration, because rsm has one key for
-    /// all ports.
+    /// Adopts the M_Keys of ports. If all ports hold one key and the configuration has none, this
+    /// key becomes the configured one; otherwise rsm tries the keys of the file where a port does
+    /// not accept the configured key.
     pub(super) fn read_m_keys(
         &mut self,
         files: &mut Files,
@@ -46,9 +47,9 @@ impl Migration {
         }
         self.findings.extend(findings.finish());
         files.note(&path, format!("M_Keys of {} ports", keys.len()));
-        let others: BTreeSet<u64> = keys.values().map(|(_, key)| *key).collect();
-        let (Some(&only), 1) = (others.first(), others.len()) else {
-            self.several_m_keys(&path, &keys);
+        let distinct: BTreeSet<u64> = keys.values().map(|(_, key)| *key).collect();
+        let (Some(&only), 1) = (distinct.first(), distinct.len()) else {
+            self.use_key_table(&path, &keys);
             return Ok(());
         };
         if only != 0 && self.config.sm.m_key == 0 {
@@ -64,13 +65,13 @@ impl Migration {
             self.origins.set("sm", "m_key", place);
             return Ok(());
         }
-        self.several_m_keys(&path, &keys);
+        self.use_key_table(&path, &keys);
         Ok(())
     }
 
-    /// Names the first port whose key differs from the configured key, and makes rsm try the keys
-    /// of the file.
-    fn several_m_keys(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
+    /// Makes rsm try the keys of the file, with a finding that names the first port whose key
+    /// differs from the configured one. Does nothing if no key differs.
+    fn use_key_table(&mut self, path: &Path, keys: &BTreeMap<Guid, (usize, u64)>) {
         let own = self.config.sm.m_key;
         let mut others = keys.iter().filter(|(_, (_, key))| *key != own && *key != 0);
         let Some((guid, (line, _))) = others.next() else {

@@ -10,8 +10,10 @@ use rsm_config::{ConfigError, ConfigFinding, KNOWN_KEY, SA_KEY_FILE};
 use super::Migration;
 use crate::daemon::{ImportError, Imported, import};
 
-/// File modes of a configuration without keys, and of one with keys.
+/// File mode of a configuration without keys.
 const READABLE: u32 = 0o644;
+
+/// File mode of a configuration with keys.
 const SECRET: u32 = 0o640;
 
 /// File mode of the SA's key.
@@ -102,7 +104,8 @@ impl Migration {
             None => None,
         };
         let imported = import(&to.state_dir, &self.claims, self.registrations.clone());
-        // Opening a store also creates files, which belong to the user of this process.
+        // Even a store that cannot be filled has created files, which belong to the user of this
+        // process.
         own_files(&to.state_dir).map_err(|source| WriteError::Write {
             path: to.state_dir.clone(),
             source,
@@ -148,6 +151,7 @@ impl Migration {
         self.text()
     }
 
+    /// File mode of the configuration.
     fn mode(&self) -> u32 {
         let sm = &self.config.sm;
         let defaults = rsm_config::SmConfig::default();
@@ -156,13 +160,16 @@ impl Migration {
     }
 }
 
-/// File under a temporary name. Dropping it removes the file.
+/// File under a temporary name. Dropping the draft removes this name.
 struct Draft {
+    /// Temporary path.
     draft: PathBuf,
+    /// Final path.
     path: PathBuf,
 }
 
 impl Draft {
+    /// Writes the file under a temporary name beside `path`, and flushes it.
     fn write(path: &Path, text: &[u8], mode: u32) -> Result<Draft, WriteError> {
         let mut draft = path.to_owned().into_os_string();
         draft.push(format!(".{}.new", std::process::id()));
@@ -175,8 +182,8 @@ impl Draft {
             options.write(true).create_new(true).mode(mode);
             let mut file = options.open(&this.draft)?;
             file.write_all(text)?;
-            // The group that may read the folder may also read the file: the folder /etc/rsm
-            // belongs to the daemon's group.
+            // The file gets the group of its folder: the folder /etc/rsm belongs to the daemon's
+            // group, which must be able to read the file.
             let folder = fs::metadata(folder_of(path))?;
             if folder.gid() != file.metadata()?.gid() {
                 chown(&this.draft, None, Some(folder.gid())).or_else(ignore_denial)?;
@@ -241,6 +248,7 @@ fn sa_key_text() -> Result<String, WriteError> {
     }
 }
 
+/// Folder of a file; the current folder for a bare file name.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -269,7 +277,8 @@ fn own_files(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Only root may change a file's owner; another user already owns its files.
+/// Ignores that only root may change a file's owner: any other user already owns the files that
+/// this process has created.
 fn ignore_denial(error: io::Error) -> io::Result<()> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Ok(()),

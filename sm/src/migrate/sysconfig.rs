@@ -13,11 +13,13 @@ use super::source::{Files, SourceError};
 /// Files by distribution: Debian, Red Hat.
 const FILES: [&str; 2] = ["/etc/default/opensm", "/etc/sysconfig/opensm"];
 
-/// Variables that the services of OpenSM read.
+/// Variable of Debian's service with the ports to manage.
 const PORTS: &str = "PORTS";
+/// Variable of Red Hat's service with the GUIDs of the ports to manage.
 const GUIDS: &str = "GUIDS";
+/// Variable of Red Hat's service with the priority.
 const PRIORITY: &str = "PRIORITY";
-/// Variable that OpenSM itself reads from its environment.
+/// Variable that OpenSM itself reads from its environment: the folder of its tables.
 const CACHE: &str = "OSM_CACHE_DIR";
 /// Variables that affect only other programs.
 const OTHERS: [&str; 1] = ["OSM_HOSTS"];
@@ -33,18 +35,21 @@ const FIRST_PREFIX: u64 = 0xfe80_0000_0000_0000;
 #[derive(Debug)]
 pub(super) struct Sysconfig {
     file: PathBuf,
+    /// Line and value of each variable, by name.
     variables: BTreeMap<String, (usize, String)>,
 }
 
-/// Port of a manager, with the place that names the port.
+/// Port that OpenSM manages, each value with its place as `FILE:LINE`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ChosenPort {
+    /// GUID of the port; `None` if the service names none.
     pub(super) guid: Option<(Guid, String)>,
+    /// Subnet prefix; `None` if the service passes none.
     pub(super) prefix: Option<(u64, String)>,
 }
 
 impl Sysconfig {
-    /// Reads the variables of the first existing file.
+    /// Reads the variables of the first file that exists; `None` if there is none.
     pub(super) fn read(
         files: &mut Files,
         findings: &mut Vec<ConfigFinding>,
@@ -54,9 +59,9 @@ impl Sysconfig {
             let Some(text) = files.text(&path, findings)? else {
                 continue;
             };
-            let (sysconfig, told) = Sysconfig::parse(&path, &text);
+            let (sysconfig, reported) = Sysconfig::parse(&path, &text);
             files.note(&path, format!("{} variables", sysconfig.variables.len()));
-            findings.extend(told);
+            findings.extend(reported);
             return Ok(Some(sysconfig));
         }
         Ok(None)
@@ -108,6 +113,7 @@ impl Sysconfig {
         (Sysconfig { file, variables }, findings.finish())
     }
 
+    /// Value of a variable, with its place as `FILE:LINE`; `None` if it is absent or empty.
     fn get(&self, name: &str) -> Option<(&str, String)> {
         let (number, value) = self.variables.get(name)?;
         let value = value.trim();
@@ -279,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_need_a_shell_and_wrong_values_are_named() {
+    fn lines_that_need_a_shell_and_wrong_values_are_findings() {
         let text =
             "PORTS=$(ibstat -p)\nPORTS=\"0x1\nPRIORITY=16\nOPTIONS=-B\nGUIDS=0xzz\nPRIORITY=3\n";
         let (sysconfig, findings) = parse(text);

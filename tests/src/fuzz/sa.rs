@@ -1,9 +1,9 @@
 //! Fuzzes requests to the SA: every request has at most one answer, which ends, and which reveals
 //! no host of a foreign partition.
 //!
-//! An input is a sequence of requests. Each consists of a byte for the requester, a byte for the
-//! time before the request and for the way to fetch the answer, the length of the request in 16
-//! bits, and the request.
+//! An input is a sequence of requests. Each request consists of a byte for the requester, a byte
+//! for the time before the request and for the manner of fetching the answer, the length in 16
+//! bits, and the bytes of the request.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -28,16 +28,18 @@ use super::bytes::Bytes;
 use super::{MAX_INPUT, Seed};
 use crate::virtual_time::{Settings, World, partitions};
 
+/// The SM_Key of trusted requests.
 const SM_KEY: u64 = 0x1234;
 
 /// A fabric of six switches and eight hosts.
 const SPEC: &str = "fat-tree:k=4,levels=2";
 
-/// Ten times the number of pulls for the longest table of such a small subnet.
-const MOST_PULLS: usize = 1000;
+/// The maximum number of pulls for an answer: ten times the number for the longest table of this
+/// subnet.
+const MAX_PULLS: usize = 1000;
 
 /// A LID that no port holds.
-const NOBODY: Lid = Lid(0xBFF0);
+const UNUSED_LID: Lid = Lid(0xBFF0);
 
 /// The bit of the second byte that postpones fetching the answer to the end of the input.
 const KEPT: u8 = 0x80;
@@ -50,9 +52,11 @@ const DROPPED: u8 = 0x40;
 struct Host {
     lid: Lid,
     guid: Guid,
+    /// The partition: 0 for `Even`, 1 for `Odd`.
     group: usize,
 }
 
+/// The state from which the SA answers, and its hosts.
 struct Subnet {
     sa_snapshot: SaSnapshot,
     hosts: Vec<Host>,
@@ -107,6 +111,11 @@ fn hosts_of(world: &World) -> impl Iterator<Item = (Guid, Lid)> {
     hosts.into_iter()
 }
 
+/// Runs an input.
+///
+/// # Panics
+///
+/// The SA violates one of the properties.
 pub(super) fn run(input: &[u8]) {
     let subnet = subnet();
     let mut sa = Sa::new(SaConfig {
@@ -117,7 +126,7 @@ pub(super) fn run(input: &[u8]) {
     let mut now = Time::ZERO;
     let mut kept = Vec::new();
     // The bytes that each host has sent; an answer may repeat them.
-    let mut said: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
+    let mut sent: Vec<Vec<u8>> = vec![Vec::new(); subnet.hosts.len()];
     let mut input = Bytes(input);
     while let Some((who, how, length)) = head(&mut input) {
         let bytes = input.up_to(length.into());
@@ -125,9 +134,9 @@ pub(super) fn run(input: &[u8]) {
         sa.handle_deadline(now);
         let _ = (sa.poll_groups(now), sa.poll_save(now));
         let who = usize::from(who) % (subnet.hosts.len() + 1);
-        let lid = subnet.hosts.get(who).map_or(NOBODY, |host| host.lid);
-        if let Some(said) = said.get_mut(who) {
-            said.extend_from_slice(bytes);
+        let lid = subnet.hosts.get(who).map_or(UNUSED_LID, |host| host.lid);
+        if let Some(sent) = sent.get_mut(who) {
+            sent.extend_from_slice(bytes);
         }
         let before = sa.counters();
         let request = SaRequest {
@@ -159,7 +168,7 @@ pub(super) fn run(input: &[u8]) {
         let trusted = SaHeader::split(bytes).is_some_and(|(header, _)| header.sm_key() == SM_KEY);
         let viewer = (!trusted).then_some(who);
         match how & (KEPT | DROPPED) {
-            0 => fetch(answer, viewer, &said),
+            0 => fetch(answer, viewer, &sent),
             KEPT => kept.push((answer, viewer)),
             _ => {
                 let mut answer = answer;
@@ -169,14 +178,16 @@ pub(super) fn run(input: &[u8]) {
     }
     // Changes after the request do not affect an answer under way.
     for (answer, viewer) in kept {
-        fetch(answer, viewer, &said);
+        fetch(answer, viewer, &sent);
     }
 }
 
+/// The requester, the manner and the length of the next request; `None` at the end of the input.
 fn head(input: &mut Bytes<'_>) -> Option<(u8, u8, u16)> {
     Some((input.byte()?, input.byte()?, input.number()?))
 }
 
+/// Whether the SA must answer this request from a known requester.
 fn is_answered(bytes: &[u8]) -> bool {
     let Some((header, _)) = SaHeader::split(bytes) else {
         return false;
@@ -188,6 +199,7 @@ fn is_answered(bytes: &[u8]) -> bool {
         && [0, KNOWN_KEY, SM_KEY].contains(&header.sm_key())
 }
 
+/// Checks the header of an answer to the request in `bytes`.
 fn check_header(bytes: &[u8], answer: &SaAnswer) {
     let Some((asked, _)) = SaHeader::split(bytes) else {
         panic!("an answer to what is no request");
@@ -202,8 +214,9 @@ fn check_header(bytes: &[u8], answer: &SaAnswer) {
     }
 }
 
-/// Fetches an answer until it ends, and checks that it reveals no hidden host.
-fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
+/// Fetches an answer until it ends, and checks that it reveals no host which is hidden from
+/// `viewer`; `None` is a trusted requester.
+fn fetch(mut answer: SaAnswer, viewer: Option<usize>, sent: &[Vec<u8>]) {
     let (attribute, words) = (
         answer.header().mad().attribute(),
         answer.header().attribute_offset(),
@@ -212,7 +225,7 @@ fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
     let data = match answer.datagram() {
         Some(datagram) => datagram[SA_HEADER_LEN..].to_vec(),
         None => {
-            let data = whole(&mut answer);
+            let data = pull_all(&mut answer);
             assert!(words > 0 && data.len().is_multiple_of(usize::from(words) * 8));
             data
         }
@@ -234,7 +247,7 @@ fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
         let guid = host.guid.0.to_be_bytes();
         let shown = |bytes: &[u8]| bytes.windows(guid.len()).any(|window| window == guid);
         assert!(
-            !shown(&data) || shown(&said[viewer]),
+            !shown(&data) || shown(&sent[viewer]),
             "{} learns of {} by {attribute:?}",
             own.guid,
             host.guid
@@ -256,10 +269,11 @@ fn fetch(mut answer: SaAnswer, viewer: Option<usize>, said: &[Vec<u8>]) {
     }
 }
 
-fn whole(answer: &mut SaAnswer) -> Vec<u8> {
+/// The records of an answer.
+fn pull_all(answer: &mut SaAnswer) -> Vec<u8> {
     let mut data = Vec::new();
     let mut room = [0; 4096];
-    for _ in 0..MOST_PULLS {
+    for _ in 0..MAX_PULLS {
         let pulled = answer.pull(&mut room);
         data.extend_from_slice(&room[..pulled.bytes]);
         if pulled.ended {
@@ -294,6 +308,7 @@ const ATTRIBUTES: [u16; 19] = [
     0x39, 0x3A, 0xF3,
 ];
 
+/// The inputs from which the fuzzer starts.
 pub(super) fn seeds() -> Vec<Seed> {
     let mut seeds = Vec::new();
     for attribute in ATTRIBUTES {
@@ -318,6 +333,7 @@ pub(super) fn seeds() -> Vec<Seed> {
     seeds
 }
 
+/// The part of an input that contains one request.
 fn frame(who: u8, how: u8, request: &[u8]) -> Vec<u8> {
     let mut frame = vec![who, how];
     frame.extend_from_slice(&(request.len() as u16).to_be_bytes());
@@ -329,6 +345,7 @@ fn gid(host: usize) -> Gid {
     Gid::new(0xFE80_0000_0000_0000, subnet().hosts[host].guid)
 }
 
+/// Inputs of queries for paths.
 fn paths() -> Vec<Seed> {
     let hosts = &subnet().hosts;
     let mut by_gid = PathRecord::default();
@@ -402,6 +419,7 @@ fn members() -> Vec<u8> {
     bytes
 }
 
+/// An input with a service, queries for it, and a subscription.
 fn subscriptions() -> Vec<u8> {
     let mut service = ServiceRecord::default();
     service

@@ -44,7 +44,7 @@ pub fn held(sim: &Sim, port: (Guid, PortNum)) -> Vec<PKey> {
     keys
 }
 
-/// The ports whose P_Keys or partition enforcement differ from the plan.
+/// Descriptions of all ports whose P_Keys or partition enforcement differ from the plan.
 #[must_use]
 pub fn misplaced(sim: &Sim, reach: &Reach, plan: &Plan) -> Vec<String> {
     let mut problems = Vec::new();

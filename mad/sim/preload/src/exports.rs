@@ -4,7 +4,7 @@
 //! define. On the machines for which the shim is built, a caller passes the last argument, if any,
 //! like a fixed one; if there is none, the shim passes on an arbitrary value that is not used.
 
-#![allow(unsafe_code)] // What a C program passes are raw pointers, and what it calls are symbols by name.
+#![allow(unsafe_code)] // C programs pass raw pointers, and call symbols by their names.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulong, c_void};
 use std::os::fd::BorrowedFd;
@@ -39,6 +39,7 @@ macro_rules! next {
     }};
 }
 
+/// Sets `errno`, and returns `value` for the failed call.
 fn fail<T>(error: Errno, value: T) -> T {
     set_errno(error);
     value
@@ -56,8 +57,8 @@ unsafe fn place_of(path: *const c_char) -> Place {
     place(unsafe { CStr::from_ptr(path) })
 }
 
-/// Defines functions that take a path and open no device: a path of sysfs is replaced by that in
-/// the server's directory, and other paths stay.
+/// Defines functions that take a path and open no device. A path in sysfs is replaced by its copy
+/// in the server's directory; other paths are passed on unchanged.
 macro_rules! functions_of_paths {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path $(, $after:ident: $after_type:ty)*)
         -> $result:ty, or $failed:expr;)*) => {$(
@@ -109,7 +110,7 @@ functions_of_paths! {
     statx([directory: c_int,] path, flags: c_int, mask: c_uint, status: *mut c_void) -> c_int, or -1;
 }
 
-/// Functions that open a file or a device.
+/// Defines functions that open a file or a device.
 macro_rules! functions_that_open {
     ($($name:ident([$($before:ident: $before_type:ty,)*] path, flags $(, $after:ident: $after_type:ty)*);)*) => {$(
         /// # Safety
@@ -151,10 +152,10 @@ functions_that_open! {
     __open64_2([] path, flags);
 }
 
-/// The letter of requests for management datagrams (RDMA_IOCTL_MAGIC).
+/// The type of `ioctl` requests for management datagrams (RDMA_IOCTL_MAGIC), in their second byte.
 const MAGIC: c_ulong = 0x1B;
 
-/// Borrows a descriptor of the program's.
+/// Borrows a descriptor of the program.
 fn borrow(descriptor: c_int) -> BorrowedFd<'static> {
     // SAFETY: the descriptor is in the table, so it is open; if the program closes it meanwhile,
     // the call fails with EBADF, as in the kernel.
@@ -214,6 +215,8 @@ pub unsafe extern "C" fn __read_chk(
     }
 }
 
+/// Reads the next message of a device into `room`.
+///
 /// # Safety
 /// `room` must be valid for writes of `count` bytes.
 unsafe fn read_umad(descriptor: c_int, room: *mut c_void, count: size_t) -> ssize_t {
@@ -276,7 +279,7 @@ pub unsafe extern "C" fn ioctl(
             None => fail(Errno::NOSYS, -1),
         };
     };
-    // The kernel uses 32 bits, too.
+    // The kernel also uses only 32 bits of the request.
     let request = request as u32;
     let Some(len) = argument_len(request) else {
         return fail(Errno::NOTTY, -1);

@@ -1,4 +1,4 @@
-//! Tests of the behaviour of agents with habits, one test for each habit.
+//! Tests of the behaviour of agents with habits.
 
 use crate::common;
 
@@ -16,6 +16,7 @@ use rsm_sim::{Devices, DropReason, Habit, Personality, PortField, PortFields, Si
 const OK: Option<Status> = Some(Status::OK);
 const REFUSED: Option<Status> = Some(Status::INVALID_FIELD);
 
+/// A fabric in which `node` has this personality.
 fn hand_of(node: Guid, personality: impl Into<Personality>) -> Hand {
     let mut hand = hand();
     hand.sim.set_personality(node, personality.into()).unwrap();
@@ -41,6 +42,7 @@ fn set_port(
     (answer.status(), *PortInfo::from_data(answer.data()))
 }
 
+/// The traps that have arrived at client 1 since the last call.
 fn traps(hand: &mut Hand) -> Vec<(Datagram, Trap)> {
     let mads = hand.take_mads().into_iter().map(|(_, datagram)| datagram);
     mads.filter(|datagram| MadHeader::of(&datagram.mad).method() == Method::TRAP)
@@ -124,8 +126,7 @@ fn trap_on_first_change_is_silent_until_the_bit_is_cleared() {
     assert_eq!(link_changes(&mut hand), 2);
 }
 
-/// Represses the traps that the two switches have sent so far: each switch numbers its traps from
-/// 1.
+/// Represses the first two traps of both switches; each switch numbers its traps from 1.
 fn repress_all(hand: &mut Hand) {
     for (lid, serial) in [4, 5].into_iter().flat_map(|lid| [(lid, 1), (lid, 2)]) {
         let smp = Smp::lid_routed(&SmpRequest {
@@ -175,7 +176,7 @@ fn arms_alone_refuses_state_with_settings() {
 }
 
 #[test]
-fn checks_repress_drops_one_with_a_wrong_key() {
+fn checks_repress_drops_a_repress_with_a_wrong_m_key() {
     let mut hand = hand_of(S1, Habit::ChecksRepress);
     hand.program();
     let status = hand.change_port(&[1], 0, |info| {
@@ -284,7 +285,7 @@ fn ports_with_fewer_vls_refuse_more() {
 }
 
 #[test]
-fn legacy_speed_shows_4_beside_an_extended_one() {
+fn legacy_speed_is_4_beside_an_extended_speed() {
     let mut hand = hand_of(S1, Habit::LegacySpeed4);
     let info: PortInfo = hand.get_as(&[1], PortInfo::modifier(PortNum(1), true));
     assert_eq!(info.link_speed_active(), LinkSpeeds(4));
@@ -293,7 +294,7 @@ fn legacy_speed_shows_4_beside_an_extended_one() {
 }
 
 #[test]
-fn old_value_is_shown_once_for_each_port_and_held_at_once() {
+fn old_value_is_shown_once_for_each_port_while_the_new_one_is_held() {
     let fields = PortFields::of(PortField::Lid) | PortFields::of(PortField::Mtu);
     let mut hand = hand_of(S1, Personality::shows_old_once(fields));
     let lid = |lid| {
@@ -361,7 +362,7 @@ fn burst(hand: &mut Hand, hops: &[u8], count: usize) -> Vec<Duration> {
 }
 
 #[test]
-fn slow_processor_answers_one_at_a_time_and_passes_on_in_time() {
+fn slow_processor_answers_one_at_a_time_and_forwards_without_delay() {
     let mut hand = hand_of(S1, Habit::SlowProcessor);
     let times = burst(&mut hand, &[1], 3);
     let slow = Duration::from_millis(40);
@@ -402,7 +403,7 @@ fn small_buffer_drops_bursts() {
 }
 
 #[test]
-fn silent_node_passes_on_and_answers_nothing() {
+fn silent_node_forwards_and_answers_nothing() {
     let mut hand = hand_of(S1, Habit::Silent);
     assert!(hand.get(&[1], AttrId::NODE_INFO, 0).is_none());
     assert!(hand.get(&[1, 2], AttrId::NODE_INFO, 0).is_some());
@@ -415,7 +416,7 @@ fn personalities_of_a_fabric_survive_a_reboot() {
         ..SimConfig::default()
     };
     let mut hand = hand_with(config, 1);
-    // Switches have the habits of switches, and adapters have the others.
+    // An adapter does not have the habits of switches.
     assert!(!hand.sim.personality(H2).unwrap().has(Habit::BlankBasePort0));
     hand.sim.reboot(H2).unwrap();
     hand.sim.reboot(S2).unwrap();

@@ -21,6 +21,7 @@ fn node_info_at(hand: &mut Hand, lid: u16) -> Option<NodeInfo> {
     Some(*NodeInfo::from_data(answer.data()))
 }
 
+/// The number of packets that were dropped for this reason.
 fn dropped(hand: &Hand, reason: DropReason) -> u64 {
     hand.sim.counters().dropped_for(reason)
 }
@@ -66,12 +67,12 @@ fn a_probe_reports_where_data_is_lost() {
         hops: 3,
     };
     assert_eq!(probe(&hand, 2, 0), delivered);
-    let home = Probe::Delivered {
+    let at_port0 = Probe::Delivered {
         node: S2,
         port: PortNum(0),
         hops: 2,
     };
-    assert_eq!(probe(&hand, 5, 0), home);
+    assert_eq!(probe(&hand, 5, 0), at_port0);
     let lost = |node, port, hops, why| Probe::Dropped {
         node,
         port: PortNum(port),
@@ -134,6 +135,7 @@ fn traps(hand: &mut Hand, number: Trap) -> Vec<Datagram> {
         .collect()
 }
 
+/// Answers a trap with TrapRepress.
 fn repress(hand: &mut Hand, trap: &Datagram) {
     let mut smp = *Smp::from_bytes(&trap.mad);
     smp.make_response(Status::OK);
@@ -189,7 +191,7 @@ fn traps_are_repeated_until_they_are_repressed() {
 }
 
 #[test]
-fn repetition_is_bounded() {
+fn trap_is_sent_21_times_without_a_repress() {
     let mut hand = hand();
     hand.program();
     hand.other.clear();
@@ -210,7 +212,7 @@ fn repetition_is_bounded() {
 }
 
 #[test]
-fn a_wrong_key_and_a_threshold_send_traps() {
+fn a_wrong_m_key_and_an_exceeded_threshold_send_traps() {
     let mut hand = hand();
     hand.program();
     hand.change_port(&[1, 2, 1], 0, |info| {
@@ -297,7 +299,7 @@ fn clients_talk_to_each_other_over_active_links() {
 }
 
 #[test]
-fn armed_ports_become_active_by_data() {
+fn an_armed_port_becomes_active_when_data_arrives() {
     let mut hand = hand();
     hand.program();
     hand.set_port_state(&[1], 2, PortState::Down);
@@ -315,7 +317,7 @@ fn armed_ports_become_active_by_data() {
 }
 
 #[test]
-fn a_reboot_forgets_and_comes_back() {
+fn a_rebooted_switch_loses_its_tables_and_comes_back() {
     let mut hand = hand();
     hand.program();
     hand.sim.reboot(S2).unwrap();
@@ -333,7 +335,7 @@ fn a_reboot_forgets_and_comes_back() {
 }
 
 #[test]
-fn nodes_can_be_added_while_it_runs() {
+fn nodes_and_cables_can_be_added_while_the_simulation_runs() {
     use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
     let mut hand = hand();
     let new = common::node(NodeKind::Ca, rsm_ids::Guid(0x40), 2, "new");

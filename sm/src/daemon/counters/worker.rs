@@ -44,7 +44,7 @@ pub(super) struct Worker {
 impl Worker {
     /// Runs until the handle stops the collector.
     pub(super) fn run(mut self) {
-        // Answers to hosts and convergence take precedence exceeding counters.
+        // Answers to hosts and convergence take precedence over counters.
         compute::step_back();
         while !self.orders.closing.load(Ordering::Acquire) {
             self.take_orders();
@@ -65,7 +65,7 @@ impl Worker {
         self.show_now();
     }
 
-    /// Takes exceeding the latest orders.
+    /// Takes over the latest orders.
     fn take_orders(&mut self) {
         let settings = self.orders.settings.lock().take();
         let snapshot = self.orders.snapshot.lock().take();

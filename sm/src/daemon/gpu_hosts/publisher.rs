@@ -1,4 +1,5 @@
-//! Passes inventories to the core, and their findings to the daemon's findings, on its own thread.
+//! Thread that passes inventories to the core, and findings about GPU hosts to the daemon's
+//! findings.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
@@ -17,14 +18,14 @@ use crate::daemon::findings::{DaemonFindings, Part};
 /// Receives each new inventory.
 pub(in crate::daemon) type Tell = Box<dyn Fn(Arc<GpuInventory>) + Send + Sync>;
 
-/// Time between two checks for changes. Hosts report one by one; all reports within this time make
-/// a single new inventory, for which the core plans once and a single analysis is made.
+/// Time between two checks for changes. Hosts report one by one; all reports within this time cause
+/// only one new inventory, one plan and one analysis.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Largest number of findings that are published one by one; a further finding counts the others.
-const MOST_FINDINGS: usize = 1_000;
+/// Maximum number of findings that are published one by one; a further finding counts the others.
+const MAX_FINDINGS: usize = 1_000;
 
-/// Largest number of hosts that a finding names; the finding counts the others.
+/// Maximum number of hosts that a finding names; the finding counts the others.
 const NAMES_SHOWN: usize = 10;
 
 /// Starts the thread, which ends with `hosts`. `tell` receives each new inventory; the faults of
@@ -38,7 +39,7 @@ pub(in crate::daemon) fn publish(
     findings: DaemonFindings,
 ) -> std::io::Result<()> {
     let mut publisher = Publisher {
-        told: hosts.inventory(),
+        passed_inventory: hosts.inventory(),
         hosts: Arc::downgrade(hosts),
         tell,
         findings,
@@ -54,12 +55,13 @@ pub(in crate::daemon) fn publish(
     Ok(())
 }
 
+/// State of the thread.
 struct Publisher {
     hosts: Weak<GpuHosts>,
     tell: Tell,
     findings: DaemonFindings,
     /// Inventory that was passed to the core last.
-    told: Arc<GpuInventory>,
+    passed_inventory: Arc<GpuInventory>,
     /// Hosts whose inventories were reported as unreadable.
     unreadable: BTreeSet<String>,
     /// Analysis whose findings are published; `None` before the first one.
@@ -67,7 +69,8 @@ struct Publisher {
 }
 
 impl Publisher {
-    /// Passes changes on. Returns false once the [`GpuHosts`] are dropped.
+    /// Passes changes since the last turn to the core and to the findings. Returns false once the
+    /// [`GpuHosts`] are dropped.
     fn turn(&mut self) -> bool {
         let Some(hosts) = self.hosts.upgrade() else {
             return false;
@@ -75,8 +78,8 @@ impl Publisher {
         hosts.save_seen_if_due();
         self.report_unreadable(hosts.unreadable());
         let inventory = hosts.inventory();
-        if !Arc::ptr_eq(&inventory, &self.told) {
-            self.told = inventory.clone();
+        if !Arc::ptr_eq(&inventory, &self.passed_inventory) {
+            self.passed_inventory = inventory.clone();
             (self.tell)(inventory.clone());
         }
         let is_empty = inventory.hosts().is_empty() && inventory.machine_types().is_empty();
@@ -84,8 +87,8 @@ impl Publisher {
             return true;
         }
         let analysis = hosts.analysis();
-        let is_news = |last: &Arc<Analysis>| !Arc::ptr_eq(last, &analysis);
-        if self.published.as_ref().is_none_or(is_news) {
+        let is_new = |last: &Arc<Analysis>| !Arc::ptr_eq(last, &analysis);
+        if self.published.as_ref().is_none_or(is_new) {
             self.findings
                 .report(Part::GpuHosts, published(&analysis.findings));
             self.published = (!is_empty).then_some(analysis);
@@ -139,7 +142,7 @@ fn published(findings: &[GpuFinding]) -> Vec<Finding> {
         let kind = FindingKind::Gpu(finding.kind);
         Finding::new(kind, Subject::Subnet, finding.kind.severity(), text)
     };
-    let mut all: Vec<Finding> = findings.iter().take(MOST_FINDINGS).map(one).collect();
+    let mut all: Vec<Finding> = findings.iter().take(MAX_FINDINGS).map(one).collect();
     let rest = &findings[all.len()..];
     if let Some(worst) = rest.iter().max_by_key(|finding| finding.kind.severity()) {
         let count = rest.len();
@@ -166,16 +169,16 @@ mod tests {
             let evidence = format!("evidence {number}");
             GpuFinding::new(GpuFindingKind::NvLinkDegraded, "gpu-1", evidence)
         };
-        let many: Vec<GpuFinding> = (0..MOST_FINDINGS + 7).map(finding).collect();
+        let many: Vec<GpuFinding> = (0..MAX_FINDINGS + 7).map(finding).collect();
         let all = published(&many);
-        assert_eq!(all.len(), MOST_FINDINGS + 1);
-        let last = &all[MOST_FINDINGS];
+        assert_eq!(all.len(), MAX_FINDINGS + 1);
+        let last = &all[MAX_FINDINGS];
         assert!(
             last.text.starts_with("7 more findings about GPU hosts"),
             "{last:?}"
         );
         assert_eq!(last.severity, Severity::Error);
         assert_eq!(all[0].kind.code(), "nvlink-degraded");
-        assert_eq!(published(&many[..MOST_FINDINGS]).len(), MOST_FINDINGS);
+        assert_eq!(published(&many[..MAX_FINDINGS]).len(), MAX_FINDINGS);
     }
 }

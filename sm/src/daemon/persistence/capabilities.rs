@@ -6,9 +6,10 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table;
 
+/// Table of capabilities. A key is a device type, and a value the four words of its answer.
 const TABLE: &str = "device-capabilities";
 
-/// Capabilities in the store.
+/// Capabilities in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> DeviceCapabilities {
     let mut known = DeviceCapabilities::default();
     let rows = table::read(persisted, TABLE, |key, value| {
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_rows_are_left_out() {
+    fn rows_of_a_wrong_length_are_not_decoded() {
         assert_eq!(decode_type(&[0; 9]), None);
         assert_eq!(decode_words(&[0; 15]), None);
         assert_eq!(decode_type(&encode_type(DEVICE)), Some(DEVICE));

@@ -17,7 +17,10 @@ const FORCED: u8 = 1;
 /// Flag: the port is disabled.
 const DISABLED: u8 = 2;
 
+/// Letter of a drained node, whose port is 0.
 const NODE: u8 = b'n';
+
+/// Letter of a drained port.
 const PORT: u8 = b'p';
 
 /// Drained parts in the store. Logs and skips invalid rows.
@@ -43,7 +46,7 @@ pub(super) fn changes(persisted: &Persisted, avoid: &Avoid, changes: &mut Change
     table::replace_readable(persisted, DRAINED, &rows, is_readable, changes);
 }
 
-/// Names of the rows that cannot be read.
+/// Descriptions of the rows that cannot be read, for operators.
 pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
     let rows = table::held(persisted, DRAINED);
     let unread = rows.filter(|(key, value)| decode(key, value).is_none());
@@ -52,6 +55,7 @@ pub(super) fn unreadable(persisted: &Persisted) -> Vec<String> {
         .collect()
 }
 
+/// Key of the row of a part.
 fn key(part: NodeOrCable) -> Vec<u8> {
     let kind = match part {
         NodeOrCable::Node(_) => NODE,
@@ -60,6 +64,7 @@ fn key(part: NodeOrCable) -> Vec<u8> {
     [&[kind][..], &port(part.key())].concat()
 }
 
+/// Encodes a node GUID (8 bytes, big-endian) and a port number (1).
 fn port(key: PortKey) -> [u8; 9] {
     let mut bytes = [0; 9];
     bytes[..8].copy_from_slice(&key.node.0.to_be_bytes());
@@ -67,8 +72,8 @@ fn port(key: PortKey) -> [u8; 9] {
     bytes
 }
 
-/// Encodes the time (8 bytes), the flags FORCED and DISABLED (1), whether the peer is known (1),
-/// the peer (9), then three texts, each after its length (2); big-endian.
+/// Encodes, in big-endian order: the time (8 bytes), the flags FORCED and DISABLED (1), whether the
+/// peer is known (1), the peer (9), then operator, note and name, each after its length (2).
 fn encode(drained: &Drained) -> Vec<u8> {
     let none = PortKey::new(Guid::ZERO, PortNum::ZERO);
     let mut value = drained.since_unix_ms.to_be_bytes().to_vec();
@@ -121,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_drains_are_restored_and_broken_rows_left_out() {
+    fn stored_drains_are_restored_and_unreadable_rows_are_kept() {
         let drained = |peer| {
             Reason::Drained(Drained {
                 by: "alice".to_owned(),
@@ -161,7 +166,7 @@ mod tests {
         persisted.apply(&broken);
         assert_eq!(remembered(&persisted), avoid);
         persisted.apply(&change(&persisted, &Avoid::default()));
-        // Rows that cannot be read are kept: a later version may have written them.
+        // Rows that cannot be read are kept, because a later version may have written them.
         assert_eq!(unreadable(&persisted).len(), 2);
         assert_eq!(persisted.len(), 2);
     }

@@ -6,9 +6,10 @@ use rsm_store::{ChangeSet, Persisted};
 
 use super::table::{self, Rows};
 
+/// Table of groups. A key is the GUID of a leaf, and a value the number of its group.
 const TABLE: &str = "adaptive-groups";
 
-/// Groups in the store.
+/// Groups in the store. Logs and skips invalid rows.
 pub(super) fn remembered(persisted: &Persisted) -> GroupIds {
     GroupIds::from_pairs(table::read(persisted, TABLE, |leaf, group| {
         let leaf = Guid(u64::from_be_bytes(leaf.try_into().ok()?));

@@ -32,15 +32,16 @@ impl MadLayer {
             }
             return;
         }
-        // A program that does RMPP itself gets segments with or without a waiting request.
+        // A program that does RMPP itself gets all segments of a response, even though only the
+        // first segment finds its request waiting.
         if in_segments && class::is_response(header) && self.answered(id, datagram).is_none() {
             return self.hand_over(agent, remote, mad);
         }
         self.complete(id, agent, datagram, mad);
     }
 
-    /// Handles a message that has arrived completely: a response completes its waiting request; a
-    /// response without a waiting request is dropped.
+    /// Handles a message that has arrived completely. A response ends its waiting request; without
+    /// such a request, the response is dropped.
     fn complete(&mut self, id: AgentId, agent: Agent, datagram: &Datagram, message: &[u8]) {
         if class::is_response(MadHeader::of(&datagram.mad)) {
             let Some(key) = self.answered(id, datagram) else {
@@ -51,6 +52,7 @@ impl MadLayer {
         self.hand_over(agent, &datagram.remote, message);
     }
 
+    /// Delivers a message to the device of an agent.
     fn hand_over(&mut self, agent: Agent, remote: &RemoteAddress, message: &[u8]) {
         let header = UserMadHeader {
             id: agent.id,
@@ -64,7 +66,7 @@ impl MadLayer {
         self.deliver(agent.file, header, message);
     }
 
-    /// The pending send that this datagram answers or acknowledges.
+    /// The pending send that this datagram answers or acknowledges; `None` if there is none.
     pub(super) fn answered(&self, agent: AgentId, datagram: &Datagram) -> Option<SendKey> {
         let header = MadHeader::of(&datagram.mad);
         let response = class::is_response(header);
