@@ -20,9 +20,10 @@
 //! * [`fuzz`] accepts arbitrary bytes: records, requests, RMPP.
 //! * [`load`] runs many hosts that query the SA as fast as it answers.
 //! * [`web`] runs rsm with its page, and a browser; [`gpu_matrix`] is a GPU host for it.
-//! * [`webhook`] takes the events of managers.
-//! * [`sharing`] runs managers that share a store, [`slow_link`] stands between them and it.
-//! * [`bringup`] holds the assertions the peer tests of rsm share.
+//! * [`webhook`] is a server that receives the events of managers.
+//! * [`sharing`] runs managers that share a store; [`slow_link`] delays or cuts their connections
+//!   to it.
+//! * [`bringup`] contains the assertions that the peer tests of rsm share.
 //! * [`structure`] reads the sources of the workspace: its module graphs and sizes.
 //! * [`peer`] handles missing programs, [`binaries`] finds rsm's own programs.
 

@@ -1,3 +1,5 @@
+//! The properties of the simulated hardware.
+
 use std::time::Duration;
 
 use crate::error::SimError;
@@ -8,7 +10,7 @@ use crate::specification::split_key;
 /// every time is virtual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimConfig {
-    /// The personalities of the nodes; by default agents without any habit.
+    /// The personalities of the nodes; by default no node has a habit.
     pub devices: Devices,
     /// The time from one end of a cable to the far side of the next switch's crossbar: 300 ns, for
     /// 20 m of fibre and one switch.
@@ -30,8 +32,8 @@ pub struct SimConfig {
     /// The maximum number of SMPs that wait at one agent, those on the wire towards it included:
     /// 64. VL15 has no flow control (IBA 7.6.4), so further SMPs are lost.
     pub agent_buffer: u16,
-    /// The time from when both ends of a link can train until the link is up in Init: 20 ms. Copper
-    /// at HDR needs about that; long optical cables need seconds.
+    /// The time from when both ends of a link can train until the link is up in Init: 20 ms, as for
+    /// copper at HDR. Long optical cables need seconds.
     pub link_training: Duration,
     /// The time for which a rebooting node is off before its links train again: 2 s. Real switches
     /// need a minute, too long for a simulation.
@@ -39,8 +41,8 @@ pub struct SimConfig {
     /// The time that an agent waits for TrapRepress before it sends a trap again: 4.096 µs · 2^18 =
     /// 1.07 s, the interval of the usual SubnetTimeOut of 18 (IBA 14.2.5.6, 14.4.5).
     pub trap_interval: Duration,
-    /// The number of times that an unrepressed trap is sent again: 20. Real agents repeat it for
-    /// ever; the bound lets a simulation come to rest.
+    /// The number of times that an unrepressed trap is sent again: 20. Real agents repeat a trap
+    /// without end; the bound lets a simulation come to rest.
     pub trap_repeats: u16,
     /// The maximum delay of a late answer (uniform from 0): 1 s, longer than any sensible time-out.
     pub late_by: Duration,
@@ -63,9 +65,9 @@ pub struct SimConfig {
     /// The number of virtual ports of each port of a channel adapter or router, the physical
     /// function with index 0 included; 0 by default.
     pub vports: u16,
-    /// The rule that says which virtual ports have LIDs of their own.
+    /// The virtual ports that have LIDs of their own.
     pub vport_lids: VPortLids,
-    /// VPortCap of ports with virtual ports: 127, as many adapters have it.
+    /// VPortCap of ports with virtual ports: 127, as on many adapters.
     pub vport_cap: u16,
     /// GUIDCap of virtual ports: 1, only the GUID of the virtual port itself.
     pub vport_guid_cap: u8,
@@ -81,9 +83,9 @@ pub struct SimConfig {
     /// Whether ports begin with the LIDs and LMCs of the netlist, as in a fabric that another
     /// manager left running; if false, they begin as after power-on.
     pub keep_lids: bool,
-    /// Whether an agent refuses a Set of PortState until the port at the other end of the cable is
-    /// at most one state behind. The specification considers only the own port (false); another
-    /// well-known simulator considers both.
+    /// Whether an agent refuses a Set of PortState while the port at the other end of the cable is
+    /// more than one state behind. The specification considers only the port itself (false);
+    /// another well-known simulator considers both.
     pub check_peer_state: bool,
 }
 
@@ -108,13 +110,14 @@ impl VPortLids {
     ];
 }
 
-/// A value of `vports=` is none.
+/// The value of `vports=` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`vports={text}`: expected the number of virtual ports of each host port, 1 to 1024, and after a + \
      how they get LIDs: own, by-index or base (vports=16, vports=16+own)"
 )]
 pub struct VPortsError {
+    /// The value.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Requests of congestion control at the agents of their destinations.
+//! The handling of congestion control requests at their destinations.
 
 use rsm_ids::{Guid, PortNum};
 use rsm_mad::wire::congestion::{CLASS_VERSION, CcMad, attribute};
@@ -10,7 +10,7 @@ use crate::error::SimError;
 use crate::personality::Habit;
 use crate::sim::Sim;
 
-/// The unit of an agent's clock.
+/// The unit of an agent's clock, in nanoseconds.
 const TICK_NS: u64 = 1024;
 
 impl Sim {
@@ -43,8 +43,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Answers a request of congestion control at its destination: the data of the answer replace
-    /// those of the request.
+    /// Answers a congestion control request at its destination. The data of the answer replace the
+    /// data of the request.
     pub(crate) fn answer_congestion(&mut self, index: u32) -> Result<(), CongestionRefusal> {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
@@ -80,7 +80,7 @@ impl Sim {
         if is_set && personality.has(Habit::RefusesCongestionSets) {
             return Err(Status::INVALID_FIELD.into());
         }
-        // The clock of an agent has 32 bits.
+        // The clock of an agent has 32 bits and wraps.
         let time = (self.now.as_nanos() / TICK_NS) as u32;
         if header.attribute() == attribute::CONGESTION_LOG && !is_set {
             let log = empty_log(switch_ports.is_some(), time);

@@ -1,9 +1,9 @@
-//! Firmware of the simulated device types, as the vendor's class of NVIDIA devices shows it.
+//! The firmware of simulated devices, which NVIDIA devices report in their vendor class.
 
 use rsm_mad::wire::attr::NodeInfo;
 use rsm_mad::wire::vendor::FirmwareVersion;
 
-/// VendorID of Mellanox and NVIDIA; devices of others do not have the class.
+/// VendorID of Mellanox and NVIDIA. Devices of other vendors do not have the class.
 const MELLANOX: u32 = 0x00_02_C9;
 
 /// Firmware by DeviceID.
@@ -15,7 +15,7 @@ const FIRMWARE: &[(u16, [u32; 3])] = &[
     (0x1023, [40, 42, 1000]),
 ];
 
-/// Firmware of other types.
+/// Firmware of all other DeviceIDs.
 const OTHER: [u32; 3] = [15, 2000, 2046];
 
 /// The firmware of devices with this NodeInfo; `None` if they do not have the class.

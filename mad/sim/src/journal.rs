@@ -1,3 +1,5 @@
+//! A recording of the Sets that took effect.
+
 use std::collections::VecDeque;
 
 use rsm_ids::{Guid, PortNum};
@@ -7,20 +9,20 @@ use rsm_mad::wire::smp::SMP_DATA_LEN;
 
 /// A Set that took effect.
 ///
-/// If the entries are applied in order to the state at the start of the recording, they give every
-/// state that the fabric ever had.
+/// Applying the entries in order to the state at the start of the recording gives every state that
+/// the fabric had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetJournalEntry {
-    /// The time when it took effect.
+    /// The time when the Set took effect.
     pub time: Time,
     /// The time when the Set was sent. A Set that a slow device delayed can take effect after Sets
     /// that were sent later.
     pub sent: Time,
-    /// The node and port of the client that sent it.
+    /// The node and port of the client that sent the Set; `None` if no client sent it.
     pub sender: Option<(Guid, PortNum)>,
     /// The node whose agent executed the Set.
     pub node: Guid,
-    /// The port by which the Set entered the node; 0 at a switch.
+    /// The port through which the Set entered the node; 0 at a switch.
     pub port: PortNum,
     /// The attribute that the Set changed.
     pub attribute: AttrId,
@@ -34,6 +36,7 @@ pub struct SetJournalEntry {
 #[derive(Debug, Clone, Default)]
 pub struct SetJournal {
     entries: VecDeque<SetJournalEntry>,
+    /// The maximum number of entries.
     capacity: usize,
     /// The number of entries that were dropped for lack of capacity. The oldest entries are dropped
     /// first.
@@ -49,6 +52,7 @@ impl SetJournal {
         }
     }
 
+    /// Adds an entry. A full journal drops its oldest entry.
     pub(crate) fn push(&mut self, entry: SetJournalEntry) {
         if self.entries.len() >= self.capacity {
             self.overwritten += 1;

@@ -41,8 +41,8 @@ impl Sim {
         self.effects = effects;
     }
 
-    /// Handles a port that became Armed. If both ends of its link are Armed, ends that activate by
-    /// themselves become Active.
+    /// Handles a port that became Armed. If both ends of its link are Armed, the ends with
+    /// [`Habit::SelfActivating`] become Active after [`SELF_ACTIVATION`].
     fn note_armed(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE || self.fabric.port(peer).info.port_state() < PortState::Armed {
@@ -58,7 +58,7 @@ impl Sim {
         }
     }
 
-    /// Handles the first packet that entered by an Armed port.
+    /// Handles the first packet that enters through an Armed port with [`Habit::SelfActivating`].
     pub(crate) fn self_activate(&mut self, port: u32, generation: u32) {
         let link = self.fabric.link_of(port);
         let same = self.fabric.port(link).link_generation == generation;
@@ -69,7 +69,7 @@ impl Sim {
     }
 
     /// Whether this end of a link can train.
-    fn able(&self, port: u32) -> bool {
+    fn can_train(&self, port: u32) -> bool {
         let state = self.fabric.port(port);
         self.fabric.node_of(port).powered
             && !state.unplugged
@@ -82,7 +82,11 @@ impl Sim {
     /// Begins training, if the link is down and both ends can train.
     pub(crate) fn train(&mut self, port: u32) {
         let peer = self.fabric.port(port).peer;
-        if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
+        if peer == NONE
+            || self.fabric.port(port).is_up()
+            || !self.can_train(port)
+            || !self.can_train(peer)
+        {
             return;
         }
         let link = self.fabric.link_of(port);
@@ -95,7 +99,7 @@ impl Sim {
         self.queue.push(self.now + self.config.link_training, up);
     }
 
-    /// Handles the end of a link's training.
+    /// Handles the end of a link's training, unless later events of the link made it obsolete.
     pub(crate) fn link_trained(&mut self, port: u32, generation: u32) {
         if self.fabric.port(port).link_generation != generation {
             return;
@@ -109,7 +113,11 @@ impl Sim {
     /// of the link, each once; `None` if the link did not come up.
     pub(crate) fn bring_up(&mut self, port: u32) -> Option<Vec<u32>> {
         let peer = self.fabric.port(port).peer;
-        if peer == NONE || self.fabric.port(port).is_up() || !self.able(port) || !self.able(peer) {
+        if peer == NONE
+            || self.fabric.port(port).is_up()
+            || !self.can_train(port)
+            || !self.can_train(peer)
+        {
             return None;
         }
         let rate = self.fabric.port(port).train_with(self.fabric.port(peer))?;
@@ -133,9 +141,9 @@ impl Sim {
         Some(ends)
     }
 
-    /// Takes the link at a port down and lets it train again if it can. `by_set` is the port at
-    /// which the manager requested it: the switch of that port does not report it as a change of
-    /// port state (IBA 14.2.5.4).
+    /// Takes the link at a port down, and lets it train again if it can. `by_set` is the port at
+    /// which a Set requested this: the switch of that port does not report it as a change of port
+    /// state (IBA 14.2.5.4).
     pub(crate) fn take_down(&mut self, port: u32, by_set: Option<u32>) {
         let peer = self.fabric.port(port).peer;
         if peer == NONE {
@@ -161,7 +169,8 @@ impl Sim {
         self.train(port);
     }
 
-    /// The state of a port changed without a Set.
+    /// Reports that the state of a port has changed without a Set: a switch sends trap 128, and a
+    /// host gets an event.
     fn note_change(&mut self, port: u32, event: PortEvent) {
         let node_index = self.fabric.port(port).node;
         let node = self.fabric.node_mut(node_index);

@@ -29,7 +29,7 @@ pub struct VPortView {
     pub is_wanted: bool,
 }
 
-/// The result for a packet between virtual ports.
+/// The result of sending a packet between virtual ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VPortProbe {
     /// The packet reached the virtual port.
@@ -89,11 +89,11 @@ impl Sim {
     pub fn remove_vport(&mut self, (node, port, index): VPortAt) -> Result<(), SimError> {
         let at = self.find_host_port(node, port)?;
         let vports = self.fabric.vports.get_mut(&at);
-        let gone = vports.and_then(|vports| {
+        let removed = vports.and_then(|vports| {
             vports.info.set_vport_state_change(true);
             vports.vports.remove(&index)
         });
-        if gone.is_some() {
+        if removed.is_some() {
             self.report_vport_states(at);
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Sim {
     /// The virtual ports of a host's port, by index.
     ///
     /// # Errors
-    /// There is no such end port, or it is a switch's.
+    /// There is no such end port, or it belongs to a switch.
     pub fn vports(&self, node: Guid, port: PortNum) -> Result<Vec<(u16, VPortView)>, SimError> {
         let at = self.find_host_port(node, port)?;
         let vports = self.fabric.vports.get(&at).into_iter();
@@ -247,9 +247,9 @@ impl Sim {
         let start = self.find_host_port(node, port)?;
         let vport = |at: &u32| self.fabric.vports.get(at);
         let source = vport(&start).and_then(|vports| vports.vports.get(&index));
-        let sends = source
+        let may_send = source
             .is_some_and(|source| source.is_active() && source.tables.p_key_index(key).is_some());
-        if !sends {
+        if !may_send {
             return Ok(VPortProbe::NotSent);
         }
         let traffic = Traffic::Data {
@@ -261,11 +261,11 @@ impl Sim {
         if let Err(why) = way.result {
             return Ok(VPortProbe::Lost(why));
         }
-        let mut there = vport(&way.port).into_iter().flat_map(|v| v.vports.values());
-        let Some(there) = there.find(|v| v.is_active() && v.info.port_guid() == to) else {
+        let mut target = vport(&way.port).into_iter().flat_map(|v| v.vports.values());
+        let Some(target) = target.find(|v| v.is_active() && v.info.port_guid() == to) else {
             return Ok(VPortProbe::NoSuchGid);
         };
-        Ok(match there.tables.p_key_index(key) {
+        Ok(match target.tables.p_key_index(key) {
             Some(_) => VPortProbe::Delivered,
             None => {
                 self.performance.walks.lose(&Lost::foreign(way.port));
@@ -282,6 +282,7 @@ impl Sim {
         }
     }
 
+    /// The index of an end port that belongs to no switch.
     fn find_host_port(&self, node: Guid, port: PortNum) -> Result<u32, SimError> {
         let at = self.fabric.find_end_port(node, port)?;
         match self.fabric.node_of(at).is_switch() {

@@ -1,4 +1,5 @@
-//! Handles arrived answers before deadlines.
+//! Puts the handling of arrived datagrams before the handling of deadlines, so that an answer which
+//! has arrived in time does not count as missing.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn deadlines_wait_for_what_has_arrived() {
+    fn deadlines_wait_until_arrived_datagrams_are_read() {
         let mut arrivals = ArrivalsFirst::default();
         assert!(arrivals.permits_deadlines(false, ms(0)));
         assert!(!arrivals.permits_deadlines(true, ms(500)));
@@ -50,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn flood_holds_deadlines_up_for_a_bounded_time() {
+    fn flood_of_datagrams_delays_deadlines_for_a_bounded_time() {
         let mut arrivals = ArrivalsFirst::default();
         let permitted = (0..1000).filter(|&now| arrivals.permits_deadlines(true, ms(now)));
         assert_eq!(permitted.collect::<Vec<_>>()[..3], [100, 201, 302]);

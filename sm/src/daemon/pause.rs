@@ -1,7 +1,7 @@
 //! Detects pauses of this process.
 //!
 //! A process that is stopped (SIGSTOP, a debugger, a cgroup freezer), or whose machine is
-//! suspended, does not notice the pause; another subnet manager may take over meanwhile.
+//! suspended, does not notice the pause, and another subnet manager may take over in the meantime.
 //!
 //! A heartbeat on its own thread distinguishes a pause of the process from a wait of the event loop
 //! for other threads that compute a large difference. The loop reads the clock between two
@@ -65,6 +65,7 @@ impl Heartbeat {
         }
     }
 
+    /// Records a beat.
     fn beat(&self, now: Duration) {
         let now = nanos(now);
         let before = self.last.fetch_max(now, Ordering::SeqCst);
@@ -146,6 +147,7 @@ impl PauseWatch {
         pause
     }
 
+    /// Begins a turn: takes the measurements against which the next look compares.
     fn begin(&mut self, now: Duration) {
         // The kernel's figure comes from a file, so not every one of the thousands of turns per
         // second reads it.
@@ -159,6 +161,8 @@ impl PauseWatch {
         }
     }
 
+    /// Time for which this thread did not run from the beginning of the turn to `now`; `None` if
+    /// that is no pause of the process.
     fn pause_until(&self, now: Duration) -> Option<Duration> {
         let passed = now.saturating_sub(self.seen);
         if passed <= self.longest {
@@ -193,13 +197,14 @@ fn waited() -> Option<Duration> {
     Some(Duration::from_nanos(nanos))
 }
 
-/// Pause in a turn that took `passed`, of which the thread worked for `worked`; `None` for at most
-/// `longest`.
+/// Time without work in a turn that took `passed`, of which the thread worked for `worked`; `None`
+/// if it is at most `longest`.
 fn pause_in(longest: Duration, passed: Duration, worked: Duration) -> Option<Duration> {
     let idle = passed.saturating_sub(worked);
     (idle > longest).then_some(idle)
 }
 
+/// Present time of a clock of the kernel.
 fn read(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
@@ -253,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_shows_whichever_thread_runs_first_after_it() {
+    fn a_stop_is_detected_whichever_thread_runs_first_afterwards() {
         let ms = Duration::from_millis;
         let second = |seconds| Duration::from_secs(seconds);
         let heartbeat = Heartbeat::default();

@@ -1,6 +1,6 @@
 //! Reads the cables of `neighbors`, with which OpenSM finds the M_Keys of ports. rsm reads cables
-//! from the fabric; the file only shows which ports the table of LIDs should contain, and over which
-//! cables OpenSM's routes led.
+//! from the fabric; the file only shows which ports the table of LIDs should contain, and which
+//! cables OpenSM's routes used.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,8 +12,8 @@ use super::source::{Files, SourceError};
 use super::{Migration, line};
 
 impl Migration {
-    /// Compares the ports of cables with the ports that have LIDs. The file names switches by their
-    /// node GUID.
+    /// Reads the cables, and reports ports with a cable that have no LID in OpenSM's table. The
+    /// file names switches by their node GUID.
     pub(super) fn read_neighbors(
         &mut self,
         files: &mut Files,
@@ -62,12 +62,12 @@ impl Migration {
         let ends = cables.iter().flat_map(|&(a, b)| [a.0, b.0]);
         let ports: BTreeSet<Guid> = ends.collect();
         self.cables = cables;
-        let mut without = ports.iter().filter(|port| !self.claims.contains_key(port));
+        let mut without_lid = ports.iter().filter(|port| !self.claims.contains_key(port));
         if self.claims.is_empty() {
             return Ok(());
         }
-        if let Some(first) = without.next() {
-            let more = without.count();
+        if let Some(first) = without_lid.next() {
+            let more = without_lid.count();
             self.findings.push(line::finding(
                 &path.display().to_string(),
                 ConfigSeverity::Warning,

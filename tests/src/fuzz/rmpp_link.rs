@@ -27,13 +27,14 @@ const CLIENT: Lid = Lid(1);
 const SERVER: Lid = Lid(2);
 
 /// The time for which the client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
+/// The time from sending a packet to its arrival, unless the packet is late.
 const LATENCY: Duration = Duration::from_micros(10);
 
-/// A bound far above the number of packets and deadlines of the longest message with all attempts
-/// at each segment.
-const MOST_STEPS: usize = 200_000;
+/// The maximum number of packets and deadlines without an event: far more than the longest message
+/// needs with all attempts at each segment.
+const MAX_STEPS: usize = 200_000;
 
 /// The fate of a packet, chosen by the low bits of its byte.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,19 +58,28 @@ impl Fate {
     }
 }
 
+/// The two ends, and the packets between them.
 struct Link<'a> {
     now: Time,
+    /// The ends by LID.
     ends: BTreeMap<Lid, Rmpp>,
+    /// The bytes that determine the fates of the next packets.
     fates: Bytes<'a>,
-    /// The packets under way by time of arrival; packets with the same time are in the order of
+    /// The packets under way, with sender and receiver, by time of arrival and then in the order of
     /// sending.
     flights: BTreeMap<(Time, usize), (Lid, Lid, MadBytes)>,
+    /// The number of packets so far that were not lost.
     sent: usize,
     /// Whether a packet was corrupted, so that an end may receive data that the other end did not
     /// send.
-    lied: bool,
+    corrupted: bool,
 }
 
+/// Runs an input: the client sends one request, and the server answers it.
+///
+/// # Panics
+///
+/// An end violates one of the properties.
 pub(super) fn run(input: &[u8]) {
     let mut input = Bytes(input);
     let Some([kind, window, q1, q0, a1, a0]) = input.padded::<6>() else {
@@ -89,7 +99,7 @@ pub(super) fn run(input: &[u8]) {
         fates: input,
         flights: BTreeMap::new(),
         sent: 0,
-        lied: false,
+        corrupted: false,
     };
     let by_rmpp = kind & 1 != 0;
     let method = if by_rmpp {
@@ -100,28 +110,28 @@ pub(super) fn run(input: &[u8]) {
     let length = if by_rmpp { question } else { question % 201 };
     let asked = message(method, by_rmpp, &pattern(length), SERVER);
     let client = link.ends.get_mut(&CLIENT).expect("it is there");
-    let sent = client.send(asked, PATIENCE, link.now);
+    let sent = client.send(asked, ANSWER_LIMIT, link.now);
     sent.expect("there is room for one question");
     let is_streamed = kind & 2 != 0;
     let (mut answers, mut failures) = (0, 0);
     while let Some((end, event)) = link.next() {
         match event {
             Event::Message(arrived) if end == SERVER => {
-                if !link.lied && by_rmpp {
+                if !link.corrupted && by_rmpp {
                     assert_eq!(arrived.data(), pattern(length));
                 }
                 link.answer(&arrived, answer, is_streamed);
             }
             Event::Message(arrived) => {
                 answers += 1;
-                assert!(link.lied || arrived.data() == pattern(answer));
+                assert!(link.corrupted || arrived.data() == pattern(answer));
             }
             Event::Failed(answers) if end == CLIENT && !answers => failures += 1,
             Event::Failed(_) => {}
         }
     }
     assert!(
-        link.lied || answers + failures == 1,
+        link.corrupted || answers + failures == 1,
         "{answers} answers and {failures} failures"
     );
     for (lid, end) in &link.ends {
@@ -129,6 +139,7 @@ pub(super) fn run(input: &[u8]) {
     }
 }
 
+/// An event at one end.
 enum Event {
     Message(Message),
     /// A failed transfer: true at the requester, false at the responder.
@@ -138,7 +149,7 @@ enum Event {
 impl Link<'_> {
     /// Runs until an end has an event; `None` if no packet or deadline is left.
     fn next(&mut self) -> Option<(Lid, Event)> {
-        for _ in 0..MOST_STEPS {
+        for _ in 0..MAX_STEPS {
             for (&lid, end) in &mut self.ends {
                 if let Some(message) = end.poll_message() {
                     return Some((lid, Event::Message(message)));
@@ -169,6 +180,7 @@ impl Link<'_> {
         panic!("it goes on for ever");
     }
 
+    /// Puts the packets that the ends have ready on the way.
     fn transmit(&mut self) {
         for from in [CLIENT, SERVER] {
             let end = self.ends.get_mut(&from).expect("there are two");
@@ -181,6 +193,7 @@ impl Link<'_> {
         }
     }
 
+    /// Puts a packet on the way, with the next fate of the input.
     fn launch(&mut self, from: Lid, datagram: Datagram) {
         let byte = self.fates.byte().unwrap_or(0);
         let (mut mad, to) = (datagram.mad, datagram.remote.lid);
@@ -194,7 +207,7 @@ impl Link<'_> {
                 1
             }
             Fate::Changes => {
-                self.lied = true;
+                self.corrupted = true;
                 // The corrupted byte belongs to the RMPP header or precedes it.
                 mad[usize::from(byte >> 4) + 20] ^= byte;
                 1
@@ -206,6 +219,7 @@ impl Link<'_> {
         }
     }
 
+    /// Lets the server send an answer of `length` bytes.
     fn answer(&mut self, question: &Message, length: usize, is_streamed: bool) {
         let header = question.header().expect("it has arrived");
         let Some(method) = header.method().response() else {
@@ -237,6 +251,7 @@ fn pattern(length: usize) -> Vec<u8> {
         .collect()
 }
 
+/// A message to `lid`, with the flag of an active RMPP header if `by_rmpp`.
 fn message(method: Method, by_rmpp: bool, data: &[u8], lid: Lid) -> Message {
     let mut header = SaHeader::request::<PathRecord>(method, Tid(0x77));
     if by_rmpp {

@@ -18,6 +18,7 @@ const ROOT: &str = "crate";
 /// definitions it names.
 pub struct ModuleGraph {
     modules: BTreeSet<String>,
+    /// The edges by using module and defining module.
     edges: BTreeMap<(String, String), Edge>,
 }
 
@@ -178,7 +179,7 @@ impl ModuleGraph {
     }
 }
 
-/// The top-level module that contains a module.
+/// The name of the top-level module that contains a module; [`ROOT`] for the root.
 fn top(source: &Source, module: usize) -> String {
     source.modules[module]
         .path

@@ -34,7 +34,7 @@ fn with_b(a: &str) -> Vec<String> {
 }
 
 #[test]
-fn declarations_make_edges() {
+fn use_declarations_make_edges() {
     assert_eq!(with_b("use crate::b::B;"), A_TO_B);
     assert_eq!(with_b("use super::b::B;"), A_TO_B);
     assert_eq!(with_b("use crate::b::{B as Other};"), A_TO_B);
@@ -101,7 +101,7 @@ fn re_exports_are_followed_to_the_definition() {
 }
 
 #[test]
-fn re_exports_in_a_circle_end() {
+fn cyclic_re_exports_end() {
     let circle = "mod a { pub use crate::b::*; fn f(x: Lost) {} } mod b { pub use crate::a::*; \
                   use crate::a::Missing; }";
     assert_eq!(edges(circle), ["a -> b: b", "b -> a: a, a::Missing"]);
@@ -129,7 +129,7 @@ fn macros_make_edges_by_their_tokens() {
 }
 
 #[test]
-fn a_function_and_a_module_of_one_name_are_told_apart() {
+fn a_function_and_a_module_of_one_name_are_distinguished() {
     let text = "pub use b::b; mod a { fn f() { crate::b::b(); } } mod b { pub fn b() {} }";
     assert_eq!(edges(text), ["a -> b: b::b"]);
 }
@@ -142,7 +142,7 @@ fn definitions_in_the_root_make_edges_to_it() {
 }
 
 #[test]
-fn what_only_tests_compile_makes_no_edge() {
+fn test_only_code_makes_no_edge() {
     for a in [
         "#[cfg(test)] use crate::b::B;",
         "#[cfg(test)] mod tests { use crate::b::B; }",
@@ -202,7 +202,7 @@ fn cycles_name_their_modules_and_the_names_behind_each_edge() {
 }
 
 #[test]
-fn ways_lead_along_edges() {
+fn way_is_a_shortest_path_along_edges() {
     let text = "mod a { use crate::b::B; } mod b { use crate::c::C; pub struct B; } \
                 mod c { pub struct C; } mod d { use crate::a; use crate::c::C; }";
     let graph = ModuleGraph::new(&source(text));
@@ -213,7 +213,7 @@ fn ways_lead_along_edges() {
 }
 
 #[test]
-fn lines_of_tests_are_counted_apart() {
+fn lines_of_tests_are_counted_separately() {
     let text = "fn f() {\n}\n\n#[cfg(test)]\nmod tests {\n    fn g() {}\n}\nimpl S {\n    \
                 #[cfg(test)]\n    fn h() {}\n}\n";
     let sizes = Sizes::of(&source(text));
@@ -283,7 +283,7 @@ fn modules_are_read_from_their_files() {
 }
 
 #[test]
-fn a_missing_file_and_a_wrong_one_are_errors() {
+fn a_missing_file_and_an_invalid_file_are_errors() {
     let missing = directory(&[("lib.rs", "mod a;")]);
     let error = Source::load(&missing.path().join("lib.rs")).err().unwrap();
     assert!(matches!(error, StructureError::MissingModule { module, .. } if module == "a"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// The maximum time for an answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// An answer from a server.
 #[derive(Debug, Clone)]
@@ -65,7 +65,7 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
     // the answer.
     let mut read = Vec::new();
     if let Ok(mut stream) = TcpStream::connect(address) {
-        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_read_timeout(Some(TIME_LIMIT));
         let _ = stream.write_all(bytes);
         let mut buffer = [0; 64 * 1024];
         while !is_whole(&read) {
@@ -78,11 +78,13 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Answer {
     parse(&read)
 }
 
-/// The end of the head of an answer.
+/// The length of the head of an answer, without the empty line after it; `None` while the head is
+/// incomplete.
 fn head_end(read: &[u8]) -> Option<usize> {
     read.windows(4).position(|four| four == b"\r\n\r\n")
 }
 
+/// Whether the announced length has arrived; false for an answer that announces no length.
 fn is_whole(read: &[u8]) -> bool {
     // The head is short, so the search for its end is limited: a search in everything received
     // would be slow for long bodies.
@@ -96,6 +98,7 @@ fn is_whole(read: &[u8]) -> bool {
     length.is_some_and(|length| read.len() >= end + 4 + length)
 }
 
+/// Parses an answer as far as it has arrived.
 fn parse(read: &[u8]) -> Answer {
     let end = head_end(read).unwrap_or(read.len());
     let head = String::from_utf8_lossy(&read[..end]);

@@ -1,8 +1,8 @@
 //! Tests the web page from outside: rsm with its HTTP listener, a client that sends bytes, and a
 //! browser.
 //!
-//! The tests control the browser with the few commands of WebDriver that they need, over this
-//! client: a crate for WebDriver would bring a TLS library or a licence that rsm does not allow.
+//! The tests control the browser with a few commands of WebDriver, through the same client. A crate
+//! for WebDriver would bring a TLS library, or a licence that rsm does not allow.
 
 mod browser;
 mod http;
@@ -20,8 +20,8 @@ use crate::binaries;
 use crate::clock::wait_for_every;
 use crate::process::{Invocation, Running};
 
-/// The maximum time for a fabric to come up; the largest fabric takes about ten seconds in a debug
-/// build.
+/// The maximum time for a fabric to come up, and for a program to end. The largest fabric takes
+/// about ten seconds in a debug build.
 const UP: Duration = Duration::from_secs(120);
 
 /// The polling interval.
@@ -30,8 +30,10 @@ const POLL: Duration = Duration::from_millis(50);
 /// A running rsm with its page, on a simulated fabric.
 pub struct Site {
     running: Running,
+    /// The invocation with which rsm was started.
     rsm: Invocation,
     directory: TempDir,
+    /// The address of the page: `127.0.0.1:PORT`.
     address: String,
 }
 
@@ -176,6 +178,7 @@ impl Site {
         (code, done.stdout + &done.stderr)
     }
 
+    /// Prepares a call of rsmctl.
     fn call(&self, arguments: &[&str]) -> Invocation {
         let socket = self.directory.path().join("state/rsm.sock");
         let rsmctl = Invocation::new(binaries::rsmctl(), self.directory.path());
@@ -184,7 +187,8 @@ impl Site {
     }
 }
 
-/// Starts rsm, and waits until its page answers and the subnet is up.
+/// Starts rsm, and waits until the subnet is up according to the page. Also returns the address of
+/// the page.
 fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
     let running = rsm.spawn().expect("it can be started");
     let address = wait_for_every(POLL, limit, || address(&running.stderr_so_far()));
@@ -202,7 +206,7 @@ fn bring_up(rsm: &Invocation, limit: Duration) -> (Running, String) {
     (running, address)
 }
 
-/// The address of the page in the log.
+/// The address of the page in the log; `None` if the log does not contain it yet.
 fn address(log: &str) -> Option<String> {
     let (_, rest) = log.split_once("metrics at http://")?;
     let end =

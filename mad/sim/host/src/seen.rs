@@ -1,7 +1,7 @@
 //! Finds out which devices a process sees: the devices of a simulated host, or those of this
 //! machine.
 //!
-//! The functions here call the C library, whose functions the preloaded library replaces.
+//! The check calls the C library, whose functions the preloaded library replaces.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use crate::protocol::RUN_VARIABLE;
 /// The name of every simulated adapter; a node has one.
 pub const ADAPTER: &str = "rsm0";
 
-/// The simulated adapter's `board_id`. Vendors' have the form `MT_0000000838`.
+/// The simulated adapter's `board_id`. Real adapters have one like `MT_0000000838`.
 pub const BOARD_ID: &str = "RSM_SIM";
 
 /// The text that a process prints when it sees a simulated device.
@@ -60,8 +60,7 @@ pub fn is_run_on_a_simulation() -> bool {
 /// server.
 ///
 /// # Errors
-/// [`SeenError`] if the process sees no simulated device. The device of a machine is not opened
-/// unless its
+/// [`SeenError`] if the process sees no simulated device. A real device is opened only if its
 /// adapter has the name and the board of a simulated one.
 pub fn simulated_device() -> Result<(), SeenError> {
     simulated_adapter()?;
@@ -74,6 +73,7 @@ pub fn simulated_device() -> Result<(), SeenError> {
     }
 }
 
+/// Checks that the adapter in sysfs is a simulated one.
 fn simulated_adapter() -> Result<(), SeenError> {
     let path = format!("/sys/class/infiniband/{ADAPTER}/board_id");
     let board = fs::read_to_string(&path);

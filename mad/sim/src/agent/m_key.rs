@@ -10,7 +10,7 @@ use crate::notice::notice_of;
 use crate::personality::Habit;
 
 /// Whether a request with `key` passes the M_Key check (IBA 14.2.4.1): every request if the port
-/// has no key, and a Get without the key up to protection level 1.
+/// has no key or `key` is right, and a Get with a wrong key up to protection level 1.
 pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
     info.m_key() == 0
         || info.m_key() == key
@@ -18,7 +18,8 @@ pub(crate) fn allows(info: &PortInfo, method: Method, key: u64) -> bool {
 }
 
 impl Request<'_> {
-    /// Whether the agent accepts a TrapRepress: an agent that checks it requires the right key.
+    /// Whether the agent accepts a TrapRepress. An agent with [`Habit::ChecksRepress`] requires the
+    /// right key.
     pub(crate) fn repress_allowed(&mut self, smp: &Smp, slid: Lid) -> bool {
         !self.has(Habit::ChecksRepress) || self.m_key_matches(smp, slid)
     }
@@ -54,6 +55,7 @@ impl Request<'_> {
     }
 }
 
+/// The details of the trap about a request with a wrong key.
 fn details(smp: &Smp, slid: Lid) -> BadMKey {
     let header = smp.header();
     let mut details = BadMKey::default();

@@ -18,7 +18,8 @@ use crate::personality::{Habit, PortFields, Taken};
 const ALL_EXT2: LinkSpeedExt2 = LinkSpeedExt2(7);
 
 impl Request<'_> {
-    /// The port of the modifier. On adapters, port 0 means the port that received the request.
+    /// The port that an attribute modifier names. On adapters, port 0 means the port that received
+    /// the request.
     pub(super) fn info_port(&self, modifier: u32) -> Result<u32, Status> {
         let number = PortInfo::modifier_port(modifier).0;
         if PortInfo::modifier_extended_speeds(modifier) && self.has(Habit::NoExtendedSpeeds) {
@@ -87,7 +88,7 @@ impl Request<'_> {
         self.set_state(port, &mut new, &wanted, has_link)?;
 
         self.fabric.port_mut(port).info = new;
-        self.tell(port, &old, &new, &wanted);
+        self.notify_host(port, &old, &new, &wanted);
         if has_link {
             self.move_link(port, &old, &wanted);
         }
@@ -97,8 +98,8 @@ impl Request<'_> {
         Ok(())
     }
 
-    /// Changes the answer to a Set so that it shows old values for the fields that the device
-    /// mishandles in this manner.
+    /// Changes the answer to a Set to show the old value of fields for which the personality says
+    /// so.
     fn show_old(&mut self, port: u32, old: &PortInfo, answer: &mut PortInfo) {
         let personality = self.personality();
         let shown = self.fabric.port(port).shown_old;
@@ -164,14 +165,14 @@ impl Request<'_> {
         if !legal {
             return Err(Status::INVALID_FIELD);
         }
-        let moving = matches!(state, PortState::Armed | PortState::Active);
-        if moving {
+        let moves_state = matches!(state, PortState::Armed | PortState::Active);
+        if moves_state {
             new.set_port_state(state);
         }
         match physical {
             PortPhysicalState::NoChange => Ok(()),
             PortPhysicalState::Sleep | PortPhysicalState::Polling | PortPhysicalState::Disabled
-                if !moving =>
+                if !moves_state =>
             {
                 new.set_port_physical_state(physical);
                 Ok(())
@@ -180,6 +181,8 @@ impl Request<'_> {
         }
     }
 
+    /// Whether the state of the peer port permits a change of state. If the configuration demands
+    /// the check, the peer must be in the state `least` or a higher one.
     fn peer_allows(&self, port: u32, least: PortState) -> bool {
         let peer = self.fabric.port(port).peer;
         !self.config.check_peer_state
@@ -187,7 +190,7 @@ impl Request<'_> {
     }
 
     /// Reports the changes of a Set to the host behind the port.
-    fn tell(&mut self, port: u32, old: &PortInfo, new: &PortInfo, wanted: &PortInfo) {
+    fn notify_host(&mut self, port: u32, old: &PortInfo, new: &PortInfo, wanted: &PortInfo) {
         if port != self.address {
             return;
         }
@@ -249,9 +252,10 @@ fn set_link(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled {
     Ok(())
 }
 
+/// Sets NeighborMTU, if MTUCap permits it.
 fn set_mtu(new: &mut PortInfo, wanted: &PortInfo) -> Handled {
     match wanted.neighbor_mtu() {
-        // Reserved: taken for "no change".
+        // The reserved value 0 changes nothing.
         Mtu::Unknown(0) => {}
         mtu if mtu.bytes().is_some() && mtu <= new.mtu_cap() => {
             new.set_neighbor_mtu(mtu);
@@ -286,7 +290,7 @@ fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled
         _ => return Err(Status::INVALID_FIELD),
     }
     if !extended {
-        // The sender does not know these fields.
+        // A sender that does not set the flag does not know the fields below.
         return Ok(());
     }
     let speeds = new.link_speed_ext_supported();
@@ -314,7 +318,7 @@ fn set_enabled(new: &mut PortInfo, wanted: &PortInfo, extended: bool) -> Handled
     Ok(())
 }
 
-/// A written zero resets a counter of violations; other values have no effect.
+/// Resets the counters of violations to which a Set writes zero; other values have no effect.
 fn clear_violations(new: &mut PortInfo, wanted: &PortInfo) {
     if wanted.m_key_violations() == 0 {
         new.set_m_key_violations(0);

@@ -13,7 +13,7 @@ use rsm_mad::wire::smp::Smp;
 use rsm_sim::{DropReason, SimConfig};
 
 #[test]
-fn a_directed_answer_is_exact_to_the_byte() {
+fn each_byte_of_a_directed_answer_is_as_specified() {
     let mut hand = hand();
     let request = hand.request(Method::GET, AttrId::NODE_INFO, 0);
     let sent = Smp::directed(&path(&[1, 2, 1]), &request);
@@ -29,8 +29,8 @@ fn a_directed_answer_is_exact_to_the_byte() {
     assert_eq!(info.local_port_num(), PortNum(1));
     assert_eq!(info.node_type(), NodeType::Ca);
     assert_eq!(bytes[128..192], sent.as_bytes()[128..192]);
-    // The packet enters by port 1 of the first switch, port 2 of the second switch, and port 1 of
-    // the host.
+    // The packet enters through port 1 of the first switch, port 2 of the second switch, and port 1
+    // of the host.
     assert_eq!(bytes[192..197], [0, 1, 2, 1, 0]);
 }
 
@@ -143,7 +143,7 @@ fn with_peer_check_a_port_waits_for_its_peer_to_be_armed() {
 }
 
 #[test]
-fn setting_down_retrains_and_only_the_peer_counts_the_fall() {
+fn a_set_of_down_retrains_the_link_and_only_the_peer_reports_it() {
     let mut hand = hand();
     hand.program();
     assert_eq!(
@@ -157,7 +157,7 @@ fn setting_down_retrains_and_only_the_peer_counts_the_fall() {
     hand.wait(Duration::from_millis(25));
     assert_eq!(hand.state(S1, 3), PortState::Init);
     assert_eq!(hand.state(S2, 3), PortState::Init);
-    // No Set caused the port to come up, so that the bit is set.
+    // No Set caused the port to come up, so the switch sets PortStateChange.
     assert!(hand.sim.switch_info(S1).unwrap().port_state_change());
 }
 
@@ -183,7 +183,7 @@ fn a_disabled_port_stays_down_until_it_may_poll() {
 }
 
 #[test]
-fn read_only_fields_stay_and_written_ones_are_kept() {
+fn a_set_keeps_read_only_fields_and_changes_the_others() {
     let mut hand = hand();
     let before: PortInfo = hand.get_as(&[1], 2);
     let status = hand.change_port(&[1], 2, |info| {
@@ -315,6 +315,7 @@ fn port_state_change_is_cleared_by_writing_one() {
     assert!(!info.port_state_change());
 }
 
+/// Sets the M_Key 0xABCD at host 2, with this protection level and lease period in seconds.
 fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
     let status = hand.change_port(&[1, 2, 1], 0, |info| {
         info.set_m_key(0xABCD)
@@ -326,7 +327,7 @@ fn set_key(hand: &mut Hand, protect: u8, lease: u16) {
 
 #[test]
 fn a_key_protects_by_its_protection_level() {
-    let way = &[1, 2, 1];
+    let hops = &[1, 2, 1];
     for (protect, readable, key_shown) in [
         (0, true, true),
         (1, true, false),
@@ -335,7 +336,7 @@ fn a_key_protects_by_its_protection_level() {
     ] {
         let mut hand = hand();
         set_key(&mut hand, protect, 0);
-        let seen = hand.get(way, AttrId::PORT_INFO, 0);
+        let seen = hand.get(hops, AttrId::PORT_INFO, 0);
         assert_eq!(seen.is_some(), readable, "level {protect}");
         if let Some(seen) = seen {
             let key = PortInfo::from_data(seen.data()).m_key();
@@ -343,13 +344,13 @@ fn a_key_protects_by_its_protection_level() {
         }
         let before = hand.sim.counters().dropped_for(DropReason::MKey);
         let info = PortInfo::default();
-        assert_eq!(hand.set(way, 0, &info), None);
+        assert_eq!(hand.set(hops, 0, &info), None);
         assert_eq!(
             hand.sim.counters().dropped_for(DropReason::MKey),
             before + 1
         );
         hand.m_key = 0xABCD;
-        let info: PortInfo = hand.get_as(way, 0);
+        let info: PortInfo = hand.get_as(hops, 0);
         assert_eq!(info.m_key(), 0xABCD);
         assert_eq!(info.m_key_violations(), 1 + u16::from(!readable));
     }
@@ -357,7 +358,7 @@ fn a_key_protects_by_its_protection_level() {
 
 #[test]
 fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
-    let way = &[1, 2, 1];
+    let hops = &[1, 2, 1];
     let protection = |hand: &Hand| {
         let info = hand.sim.port_info(H2, PortNum(1)).unwrap();
         info.m_key_protect_bits()
@@ -366,17 +367,17 @@ fn a_lease_ends_protection_unless_the_key_is_shown_in_time() {
     set_key(&mut hand, 2, 5);
     hand.wait(Duration::from_secs(20));
     assert_eq!(protection(&hand), 2);
-    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_none());
+    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_none());
     hand.wait(Duration::from_secs(3));
     hand.m_key = 0xABCD;
-    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_some());
+    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_some());
     hand.wait(Duration::from_secs(20));
     assert_eq!(protection(&hand), 2);
     hand.m_key = 0;
-    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_none());
+    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_none());
     hand.wait(Duration::from_secs(6));
     assert_eq!(protection(&hand), 0);
-    assert!(hand.get(way, AttrId::NODE_INFO, 0).is_some());
+    assert!(hand.get(hops, AttrId::NODE_INFO, 0).is_some());
 }
 
 #[test]

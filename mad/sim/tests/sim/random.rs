@@ -15,8 +15,10 @@ use rsm_mad::wire::header::{AttrId, Method};
 use rsm_mad::wire::smp::{Smp, SmpRequest};
 use rsm_sim::{AttachId, Silence, Sim, SimConfig};
 
+/// An operation on the fabric, or a datagram of a client.
 #[derive(Debug, Clone)]
 enum Action {
+    /// Lets this number of nanoseconds pass.
     Wait(u64),
     Unlink(Guid, u8),
     Relink(Guid, u8),
@@ -24,10 +26,13 @@ enum Action {
     PowerOff(Guid),
     PowerOn(Guid),
     Loss(f64),
-    Odd(f64, f64),
+    /// Sets the probabilities of duplicated and of late answers.
+    AnswerFaults(f64, f64),
     Silence(Guid, Silence),
     Directed(Vec<u8>, SmpRequest),
+    /// Sends a request to a LID, with this class.
     ByLid(u16, u8, SmpRequest),
+    /// Sends arbitrary bytes to a LID.
     Bytes(Vec<u8>, u16),
 }
 
@@ -86,7 +91,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => guid().prop_map(Action::PowerOff),
         1 => guid().prop_map(Action::PowerOn),
         1 => (0.0..0.5).prop_map(Action::Loss),
-        1 => (0.0..1.0, 0.0..1.0).prop_map(|(double, late)| Action::Odd(double, late)),
+        1 => (0.0..1.0, 0.0..1.0).prop_map(|(double, late)| Action::AnswerFaults(double, late)),
         1 => (guid(), prop::sample::select(vec![
             Silence::None, Silence::Answers, Silence::Everything
         ])).prop_map(|(node, silence)| Action::Silence(node, silence)),
@@ -99,8 +104,10 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
+/// All outputs of a run, each with its time and its client.
 type Log = Vec<(Time, AttachId, Inbound)>;
 
+/// Runs the actions, and checks the balance of the counters and the states of links after each.
 fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
     let mut sim = Sim::new(&common::netlist(), SimConfig::default(), seed).unwrap();
     let clients = [H1, S2].map(|guid| {
@@ -125,7 +132,7 @@ fn run(seed: u64, actions: &[Action]) -> (Log, Sim) {
             Action::PowerOff(node) => drop(sim.power_off(node)),
             Action::PowerOn(node) => drop(sim.power_on(node)),
             Action::Loss(loss) => sim.set_loss(loss).unwrap(),
-            Action::Odd(double, late) => {
+            Action::AnswerFaults(double, late) => {
                 sim.set_duplicates(double).unwrap();
                 sim.set_late(late).unwrap();
             }

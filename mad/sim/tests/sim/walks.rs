@@ -42,10 +42,12 @@ fn port(number: u8) -> PortNum {
     PortNum(number)
 }
 
+/// The value of a counter of a port.
 fn counted(hand: &mut Hand, node: Guid, number: u8, counter: Counter) -> u64 {
     hand.sim.port_counters(node, port(number)).unwrap()[counter]
 }
 
+/// The answer of the performance agent at `lid`.
 fn perf(hand: &mut Hand, lid: u16, method: Method, attribute: AttrId, data: &[u8; 192]) -> PerfMad {
     let request = PerfMad::request(method, attribute, Tid(7), data);
     let remote = RemoteAddress::gsi(Lid(lid), 0);
@@ -103,7 +105,7 @@ fn probe_counts_at_both_ends_of_each_link_that_it_walks() {
             assert_eq!(value, expected, "{node} port {number} {counter}");
         }
     }
-    // The agent of host 2 reports them, and counts the request to it.
+    // The agent of host 2 reports the three probes, and also counts this request.
     let attribute = attribute::PORT_COUNTERS_EXTENDED;
     let answer = perf(&mut hand, 2, Method::GET, attribute, &select(1, 0));
     let read = PortCountersExtended::from_data(answer.data());
@@ -119,25 +121,25 @@ fn all_probes_that_leave_a_port_arrive_at_its_other_end() {
         .iter()
         .map(|&(guid, _)| (guid, u8::from(guid != S1 && guid != S2)))
         .collect();
-    let mut hops_in_all = 0;
+    let mut total_hops = 0;
     for &(guid, number) in &ends {
         for (_, lid) in LIDS {
             let probe = hand.sim.probe((guid, port(number)), Lid(lid), 0).unwrap();
             let Probe::Delivered { hops, .. } = probe else {
                 panic!("{guid} to {lid}: {probe:?}");
             };
-            hops_in_all += u64::from(hops);
+            total_hops += u64::from(hops);
         }
     }
-    let mut sent_in_all = 0;
+    let mut total_sent = 0;
     for (node, number) in PORTS {
         let (peer, peer_port) = hand.sim.peer(node, port(number)).unwrap().unwrap();
         let sent = counted(&mut hand, node, number, Counter::XmitPkts);
         let received = counted(&mut hand, peer, peer_port.0, Counter::RcvPkts);
         assert_eq!(sent, received, "{node} port {number}");
-        sent_in_all += sent;
+        total_sent += sent;
     }
-    assert_eq!(sent_in_all, hops_in_all);
+    assert_eq!(total_sent, total_hops);
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn lost_probe_counts_where_it_is_lost_and_with_its_cause() {
 }
 
 #[test]
-fn looping_probe_counts_on_each_turn_and_ends_in_a_queue() {
+fn looping_probe_counts_on_each_link_until_it_is_discarded() {
     let mut hand = hand();
     hand.program();
     // Each of the two switches sends packets for host 2 to the other one.
@@ -230,7 +232,7 @@ fn packet_of_a_foreign_partition_counts_at_the_port_that_drops_it() {
     assert_eq!(hand.set(&[1, 2, 1], 0, &both), Some(Status::OK));
     assert!(probe(&hand).is_delivered());
 
-    // A port of a switch that enforces partitions drops packets that enter or leave by it.
+    // A port of a switch that enforces partitions drops packets that enter or leave through it.
     let default = keys([PKey::DEFAULT_FULL, PKey::INVALID]);
     assert_eq!(hand.set(&[1], 1 << 16, &default), Some(Status::OK));
     let enforce = |hand: &mut Hand, hops: &[u8], number, inbound, outbound| {
@@ -246,7 +248,7 @@ fn packet_of_a_foreign_partition_counts_at_the_port_that_drops_it() {
     assert_eq!(hand.set(&[1, 2], 1 << 16, &default), Some(Status::OK));
     enforce(&mut hand, &[1, 2], 1, false, true);
     assert_eq!(dropped_at(probe(&hand), (S2, 1), &mut hand, sent), 1);
-    // Packets of other partitions pass.
+    // Packets of the default partition pass.
     let default = PKey::DEFAULT_FULL;
     let other = hand.sim.probe_partition(from, Lid(2), 0, default).unwrap();
     assert!(other.is_delivered());
@@ -296,7 +298,7 @@ fn each_copy_of_a_multicast_probe_counts_on_its_links() {
 }
 
 #[test]
-fn packet_of_a_connection_counts_and_the_search_for_the_worst_does_not() {
+fn probe_with_seeded_choices_counts_and_the_search_for_the_worst_path_does_not() {
     let mut hand = hand();
     hand.program();
     let from = (H1, port(1));
@@ -314,7 +316,7 @@ fn packet_of_a_connection_counts_and_the_search_for_the_worst_does_not() {
 }
 
 #[test]
-fn causes_are_reset_by_their_bits_and_stay_at_their_end() {
+fn causes_stop_at_their_maximum_and_are_reset_by_their_bits() {
     let mut hand = hand();
     hand.program();
     hand.sim
@@ -344,7 +346,7 @@ fn causes_are_reset_by_their_bits_and_stay_at_their_end() {
     reset(&mut hand, discards, 0b1000);
     assert_eq!(received_causes(&mut hand, 4, 2).local_physical(), 0);
     assert_eq!(discard_causes(&mut hand, 4, 2).hoq_lifetime(), 0);
-    // The counters beside them keep their values.
+    // PortCounters keep their values.
     assert_eq!(counted(&mut hand, S1, 2, Counter::RcvErrors), 100_000);
     // Ports that do not exist have no causes.
     let request = PerfMad::request(Method::GET, received, Tid(3), &select(9, 0));
@@ -356,7 +358,7 @@ fn causes_are_reset_by_their_bits_and_stay_at_their_end() {
 }
 
 #[test]
-fn damage_shows_what_forward_error_correction_does() {
+fn injected_errors_appear_in_the_counters_of_error_correction() {
     let mut hand = hand();
     hand.program();
     for (counter, rate) in [(Counter::SymbolError, 70.0), (Counter::RcvErrors, 3.0)] {
@@ -384,7 +386,7 @@ fn damage_shows_what_forward_error_correction_does() {
 }
 
 #[test]
-fn clone_of_a_fabric_has_the_walks_so_far_and_its_own_from_then_on() {
+fn clone_of_a_fabric_keeps_earlier_counts_and_then_counts_separately() {
     let mut hand = hand();
     hand.program();
     hand.sim.probe((H1, port(1)), Lid(2), 0).unwrap();

@@ -31,7 +31,9 @@ const SEEN: &str = "gpu-seen";
 
 /// Key of the row that distinguishes a store without hosts from a store of an earlier version.
 const MARKER: &[u8] = b"v";
+/// Version of the format of a text.
 const VERSION: u8 = 1;
+/// Length of the header in part 0, in bytes.
 const HEADER: usize = 1 + 1 + 8 + 8;
 
 /// Length of a part in bytes; with its header and key, a part fits into a row.
@@ -86,7 +88,7 @@ pub(in crate::daemon) struct StoredGpus {
 #[derive(Default)]
 pub(in crate::daemon) struct GpuRows {
     pub(in crate::daemon) reader: GpuReader,
-    /// Inventories that the store holds; `None` if unknown.
+    /// Inventories that the store holds, so that changes need not compare them; `None` if unknown.
     pub(super) known: Option<Arc<GpuInventory>>,
     /// Files of an earlier version, until the store holds their inventories.
     old: Option<OldFiles>,
@@ -185,6 +187,7 @@ impl GpuReader {
         stored
     }
 
+    /// Removes a host or a machine type.
     fn forget(&mut self, key: &(Kind, String)) {
         self.sums.remove(key);
         match key.0 {
@@ -324,13 +327,16 @@ pub(super) fn seen_changes(
     table::replace(persisted, SEEN, &pages, changes);
 }
 
-/// Header fields before the text of part 0.
+/// Fields of the header before the text in part 0.
 struct Header {
+    /// Time of the import, in seconds since the Unix epoch.
     imported: u64,
+    /// Checksum of the whole text.
     sum: u64,
 }
 
-/// Joins the parts of a text, and returns its header and content.
+/// Joins the parts of a text, and returns its header and content. The error states what is wrong
+/// with the parts.
 fn assemble(parts: &[(u8, &[u8])]) -> Result<(Header, Vec<u8>), String> {
     let first = parts.first().filter(|(number, _)| *number == 0);
     let (_, first) = first.ok_or("its first part is missing")?;
@@ -450,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_inventory_costs_its_own_host_and_the_next_write_mends_it() {
+    fn damaged_inventory_loses_only_its_host_and_the_next_write_repairs_it() {
         let wanted = with(&[("gpu-1", 0), ("gpu-2", 0)]);
         let table = Namespace::new(HOSTS).unwrap();
         let key = encode_key(Kind::Host, "gpu-1", 0);
@@ -482,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn long_inventory_has_several_rows_and_no_row_of_it_stays() {
+    fn long_inventory_takes_several_rows_and_a_short_one_removes_them() {
         let mut persisted = Persisted::default();
         let mut wanted = with(&[("a", 0)]);
         wanted.insert("b", host(2 * PART), 1).unwrap();
@@ -522,7 +528,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_rows_are_read_or_named(
+        fn arbitrary_rows_are_read_or_reported_as_unreadable(
             rows: Vec<(Vec<u8>, Vec<u8>)>, parts: Vec<(u8, Vec<u8>)>, page: Vec<u8>,
         ) {
             let mut set = ChangeSet::new();

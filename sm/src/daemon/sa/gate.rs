@@ -19,10 +19,10 @@ use super::admission::Admission;
 use super::inbox::Inbox;
 use super::worker::READ_AT_ONCE;
 
-/// Number of messages that can wait for an answer, which take 20 MB: one request from every unicast
-/// LID, and a reserve for other messages. This room admits a whole subnet that starts at once. At
-/// more than a hundred thousand answers a second, the last message waits half a second. A host
-/// repeats a request only after a second; after BUSY it would return later than that.
+/// Maximum number of messages that wait for an answer, which take 20 MB: one request from every
+/// unicast LID, and a reserve for other messages. The room admits the requests of a whole subnet
+/// that starts at once. At more than a hundred thousand answers a second, the last message waits
+/// half a second. A host repeats a request only after a second, and after BUSY even later.
 pub(super) const ROOM: usize = LIDS + RESERVED;
 
 /// Number of unicast LIDs (IBA 4.1.3).
@@ -48,7 +48,8 @@ pub(super) enum Call {
     Arrival(Arrival),
     /// Notice from a port to the subnet manager.
     Notice(Box<Notice>),
-    /// This number of messages from a LID exceeded its rate and were refused.
+    /// Number of messages from a LID that were refused since the last report, because they exceeded
+    /// the LID's rate.
     Refused(Lid, u64),
     /// Wakes the thread for other work.
     Wake,
@@ -64,11 +65,13 @@ pub(super) struct Gate {
 }
 
 impl Gate {
+    /// Sink for the transport's SA messages.
     pub(super) fn into_sink(self) -> SaSink {
         let mut admission = Admission::new();
         Box::new(move |what| self.take(what, &mut admission))
     }
 
+    /// Admits a message to the inbox, or refuses it.
     fn take(&self, what: SaInbound, admission: &mut Admission) {
         let at = (self.clock)();
         let waiting = self.inbox.waiting();
@@ -98,13 +101,13 @@ impl Gate {
 
     /// Reports refused messages for a finding.
     fn report(&self, lid: Lid, refused: u64) {
-        // The thread reads the inbox anyway. Without room, the next report follows when the number
-        // of refusals has doubled.
+        // If the inbox is full, the next report follows when the number of refusals has doubled.
         if self.inbox.put(Call::Refused(lid, refused)).is_err() {
             self.statistics.dropped();
         }
     }
 
+    /// Answers BUSY, if the SA answers requests.
     fn refuse(&self, question: &Question) {
         if !self.serving.load(Ordering::Relaxed) {
             return self.statistics.unserved();
@@ -192,7 +195,7 @@ mod tests {
     use super::super::inbox::inbox;
     use super::*;
 
-    /// Keeps the messages that are sent through it.
+    /// Port that keeps the sent messages.
     #[derive(Default)]
     struct Outbox(Mutex<Vec<(Lid, Vec<u8>)>>);
 

@@ -33,8 +33,7 @@ use crate::daemon::compute;
 const AT_ONCE: usize = 64;
 
 /// Number of parts of tables that the thread makes for a port with RMPP before it takes messages
-/// again. A part has about a hundred records, and takes as long as the answers to as many
-/// questions.
+/// again. A part has about a hundred records, and takes as long as a hundred short answers.
 const PARTS_AT_ONCE: usize = 2;
 
 /// Number of messages that the thread reads from its port before it answers. The number exceeds
@@ -54,6 +53,7 @@ pub(super) struct Worker {
     pub(super) calls: Calls,
     /// New snapshot for answers; `None` without a new one.
     pub(super) sa_snapshot: Arc<Mutex<Option<SaSnapshot>>>,
+    /// Whether the thread must end.
     pub(super) closing: Arc<AtomicBool>,
     pub(super) statistics: Arc<Statistics>,
     /// Tells the gate whether the SA answers requests.
@@ -97,7 +97,7 @@ pub(super) struct HeldAnswer {
 }
 
 /// Pause before the core is offered the same data again after it had no room.
-const TELL_AGAIN: Duration = Duration::from_millis(10);
+const RETRY_AFTER: Duration = Duration::from_millis(10);
 
 impl Worker {
     /// Answers until [`Worker::closing`] is set.
@@ -119,7 +119,7 @@ impl Worker {
             if let Some((answer, at)) = self.searches.go_on(&mut self.sa) {
                 self.send(answer, at, now);
             }
-            self.tell(now);
+            self.pass_on_changes(now);
             self.report(now);
             while let Ok(state_request) = self.state_requests.try_recv() {
                 // A request whose connection was closed needs no answer.
@@ -209,7 +209,7 @@ impl Worker {
 
     /// Takes calls like [`Worker::receive`], from a port that no other thread reads.
     fn receive_from_port(&mut self, left: Left) -> bool {
-        let patience = match left {
+        let timeout = match left {
             Left::Nothing if self.calls.is_empty() => self.sleep(),
             Left::Nothing | Left::More => Duration::ZERO,
             Left::Blocked => {
@@ -218,7 +218,7 @@ impl Worker {
                 return true;
             }
         };
-        self.messenger.port().receive(READ_AT_ONCE, patience);
+        self.messenger.port().receive(READ_AT_ONCE, timeout);
         let now = (self.clock)();
         for _ in 0..AT_ONCE {
             match self.calls.try_take() {
@@ -230,12 +230,13 @@ impl Worker {
         true
     }
 
+    /// Time until the next deadline, at most [`LONGEST_SLEEP`].
     fn sleep(&self) -> Duration {
         let now = (self.clock)();
         let owes = self.pending_groups.is_some()
             || self.pending_alias_guids.is_some()
             || !self.unregistered.is_empty();
-        let again = owes.then(|| now + TELL_AGAIN);
+        let again = owes.then(|| now + RETRY_AFTER);
         let deadlines = [
             self.messenger.next_deadline(),
             self.sa.next_deadline(),
@@ -251,7 +252,7 @@ impl Worker {
     /// Passes multicast groups and alias GUIDs to the core, state to the store, and findings to
     /// their receiver. Does not wait: if the core has no room, it gets the latest groups and alias
     /// GUIDs later.
-    fn tell(&mut self, now: Time) {
+    fn pass_on_changes(&mut self, now: Time) {
         let groups = self.sa.poll_groups(now).or(self.pending_groups.take());
         if let Some(groups) = groups
             && !(self.core)(Event::Groups(groups.clone()))
@@ -329,6 +330,7 @@ impl Worker {
         }
     }
 
+    /// Answers a complete message that arrived at `at`. A long search takes turns with others.
     fn answer(&mut self, message: &Message, at: Time, now: Time) {
         let request = SaRequest {
             bytes: &message.bytes,

@@ -13,6 +13,8 @@ use crate::layer::MadLayer;
 use crate::protocol::{ASK_TREE, Hello, OPEN_ISSM, OPEN_UMAD, split};
 
 impl EventLoop {
+    /// Handles the first packet of a connection, and answers it. Returns whether the connection
+    /// stays open.
     pub(super) fn hello(&mut self, id: u64, packet: &[u8]) -> bool {
         let Some((hello, name)) = split::<Hello>(packet) else {
             return false;
@@ -34,8 +36,8 @@ impl EventLoop {
         answered.is_ok() && stays
     }
 
-    /// Handles the Hello of a connection. Returns the body of the answer, or `None` if the answer
-    /// is sent later.
+    /// Does what a Hello requests. Returns the body of the answer, or `None` if the answer is sent
+    /// later.
     fn open(
         &mut self,
         id: u64,
@@ -58,7 +60,7 @@ impl EventLoop {
         }
     }
 
-    /// Updates the sysfs directory of a node. Returns its path.
+    /// Updates the sysfs directory of a node. Returns the bytes of its path.
     fn tree(&mut self, device_view: &DeviceView) -> Result<Vec<u8>, Refusal> {
         let facts = device_view.facts(&self.sim)?;
         let name = device_view.directory();
@@ -69,7 +71,7 @@ impl EventLoop {
         Ok(path_bytes(tree.root()).to_vec())
     }
 
-    /// The port, attached to the fabric on first use.
+    /// The served port `key`, which is attached to the fabric on first use.
     fn port(&mut self, key: NodePort) -> Result<&mut ServedPort, Refusal> {
         if !self.ports.contains_key(&key) {
             let attached = self.arrivals.attach(&self.sim, key, &self.wake);
@@ -88,6 +90,7 @@ impl EventLoop {
             .ok_or_else(|| Refusal::new(Errno::IO, "the port is gone"))
     }
 
+    /// Makes a connection an open device for datagrams.
     fn open_umad(&mut self, id: u64, key: NodePort) -> Result<Option<Vec<u8>>, Refusal> {
         let port = self.port(key)?;
         let file = port.layer.open();
@@ -96,6 +99,8 @@ impl EventLoop {
         Ok(Some(Vec::new()))
     }
 
+    /// Makes a connection the holder of IsSM. While another connection holds it, a blocking open
+    /// waits, and a non-blocking one fails with EAGAIN.
     fn open_issm(
         &mut self,
         id: u64,
@@ -118,6 +123,7 @@ impl EventLoop {
         Ok(Some(Vec::new()))
     }
 
+    /// Makes `holder` the holder of a port's IsSM; `None` clears IsSM.
     pub(super) fn set_is_sm(&mut self, key: NodePort, holder: Option<u64>) {
         let Some(port) = self.ports.get_mut(&key) else {
             return;
