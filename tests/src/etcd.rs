@@ -24,7 +24,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 
 /// The polling interval.
-const LOOK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An etcd cluster. Dropping it kills its members.
 #[derive(Debug)]
@@ -34,10 +34,13 @@ pub struct Etcd {
     directory: TempDir,
 }
 
+/// A member of the cluster.
 #[derive(Debug)]
 struct Member {
     invocation: Invocation,
+    /// The process; `None` after it was killed.
     process: Option<Running>,
+    /// The URL for clients.
     endpoint: String,
 }
 
@@ -109,6 +112,7 @@ impl Etcd {
         Ok(etcd)
     }
 
+    /// Starts the members of a cluster, without waiting until they answer.
     fn start_members(
         count: usize,
         scheme: &str,
@@ -163,7 +167,7 @@ impl Etcd {
     /// The cluster does not answer in time.
     pub fn wait_healthy(&self) -> Result<(), Error> {
         let healthy = || self.ctl(&["get", "any"]).ok().map(drop);
-        wait_for_every(LOOK, START_LIMIT, healthy).ok_or_else(|| Error::Failed {
+        wait_for_every(POLL_INTERVAL, START_LIMIT, healthy).ok_or_else(|| Error::Failed {
             command: "etcd".into(),
             outcome: "not healthy".into(),
             output: self.log(),
@@ -252,7 +256,7 @@ impl Etcd {
     }
 }
 
-/// Currently free ports.
+/// Ports that are free at present; another process may still take one.
 fn free_ports(count: usize) -> std::io::Result<Vec<u16>> {
     let listeners: std::io::Result<Vec<TcpListener>> = (0..count)
         .map(|_| TcpListener::bind("127.0.0.1:0"))

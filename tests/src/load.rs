@@ -23,7 +23,7 @@ use crate::virtual_time::Dice;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The maximum time for which a run waits for the last answers.
-const END: Duration = Duration::from_secs(5);
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// A port that sends requests, or that a request names.
 #[derive(Clone, Copy, Debug)]
@@ -98,9 +98,12 @@ impl Outcome {
     }
 }
 
+/// State that all clients share. The counts are those of [`Outcome`].
 #[derive(Default)]
 struct Shared {
-    going: AtomicBool,
+    /// Whether clients send a next request after each answer.
+    is_running: AtomicBool,
+    /// The number of transactions in which clients still wait for an answer.
     under_way: AtomicUsize,
     busy: AtomicU64,
     refused: AtomicU64,
@@ -116,7 +119,7 @@ struct Client {
     dice: Dice,
     own: Place,
     /// The request times of the transactions under way, by the low bits of the transaction numbers.
-    asked: Vec<Instant>,
+    sent_at: Vec<Instant>,
     latencies: Vec<Duration>,
 }
 
@@ -143,7 +146,7 @@ impl Client {
                 SaMad::request(Method::GET, tid, mask, &port)
             }
         };
-        self.asked[slot] = now();
+        self.sent_at[slot] = now();
         let server = RemoteAddress::gsi(self.load.server, 0);
         let sent = self
             .port
@@ -155,6 +158,7 @@ impl Client {
         }
     }
 
+    /// Counts an answer or a time-out, and sends the next request.
     fn take(&mut self, inbound: &SaInbound) {
         let (tid, status) = match inbound {
             SaInbound::Datagram(datagram) => {
@@ -165,10 +169,10 @@ impl Client {
             SaInbound::Message(_) => return,
         };
         let slot = (tid.0 as u32 as usize).wrapping_sub(1);
-        let Some(asked) = self.asked.get(slot) else {
+        let Some(sent_at) = self.sent_at.get(slot) else {
             return;
         };
-        let took = now() - *asked;
+        let took = now() - *sent_at;
         match status {
             Some(Status::OK) => self.latencies.push(took),
             Some(Status::BUSY) => {
@@ -181,7 +185,7 @@ impl Client {
                 self.shared.unanswered.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if self.shared.going.load(Ordering::Relaxed) {
+        if self.shared.is_running.load(Ordering::Relaxed) {
             self.ask(slot);
         } else {
             let mut latencies = self.shared.latencies.lock();
@@ -200,7 +204,7 @@ impl Load {
     /// The fabric has stopped, or a port has a client already.
     pub fn run(&self, sim: &SimHandle, duration: Duration) -> Result<Outcome, LiveError> {
         let shared = Arc::new(Shared::default());
-        shared.going.store(true, Ordering::Relaxed);
+        shared.is_running.store(true, Ordering::Relaxed);
         let attached: Vec<SimTransport> = self
             .clients
             .iter()
@@ -212,9 +216,9 @@ impl Load {
             self.begin(transport, &shared);
         }
         std::thread::sleep(duration);
-        shared.going.store(false, Ordering::Relaxed);
+        shared.is_running.store(false, Ordering::Relaxed);
         let elapsed = started.elapsed();
-        let last = now() + END;
+        let last = now() + END_LIMIT;
         while shared.under_way.load(Ordering::Acquire) > 0 && now() < last {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -230,6 +234,7 @@ impl Load {
         })
     }
 
+    /// Attaches a client to its port; `seed` determines which ports its requests name.
     fn attach(
         &self,
         sim: &SimHandle,
@@ -247,7 +252,7 @@ impl Load {
             load: self.clone(),
             dice: Dice::new(seed),
             own: place,
-            asked: vec![now(); self.outstanding],
+            sent_at: vec![now(); self.outstanding],
             latencies: Vec::new(),
         };
         let sink: SaSink = Box::new(move |inbound| client.take(&inbound));
@@ -262,8 +267,8 @@ impl Load {
         Ok(transport)
     }
 
-    /// Sends a first request in each transaction; each answer triggers the next request, whatever
-    /// the status of the answer.
+    /// Sends the first request in each transaction. Each answer, whatever its status, triggers the
+    /// next request.
     fn begin(&self, transport: &SimTransport, shared: &Shared) {
         let port = transport.sa();
         let server = RemoteAddress::gsi(self.server, 0);

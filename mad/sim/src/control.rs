@@ -15,6 +15,7 @@ use crate::queue::Event;
 use crate::rng::Probability;
 use crate::sim::{AttachId, Sim};
 
+/// Converts a probability; fails unless it is from 0 to 1.
 fn chance(value: f64) -> Result<Probability, SimError> {
     Probability::new(value).ok_or(SimError::NotAProbability { value })
 }
@@ -56,7 +57,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Plugs the cable that was unplugged from a port in again. The link trains.
+    /// Plugs an unplugged cable into its port again. The link trains.
     ///
     /// # Errors
     /// There is no such port, or there never was a cable in it.
@@ -78,8 +79,8 @@ impl Sim {
     pub fn swap_cables(&mut self, a: (Guid, PortNum), b: (Guid, PortNum)) -> Result<(), SimError> {
         let a = self.fabric.find_cabled(a.0, a.1)?;
         let b = self.fabric.find_cabled(b.0, b.1)?;
-        let [behind_a, behind_b] = [a, b].map(|port| self.fabric.port(port).peer);
-        if a == b || a == behind_b {
+        let [peer_a, peer_b] = [a, b].map(|port| self.fabric.port(port).peer);
+        if a == b || a == peer_b {
             return Ok(());
         }
         for port in [a, b] {
@@ -88,10 +89,10 @@ impl Sim {
             }
             self.take_down(port, None);
         }
-        for (port, behind) in [(a, behind_b), (b, behind_a)] {
-            self.fabric.port_mut(port).peer = behind;
-            self.fabric.port_mut(behind).peer = port;
-            for end in [port, behind] {
+        for (port, peer) in [(a, peer_b), (b, peer_a)] {
+            self.fabric.port_mut(port).peer = peer;
+            self.fabric.port_mut(peer).peer = port;
+            for end in [port, peer] {
                 self.fabric.port_mut(end).unplugged = false;
             }
             self.train(port);
@@ -135,6 +136,7 @@ impl Sim {
         Ok(())
     }
 
+    /// Switches a node off, takes its links down, and resets its state and counters.
     fn power_down(&mut self, index: u32) {
         self.fabric.node_mut(index).powered = false;
         for port in self.fabric.node(index).ports() {
@@ -150,6 +152,7 @@ impl Sim {
         self.performance.forget(ports, self.now);
     }
 
+    /// Switches a node on, and lets its links train.
     pub(crate) fn power_up(&mut self, index: u32) {
         self.fabric.node_mut(index).powered = true;
         for port in self.fabric.node(index).ports() {
@@ -157,8 +160,8 @@ impl Sim {
         }
     }
 
-    /// Adds a node that is switched on and has no cables. Its ports support `rate`; 4x HDR without
-    /// one.
+    /// Adds a node that is switched on and has no cables. Its ports support all rates up to `rate`,
+    /// by default 4x HDR.
     ///
     /// # Errors
     /// The node is not valid, or its GUID is taken.
@@ -312,7 +315,7 @@ impl Sim {
         Ok(())
     }
 
-    /// Gives a node another firmware than its type has, as an update does.
+    /// Sets the firmware version that a node reports, as an update does.
     ///
     /// # Errors
     /// There is no such node.
@@ -368,8 +371,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Changes a node's description; the ports of the node report the change to the manager by trap
-    /// 144.
+    /// Changes a node's description; the end ports of the node report the change to the manager
+    /// with trap 144.
     ///
     /// # Errors
     /// There is no such node, or the description has more than 64 bytes.
@@ -426,7 +429,8 @@ impl Sim {
         })
     }
 
-    /// Sets or clears IsSM in the CapabilityMask of a client's port, which reports it by trap 144.
+    /// Sets or clears IsSM in the CapabilityMask of a client's port, which reports a change with
+    /// trap 144.
     pub fn set_is_sm(&mut self, client: AttachId, on: bool) {
         let Some(port) = self.client_port(client) else {
             return;

@@ -1,9 +1,9 @@
 //! A simulated InfiniBand fabric: SM agents, links, faults, in virtual time.
 //!
 //! [`Sim`] is the hardware that a subnet manager manages: switches, channel adapters and routers
-//! with their agents, cables, and faults. It forwards by its programmed tables, so that a wrong
-//! table is a lost packet. It has no clock, no thread and no socket: the caller passes the time. A
-//! run is a function of the netlist, the configuration, the seed, and the calls.
+//! with their agents, cables, and faults. The hardware forwards by its programmed tables, so a
+//! wrong table loses packets. It has no clock, no thread and no socket: the caller passes the time.
+//! A run is a function of the netlist, the configuration, the seed, and the calls.
 //!
 //! [`live`] runs a simulation in real time, behind the same
 //! [`Transport`](rsm_mad::transport::Transport) as hardware.

@@ -8,6 +8,7 @@ pub(crate) struct Rng {
 }
 
 impl Rng {
+    /// The generator of a seed.
     pub(crate) fn new(seed: u64) -> Rng {
         let mut mix = seed;
         let state = std::array::from_fn(|_| {
@@ -20,6 +21,7 @@ impl Rng {
         Rng { state }
     }
 
+    /// A random number of 64 bits.
     pub(crate) fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
         let result = a.wrapping_add(d).rotate_left(23).wrapping_add(a);
@@ -50,7 +52,7 @@ pub(crate) struct Probability(u64);
 impl Probability {
     pub(crate) const NEVER: Probability = Probability(0);
 
-    /// The step that is nearest to `probability`; `None` unless `probability` is from 0 to 1.
+    /// The probability in the nearest step; `None` unless `probability` is from 0 to 1.
     pub(crate) fn new(probability: f64) -> Option<Probability> {
         (0.0..=1.0)
             .contains(&probability)
@@ -63,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_pinned() {
+    fn a_seed_gives_the_state_of_splitmix64_and_repeats_its_numbers() {
         let mut rng = Rng::new(0);
         // The outputs of SplitMix64 with seed 0 start with 0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4,
         // … (reference implementation).
@@ -75,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn chances_hold_on_average() {
+    fn events_happen_with_their_probability() {
         let mut rng = Rng::new(7);
         let chance = Probability::new(0.05).unwrap();
         let hits = (0..100_000).filter(|_| rng.happens(chance)).count();
@@ -85,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn a_chance_of_zero_draws_no_number() {
+    fn a_probability_of_zero_draws_no_number() {
         let mut rng = Rng::new(7);
         assert!(!rng.happens(Probability::NEVER));
         assert_eq!(rng.next_u64(), Rng::new(7).next_u64());
     }
 
     #[test]
-    fn values_outside_0_to_1_are_no_chance() {
+    fn values_outside_0_to_1_are_no_probability() {
         for bad in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             assert_eq!(Probability::new(bad), None);
         }

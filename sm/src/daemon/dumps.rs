@@ -15,15 +15,21 @@ use super::state_dir::{self, CHECK_EVERY};
 ///
 /// Repeats a failed dump every [`CHECK_EVERY`], and reports a finding until a dump succeeds.
 pub(super) struct Dumper {
+    /// The running thread; `None` if no dumps are written.
     running: Option<Running>,
 }
 
+/// Running thread, with the snapshot that it writes next.
 struct Running {
     latest: watch::Sender<Option<Arc<Snapshot>>>,
     thread: std::thread::JoinHandle<()>,
 }
 
 impl Dumper {
+    /// Starts to write dumps to `dir`; if `dir` is `None`, writes nothing.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
     pub(super) fn start(dir: Option<PathBuf>, findings: DaemonFindings) -> anyhow::Result<Dumper> {
         let Some(dir) = dir else {
             return Ok(Dumper { running: None });
@@ -98,6 +104,7 @@ impl Folder {
         }
     }
 
+    /// Writes a dump, and reports or clears the finding.
     fn write(&mut self, snapshot: Arc<Snapshot>) {
         match dump::snapshot::write(&self.dir, &snapshot) {
             Ok(()) => {
@@ -120,6 +127,7 @@ impl Folder {
         }
     }
 
+    /// Reports the finding that dumps are not written.
     fn fail(&self, why: &str) {
         let text = format!(
             "the dump files are not written ({why}): those there may show an earlier state, traffic goes on; make room \

@@ -11,11 +11,12 @@ use super::access::Access;
 
 /// Running listener.
 pub(super) struct ServingHttp {
+    /// Ends the listener when it is dropped.
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// Serves `backend` over HTTP, if the configuration enables it.
+/// Serves `backend` over HTTP; `None` if the configuration does not enable the listener.
 pub(super) async fn serve(
     config: &Config,
     access: &Access,
@@ -74,7 +75,8 @@ fn conf(config: &Config) -> SmConf {
     }
 }
 
-/// Names of this machine; empty if the system states none: clients then use the address.
+/// Host names of this machine; empty if the system states none, so that clients must use the
+/// address.
 pub(super) fn names() -> Vec<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let name = name.map(|name| name.trim().to_owned());

@@ -53,7 +53,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn the_master_is_read() {
+    fn lid_guid_priority_and_state_of_the_master_are_read() {
         let info = parse(
             "sminfo: sm lid 2 sm guid 0x100001, activity count 5 priority 3 state 3 SMINFO_MASTER\n",
         )

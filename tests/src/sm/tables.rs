@@ -54,6 +54,7 @@ pub fn check_tables(
     check_dumps(directory)
 }
 
+/// A node of the dump, with all links Active.
 fn dump_node<'a>(
     netlist: &'a Netlist,
     (index, node): (usize, &'a Node),

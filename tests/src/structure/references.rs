@@ -26,9 +26,11 @@ pub(super) struct References {
 /// One leaf of a `use` declaration.
 #[derive(Clone)]
 pub(super) struct Import {
+    /// The segments of the path. An empty first segment stands for a leading `::`.
     pub(super) path: Vec<String>,
     /// The name that the import declares; `None` for `*`, and for `as _`.
     pub(super) name: Option<String>,
+    /// Whether the leaf is `*`.
     pub(super) glob: bool,
     /// Whether the declaration is `pub`, with any restriction.
     pub(super) public: bool,
@@ -191,7 +193,9 @@ impl<'ast> Visit<'ast> for Collector {
 /// The treatment of paths in tokens that do not begin with `crate`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Relative {
+    /// The paths are collected.
     Followed,
+    /// The paths are skipped.
     Ignored,
 }
 

@@ -1,6 +1,6 @@
 //! The C library's own functions, which the functions of the shim replace and call.
 
-#![allow(unsafe_code)] // Symbols are looked up by name; what they are, only their declarations say.
+#![allow(unsafe_code)] // Symbols are looked up by name, and only declarations tell their types.
 
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -17,10 +17,10 @@ pub(crate) struct Next<F> {
 }
 
 impl<F: Copy> Next<F> {
-    /// The function of this name.
+    /// A function of the C library with this name.
     ///
     /// # Safety
-    /// `F` is the type of the C library's declaration.
+    /// `F` must be the type of the function in the C library's declaration.
     pub(crate) const unsafe fn new(name: &'static CStr) -> Next<F> {
         assert!(size_of::<F>() == size_of::<*mut c_void>());
         Next {

@@ -25,9 +25,10 @@ pub(crate) use vport::{VPort, VPorts};
 /// The maximum number of ports of a fabric: indices have 32 bits, and the highest one is [`NONE`].
 pub(crate) const MAX_PORTS: u32 = NONE - 1;
 
-/// The hardware of a simulated fabric.
+/// The hardware of a simulated fabric. Nodes and ports are named by their indices.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fabric {
+    /// The nodes, in the order in which they were added.
     pub(crate) nodes: Vec<Node>,
     /// The ports of all nodes; the ports of one node are adjacent, from port 0 on.
     pub(crate) ports: Vec<Port>,
@@ -87,7 +88,7 @@ impl Fabric {
         }
     }
 
-    /// The index of a port with a cable in it, plugged or not.
+    /// The index of a port that has a cable, which may be unplugged.
     pub(crate) fn find_cabled(&self, guid: Guid, port: PortNum) -> Result<u32, SimError> {
         let index = self.find_port(guid, port)?;
         if self.port(index).peer == NONE {

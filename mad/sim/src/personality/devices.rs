@@ -26,12 +26,14 @@ impl Default for Devices {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`devices={text}`: `{part}` is no device: expected {expected}")]
 pub struct DevicesError {
+    /// The value of `devices=`.
     text: String,
+    /// The unknown part.
     part: String,
     expected: String,
 }
 
-/// A function that makes a personality that mishandles the given fields of PortInfo in one manner.
+/// A constructor of a personality that mishandles the given fields of PortInfo in one manner.
 type Mishandles = fn(PortFields) -> Personality;
 
 /// The key of the devices in a specification.
@@ -44,11 +46,12 @@ const HARMLESS: [PortField; 4] = [
     PortField::VlStallCount,
     PortField::ErrorThresholds,
 ];
-/// For each way to mishandle fields, one in this many nodes of a mix shows old values in answers.
-const ONE_IN_SHOWS_OLD: u64 = 6;
+/// For each manner of mishandling fields, one in this many nodes of a mix has it.
+const ONE_IN_MISHANDLES: u64 = 6;
 
-/// The first habit that is drawn from the second generator of random numbers.
-const FIRST_OF_LATER: Habit = Habit::GeneralInfo;
+/// The first habit that is drawn from the second generator of random numbers. Earlier habits are
+/// drawn from the first one.
+const FIRST_LATER_HABIT: Habit = Habit::GeneralInfo;
 
 impl Devices {
     /// Removes `devices=…` from the specification of a fabric, which is a generator or the name of
@@ -85,7 +88,7 @@ impl Devices {
         Ok(Devices::Alike(all))
     }
 
-    /// A line listing the text that [`parse`](Devices::parse) accepts.
+    /// A line that lists the texts which [`parse`](Devices::parse) accepts.
     pub fn names() -> String {
         let models = MODELS.iter().map(|model| model.name);
         let habits = HABITS.iter().map(|info| info.name);
@@ -107,6 +110,7 @@ impl Devices {
     }
 }
 
+/// The personality that one part of `devices=` names; `None` if the part is unknown.
 fn parse_part(part: &str) -> Option<Personality> {
     if let Some(model) = MODELS.iter().find(|model| model.name == part) {
         return Some(model.personality());
@@ -114,10 +118,10 @@ fn parse_part(part: &str) -> Option<Personality> {
     if let Some(info) = HABITS.iter().find(|info| info.name == part) {
         return Some(info.habit.into());
     }
-    let (way, field) = part.split_once(':')?;
+    let (manner, field) = part.split_once(':')?;
     let field = PortField::ALL.iter().find(|known| known.name() == field)?;
     let fields = PortFields::of(*field);
-    match way {
+    match manner {
         "old-once" => Some(Personality::shows_old_once(fields)),
         "old-always" => Some(Personality::shows_old_always(fields)),
         "drops" => Some(Personality::drops(fields)),
@@ -128,12 +132,12 @@ fn parse_part(part: &str) -> Option<Personality> {
 /// Draws the habits of a node, independently of the other nodes of the fabric.
 fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
     let mut rng = Rng::new(seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    // The habits that were added later have a generator of their own, so that a seed still gives a
-    // node the earlier habits as before.
+    // Habits that were added later are drawn from a second generator, so that a seed still gives a
+    // node the same earlier habits.
     let mut later = Rng::new(!seed ^ guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let mut all = Personality::POLITE;
     for info in HABITS.iter().filter(|info| info.nodes.contains(kind)) {
-        let generator = if info.habit < FIRST_OF_LATER {
+        let generator = if info.habit < FIRST_LATER_HABIT {
             &mut rng
         } else {
             &mut later
@@ -143,16 +147,16 @@ fn mixed(seed: u64, kind: NodeKind, guid: Guid) -> Personality {
         }
     }
     let mut one_in = |count: u64| count > 0 && rng.below(count) == 0;
-    let ways: [(_, Mishandles); 3] = [
+    let manners: [(_, Mishandles); 3] = [
         (PortField::ALL, Personality::shows_old_once),
         (PortField::ALL, Personality::shows_old_always),
         (&HARMLESS, Personality::drops),
     ];
-    for (fields, way) in ways {
-        if one_in(ONE_IN_SHOWS_OLD) {
+    for (fields, manner) in manners {
+        if one_in(ONE_IN_MISHANDLES) {
             let drawn = fields.iter().filter(|_| one_in(fields.len() as u64));
             let drawn = drawn.fold(PortFields::NONE, |set, &field| set | PortFields::of(field));
-            all = all | way(drawn);
+            all = all | manner(drawn);
         }
     }
     all
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_are_taken_out_of_any_place_of_a_specification() {
+    fn devices_are_removed_from_any_place_of_a_specification() {
         let qib = Devices::Alike(Habit::NoExtendedSpeeds | Habit::SelfActivating);
         for (spec, left, devices) in [
             ("ring:6", "ring:6", Devices::default()),
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_joined() {
+    fn parts_are_joined_and_an_unknown_part_is_an_error() {
         let lid = PortFields::of(PortField::Lid);
         let devices = Devices::parse("silent+old-once:lid").unwrap();
         let both = Personality::shows_old_once(lid) | Habit::Silent;

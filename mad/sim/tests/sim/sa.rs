@@ -24,6 +24,7 @@ use rsm_sim::DropReason;
 use rsm_sim::live::{self, SimHandle, SimTransport};
 use zerocopy::FromBytes;
 
+/// The headers of an SA message, with the flag of an active RMPP header if `by_rmpp`.
 fn headers(method: Method, tid: u64, by_rmpp: bool) -> [u8; SA_HEADER_LEN] {
     let mut bytes = [0; SA_HEADER_LEN];
     let (header, rest) = MadHeader::mut_from_prefix(&mut bytes).unwrap();
@@ -46,6 +47,7 @@ fn mad(method: Method, tid: u64, by_rmpp: bool) -> MadBytes {
     mad
 }
 
+/// The address of queue pair 1 at a LID, with an index of the sender's P_Key table.
 fn to(lid: u16, pkey_index: u16) -> RemoteAddress {
     RemoteAddress {
         pkey_index,
@@ -53,6 +55,7 @@ fn to(lid: u16, pkey_index: u16) -> RemoteAddress {
     }
 }
 
+/// Sets the first P_Keys of the port at the end of a directed route; the others become invalid.
 fn set_p_keys(hand: &mut Hand, hops: &[u8], keys: &[u16]) {
     let mut all = [PKey::INVALID; PKeyTable::ENTRIES];
     for (slot, &key) in all.iter_mut().zip(keys) {
@@ -68,7 +71,7 @@ fn set_p_keys(hand: &mut Hand, hops: &[u8], keys: &[u16]) {
 fn a_datagram_needs_a_common_partition() {
     let mut hand = hand();
     hand.program();
-    let there = hand.sim.attach(H2, PortNum(1)).unwrap();
+    let host2 = hand.sim.attach(H2, PortNum(1)).unwrap();
     set_p_keys(&mut hand, &[], &[0x7FFF, 0x8010, 0x0011]);
     set_p_keys(&mut hand, &[1, 2, 1], &[0xFFFF, 0x0011, 0x8012, 0x0010]);
     hand.wait(Duration::from_millis(1));
@@ -84,7 +87,7 @@ fn a_datagram_needs_a_common_partition() {
         .take_mads()
         .into_iter()
         .map(|(client, datagram)| {
-            assert_eq!((client, datagram.remote.lid), (there, Lid(1)));
+            assert_eq!((client, datagram.remote.lid), (host2, Lid(1)));
             let sent_with = MadHeader::of(&datagram.mad).tid().0;
             (sent_with, datagram.remote.pkey_index)
         })
@@ -129,7 +132,7 @@ fn a_general_service_without_an_agent_is_answered_with_a_status() {
 fn later_segments_reach_a_host_without_a_waiting_request() {
     let mut hand = hand();
     hand.program();
-    let there = hand.sim.attach(H2, PortNum(1)).unwrap();
+    let host2 = hand.sim.attach(H2, PortNum(1)).unwrap();
     hand.other.clear();
     let ask = Datagram {
         mad: mad(Method::GET_TABLE, 7, false),
@@ -140,7 +143,7 @@ fn later_segments_reach_a_host_without_a_waiting_request() {
     for by_rmpp in [true, true, false] {
         let mad = mad(Method::GET_TABLE_RESPONSE, 7, by_rmpp);
         let remote = to(1, 0);
-        hand.sim.send(there, &Datagram { mad, remote }, hand.now);
+        hand.sim.send(host2, &Datagram { mad, remote }, hand.now);
     }
     hand.wait(Duration::from_millis(20));
     let arrived = hand.other.iter().filter(|(to, _)| *to == client).count();
@@ -175,12 +178,12 @@ fn later_segments_reach_a_host_without_a_waiting_request() {
     assert_eq!(failures, [&(client, failed)]);
 }
 
-/// A port with messages, in real time.
-struct Post {
+/// A program at a port that sends and receives SA messages, in real time.
+struct SaClient {
     messenger: Messenger,
     inbox: Receiver<SaInbound>,
     started: Instant,
-    /// The client stays attached.
+    /// Keeps the program attached to its port.
     _transport: SimTransport,
 }
 
@@ -188,11 +191,11 @@ struct Post {
     clippy::disallowed_methods,
     reason = "the simulation runs in real time"
 )]
-impl Post {
-    fn open(handle: &SimHandle, node: Guid) -> Post {
+impl SaClient {
+    fn open(handle: &SimHandle, node: Guid) -> SaClient {
         let (sender, inbox) = channel();
         let sink: SaSink = Box::new(move |inbound| {
-            // The test may be over.
+            // The receiver is gone once the test has ended.
             let _ = sender.send(inbound);
         });
         let sinks = Sinks {
@@ -206,7 +209,7 @@ impl Post {
             response_timeout: Duration::from_millis(20),
             ..RmppConfig::default()
         };
-        Post {
+        SaClient {
             messenger: Messenger::new(std::sync::Arc::new(transport.sa()), config),
             inbox,
             started: Instant::now(),
@@ -245,8 +248,10 @@ impl Post {
     }
 }
 
+/// The number of records of the table.
 const RECORDS: u32 = 20_000;
 
+/// The record with this number, which differs from all others.
 fn record(number: u32) -> [u8; 64] {
     let mut record = [number as u8; 64];
     record[..4].copy_from_slice(&number.to_be_bytes());
@@ -254,8 +259,8 @@ fn record(number: u32) -> [u8; 64] {
 }
 
 /// Answers one request with a table that is made while it is sent.
-fn serve(mut post: Post) {
-    let Delivery::Message(question) = post.next() else {
+fn serve(mut server: SaClient) {
+    let Delivery::Message(question) = server.next() else {
         panic!("a question");
     };
     let tid = question.header().unwrap().tid().0;
@@ -264,24 +269,24 @@ fn serve(mut post: Post) {
         data: Box::new(Records::new((0..RECORDS).map(record))),
         remote: question.remote,
     };
-    post.send(Outgoing::Streamed(table), Duration::ZERO);
+    server.send(Outgoing::Streamed(table), Duration::ZERO);
     // Another request in the same transaction ends the first one.
-    let Delivery::Message(last) = post.next() else {
+    let Delivery::Message(last) = server.next() else {
         panic!("another question");
     };
     assert_eq!(last.header().unwrap().method(), Method::GET);
 }
 
 #[test]
-fn a_table_of_any_length_goes_from_host_to_host() {
+fn a_long_table_arrives_whole_although_packets_are_lost() {
     let mut hand = hand();
     hand.program();
     let client = hand.client;
     hand.sim.detach(client);
     hand.sim.set_loss(0.001).unwrap();
     let handle = live::spawn(hand.sim).unwrap();
-    let server = Post::open(&handle, H1);
-    let mut client = Post::open(&handle, H2);
+    let server = SaClient::open(&handle, H1);
+    let mut client = SaClient::open(&handle, H2);
     let server = std::thread::spawn(move || serve(server));
 
     let patience = Duration::from_secs(50);

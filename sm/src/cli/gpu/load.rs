@@ -23,8 +23,8 @@ const DEFAULT: &str = "default";
 /// - a file with the output of a parallel shell, each line after the name of its host;
 /// - a file of one machine type, which all hosts share.
 ///
-/// Detects the format of a file from its content. If two files of a host disagree, the first file
-/// in the order of names applies, and a warning says so.
+/// Detects the format of a file from its content. If two files of a host disagree, the first one in
+/// the order of names applies, and a warning is printed.
 ///
 /// # Errors
 /// A file cannot be read, or is no inventory. The error states the file's name, the line and the
@@ -106,7 +106,7 @@ fn hosts(folder: &Path) -> anyhow::Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(hosts)
 }
 
-/// Says what is left out.
+/// Prints that a file, or a part of it, is left out.
 fn skipped(path: &Path, why: &str) {
     // The other inventories are right even if the note cannot be written.
     drop(writeln!(
@@ -116,8 +116,8 @@ fn skipped(path: &Path, why: &str) {
     ));
 }
 
-/// Merges several files of one host. Where they disagree, the first one holds, and a warning says
-/// so.
+/// Merges several files of one host. If they disagree, the first one applies, and a warning is
+/// printed.
 ///
 /// # Errors
 /// A file cannot be read or is no inventory, or the files together make none.

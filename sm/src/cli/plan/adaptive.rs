@@ -29,17 +29,21 @@ pub(super) struct Adaptive {
     report: SetReport,
     recovery: Recovery,
     quality: Option<AdaptiveQuality>,
-    /// Writes that turn the state before into these groups. `after_faults` tells whether the state
-    /// before is the fabric without the faults of `--fail`, or switches without tables.
+    /// Writes that turn the earlier state of the switches into these groups.
     writes: Blocks,
+    /// Whether the earlier state is that of the fabric without the faults of `--fail`. If false,
+    /// the switches had no tables.
     after_faults: bool,
+    /// Time of planning.
     plan: Duration,
+    /// Time of the proof.
     verify: Duration,
 }
 
 /// Routes and groups of the fabric before the faults of `--fail`.
 pub(super) struct Before {
     pub(super) bench: Bench,
+    /// GUIDs of the switches, ascending, in the order of the tables.
     guids: Vec<Guid>,
     tables: Tables,
     groups: AdaptivePlan,
@@ -47,6 +51,7 @@ pub(super) struct Before {
 }
 
 impl Before {
+    /// Routes the fabric, and plans groups for switches that hold `capacity` groups.
     pub(super) fn of(bench: Bench, kind: EngineKind, capacity: u16) -> anyhow::Result<Before> {
         let topology = &bench.topology;
         let routing = engine::route(kind, topology, &bench.options, None)?;
@@ -79,7 +84,7 @@ impl Before {
         }
     }
 
-    /// Tables that the switches of `topology` held before the fault.
+    /// Tables that the switches of `topology` held before the faults; empty for other switches.
     fn held(&self, topology: &Topology) -> (Tables, AdaptiveTables) {
         let (mut tables, mut groups) = (Tables::default(), AdaptiveTables::default());
         for switch in topology.switches() {
@@ -97,6 +102,8 @@ impl Before {
     }
 }
 
+/// Plans groups for `routing`. Fails if the engine follows no order of the switches, or takes
+/// longer routes than the shortest.
 fn groups(
     topology: &Topology,
     routing: &Routing,
@@ -165,13 +172,14 @@ pub(super) fn of(
     })
 }
 
+/// Results of `--adaptive`, for output.
 #[derive(Serialize)]
 pub(super) struct AdaptivePart {
     leaves: usize,
     groups: usize,
-    /// Sum over all switches of the groups that a switch holds; `group_ports` is the sum of their
-    /// ports.
+    /// Number of groups that a switch holds, summed over all switches.
     held_groups: usize,
+    /// Number of ports of these groups.
     group_ports: usize,
     free_entries: usize,
     fixed_entries: usize,
@@ -188,6 +196,7 @@ pub(super) struct AdaptivePart {
     witnesses: Vec<String>,
 }
 
+/// Proof for any choice of ports within the groups.
 #[derive(Serialize)]
 struct SetsPart {
     reachable_pairs: u64,
@@ -199,7 +208,7 @@ struct SetsPart {
     max_hops: u32,
 }
 
-/// Sets that turn the fabric without faults, or switches without any tables, into the groups.
+/// Sets that turn the earlier state of the switches into these groups.
 #[derive(Serialize)]
 struct WritesPart {
     after_faults: bool,
@@ -210,20 +219,28 @@ struct WritesPart {
     switches: usize,
 }
 
+/// Loads of patterns of communication.
 #[derive(Serialize)]
 struct QualityPart {
     shift: LoadPart,
+    /// Number of measured shifts.
     shifts: usize,
+    /// Number of shifts of the pattern.
     of: usize,
     all_to_all: LoadPart,
 }
 
+/// Maximum link load relative to rate, for different choices of the switches.
 #[derive(Serialize, Clone, Copy)]
 struct LoadPart {
+    /// Load under the forwarding tables, without groups.
     fixed: f64,
+    /// Load with the best choices that were found.
     #[serde(skip_serializing_if = "Option::is_none")]
     well: Option<f64>,
+    /// Load if each port of a group gets an equal share.
     evenly: f64,
+    /// Load with the worst choices.
     badly: f64,
 }
 
@@ -369,6 +386,7 @@ impl AdaptivePart {
     }
 }
 
+/// Writes the loads of a pattern.
 fn write_load(out: &mut dyn Write, pattern: &str, load: LoadPart) -> io::Result<()> {
     let well = load.well.map(|well| format!("{well:.0} chosen well, "));
     writeln!(

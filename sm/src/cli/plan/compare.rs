@@ -14,19 +14,21 @@ use super::{Bench, Measured, exit_code};
 use crate::cli::Format;
 use crate::cli::output::{print, print_json};
 
+/// Comparison, as JSON.
 #[derive(Serialize)]
 struct Comparison {
     fabric: FabricPart,
     engines: Vec<Contender>,
 }
 
+/// Result of one engine, or of tables from a file.
 #[derive(Serialize)]
 struct Contender {
     /// Requested engine.
     asked: &'static str,
     /// Engine that routed, for `auto` the engine that it chose; null if no tables were made.
     name: Option<&'static str>,
-    /// Reason for which the engine was chosen, or for which it made no tables.
+    /// Why the engine was chosen, or why it made no tables.
     reason: String,
     route_ms: Option<f64>,
     verify: Option<VerifyPart>,
@@ -70,6 +72,7 @@ pub(super) fn run(
     Ok(exit_code(sound))
 }
 
+/// Converts the result of an engine for JSON.
 fn contender(bench: &Bench, asked: &'static str, outcome: &anyhow::Result<Measured>) -> Contender {
     match outcome {
         Ok(measured) => Contender {
@@ -94,6 +97,7 @@ fn contender(bench: &Bench, asked: &'static str, outcome: &anyhow::Result<Measur
     }
 }
 
+/// Writes a table with a line for each engine, and then why each engine was chosen.
 fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
     writeln!(
         out,
@@ -155,6 +159,7 @@ fn write_table(out: &mut dyn Write, outcomes: &[Outcome]) -> io::Result<()> {
     Ok(())
 }
 
+/// The faults that the proof has found in the tables, or `sound`.
 fn verdict(measured: &Measured) -> String {
     let report = &measured.report;
     let mut faults = Vec::new();

@@ -1,4 +1,4 @@
-//! Prints figures of quality, for people and programs.
+//! Prints figures about the quality of routes, as text or as JSON.
 
 use std::io::{self, Write};
 
@@ -7,6 +7,7 @@ use rsm_model::fabric::Fabric;
 use rsm_routing::quality::{Contention, LinkUse, Quality};
 use serde::Serialize;
 
+/// Figures of [`Quality`].
 #[derive(Serialize)]
 pub(super) struct QualityPart {
     hosts: usize,
@@ -24,6 +25,7 @@ pub(super) struct QualityPart {
     worst_links: Vec<LinkPart>,
 }
 
+/// Number of paths over a link, of all pairs of hosts.
 #[derive(Serialize)]
 struct PathsPart {
     max: u64,
@@ -32,14 +34,18 @@ struct PathsPart {
     rate_max_over_mean: f64,
 }
 
+/// Number of flows on the fullest link relative to its rate, over the phases of a pattern.
 #[derive(Serialize, Clone, Copy)]
 struct ContentionPart {
     max: u32,
     mean: f64,
+    /// Number of measured phases.
     phases: usize,
+    /// Number of phases of the pattern.
     of: usize,
 }
 
+/// Bandwidth of pairs across two halves, as a fraction of full bandwidth.
 #[derive(Serialize)]
 struct BisectionPart {
     mean: f64,
@@ -47,15 +53,19 @@ struct BisectionPart {
     samples: usize,
 }
 
+/// One direction of a cable between two switches.
 #[derive(Serialize)]
 struct LinkPart {
     from: EndPart,
     to: EndPart,
     paths: u64,
+    /// Number of hosts that send over the link.
     sources: u32,
+    /// Number of hosts that receive over the link.
     destinations: u32,
 }
 
+/// Port of a switch.
 #[derive(Serialize)]
 struct EndPart {
     guid: String,

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Stopwatch(Instant);
 
 impl Stopwatch {
+    /// Starts the first stage.
     #[expect(
         clippy::disallowed_methods,
         reason = "a command line that says how long it took"

@@ -1,6 +1,6 @@
-//! Tests the state folder under random failures. The state that a start reads must equal the
-//! registrations up to some number, which is not less than the last number that was reported as
-//! written.
+//! Tests the state folder under random failures. The state that a start reads must be the result of
+//! all registrations up to some number. This number must not be less than the last number that was
+//! reported as written.
 //!
 //! A seed determines several lives of a manager. Each life has commits and journal entries on a
 //! disk whose operations fail at random, tear writes, or stop for good in the middle, as after
@@ -63,7 +63,7 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// Creates a disk on which nothing fails yet.
+    /// Creates faults of which none occurs yet.
     pub(super) fn none(seed: u64) -> Faults {
         Faults {
             random: Random(seed),
@@ -73,6 +73,7 @@ impl Faults {
         }
     }
 
+    /// Decides whether an operation fails. Reading never fails.
     pub(super) fn check(&mut self, operation: FileOperation) -> io::Result<()> {
         if matches!(
             operation,
@@ -106,7 +107,7 @@ impl Faults {
     }
 }
 
-/// Registration with this number: sets a value for a key, or removes the key.
+/// Registration, which sets its number as the value of a key, or removes the key.
 #[derive(Clone, Copy)]
 struct Registration {
     key: u64,
@@ -127,7 +128,7 @@ pub(super) fn rows(persisted: &Persisted) -> Rows {
         .collect()
 }
 
-/// Damage between two lives.
+/// Damage to files between two lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Harm {
     None,
@@ -155,8 +156,9 @@ struct World {
     base: (u64, Rows),
     /// Registrations since the start of this life.
     registered: Vec<Registration>,
-    /// Number of the last registration that the journal, or a commit, reported as written.
+    /// Number of the last registration that the journal reported as written.
     durable: u64,
+    /// Number of the last registration that a commit included.
     committed: u64,
 }
 
@@ -189,7 +191,7 @@ impl World {
         let mut harm = Harm::None;
         for _ in 0..lives {
             let mut life = world.open(harm);
-            world.live(&mut life);
+            world.run_life(&mut life);
             harm = world.end(life);
         }
         drop(world.open(harm));
@@ -280,6 +282,8 @@ impl World {
         fs::remove_dir_all(left).unwrap();
     }
 
+    /// Compares the rows `read` by a start, up to registration `last`, with the registrations that
+    /// were reported as written.
     fn compare(&self, harm: Harm, last: u64, read: &Rows, report: &LoadReport) {
         let seed = self.seed;
         let promised = match harm {
@@ -288,8 +292,8 @@ impl World {
             Harm::DatabaseAndCopy => {
                 let kept = self.durable.max(self.committed)..=self.last();
                 let is_whole = kept.contains(&last) && *read == self.rows_at(last);
-                let is_said = report.is_alarming();
-                assert!(is_said || is_whole, "seed {seed}: {report}");
+                let is_reported = report.is_alarming();
+                assert!(is_reported || is_whole, "seed {seed}: {report}");
                 return;
             }
         };
@@ -312,8 +316,9 @@ impl World {
         }
     }
 
-    /// Compares rows after harm to the journal: an entry in its midst may be lost and those after it
-    /// count, so that each row is as at some moment since the promise.
+    /// Compares rows after damage to the journal. The journal may have lost an entry but not the
+    /// entries after it, so each row must have had its value after some registration from number
+    /// `promised` on.
     fn compare_each_row(&self, promised: u64, last: u64, read: &Rows) {
         let moments = promised.max(self.base.0)..=last;
         let moments: Vec<Rows> = moments.map(|moment| self.rows_at(moment)).collect();
@@ -324,7 +329,9 @@ impl World {
         }
     }
 
-    fn live(&mut self, life: &mut Life) {
+    /// Lets the manager register, commit and meet faults in random order, until its steps are over
+    /// or its process ends.
+    fn run_life(&mut self, life: &mut Life) {
         let steps = 3 + self.random.below(18);
         let end = self.random.below(2 * steps);
         for step in 0..steps {
@@ -417,7 +424,7 @@ impl World {
         self.earlier.push(kept);
     }
 
-    /// Ends the life, regularly or by a kill, and damages one of the files that it leaves.
+    /// Ends the life, regularly or by a kill, and may damage files that it leaves.
     fn end(&mut self, mut life: Life) -> Harm {
         if !self.faults.lock().is_over() && self.random.below(3) == 0 {
             let _ = life.store.close();
@@ -509,8 +516,8 @@ pub(super) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Seed in the environment variable `RSM_SEEDS`; `None` if it is not set.
-pub(super) fn asked() -> Option<u64> {
+/// Number of seeds in the environment variable `RSM_SEEDS`; `None` if it is not set.
+pub(super) fn seed_count() -> Option<u64> {
     std::env::var("RSM_SEEDS").ok()?.parse().ok()
 }
 
@@ -521,12 +528,12 @@ fn run(seeds: std::ops::Range<u64>) {
 }
 
 #[test]
-fn random_failures_leave_what_was_said_to_be_on_the_disk() {
+fn random_failures_lose_no_registration_reported_as_written() {
     run(0..300);
 }
 
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 20,000"]
-fn random_failures_of_many_seeds() {
-    run(1000..1000 + asked().unwrap_or(20_000));
+fn random_failures_of_many_seeds_lose_no_registration_reported_as_written() {
+    run(1000..1000 + seed_count().unwrap_or(20_000));
 }

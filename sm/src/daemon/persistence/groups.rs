@@ -20,8 +20,13 @@ const GROUPS: &str = "multicast-groups";
 /// Table of members, keyed by MGID and PortGID.
 const MEMBERS: &str = "multicast-members";
 
+/// Length of a GID in bytes.
 const GID_LEN: usize = 16;
+
+/// Length of the value of a group in bytes.
 const GROUP_LEN: usize = 19;
+
+/// Length of the value of a member in bytes.
 const MEMBER_LEN: usize = 10;
 
 /// Groups in the store. Logs and skips invalid rows.
@@ -43,8 +48,8 @@ pub(super) fn remembered(persisted: &Persisted) -> Vec<SavedGroup> {
 pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut ChangeSet) {
     let groups = view.groups().map(encode_group);
     table::replace(persisted, GROUPS, groups, changes);
-    // Members are produced one at a time, without allocation: a group may contain every port of the
-    // subnet.
+    // A group may contain every port of the subnet, so rows are made one at a time and not
+    // collected.
     let members = view.groups().flat_map(|group| {
         let mut members: Vec<&MulticastMember> = group.members.values().collect();
         members.sort_unstable_by_key(|member| member.gid);
@@ -55,7 +60,7 @@ pub(super) fn changes(persisted: &Persisted, view: &GroupsView, changes: &mut Ch
     table::replace(persisted, MEMBERS, members, changes);
 }
 
-/// Rows of a group, and of a member that joined or left.
+/// Present rows of a group, and of a member that joined or left.
 pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> {
     let Some(group) = view.group(mgid) else {
         let mgid = mgid.0.to_be_bytes().to_vec();
@@ -75,6 +80,7 @@ pub(super) fn rows(view: &GroupsView, mgid: Gid, member: Gid) -> Vec<RowChange> 
     rows.into_iter().flatten().collect()
 }
 
+/// Key of a member: MGID, then PortGID.
 fn member_key(group: Gid, member: Gid) -> [u8; 2 * GID_LEN] {
     let mut key = [0; 2 * GID_LEN];
     key[..GID_LEN].copy_from_slice(&group.0.to_be_bytes());
@@ -82,7 +88,7 @@ fn member_key(group: Gid, member: Gid) -> [u8; 2 * GID_LEN] {
     key
 }
 
-/// Encodes a member in the order in which [`decode_member`] reads.
+/// Encodes a member: port GUID (8 bytes, big-endian), JoinState (1) and ProxyJoin (1).
 fn encode(member: &MulticastMember) -> [u8; MEMBER_LEN] {
     let mut value = [0; MEMBER_LEN];
     value[..8].copy_from_slice(&member.port.0.to_be_bytes());
@@ -224,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_row_of_who_joins_or_leaves_is_written() {
+    fn only_the_row_of_the_joining_or_leaving_member_is_written() {
         let mut groups = some();
         let member = |prefix: u128, port: u64| SavedMember {
             gid: Gid(prefix << 64 | u128::from(port)),

@@ -1,7 +1,7 @@
 //! Stores the state of the core and the SA.
 //!
-//! Commits on its own thread, so that no convergence waits for a disk. If several states wait, the
-//! thread commits only the last, because each state is complete.
+//! A separate thread commits, so that no convergence waits for a disk. If several states wait, the
+//! thread commits only the last one, because each state is complete.
 
 mod acknowledged;
 mod cabling;
@@ -81,10 +81,13 @@ const COMMIT_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration
 /// Latest states of the core and the SA that the store's thread has not taken yet.
 #[derive(Default)]
 struct PendingStates {
+    /// State of the core; `None` if it has not changed.
     remembered: Option<Box<SavedCoreState>>,
+    /// Changed parts of the SA's state.
     sa: rsm_sa::Unsaved,
     /// Number of the newest journal entry when the SA passed `sa`.
     journaled: Option<u64>,
+    /// GPU inventories; `None` if they have not changed.
     gpus: Option<SavedGpus>,
     /// Events for managers that share the store.
     history: Outgoing,
@@ -103,6 +106,7 @@ type RunningJournal = (Arc<Acknowledged>, std::thread::JoinHandle<()>);
 #[derive(Clone)]
 struct Mailbox {
     latest: Arc<Mutex<PendingStates>>,
+    /// Wakes the thread.
     bell: watch::Sender<()>,
 }
 
@@ -110,7 +114,9 @@ struct Mailbox {
 pub(super) struct StoreHandle {
     mailbox: Mailbox,
     thread: std::thread::JoinHandle<()>,
+    /// Journal; `None` if nothing is kept on disk, or the journal cannot be read.
     journal: Option<RunningJournal>,
+    /// Shared store; `None` if no store is shared.
     shared: Option<Handles>,
 }
 
@@ -206,8 +212,8 @@ pub(super) fn open(
     Ok((store_handle, kept, view))
 }
 
-/// Opens the store in `dir`. Also returns whether its database could not be opened: a finding then
-/// reports it, and the next commit tries again.
+/// Opens the store in `dir`. Also returns whether the database could not be opened: a finding then
+/// reports this, and the next commit opens the database.
 fn open_folder(
     dir: Option<&Path>,
     fabric: StoreFabric,
@@ -226,9 +232,9 @@ fn open_folder(
     Ok((Box::new(store), is_unopened))
 }
 
-/// Starts the journal in `dir`, and adds its entries to the contents and to the changes that the
-/// store lacks. `None` if the journal cannot be read: a finding then reports it, and
-/// acknowledgements do not wait for the disk. Also returns the number of damaged bytes.
+/// Starts the journal in `dir`, and applies its entries to `persisted` and to the changes `owed` to
+/// the store. Returns the journal and the number of its damaged bytes. `None` if the journal cannot
+/// be read: a finding then reports this, and acknowledgements do not wait for the disk.
 fn open_journal(
     dir: &Path,
     (persisted, owed): (&mut Persisted, &mut ChangeSet),
@@ -263,6 +269,7 @@ fn sa_state(persisted: &Persisted, clock: &Clock) -> rsm_sa::SavedSaState {
 }
 
 impl Mailbox {
+    /// Changes the pending states, and wakes the thread.
     fn put(&self, change: impl FnOnce(&mut PendingStates)) {
         change(&mut self.latest.lock());
         self.bell.send_replace(());
@@ -343,6 +350,7 @@ struct StoreThread {
 }
 
 impl StoreThread {
+    /// Stores states until the daemon ends.
     fn run(mut self, mailbox: &Mutex<PendingStates>, mut rung: watch::Receiver<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -365,8 +373,8 @@ impl StoreThread {
                 }
                 None => runtime.block_on(rung.changed()).is_ok(),
             };
-            // No view may be held during the wait for the disk: the SA would have to copy the view
-            // to change its registrations.
+            // The thread must not hold a view of the SA's data while it waits for the disk: the SA
+            // would have to copy the data before it changes a registration.
             let latest = std::mem::take(&mut *mailbox.lock());
             let is_last = !open || latest.is_closing;
             self.take(latest);
@@ -383,6 +391,7 @@ impl StoreThread {
         }
     }
 
+    /// Takes over pending states, and carries out pending requests to the shared store.
     fn take(&mut self, mut latest: PendingStates) {
         let requests = std::mem::take(&mut latest.requests);
         if let Some(shared) = &mut self.shared {
@@ -395,6 +404,7 @@ impl StoreThread {
         self.carry_out(requests);
     }
 
+    /// Adds the changes that lead to the pending states to `persisted` and to `owed`.
     fn take_states(&mut self, mut latest: PendingStates) {
         let journaled = latest.journaled;
         let known = self.known.as_deref();
@@ -418,8 +428,8 @@ impl StoreThread {
         self.owed.merge(changes);
     }
 
-    /// Commits the open changes. After a failure, returns the pause before the next attempt;
-    /// `pause` is the previous pause.
+    /// Commits the changes that are not on the disk yet. After a failure, returns the pause before
+    /// the next attempt; `pause` is the previous pause.
     fn commit(&mut self, pause: Duration) -> Option<Duration> {
         if !self.owed.is_empty() {
             if self.shared.is_some() {
@@ -450,7 +460,7 @@ fn unwritten(error: &StoreError) -> String {
     )
 }
 
-/// LIDs of ports.
+/// LIDs of ports in the store, by port GUID.
 fn claims(persisted: &Persisted) -> Claims {
     let claims = persisted.claims.iter().map(|(&guid, claim)| {
         let claim = Claim {
@@ -462,6 +472,7 @@ fn claims(persisted: &Persisted) -> Claims {
     claims.collect()
 }
 
+/// State of the core in the store, without GPU inventories and alias GUIDs.
 fn remembered(persisted: &Persisted, clock: &impl UnixClock) -> SavedCoreState {
     let mut not_kept = NotKept::default();
     for (kind, bits) in by_kind(persisted, NOT_KEPT) {
@@ -592,8 +603,9 @@ fn by_kind(persisted: &Persisted, name: &'static str) -> Vec<(DeviceKind, u32)> 
     })
 }
 
-/// Adds the changes after which the table holds exactly these bits by device kind. A refusal that
-/// the core has forgotten must not return with a restart.
+/// Adds the changes after which the table holds exactly these bits by device kind. Rows of other
+/// kinds are removed, because a deviation that the core has forgotten must not return with a
+/// restart.
 fn keep_by_kind(
     persisted: &Persisted,
     name: &'static str,

@@ -1,4 +1,5 @@
-//! Table of the store, whose rows are written and removed by comparison with the wanted rows.
+//! Reads and writes tables of the store. Writing compares the rows in the store with the wanted
+//! rows, and changes only those that differ.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
@@ -9,13 +10,14 @@ use rsm_store::{Bytes, ChangeSet, Namespace, Persisted};
 /// Rows of a table: key → value.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Change that writes a row of the table `name`.
+/// Change that writes a row of the table `name`; `None` if the name is invalid.
 pub(super) fn set(name: &'static str, key: Vec<u8>, value: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Set { table, key, value })
 }
 
-/// Change that removes the rows of the table `name` whose keys begin with `prefix`.
+/// Change that removes the rows of the table `name` whose keys begin with `prefix`; `None` if the
+/// name is invalid.
 pub(super) fn clear(name: &'static str, prefix: Vec<u8>) -> Option<RowChange> {
     let table = Namespace::new(name).ok()?;
     Some(RowChange::Clear { table, prefix })
@@ -53,8 +55,8 @@ pub(super) fn replace<K: AsRef<[u8]>, V: AsRef<[u8]>>(
 }
 
 /// Adds the changes after which the table `name` holds the rows of `wanted`, which are in ascending
-/// order of their keys, and of the others those that are not readable: a later version may have
-/// written them.
+/// order of their keys. Other rows are removed if they are readable. Unreadable rows stay, because
+/// a later version may have written them.
 pub(super) fn replace_readable<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     persisted: &Persisted,
     name: &'static str,
@@ -71,9 +73,9 @@ pub(super) fn replace_readable<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     for (key, value) in wanted {
         let bytes = key.as_ref();
         debug_assert!(last.is_none_or(|last| last.as_ref() < bytes), "{name}");
-        while let Some((gone, value)) = known.next_if(|(held, _)| held[..] < *bytes) {
-            if is_readable(gone, value) {
-                changes.remove_record(&namespace, gone);
+        while let Some((unwanted, value)) = known.next_if(|(held, _)| held[..] < *bytes) {
+            if is_readable(unwanted, value) {
+                changes.remove_record(&namespace, unwanted);
             }
         }
         let held = known.next_if(|(held, _)| held[..] == *bytes);
@@ -81,9 +83,9 @@ pub(super) fn replace_readable<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         write(&namespace, held, bytes, value.as_ref(), changes);
         last = Some(key);
     }
-    for (gone, value) in known {
-        if is_readable(gone, value) {
-            changes.remove_record(&namespace, gone);
+    for (unwanted, value) in known {
+        if is_readable(unwanted, value) {
+            changes.remove_record(&namespace, unwanted);
         }
     }
 }
@@ -126,6 +128,7 @@ pub(super) fn remove_range(
     }
 }
 
+/// Adds the change after which a row has `value`, unless it already `held` this value.
 fn write(
     namespace: &Namespace,
     held: Option<&Bytes>,
@@ -139,14 +142,15 @@ fn write(
     }
 }
 
-/// Adds a text, of which 65,535 bytes are kept, after its length (2 bytes, big-endian).
+/// Appends a text after its length (2 bytes, big-endian). A longer text is cut to 65,535 bytes.
 pub(super) fn write_text(text: &str, value: &mut Vec<u8>) {
     let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
     value.extend(length.to_be_bytes());
     value.extend(&text.as_bytes()[..usize::from(length)]);
 }
 
-/// Text after its length (2 bytes, big-endian), and the bytes behind it; `None` if there is none.
+/// Reads a text after its length (2 bytes, big-endian). Returns the text and the bytes behind it;
+/// `None` if the bytes are too short or not UTF-8.
 pub(super) fn read_text(bytes: &[u8]) -> Option<(String, &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     let (text, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;

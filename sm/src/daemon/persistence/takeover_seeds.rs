@@ -30,7 +30,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::acknowledged::{Acknowledged, covered, replay};
 use super::fault_seeds::{
-    Faults, KEYS, Random, Rows, TEARS, asked, copy, memory_folder, rows, table,
+    Faults, KEYS, Random, Rows, TEARS, copy, memory_folder, rows, seed_count, table,
 };
 use super::gpus::GpuRows;
 use super::shared::{self, BackEnd, StoreRequest};
@@ -571,5 +571,5 @@ fn next_master_has_all_registrations_of_the_shared_store_though_disks_fail() {
 #[test]
 #[ignore = "runs as many seeds as RSM_SEEDS says, or 2,000"]
 fn next_master_has_all_registrations_of_the_shared_store_in_many_seeds() {
-    run(1000..1000 + asked().unwrap_or(2000));
+    run(1000..1000 + seed_count().unwrap_or(2000));
 }

@@ -66,7 +66,7 @@ pub(super) enum Sending {
         sender: Sender,
         /// The common header of the datagram.
         head: [u8; MAD_HEADER_LEN],
-        /// The timer runs until the next burst, not for an acknowledgement.
+        /// Whether the timer runs until the next burst, rather than for an acknowledgement.
         pausing: bool,
     },
 }
@@ -95,7 +95,7 @@ impl Pending {
         class::is_response(&header_of(&self.kind.head()))
     }
 
-    /// The retries that the program requested.
+    /// The number of retries that the program requested.
     pub(super) fn retries_at_first(&self) -> u32 {
         self.header.retries
     }
@@ -110,6 +110,7 @@ impl Pending {
     }
 }
 
+/// The common header with these bytes.
 fn header_of(head: &[u8; MAD_HEADER_LEN]) -> MadHeader {
     let mut mad = [0; MAD_LEN];
     mad[..MAD_HEADER_LEN].copy_from_slice(head);
@@ -130,9 +131,9 @@ impl MadLayer {
     /// Sends the header and message that a program wrote.
     ///
     /// # Errors
-    /// EINVAL if it is too short, too long for a datagram without RMPP, from no agent of the file,
-    /// or in a transaction that is pending; ENOMEM beyond [`MAX_SENDS`] and [`MAX_MESSAGE`]; EBADF
-    /// if the file is not open.
+    /// EINVAL if the message is too short, too long for a datagram without RMPP, from no agent of
+    /// the file, or in a transaction that is pending; ENOMEM beyond [`MAX_SENDS`] and
+    /// [`MAX_MESSAGE`]; EBADF if the file is not open.
     pub fn write(&mut self, file: FileId, bytes: &[u8], now: Time) -> Result<(), Errno> {
         let state = self.files.get(&file).ok_or(Errno::BADF)?;
         let header_len = state.header_len();
@@ -184,6 +185,7 @@ impl MadLayer {
         Ok(())
     }
 
+    /// Sends a message in one datagram, and keeps it if the program waits for a response.
     fn send_single(&mut self, agent: AgentId, pending: Pending, now: Time) {
         let Sending::Single(mad) = pending.kind else {
             return;
@@ -196,6 +198,7 @@ impl MadLayer {
         }
     }
 
+    /// Keeps a message that is sent in segments, and sends the first ones.
     fn send_in_segments(
         &mut self,
         agent: AgentId,
@@ -217,6 +220,7 @@ impl MadLayer {
         self.send_more(key, now);
     }
 
+    /// Adds a pending send, and returns its key.
     fn keep(&mut self, agent: AgentId, mad: &MadBytes, pending: Pending) -> SendKey {
         self.serial += 1;
         let key = SendKey {
@@ -259,11 +263,11 @@ impl MadLayer {
             return self.send_more(key, now);
         }
         // Once all segments have arrived, only the answer is missing.
-        let is_over = match &pending.kind {
+        let is_delivered = match &pending.kind {
             Sending::Multi { sender, .. } => sender.is_acknowledged(),
             Sending::Single(_) => false,
         };
-        if is_over || pending.retries_left == 0 {
+        if is_delivered || pending.retries_left == 0 {
             if let Some(pending) = self.finish(key) {
                 let (header, head) = (pending.header, pending.kind.head());
                 self.give_back(pending.file, header, &head, Errno::TIMEDOUT);
@@ -300,7 +304,7 @@ impl MadLayer {
         }
     }
 
-    /// Ends a pending send.
+    /// Ends a pending send, and stops its timer; `None` if there is no such send.
     pub(super) fn finish(&mut self, key: SendKey) -> Option<Pending> {
         self.stop_timer(Timer::Send(key));
         self.sends.remove(&key)
@@ -319,6 +323,7 @@ impl MadLayer {
         self.deliver(file, header, head);
     }
 
+    /// Queues a datagram to leave through the port.
     pub(super) fn emit(&mut self, mad: MadBytes, remote: RemoteAddress) {
         self.effects
             .push_back(LayerEffect::Send(Datagram { mad, remote }));

@@ -39,8 +39,9 @@ pub(super) struct Connection {
     pub(super) purpose: Purpose,
     /// Messages that did not fit into the socket.
     unread: VecDeque<ReadResult>,
+    /// The total length of `unread`.
     unread_bytes: usize,
-    /// The next message is announced.
+    /// Whether the announcement of the next message has been sent.
     announced: bool,
     /// The number of messages lost for lack of room.
     pub(super) lost: u64,
@@ -63,11 +64,12 @@ impl Connection {
 
     /// Answers the Hello of a connection.
     pub(super) fn answer(&self, errno: u32, body: &[u8]) -> io::Result<()> {
-        // The socket has no packet.
+        // The socket holds no other packet, so it has room.
         packet::send(self.as_fd(), &[Answer { errno }.as_bytes(), body], None).map(drop)
     }
 
-    /// Queues a message for the program to read.
+    /// Sends a message for the program to read, or queues it if the socket has no room. A message
+    /// beyond the limits is dropped and counted.
     pub(super) fn deliver(&mut self, delivery: ReadResult) -> io::Result<()> {
         if self.unread.is_empty() && self.send(&delivery)? {
             return Ok(());
@@ -109,7 +111,7 @@ impl Connection {
     }
 
     /// Whether the other end has closed the connection; packets may still be unread.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         let mut ends = [PollFd::new(&self.socket, PollFlags::empty())];
         let at_once = Timespec::default();
         matches!(rustix::event::poll(&mut ends, Some(&at_once)), Ok(1..))
@@ -124,6 +126,8 @@ impl Connection {
     }
 }
 
+/// Sends a message in one packet; the packet of a long message carries a file with the message.
+/// Returns whether the socket had room.
 fn send(socket: BorrowedFd<'_>, delivery: &ReadResult) -> io::Result<bool> {
     let ReadResult { bytes, least } = delivery;
     // The length of messages is limited to far less than 4 GiB.

@@ -276,7 +276,7 @@ impl EventLoop {
         let ids = |port: &ServedPort| port.files.values().chain(&port.is_sm).copied().collect();
         let ids: Vec<u64> = port.map(ids).unwrap_or_default();
         for id in ids {
-            while self.connections.get(&id).is_some_and(Connection::is_over) {
+            while self.connections.get(&id).is_some_and(Connection::has_ended) {
                 // The packets that were sent before the end of the connection can still be read.
                 self.read_from(id);
             }

@@ -39,7 +39,7 @@ fn a_method_of_a_class_has_one_agent() {
 }
 
 #[test]
-fn vendors_are_told_apart() {
+fn vendors_of_a_class_have_separate_agents() {
     let mut layer = MadLayer::new();
     let file = layer.open();
     let ping = |oui| Registration {
@@ -108,7 +108,7 @@ fn invalid_registrations_are_refused() {
 }
 
 #[test]
-fn the_header_is_chosen_before_the_first_agent() {
+fn the_form_of_the_header_is_fixed_by_the_first_agent() {
     let mut layer = MadLayer::new();
     let (old, new) = (layer.open(), layer.open());
     layer.register(old, &sa(0), false).unwrap();
@@ -146,7 +146,7 @@ fn a_response_reaches_only_the_requesting_agent() {
     );
     world.run_for(Duration::from_millis(1));
 
-    // The upper half of the transaction is the agent's.
+    // The layer puts the number of the agent into the upper half of the transaction identifier.
     let (header, request) = world.only_read(1);
     assert_eq!(
         (header.lid.get(), header.status, header.id),
@@ -172,7 +172,7 @@ fn a_response_reaches_only_the_requesting_agent() {
 }
 
 #[test]
-fn the_same_transaction_twice_is_refused_while_it_runs() {
+fn a_second_send_in_a_pending_transaction_is_refused() {
     let mut world = World::new();
     world.fate = Box::new(|_, _| 0);
     let (file, id) = world.agent(0, &sa(0));
@@ -280,8 +280,8 @@ fn closing_a_file_drops_its_pending_sends() {
     assert_eq!(world.hosts[0].next_deadline(), None);
 }
 
-/// If another program uses a port later, the pending sends of the last program of the port must not
-/// affect those of the new one.
+/// An answer to a program that has closed its device must not reach a program that opens the port
+/// later.
 #[test]
 fn a_new_layer_reuses_no_agent_number() {
     let mut layer = MadLayer::new();

@@ -1,3 +1,5 @@
+//! Messages that arrive in segments (IBA 13.6).
+
 use std::collections::BTreeMap;
 
 use rsm_mad::transport::RemoteAddress;
@@ -27,13 +29,14 @@ pub(in crate::layer) struct Reception {
     acknowledged: u32,
     /// The last segment that the sender may send.
     window: u32,
+    /// Whether the last segment has arrived.
     complete: bool,
     /// The number of segments of the answer that may be sent at first: the window that the other
     /// end opened when the request was complete.
     pub(in crate::layer) answer_window: u32,
 }
 
-/// The result of a segment.
+/// The result of handling a segment.
 #[derive(Debug)]
 pub(in crate::layer) enum Taken {
     /// The segment needs no reply.
@@ -70,6 +73,7 @@ impl Reception {
         (reception, taken)
     }
 
+    /// Whether the whole message has arrived.
     pub(in crate::layer) fn is_complete(&self) -> bool {
         self.complete
     }
@@ -109,12 +113,14 @@ impl Reception {
         }
     }
 
+    /// Appends the data of the next segment to the message.
     fn append(&mut self, mad: &MadBytes) {
         let offset = class::data_offset(MadHeader::of(mad).class());
         self.message.extend_from_slice(&mad[offset..]);
         self.segments += 1;
     }
 
+    /// Ends the message after its last segment, whose header is `last`.
     fn complete(&mut self, last: &RmppHeader) -> Taken {
         self.complete = true;
         self.ahead.clear();
@@ -142,7 +148,7 @@ impl Reception {
         ack
     }
 
-    /// The first segment, the basis of the ABORT when the time is up.
+    /// The first segment, the basis of the ABORT after a time-out.
     pub(in crate::layer) fn first(&self) -> &MadBytes {
         &self.first
     }

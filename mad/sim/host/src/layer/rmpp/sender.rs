@@ -1,3 +1,5 @@
+//! Messages that are sent in segments (IBA 13.6).
+
 use std::time::Duration;
 
 use rsm_mad::wire::MAD_LEN;
@@ -9,7 +11,7 @@ use super::{Flags, Kind, PAYLOAD_LEN, RmppHeader, RmppStatusCode};
 /// window: the capacity of a kernel's send queue.
 const MAX_BURST: u32 = 64;
 
-/// The time between two bursts of segments: the time that the simulated adapter needs to send one.
+/// The time between two bursts of segments: the time in which the simulated adapter sends a burst.
 pub(in crate::layer) const BURST_PAUSE: Duration = Duration::from_micros(64);
 
 /// A message to send in segments.
@@ -66,7 +68,7 @@ impl Sender {
         self.acknowledged == self.count
     }
 
-    /// The segments to send now, and whether more could follow but for [`MAX_BURST`].
+    /// The segments to send now, at most [`MAX_BURST`], and whether the window allows more.
     pub(in crate::layer) fn burst(&mut self) -> (Vec<MadBytes>, bool) {
         let last = self.window.min(self.count);
         let until = last.min(self.sent.saturating_add(MAX_BURST));
@@ -117,8 +119,7 @@ impl Sender {
         let mut length = 0;
         if n == 1 {
             flags |= Flags::FIRST.0;
-            // The payload of all segments together, the class's own header in each of them
-            // included.
+            // The length of the payload of all segments, including the class header in each.
             length = PAYLOAD_LEN * self.count as usize - padding;
         }
         if n == self.count {
