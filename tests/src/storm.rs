@@ -29,6 +29,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// The LID of the broadcast group: the first LID that rsm assigns to a group.
 pub const BROADCAST_LID: Lid = Lid(0xC000);
 
+/// The default subnet prefix.
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
 /// The time for which a host waits for an answer; also the first pause after BUSY.
@@ -372,11 +373,13 @@ pub fn membership(host: &Host) -> (ComponentMask, McMemberRecord) {
     (mask, record)
 }
 
+/// The request with which a host joins the broadcast group.
 fn join(host: &Host) -> SaMad {
     let (mask, record) = membership(host);
     SaMad::request(Method::SET, Tid(1), mask, &record)
 }
 
+/// The request for a path between two hosts.
 fn path(from: &Host, to: &Host) -> SaMad {
     let mut record = PathRecord::default();
     record

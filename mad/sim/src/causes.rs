@@ -179,8 +179,8 @@ impl Lost {
         }
     }
 
-    /// The record of the packet with the outcome `way`; `last` is the last port by which the packet
-    /// left a node. `None` if the packet arrived, or if no port can count the loss.
+    /// The record of the packet with the outcome `way`; `last` is the last port through which the
+    /// packet left a node. `None` if the packet arrived, or if no port can count the loss.
     pub(crate) fn of(fabric: &Fabric, way: &Way, last: Option<u32>) -> Option<Lost> {
         let reason = way.result.err()?;
         // A packet that crossed no link was sent by the port itself.
@@ -194,7 +194,7 @@ impl Lost {
         let discard = |cause| lost(way.port, Counter::XmitDiscards, cause);
         let is_switch = fabric.node_of(way.port).is_switch();
         let lost = match reason {
-            // The packet left by this port, and did not arrive undamaged.
+            // The packet left through this port, and arrived damaged.
             DropReason::Loss => {
                 let far = fabric.port(way.port).peer;
                 lost(far, Counter::RcvErrors, Some(Cause::LocalPhysical))

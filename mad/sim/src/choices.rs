@@ -1,4 +1,5 @@
-//! Packets of connections, which switches with adaptive routing may send by any port of a group.
+//! Packets of connections, which switches with adaptive routing may send through any port of a
+//! group.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use crate::route::{self, MAX_SWITCHES, Traffic, Way};
 use crate::sim::Sim;
 use crate::tally::{self, Load};
 
-/// The rule by which switches choose one of the ports by which they may send a packet.
+/// The rule by which switches choose one of the ports through which they may send a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Picks {
     /// Each switch chooses a port at random; the value is the seed.
@@ -59,13 +60,13 @@ struct Walk<'a> {
     /// The outcomes by the port at which the packet enters a node; `None` while that port is on the
     /// path under search.
     known: HashMap<u32, Option<Choices>>,
-    /// The packet's own walk, if it is one.
+    /// The walk that counts the packet; `None` while a search sends no packet.
     counted: Option<tally::Walk<'a>>,
 }
 
 impl Sim {
     /// Sends a packet of a reliable connection, 256 bytes, from an end port to a LID. Switches with
-    /// adaptive routing send it by any port of the group, if adaptive routing applies to the
+    /// adaptive routing send it through any port of the group, if adaptive routing applies to the
     /// service level. Like a packet of [`Sim::probe`], it takes no time and changes only counters;
     /// the search for the [worst](Picks::Worst) outcome sends no packet and counts nothing.
     ///
@@ -145,7 +146,7 @@ impl Walk<'_> {
         Choices { probe, free: 0 }
     }
 
-    /// The outcome of a packet that enters a node by the port `at`.
+    /// The outcome of a packet that enters a node through the port `at`.
     fn enter(&mut self, at: u32, hops: u32) -> Choices {
         let fabric = &self.sim.fabric;
         let node = fabric.node_of(at);
@@ -175,6 +176,7 @@ impl Walk<'_> {
         outcome
     }
 
+    /// The outcome of a packet that the switch sends through one of `ports`.
     fn outcome(&mut self, at: u32, ports: &[u8], hops: u32) -> Choices {
         if ports.is_empty() {
             return self.dropped(at, DropReason::NoRoute);
@@ -203,7 +205,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The outcome by the exit port of this number.
+    /// The outcome of a packet that leaves through the port with this number.
     fn by(&mut self, at: u32, number: u8, hops: u32) -> Choices {
         let fabric = &self.sim.fabric;
         let node = fabric.node_of(at);
@@ -220,7 +222,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The outcome of a packet that leaves a node by the port `exit`.
+    /// The outcome of a packet that leaves a node through the port `exit`.
     fn leave(&mut self, at: u32, exit: u32, hops: u32) -> Choices {
         let traffic = Traffic::Data {
             sl: self.sl,
@@ -238,7 +240,7 @@ impl Walk<'_> {
         further(self.enter(next, hops + 1))
     }
 
-    /// The ports by which the switch may send the packet.
+    /// The ports through which the switch may send the packet.
     fn ports(&self, node: &Node, switch: &Switch) -> Vec<u8> {
         let fixed = switch.exit(self.dlid);
         let Some(adaptive) = &switch.adaptive else {

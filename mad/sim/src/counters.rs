@@ -1,3 +1,5 @@
+//! The counters of the whole fabric, and the reasons for losses.
+
 use std::fmt;
 
 use rsm_mad::wire::header::{AttrId, Method};
@@ -143,6 +145,7 @@ const COUNTED: [AttrId; 28] = [
     AttrId::QOS_CONFIG_SL,
 ];
 
+/// The index of the counter of an attribute.
 const fn slot(attribute: AttrId) -> usize {
     let mut index = 0;
     while index < COUNTED.len() {

@@ -64,12 +64,15 @@ pub(super) fn compare_routes(
     Ok(())
 }
 
+/// Adds a note that routes are not compared, because of `found`.
 fn note_not_compared(migration: &mut Migration, place: &str, found: String) {
     let instead = "the dry run compares routes with those in the switches".to_owned();
     let finding = line::finding(place, ConfigSeverity::Note, found, instead);
     migration.findings.push(finding);
 }
 
+/// Compares the dump with the routes of the configured engine; `None` if they do not differ.
+///
 /// # Errors
 /// The reason why the cables, or the engine's routes over them, cannot be used.
 fn compared(
@@ -155,6 +158,7 @@ fn names(text: &str) -> BTreeMap<Guid, &str> {
     text.lines().filter_map(name).collect()
 }
 
+/// The port GUID and the name at the end of a line.
 fn name(line: &str) -> Option<(Guid, &str)> {
     let (_, port) = line.split_once("portguid 0x")?;
     let (guid, name) = port.split_once(": '")?;
@@ -162,6 +166,7 @@ fn name(line: &str) -> Option<(Guid, &str)> {
     Some((Guid(guid), name.trim_end().strip_suffix('\'')?))
 }
 
+/// GUIDs of the root switches in a file.
 fn roots(file: &Path) -> Result<Vec<Guid>, String> {
     let roots = load_guid_file(file).map_err(|error| error.to_string())?;
     Ok(roots.into_iter().collect())

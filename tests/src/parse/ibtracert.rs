@@ -5,7 +5,7 @@ use crate::error::Error;
 /// One hop: out of a port of one node and into a port of the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hop {
-    /// The port by which the packet leaves the previous node.
+    /// The port through which the packet leaves the previous node.
     pub out_port: u8,
     /// The GUID of the next node: the node GUID of a switch, or the port GUID of a CA.
     pub guid: u64,

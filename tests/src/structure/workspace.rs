@@ -130,7 +130,7 @@ impl Workspace {
 }
 
 impl Package {
-    /// Reads the package in `directory`; returns its name with it.
+    /// Reads the package in `directory`, and returns it with its name.
     fn load(root: &Path, directory: &Path) -> Result<(String, Self), StructureError> {
         let path = root.join(directory).join("Cargo.toml");
         let manifest = read(&path)?;
@@ -220,6 +220,7 @@ fn targets(
     Ok(library.into_iter().chain(programs).collect())
 }
 
+/// Reads a manifest.
 fn read(path: &Path) -> Result<Table, StructureError> {
     let text = fs::read_to_string(path).map_err(|source| StructureError::Read {
         path: path.to_owned(),
@@ -232,6 +233,7 @@ fn read(path: &Path) -> Result<Table, StructureError> {
         })
 }
 
+/// The error of a manifest without `key`.
 fn lacks(path: &Path, key: &str) -> StructureError {
     StructureError::Manifest {
         path: path.to_owned(),

@@ -76,6 +76,7 @@ impl Shared {
         *self.hook.lock() = hook;
     }
 
+    /// Records a packet, and calls the hook.
     fn record(&self, client: u32, direction: Direction, frame: &[u8; FRAME_LEN]) {
         let mut packets = self.packets();
         let packet = Packet::new(self.now(), client, direction, *frame);
@@ -157,6 +158,8 @@ impl ControlLoop {
         }
     }
 
+    /// Passes a control message to ibsim, and replaces it by ibsim's answer. Opens or closes the
+    /// connection of the client.
     fn relay(&mut self, message: &mut [u8; CONTROL_LEN]) -> io::Result<()> {
         let kind = read_u32(message, CONTROL_TYPE);
         let id = read_u32(message, CONTROL_ID);
@@ -208,7 +211,7 @@ impl Connection {
         .into_iter()
         .map(|(direction, from, to)| {
             let (shared, from, to) = (Arc::clone(shared), Arc::clone(from), Arc::clone(to));
-            std::thread::spawn(move || pump(&shared, pid, direction, &from, &to))
+            std::thread::spawn(move || forward(&shared, pid, direction, &from, &to))
         })
         .collect();
         Ok(Self {
@@ -229,8 +232,8 @@ impl Drop for Connection {
     }
 }
 
-/// Moves frames in one direction until either side has closed.
-fn pump(
+/// Records and forwards frames in one direction until either side has closed.
+fn forward(
     shared: &Shared,
     client: u32,
     direction: Direction,
@@ -264,6 +267,7 @@ fn bind(text: &str) -> io::Result<UnixDatagram> {
     .unwrap_or_else(|| Err(io::ErrorKind::AddrInUse.into()))
 }
 
+/// The number in host byte order at a position of a control message.
 fn read_u32(message: &[u8; CONTROL_LEN], range: std::ops::Range<usize>) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&message[range]);

@@ -109,7 +109,7 @@ pub fn reach(world: &World, without: &[Guid]) -> Reach {
     Reach::of(&world.sim, local, without)
 }
 
-/// The links that are up but not Active at both ends.
+/// Descriptions of the ports of links that are up but not Active.
 #[must_use]
 pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     let mut problems = Vec::new();
@@ -124,7 +124,7 @@ pub fn inactive(sim: &Sim, reach: &Reach) -> Vec<String> {
     problems
 }
 
-/// The pairs between which packets do not arrive, and missing or duplicate LIDs.
+/// Descriptions of pairs between which packets do not arrive, and of missing or duplicate LIDs.
 ///
 /// In `excused` cases, packets from one switch's port 0 to another's may be discarded: if a cable
 /// is missing, up*/down* paths need to connect only pairs of switches with hosts.
@@ -267,8 +267,8 @@ pub fn assert_answers(world: &World) {
     }
 }
 
-/// Tells whether the port `subject`, named by a finding as `GUID:PORT`, has an MTU or a width that
-/// differs from the best that both ends of its link support.
+/// Tells whether the port `subject`, named by a finding as `GUID:PORT`, has a NeighborMTU or an
+/// OperationalVLs that differs from the best that both ends of its link support.
 ///
 /// # Panics
 ///
@@ -300,11 +300,11 @@ pub fn sets(counters: &SimCounters) -> BTreeMap<AttrId, u64> {
         .collect()
 }
 
-/// Asserts that the first subnet manager has no finding above the severity `information`.
+/// Asserts that the first subnet manager has published no finding.
 ///
 /// # Panics
 ///
-/// The first subnet manager has such a finding.
+/// The first subnet manager has published a finding.
 pub fn assert_no_findings(world: &World) {
     assert_eq!(world.manager().findings(), Vec::new());
 }

@@ -40,6 +40,7 @@ struct Link {
 /// The walker of one fabric.
 #[derive(Clone, Debug)]
 pub struct Walker {
+    /// The switches, sorted by GUID.
     switches: Vec<Guid>,
     hosts: Vec<Host>,
     /// The index of the manager among `hosts`.
@@ -179,6 +180,7 @@ impl Walker {
 }
 
 impl Link {
+    /// The other end, if the link passes data packets.
     fn active(self) -> Option<End> {
         self.is_active.then_some(self.end)
     }
@@ -193,6 +195,7 @@ struct Links {
 }
 
 impl Links {
+    /// Finds the links that are up now.
     fn of(walker: &Walker, sim: &Sim) -> Links {
         let places: BTreeMap<(Guid, PortNum), usize> = walker
             .hosts
@@ -227,7 +230,7 @@ impl Links {
         }
     }
 
-    /// The switch to which a host is connected.
+    /// The switch to which a host is connected; `None` if its link is down or leads to a host.
     fn home(&self, host: usize) -> Option<usize> {
         match self.hosts[host]?.end {
             End::Switch(switch) => Some(switch),

@@ -1,3 +1,5 @@
+//! A fabric with subnet managers, and the changes that a test schedules.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +53,9 @@ pub struct World {
     foreign: BTreeMap<AttachId, ForeignManager>,
     /// The events of the ports at which hosts without a program listen.
     heard: BTreeMap<AttachId, Vec<PortEvent>>,
+    /// The scheduled changes, by time and then in the order of scheduling.
     agenda: BTreeMap<(Time, u64), Happening>,
+    /// The number of changes scheduled so far.
     scheduled: u64,
     pub(super) now: Time,
     watch: Option<Watch>,
@@ -643,6 +647,7 @@ impl World {
         }
     }
 
+    /// The time of the next deadline of a manager, or of the next scheduled change.
     fn next_deadline(&self) -> Option<Time> {
         self.managers
             .iter()
@@ -651,6 +656,7 @@ impl World {
             .min()
     }
 
+    /// Makes the scheduled changes that are due, and lets managers handle their deadlines.
     fn wake(&mut self) {
         let now = self.now;
         while let Some(entry) = self.agenda.first_entry() {
@@ -688,6 +694,7 @@ impl World {
         }
     }
 
+    /// Passes an output of the fabric to the listening host or the manager at its port.
     fn deliver(&mut self, client: AttachId, inbound: Inbound) {
         let now = self.now;
         let of_link = matches!(inbound, Inbound::Port(PortEvent::Up | PortEvent::Down));
@@ -711,6 +718,7 @@ impl World {
         }
     }
 
+    /// The reasons why the world is not at rest, for messages.
     fn describe_unrest(&self) -> String {
         let managers: Vec<String> = self
             .managers

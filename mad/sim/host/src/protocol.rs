@@ -2,7 +2,7 @@
 //!
 //! A connection begins with a [`Hello`] and its [`Answer`]. If the Hello opened a device, the
 //! connection then is the open device: the shim sends [`Call`]s, the server [`Parcel`]s. Both ends
-//! are on one machine, so that numbers have the byte order of the machine.
+//! are on one machine, so numbers have the byte order of the machine.
 //!
 //! The length of a packet of a Unix socket is limited, the length of a message is not. A message
 //! longer than [`MAX_INLINE`] therefore travels in a memory file with the packet. An announcement

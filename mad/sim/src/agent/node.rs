@@ -59,6 +59,7 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// The block of GUIDInfo that a modifier names. Fails for a block beyond GUIDCap.
     fn guid_block(&self, modifier: u32) -> Result<u32, Status> {
         let cap = u32::from(self.fabric.port(self.address).info.guid_cap());
         if modifier < cap.div_ceil(GuidInfo::ENTRIES as u32) {

@@ -23,6 +23,7 @@ impl Request<'_> {
             .is_some_and(|switch| switch.info.enhanced_port0())
     }
 
+    /// Whether the switch accepts one SLtoVLMappingTable for several ports.
     fn all_ports_at_once(&self) -> bool {
         let switch = &self.fabric.node(self.node).switch;
         switch
@@ -30,7 +31,7 @@ impl Request<'_> {
             .is_some_and(|switch| switch.info.optimized_sl_to_vl_mapping_programming() != 0)
     }
 
-    /// The port numbers for a part of a modifier.
+    /// The ports that a part of a modifier names; `None` stands for all ports.
     fn mapping_ports(
         &self,
         named: Option<PortNum>,

@@ -32,6 +32,7 @@ pub(super) const ATTRIBUTES: [AttrId; 7] = [
 ];
 
 impl Request<'_> {
+    /// The virtual ports of the port. Fails if the device has none, or refuses their attributes.
     fn vports(&self) -> Result<&VPorts, Status> {
         if self.has(Habit::RefusesVPorts) {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -107,6 +108,7 @@ impl Request<'_> {
         Ok((index, VPortGuidInfo::modifier_block(modifier).into()))
     }
 
+    /// A block of the states of all virtual ports.
     fn vport_states(&self, block: u32) -> Result<VPortState, Status> {
         let vports = self.vports()?;
         if block > u32::from(VPortState::block_of(vports.top())) {
@@ -209,12 +211,13 @@ impl Request<'_> {
     }
 }
 
+/// The index and block of a modifier of VPortPKeyTable.
 fn p_key_place(modifier: u32) -> (u16, u16) {
     let index = VPortPKeyTable::modifier_index(modifier);
     (index, VPortPKeyTable::modifier_block(modifier))
 }
 
-/// The number of P_Keys in the block.
+/// The number of P_Keys that the virtual port has in the block. Fails if it has none there.
 fn p_keys_in(vport: &VPort, block: u16) -> Result<usize, Status> {
     let first = usize::from(block) * PKeyTable::ENTRIES;
     let keys = usize::from(vport.node.partition_cap()).saturating_sub(first);
@@ -224,6 +227,7 @@ fn p_keys_in(vport: &VPort, block: u16) -> Result<usize, Status> {
     }
 }
 
+/// Fails for a block beyond the GUIDCap of the virtual port.
 fn check_guid_block(vport: &VPort, block: u32) -> Result<(), Status> {
     let blocks = u32::from(vport.info.guid_cap()).div_ceil(GuidInfo::ENTRIES as u32);
     if block < blocks {

@@ -1,3 +1,5 @@
+//! The state of one simulated node.
+
 use std::collections::BTreeMap;
 
 use rsm_ids::Guid;
@@ -67,7 +69,7 @@ pub(crate) struct Node {
     pub(crate) switch: Option<Box<Switch>>,
     /// The traps that were sent and are not repressed.
     pub(crate) traps: Vec<Outstanding>,
-    /// The number of traps begun, for their transactions.
+    /// The number of traps begun so far, from which their transaction identifiers derive.
     pub(crate) traps_begun: u32,
 }
 
@@ -120,7 +122,8 @@ impl Node {
         self.switch.is_some()
     }
 
-    /// Whether it is a switch whose port 0 is a channel adapter's in all but the link (IBA 18.2.4.1).
+    /// Whether the node is a switch with an enhanced port 0, which works like an adapter's port but
+    /// has no link (IBA 18.2.4.1).
     pub(crate) fn has_enhanced_port0(&self) -> bool {
         let switch = self.switch.as_ref();
         switch.is_some_and(|switch| switch.info.enhanced_port0())

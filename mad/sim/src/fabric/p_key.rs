@@ -4,6 +4,7 @@ use rsm_mad::wire::attr::{Attribute, PKey, PKeyTable};
 
 use super::port::{Port, PortTables};
 
+/// The number of P_Keys in a block.
 const ENTRIES: u16 = PKeyTable::ENTRIES as u16;
 
 impl Port {
@@ -32,6 +33,7 @@ impl PortTables {
     }
 }
 
+/// The key at `index`. `None` stands for the tables after power-on.
 fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
     let block = tables.and_then(|tables| tables.p_keys.get(&(index / ENTRIES)));
     match block {
@@ -45,6 +47,7 @@ fn key_at(tables: Option<&PortTables>, index: u16) -> PKey {
     }
 }
 
+/// The index of the key that admits a packet with `key`, as [`Port::p_key_index`] returns it.
 fn index_for(tables: Option<&PortTables>, key: PKey) -> Option<u16> {
     find(tables, |own| {
         own.base() == key.base() && (own.is_full() || key.is_full())

@@ -12,10 +12,11 @@ pub(crate) use self::walks::Walk;
 use self::walks::Walks;
 use crate::causes::{self, Causes, Lost};
 
-/// The headers of a datagram on a link, without the VCRC (IBA 16.1.3.5): LRH, BTH, DETH and ICRC.
+/// The length in bytes of the headers of a datagram on a link, as counters see it (IBA 16.1.3.5):
+/// LRH, BTH, DETH and ICRC, without the VCRC.
 const HEADERS: usize = 8 + 12 + 8 + 4;
 
-/// The global route header.
+/// The length of the global route header in bytes.
 const GRH: usize = 40;
 
 /// A data packet as counters see it.
@@ -60,9 +61,11 @@ fn words(bytes: usize) -> u64 {
 /// An error counter that grows without traffic.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symptom {
+    /// The number of errors per second.
     pub(crate) per_second: f64,
+    /// The time from which errors occur at this rate.
     pub(crate) since: Time,
-    /// The errors since then that are in the counter.
+    /// The number of errors since then that the counter includes.
     pub(crate) counted: u64,
 }
 
@@ -79,6 +82,7 @@ impl PortCounts {
         self.causes.add_all(&other.causes);
     }
 
+    /// Counts a lost packet with its cause.
     pub(crate) fn lose(&mut self, lost: &Lost) {
         self.counters.add(lost.counter, 1);
         if let Some(cause) = lost.cause {
@@ -92,18 +96,20 @@ impl PortCounts {
 pub(crate) struct Performance {
     /// The counters of each port. Used for look-ups only, never iterated.
     pub(crate) ports: HashMap<u32, PortCounts>,
+    /// The counters that grow without traffic, by port and counter.
     pub(crate) symptoms: BTreeMap<(u32, Counter), Symptom>,
     /// The packets of probes, which are not yet in `ports`.
     pub(crate) walks: Walks,
 }
 
 impl Performance {
+    /// Adds `count` to a counter of a port.
     pub(crate) fn count(&mut self, port: u32, counter: Counter, count: u64) {
         let counts = self.ports.entry(port).or_default();
         counts.counters.add(counter, count);
     }
 
-    /// A unicast datagram crosses the link between two ports.
+    /// Counts a unicast datagram that crosses the link from the port `exit` to the port `entry`.
     pub(crate) fn cross(&mut self, exit: u32, entry: u32) {
         let words = Load::unicast(MAD_LEN as u16).words;
         let sent = &mut self.ports.entry(exit).or_default().counters;

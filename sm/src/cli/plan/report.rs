@@ -13,6 +13,7 @@ use super::verdict::loop_finding;
 use super::{Bench, Measured};
 use crate::cli::gpu::Summary;
 
+/// Result of `rsm plan`, for output.
 #[derive(Serialize)]
 pub(super) struct Planned {
     fabric: FabricPart,
@@ -44,7 +45,7 @@ struct EnginePart {
     reason: String,
 }
 
-/// Order of hosts and rails by which routes are spread.
+/// Order of hosts and rails by which engines spread routes.
 #[derive(Serialize)]
 struct OrderPart {
     compute_ports: usize,
@@ -54,6 +55,7 @@ struct OrderPart {
     categories: usize,
 }
 
+/// Times in milliseconds.
 #[derive(Serialize)]
 struct TimingPart {
     read: f64,
@@ -122,6 +124,7 @@ pub(super) fn fabric(bench: &Bench) -> FabricPart {
     }
 }
 
+/// Result of the proof.
 pub(super) fn verification(measured: &Measured) -> VerifyPart {
     let report = &measured.report;
     VerifyPart {
@@ -139,6 +142,7 @@ pub(super) fn verification(measured: &Measured) -> VerifyPart {
     }
 }
 
+/// Writes the line about the fabric.
 pub(super) fn write_fabric(out: &mut dyn Write, bench: &Bench) -> io::Result<()> {
     let fabric = fabric(bench);
     writeln!(

@@ -1,3 +1,5 @@
+//! Tests of the inventories of GPU hosts.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rsm_gdr::findings::GpuFindingKind;
@@ -9,9 +11,9 @@ use crate::daemon::persistence::GpuRows;
 
 /// A clock that the test sets, in seconds.
 #[derive(Clone)]
-struct Hands(Arc<AtomicU64>);
+struct TestClock(Arc<AtomicU64>);
 
-impl rsm_view::publish::UnixClock for Hands {
+impl rsm_view::publish::UnixClock for TestClock {
     fn now(&self) -> rsm_mad::Time {
         rsm_mad::Time::ZERO
     }
@@ -23,9 +25,9 @@ impl rsm_view::publish::UnixClock for Hands {
 
 /// A store to which GPU hosts write, and which they read again after a restart.
 #[derive(Clone, Default)]
-struct Shelf(Arc<Mutex<(GpuRows, Persisted)>>);
+struct TestStore(Arc<Mutex<(GpuRows, Persisted)>>);
 
-impl Shelf {
+impl TestStore {
     fn put(&self, saved: SavedGpus) {
         let (rows, persisted) = &mut *self.0.lock();
         let mut changes = ChangeSet::new();
@@ -41,10 +43,10 @@ impl Shelf {
     /// GPU hosts with the content of the store, and their clock.
     fn open(&self, max_age: Option<u64>) -> (GpuHosts, Arc<AtomicU64>) {
         let clock = Arc::new(AtomicU64::new(5));
-        let hands = Hands(clock.clone());
-        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(hands)));
-        let shelf = self.clone();
-        let keep = Box::new(move |saved| shelf.put(saved));
+        let test_clock = TestClock(clock.clone());
+        let view = Arc::new(View::new("sim:test".to_owned(), true, Box::new(test_clock)));
+        let test_store = self.clone();
+        let keep = Box::new(move |saved| test_store.put(saved));
         (GpuHosts::new(view, keep, self.read(), max_age), clock)
     }
 }
@@ -80,15 +82,15 @@ fn default_type(hosts: &GpuHosts) -> Option<String> {
 
 #[test]
 fn inventories_survive_restarts_until_forgotten() {
-    let shelf = Shelf::default();
-    let (first, _) = shelf.open(None);
+    let test_store = TestStore::default();
+    let (first, _) = test_store.open(None);
     let reports = vec![report("gpu-1", host(), 1), report("gpu-2", host(), 1)];
     assert_eq!(first.import_hosts(reports).expect("room"), 2);
     for name in ["zeta", "dgx"] {
         first.import_machine_type(name, host()).expect("room");
     }
     drop(first);
-    let (again, _) = shelf.open(None);
+    let (again, _) = test_store.open(None);
     let analysis = again.analysis();
     assert_eq!(analysis.hosts.len(), 2);
     assert_eq!(analysis.hints[0][0].port(), Some(0));
@@ -100,19 +102,19 @@ fn inventories_survive_restarts_until_forgotten() {
         assert!(forget(GpuSubject::Host(name)));
         assert!(!forget(GpuSubject::Host(name)));
     }
-    let (later, _) = shelf.open(None);
+    let (later, _) = test_store.open(None);
     assert!(later.analysis().hosts.is_empty());
     assert_eq!(default_type(&later).as_deref(), Some("dgx"));
     assert!(!forget(GpuSubject::MachineType("zeta")));
     assert!(forget(GpuSubject::MachineType("dgx")));
     assert!(!forget(GpuSubject::MachineType("dgx")));
-    assert_eq!(default_type(&shelf.open(None).0), None);
+    assert_eq!(default_type(&test_store.open(None).0), None);
 }
 
 #[test]
 fn repeated_report_changes_nothing_but_the_age() {
-    let shelf = Shelf::default();
-    let (hosts, clock) = shelf.open(None);
+    let test_store = TestStore::default();
+    let (hosts, clock) = test_store.open(None);
     let changes = hosts.changes();
     assert!(!hosts.check("gpu-1", &[1; 32]));
     let imported = hosts.import_hosts(vec![report("gpu-1", host(), 1)]);
@@ -131,15 +133,15 @@ fn repeated_report_changes_nothing_but_the_age() {
     assert_eq!(hosts.ages().ages, [(30, "gpu-1".to_owned())]);
     // The store holds the time of the last report.
     hosts.save_seen();
-    let (again, clock) = shelf.open(None);
+    let (again, clock) = test_store.open(None);
     clock.store(160, Ordering::Relaxed);
     assert_eq!(again.ages().ages, [(60, "gpu-1".to_owned())]);
 }
 
 #[test]
 fn silent_hosts_are_stale_in_one_finding_until_they_report() {
-    let shelf = Shelf::default();
-    let (hosts, clock) = shelf.open(Some(60));
+    let test_store = TestStore::default();
+    let (hosts, clock) = test_store.open(Some(60));
     let names = ["gpu-1", "gpu-2", "gpu-3"];
     let reports = names.iter().map(|name| report(name, host(), 1)).collect();
     hosts.import_hosts(reports).expect("room");
@@ -164,8 +166,8 @@ fn silent_hosts_are_stale_in_one_finding_until_they_report() {
 
 #[test]
 fn second_machine_of_one_name_is_refused_until_the_first_is_silent_or_forgotten() {
-    let shelf = Shelf::default();
-    let (hosts, clock) = shelf.open(Some(60));
+    let test_store = TestStore::default();
+    let (hosts, clock) = test_store.open(Some(60));
     let import = |guid| hosts.import_hosts(vec![report("gpu-1", host_with(guid), 1)]);
     assert_eq!(import(1).expect("room"), 1);
     let refused = import(2).expect_err("another machine");
@@ -211,7 +213,7 @@ fn host_of(guids: &[u64]) -> HostInventory {
 
 #[test]
 fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
-    let (hosts, clock) = Shelf::default().open(Some(60));
+    let (hosts, clock) = TestStore::default().open(Some(60));
     let import = |host| hosts.import_hosts(vec![report("gpu-1", host, 1)]);
     // An inventory without GUIDs has none to lose.
     assert_eq!(import(host()).expect("the first"), 1);
@@ -251,8 +253,8 @@ fn inventory_without_most_guids_of_the_known_one_does_not_replace_it() {
 
 #[test]
 fn inventory_that_the_store_cannot_hold_is_refused_and_changes_nothing() {
-    let shelf = Shelf::default();
-    let (hosts, _) = shelf.open(None);
+    let test_store = TestStore::default();
+    let (hosts, _) = test_store.open(None);
     hosts
         .import_hosts(vec![report("gpu-1", host(), 1)])
         .expect("room");
@@ -263,14 +265,14 @@ fn inventory_that_the_store_cannot_hold_is_refused_and_changes_nothing() {
     assert!(matches!(refused, GpuImportError::Kept(_)), "{refused}");
     assert_eq!(*hosts.inventory().hosts()["gpu-1"].inventory, host());
     assert!(hosts.check("gpu-1", &[1; 32]));
-    let stored = shelf.read().inventory;
+    let stored = test_store.read().inventory;
     assert_eq!(stored.hosts().keys().collect::<Vec<_>>(), ["gpu-1"]);
     assert!(hosts.import_hosts(vec![report("../x", host(), 0)]).is_err());
 }
 
 #[test]
 fn inventories_of_the_master_replace_all_but_later_reports() {
-    let (ours, theirs) = (Shelf::default(), Shelf::default());
+    let (ours, theirs) = (TestStore::default(), TestStore::default());
     let (master, clock) = theirs.open(None);
     let names = ["gone", "changed", "both"];
     let all = |guid| {
@@ -319,12 +321,12 @@ fn inventories_of_the_master_replace_all_but_later_reports() {
 
 #[test]
 fn store_of_an_earlier_version_takes_no_inventory_away() {
-    let shelf = Shelf::default();
-    let (hosts, _) = shelf.open(None);
+    let test_store = TestStore::default();
+    let (hosts, _) = test_store.open(None);
     hosts
         .import_hosts(vec![report("gpu-1", host(), 1)])
         .expect("room");
-    let (hosts, _) = shelf.open(None);
+    let (hosts, _) = test_store.open(None);
     assert_eq!(hosts.adopt(StoredGpus::default()).hosts().len(), 1);
     let emptied = StoredGpus {
         is_complete: true,
@@ -335,14 +337,14 @@ fn store_of_an_earlier_version_takes_no_inventory_away() {
 
 #[test]
 fn unreadable_inventory_is_named_until_the_host_reports() {
-    let shelf = Shelf::default();
-    let (hosts, _) = shelf.open(None);
+    let test_store = TestStore::default();
+    let (hosts, _) = test_store.open(None);
     let reports = vec![report("gpu-1", host(), 1), report("gpu-2", host(), 1)];
     hosts.import_hosts(reports).expect("room");
-    let mut stored = shelf.read();
+    let mut stored = test_store.read();
     stored.inventory.remove("gpu-1");
     stored.unreadable.insert("gpu-1".to_owned());
-    let (hosts, _) = shelf.open(None);
+    let (hosts, _) = test_store.open(None);
     hosts.adopt(stored);
     assert_eq!(hosts.unreadable(), BTreeSet::from(["gpu-1".to_owned()]));
     hosts
@@ -352,21 +354,21 @@ fn unreadable_inventory_is_named_until_the_host_reports() {
 }
 
 #[test]
-fn times_of_reports_are_stored_from_time_to_time() {
-    let shelf = Shelf::default();
-    let (hosts, clock) = shelf.open(None);
+fn report_times_are_stored_at_most_once_per_interval() {
+    let test_store = TestStore::default();
+    let (hosts, clock) = test_store.open(None);
     clock.store(1_000, Ordering::Relaxed);
     hosts
         .import_hosts(vec![report("gpu-1", host(), 1)])
         .expect("room");
     hosts.save_seen_if_due();
-    let seen = |shelf: &Shelf| shelf.read().seen.get("gpu-1").copied();
-    assert_eq!(seen(&shelf), Some(1_000));
+    let seen = |test_store: &TestStore| test_store.read().seen.get("gpu-1").copied();
+    assert_eq!(seen(&test_store), Some(1_000));
     clock.store(1_000 + SAVE_SEEN - 1, Ordering::Relaxed);
     assert!(hosts.check("gpu-1", &[1; 32]));
     hosts.save_seen_if_due();
-    assert_eq!(seen(&shelf), Some(1_000));
+    assert_eq!(seen(&test_store), Some(1_000));
     clock.store(1_000 + SAVE_SEEN, Ordering::Relaxed);
     hosts.save_seen_if_due();
-    assert_eq!(seen(&shelf), Some(1_000 + SAVE_SEEN - 1));
+    assert_eq!(seen(&test_store), Some(1_000 + SAVE_SEEN - 1));
 }

@@ -20,6 +20,7 @@ use super::{groups, guids, services, subscriptions, table};
 /// Table that has one row until a daemon uses the store after the import. While the row exists,
 /// hosts may have registered with the other manager after it wrote its files.
 const IMPORTED: &str = "imported";
+/// Key of the row, whose value is empty.
 const FRESH: &[u8] = b"registrations";
 
 /// Reason why no import was made.

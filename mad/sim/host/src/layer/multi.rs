@@ -84,7 +84,7 @@ impl ReceptionKey {
 }
 
 impl MadLayer {
-    /// A datagram with an active RMPP header arrived for an agent that the layer does RMPP for.
+    /// Handles a datagram with an active RMPP header for an agent whose RMPP the layer does.
     /// Returns the message if it is complete now.
     pub(super) fn segment_arrived(
         &mut self,
@@ -112,6 +112,7 @@ impl MadLayer {
         None
     }
 
+    /// Handles a segment. Returns the message if it is complete now.
     fn data_arrived(
         &mut self,
         agent: AgentId,
@@ -170,6 +171,7 @@ impl MadLayer {
         }
     }
 
+    /// Handles an acknowledgement.
     fn acknowledgement_arrived(
         &mut self,
         agent: AgentId,
@@ -270,7 +272,7 @@ impl MadLayer {
         self.emit(end, remote);
     }
 
-    /// A message took too long to arrive, or a received one expires.
+    /// Ends an arriving message that took too long, or forgets one that has arrived.
     pub(super) fn reception_is_due(&mut self, key: &ReceptionKey) {
         let Some(reception) = self.receptions.remove(key) else {
             return;

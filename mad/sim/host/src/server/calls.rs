@@ -16,7 +16,7 @@ use crate::layer::{FileId, MadLayer, Registration};
 use crate::protocol::{Answer, Call, MAX_INLINE, MAX_MESSAGE, WRITE, split};
 
 impl EventLoop {
-    /// A call on an open device.
+    /// Handles a call on an open device. Returns whether the connection stays open.
     pub(super) fn call(
         &mut self,
         key: NodePort,
@@ -68,7 +68,7 @@ impl EventLoop {
     }
 }
 
-/// Executes an `ioctl`. Returns the argument afterwards, with or without an error.
+/// Executes an `ioctl`. Returns the changed argument, after an error together with its number.
 fn control(
     layer: &mut MadLayer,
     file: FileId,
@@ -107,8 +107,8 @@ fn control(
                 request.flags = USER_RMPP;
                 return Err((Errno::INVAL, request.as_bytes().to_vec()));
             }
-            let [over, oui @ ..] = request.oui.to_be_bytes();
-            if request.mgmt_class != 0 && over != 0 {
+            let [high_byte, oui @ ..] = request.oui.to_be_bytes();
+            if request.mgmt_class != 0 && high_byte != 0 {
                 return Err(bad(Errno::INVAL));
             }
             let wanted = Registration {

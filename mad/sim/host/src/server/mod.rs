@@ -33,7 +33,7 @@ pub struct HostServerOptions {
     pub node: Guid,
 }
 
-/// A fabric could not be served.
+/// The reason why a fabric cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// Another server answers at the path of the socket.

@@ -23,6 +23,7 @@ const MAX_ARRIVED: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct ServedPort {
     pub(super) layer: MadLayer,
+    /// The attachment of the port to the simulation.
     pub(super) wire: SimTransport,
     /// The connection of each open device.
     pub(super) files: BTreeMap<FileId, u64>,
@@ -62,7 +63,7 @@ impl Arrivals {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Attaches to a port of the fabric. The datagrams that arrive there are queued here, and each
+    /// Attaches to a port of the fabric. Each datagram that arrives at the port is queued here, and
     /// wakes the loop.
     pub(super) fn attach(
         &self,

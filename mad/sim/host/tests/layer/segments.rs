@@ -10,7 +10,7 @@ use rsm_mad::transport::Datagram;
 use rsm_sim_host::layer::{FileId, Registration};
 
 /// A client that has sent a GetTable, and a server that has read it.
-fn asked(retries: u32) -> (World, FileId, Written, u64) {
+fn with_request(retries: u32) -> (World, FileId, Written, u64) {
     let mut world = World::new();
     let (server, serving) = world.agent(1, &sa(SERVES));
     let (client, id) = world.agent(0, &sa(0));
@@ -44,7 +44,7 @@ fn messages_of_every_length_arrive() {
     for len in [
         0, 1, 199, 200, 201, 400, 401, 12_800, 13_000, 13_001, 100_000,
     ] {
-        let (mut world, server, answer, tid) = asked(0);
+        let (mut world, server, answer, tid) = with_request(0);
         let table = message(GET_TABLE_RESP, tid, len, true);
         world.write(1, server, &answer.bytes(&table));
         world.run_for(Duration::from_secs(1));
@@ -104,7 +104,7 @@ impl Dice {
 #[test]
 fn messages_arrive_whole_despite_loss_and_duplication() {
     for seed in 1..200 {
-        let (mut world, server, answer, tid) = asked(10);
+        let (mut world, server, answer, tid) = with_request(10);
         let mut dice = Dice(seed * 0x9E37_79B9);
         world.fate = Box::new(move |_, _| match dice.roll(10) {
             0 | 1 => 0,
@@ -122,7 +122,7 @@ fn messages_arrive_whole_despite_loss_and_duplication() {
 
 #[test]
 fn an_unacknowledged_message_returns_after_its_retries() {
-    let (mut world, server, answer, tid) = asked(2);
+    let (mut world, server, answer, tid) = with_request(2);
     world.fate = Box::new(|_, datagram| usize::from(is_data(datagram)));
     world.write(
         1,
@@ -140,7 +140,7 @@ fn an_unacknowledged_message_returns_after_its_retries() {
 
 #[test]
 fn an_incomplete_message_is_aborted_after_40_s() {
-    let (mut world, server, answer, tid) = asked(0);
+    let (mut world, server, answer, tid) = with_request(0);
     let mut seen = 0;
     world.fate = Box::new(move |_, datagram| {
         seen += usize::from(is_data(datagram));
@@ -160,7 +160,7 @@ fn an_incomplete_message_is_aborted_after_40_s() {
 
 #[test]
 fn an_abort_ends_a_send_without_an_answer() {
-    let (mut world, server, answer, tid) = asked(5);
+    let (mut world, server, answer, tid) = with_request(5);
     world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
     world.write(
         1,
@@ -180,8 +180,8 @@ fn an_abort_ends_a_send_without_an_answer() {
     assert_eq!(world.sent[1].len(), 1);
 }
 
-/// An acknowledgement of a segment never sent, a window that is too small, an unknown type, another
-/// version.
+/// The packets are an acknowledgement of a segment never sent, a window that is too small, an
+/// illegal status in an ACK and in a STOP, and an unknown type.
 #[test]
 fn an_invalid_packet_is_aborted_with_its_status() {
     let cases = [
@@ -192,7 +192,7 @@ fn an_invalid_packet_is_aborted_with_its_status() {
         ([3, 1, 9], 1, 65, 124),
     ];
     for ([kind, flags, status], segment, window, reason) in cases {
-        let (mut world, server, answer, tid) = asked(0);
+        let (mut world, server, answer, tid) = with_request(0);
         world.fate = Box::new(|_, datagram| usize::from(!is_data(datagram)));
         world.write(
             1,
@@ -252,7 +252,7 @@ fn a_segmented_request_gets_a_segmented_answer() {
 /// An agent without RMPP receives and sends segments unchanged.
 #[test]
 fn an_agent_without_kernel_rmpp_gets_every_segment() {
-    for by_himself in [
+    for without_kernel_rmpp in [
         Registration {
             rmpp_version: 0,
             ..sa(0)
@@ -264,7 +264,7 @@ fn an_agent_without_kernel_rmpp_gets_every_segment() {
     ] {
         let mut world = World::new();
         let (server, serving) = world.agent(1, &sa(SERVES));
-        let (client, id) = world.agent(0, &by_himself);
+        let (client, id) = world.agent(0, &without_kernel_rmpp);
         let ask = Written {
             id,
             lid: 2,

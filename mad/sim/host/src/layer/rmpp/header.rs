@@ -1,3 +1,5 @@
+//! The header of RMPP, and the values of its fields.
+
 use rsm_mad::wire::MadBytes;
 use zerocopy::byteorder::network_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -22,9 +24,11 @@ pub(in crate::layer) struct RmppHeader {
     pub(in crate::layer) length_or_window: U32,
 }
 
+/// The offset of the header in a datagram.
 const OFFSET: usize = 24;
 
 impl RmppHeader {
+    /// The RMPP header of a datagram.
     pub(in crate::layer) fn of(mad: &MadBytes) -> RmppHeader {
         // The header has 12 bytes, which fit into a datagram of 256 bytes at any offset up to 244.
         RmppHeader::read_from_prefix(&mad[OFFSET..])
@@ -32,6 +36,7 @@ impl RmppHeader {
             .unwrap_or_default()
     }
 
+    /// Writes the header into a datagram.
     pub(in crate::layer) fn put(&self, mad: &mut MadBytes) {
         mad[OFFSET..OFFSET + size_of::<RmppHeader>()].copy_from_slice(self.as_bytes());
     }
