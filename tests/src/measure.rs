@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians_and_skip_what_one_side_lacks() {
+    fn ratios_divide_medians_and_skip_figures_that_one_side_lacks() {
         let mut comparison = Comparison::default();
         comparison.of("ours").add("wall_ms", 1.0);
         comparison.of("ours").add("extra", 7.0);

@@ -1,7 +1,9 @@
+//! The errors of operations on the simulated fabric.
+
 use rsm_ids::{Guid, PortNum};
 use rsm_routing::netlist::NetlistError;
 
-/// An operation on the simulated fabric that failed. The fabric is unchanged.
+/// The reason why an operation on the simulated fabric failed. The fabric is unchanged.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SimError {
     /// No node has this GUID.
@@ -83,7 +85,7 @@ pub enum SimError {
     /// The node cannot be part of this fabric.
     #[error("the node cannot be added")]
     BadNode(#[from] NetlistError),
-    /// The description does not fit.
+    /// The description is too long.
     #[error("a description has at most 64 bytes, this one has {len}")]
     DescriptionTooLong {
         /// The length of the description in bytes.

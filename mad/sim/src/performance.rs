@@ -22,7 +22,7 @@ use crate::route::Way;
 use crate::sim::Sim;
 use crate::tally::{Performance, PortCounts, Symptom};
 
-/// The counters that a request selects, and the ports that it selects.
+/// The ports whose counters a request selects.
 struct Selected {
     /// The selected ports: one port, or all external ports of a switch.
     ports: Vec<u32>,
@@ -30,7 +30,7 @@ struct Selected {
 }
 
 impl Selected {
-    /// The sum of the ports.
+    /// The sum of the counters of the selected ports.
     fn sum(&self, performance: &mut Performance) -> PortCounts {
         let mut sum = PortCounts::default();
         for &port in &self.ports {
@@ -39,6 +39,7 @@ impl Selected {
         sum
     }
 
+    /// Calls `reset` for the counters of each selected port.
     fn reset(&self, performance: &mut Performance, reset: impl Fn(&mut PortCounts)) {
         for &port in &self.ports {
             reset(performance.at(port, self.now));
@@ -47,7 +48,7 @@ impl Selected {
 }
 
 impl Sim {
-    /// The counters of a port, external ports of switches and port 0 included.
+    /// The counters of a port, which may be an external port of a switch or port 0.
     ///
     /// # Errors
     /// There is no such port.
@@ -56,7 +57,7 @@ impl Sim {
         Ok(self.performance.at(index, self.now).counters)
     }
 
-    /// Makes a counter of a port increase by this number a second, as a symptom of damage; 0 ends
+    /// Makes a counter of a port grow by `per_second` each second, as a symptom of damage; 0 ends
     /// the symptom.
     ///
     /// # Errors
@@ -87,8 +88,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Counts a general service datagram at the ports `crossed`, by which it left nodes in this
-    /// order.
+    /// Counts a general service datagram at the ports `crossed`, through which it left nodes in
+    /// this order.
     pub(crate) fn count_way(&mut self, crossed: &[u32], way: &Way) {
         for &exit in crossed {
             self.performance.cross(exit, self.fabric.port(exit).peer);
@@ -145,7 +146,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Answers a request of the vendor's class of NVIDIA devices at its destination: GeneralInfo.
+    /// Answers a request of the vendor class of NVIDIA devices at its destination. The only
+    /// supported attribute is GeneralInfo.
     pub(crate) fn answer_device(&mut self, index: u32) -> Result<(), Status> {
         let packet = self.packets.get(index);
         let node = self.fabric.node_of(self.fabric.address_port(packet.at));
@@ -184,6 +186,8 @@ impl Sim {
             ));
     }
 
+    /// Answers a request for an attribute that contains counters; a Set resets the counters that
+    /// the request names.
     fn answer_counters<A: PortCounterAttribute>(
         &mut self,
         entry: u32,
@@ -204,6 +208,7 @@ impl Sim {
         Ok(())
     }
 
+    /// Answers a request for an attribute that counts losses by cause; a Set resets the counts.
     fn answer_causes(
         &mut self,
         entry: u32,
@@ -222,7 +227,7 @@ impl Sim {
     }
 
     /// The ports that a PortSelect selects at the node of `entry`: an adapter's agent answers only
-    /// for the port by which the request entered.
+    /// for the port through which the request entered.
     fn selected(&self, entry: u32, select: u8) -> Result<Selected, Status> {
         let node = self.fabric.node_of(entry);
         let ports = match select {

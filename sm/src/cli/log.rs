@@ -23,11 +23,11 @@ const QUEUE: usize = 16_384;
 /// wait for room.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// Number of looks for room within [`LAST_LINES`].
-const LOOKS: u32 = 100;
+/// Number of checks for room within [`LAST_LINES`].
+const CHECKS: u32 = 100;
 
-/// The daemon's log, until its end. Dropping it writes the lines that wait, as far as they are
-/// taken in [`LAST_LINES`].
+/// The daemon's log. When the log is dropped, it writes the lines that wait, as far as they are
+/// taken within [`LAST_LINES`].
 pub(super) struct Log {
     lines: NonBlocking,
     dropped: Arc<Dropped>,
@@ -42,8 +42,8 @@ struct Dropped {
     no_room: OnceLock<ErrorCounter>,
     /// Lines that could not be written because of an error.
     failed: AtomicU64,
-    /// Lines that the log has named as dropped.
-    said: AtomicU64,
+    /// Dropped lines that the log has reported.
+    reported: AtomicU64,
 }
 
 impl Dropped {
@@ -52,10 +52,10 @@ impl Dropped {
         no_room as u64 + self.failed.load(Ordering::Relaxed)
     }
 
-    /// Logs the number of lines that were dropped since the call before, if there are any.
-    fn say(&self) {
+    /// Logs the number of lines that were dropped since the last call, if there are any.
+    fn report(&self) {
         let count = self.count();
-        let lines = count.saturating_sub(self.said.swap(count, Ordering::Relaxed));
+        let lines = count.saturating_sub(self.reported.swap(count, Ordering::Relaxed));
         if lines > 0 {
             tracing::error!(
                 lines,
@@ -65,7 +65,7 @@ impl Dropped {
     }
 }
 
-/// Writer of the thread of the log.
+/// Writer that the log's thread uses.
 struct Lines<W> {
     to: W,
     dropped: Arc<Dropped>,
@@ -88,16 +88,16 @@ impl<W: Write> Write for Lines<W> {
         Ok(())
     }
 
-    /// Follows the last line that waited, so that there is room again.
+    /// Called after the last line that waited, so the queue has room for a report.
     fn flush(&mut self) -> io::Result<()> {
-        self.dropped.say();
+        self.dropped.report();
         self.to.flush()
     }
 }
 
 impl Log {
-    /// Logs from now on what the filter `wanted` admits, to the file of `config` or to standard
-    /// error. Must be called once.
+    /// Starts to log the lines that the filter `wanted` admits, to the file of `config` or to
+    /// standard error. Must be called only once.
     pub(super) fn start(wanted: &str, as_json: bool, config: &LogConfig) -> anyhow::Result<Log> {
         let filter = EnvFilter::try_new(directives(wanted)).with_context(|| {
             format!(
@@ -135,8 +135,8 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.dropped.say();
-        for _ in 0..LOOKS {
+        self.dropped.report();
+        for _ in 0..CHECKS {
             let before = self.dropped.count();
             let is_queued = self.lines.write_all(&[]).is_ok() && self.dropped.count() == before;
             if is_queued {
@@ -144,12 +144,12 @@ impl Drop for Log {
                 let _ = self.end.recv_timeout(LAST_LINES);
                 return;
             }
-            thread::sleep(LAST_LINES / LOOKS);
+            thread::sleep(LAST_LINES / CHECKS);
         }
     }
 }
 
-/// Starts the thread that writes to `to`, before which at most `limit` lines wait.
+/// Starts the thread that writes to `to`, for which at most `limit` lines wait.
 fn queue(limit: usize, to: impl Write + Send + 'static) -> (NonBlocking, Log) {
     let dropped = Arc::new(Dropped::default());
     let builder = NonBlockingBuilder::default().lossy(true);
@@ -188,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line only when a test receives it.
+    /// Writer that takes a line only when a test receives the line.
     struct Slow(SyncSender<Vec<u8>>);
 
     impl Write for Slow {
@@ -203,6 +203,7 @@ mod tests {
         }
     }
 
+    /// Starts a log with a slow writer; the receiver takes the lines.
     fn slow(limit: usize) -> (NonBlocking, Log, Receiver<Vec<u8>>) {
         let (sender, receiver) = sync_channel(0);
         let (lines, log) = queue(limit, Slow(sender));
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_takes_no_line_costs_the_lines_beyond_the_queue_and_no_more() {
+    fn blocked_writer_loses_only_the_lines_beyond_the_queue() {
         let (mut lines, log, receiver) = slow(2);
         for number in 0..10u8 {
             lines.write_all(&[number]).unwrap();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_level_is_for_rsm_and_lists_stay_as_they_are() {
+    fn bare_level_applies_to_rsm_and_lists_stay_unchanged() {
         for (wanted, expected) in [
             ("info", "warn,rsm=info"),
             ("DEBUG", "warn,rsm=debug"),

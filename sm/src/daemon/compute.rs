@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use rayon::ThreadPoolBuilder;
 use tokio::sync::oneshot;
 
-/// Nice value of computing threads, of 19 at most. A thread at 5 gets a third of the processor time
+/// Nice value of computing threads, at most 19. A thread at 5 gets a third of the processor time
 /// that a thread at 0 gets, so a plan still ends under a flood of SA requests.
 const NICE: i32 = 5;
 
@@ -35,8 +35,8 @@ pub(super) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     rayon::scope(|_| work())
 }
 
-/// Runs `work` like [`run`], from a thread of its own that is called `name`. The threads of the
-/// runtime for blocking work serve readers; the loop's work never waits until one of them is free.
+/// Runs `work` like [`run`], from a separate thread called `name`. The runtime's threads for
+/// blocking work serve readers, and the loop's work must not wait until one of them is free.
 ///
 /// # Errors
 /// `work` panics, or the operating system starts no thread.

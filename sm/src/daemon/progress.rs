@@ -13,12 +13,12 @@ use tokio::sync::watch;
 /// Maximum time that the end of the display waits for the terminal.
 const LAST_DRAWING: Duration = Duration::from_secs(1);
 
-/// Shows the current stage on standard error. A thread of its own draws, because a terminal that
-/// was stopped takes nothing until it goes on.
+/// Shows the current stage on standard error. A separate thread draws, because a stopped terminal
+/// accepts no output until it continues.
 pub(super) struct ProgressDisplay {
-    /// The stage to show; `None` after the display's end.
+    /// Stage to show; `None` while the display ends.
     stage: Option<watch::Sender<Activity>>,
-    /// Disconnected once nothing more is drawn.
+    /// Disconnected once the thread has drawn for the last time.
     end: mpsc::Receiver<()>,
 }
 
@@ -66,6 +66,7 @@ impl Drop for ProgressDisplay {
     }
 }
 
+/// Draws a stage; clears the display if nothing is under way.
 fn draw(bar: &ProgressBar, stage: Activity) {
     let message = match stage {
         Activity::Idle => {

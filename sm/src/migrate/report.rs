@@ -101,6 +101,7 @@ impl Migration {
         out
     }
 
+    /// Describes the contents of the new store.
     fn records(&self) -> String {
         let saved = &self.registrations;
         format!(

@@ -9,7 +9,7 @@ use rsm_tests::structure::{
     LONG_FUNCTION, Lines, MANY_FILES, ModuleGraph, Sizes, Source, WIDE_STRUCT, Workspace,
 };
 
-/// The directories of a package that contain tests and benches.
+/// The directories of a package that contain tests, benches and examples.
 const TEST_DIRECTORIES: [&str; 3] = ["tests", "benches", "examples"];
 
 /// A crate and the results of its analysis.
@@ -51,7 +51,7 @@ fn print(out: &mut impl Write) -> Result<(), Box<dyn Error>> {
         for directory in TEST_DIRECTORIES {
             lines += Lines::of_tests(&root.join(&package.directory).join(directory))?;
         }
-        // The harness that drives rsm is no part of rsm.
+        // The harness drives rsm but is not part of rsm: all its lines count as tests.
         if package.directory.starts_with("tests") {
             lines = Lines {
                 production: 0,

@@ -13,14 +13,14 @@ pub struct Verdict {
     pub pairs_by_hops: BTreeMap<u32, u64>,
     /// Whether ibdmchk found no credit loop.
     pub credit_loop_free: bool,
-    /// All complaints of ibdmchk.
+    /// The lines with complaints, which begin with `-E-`.
     pub complaints: Vec<String>,
 }
 
 /// Reads the output of ibdmchk.
 ///
-/// The exit status means nothing: version 1.5.7 crashes when it frees its tables after the verdict,
-/// even on the dumps of OpenSM.
+/// The exit status of ibdmchk has no meaning: version 1.5.7 crashes when it frees its tables after
+/// the verdict, even on the dumps of OpenSM.
 ///
 /// # Errors
 ///

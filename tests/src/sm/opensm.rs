@@ -120,6 +120,7 @@ impl OpenSm {
         })
     }
 
+    /// The error with the log of OpenSM; the outcome is `outcome` if OpenSM still runs.
     fn failed(&mut self, outcome: &str) -> Error {
         let outcome = match self.process.is_running() {
             true => outcome,

@@ -120,7 +120,7 @@ pub struct RegisterRequest2 {
 
 const _: () = assert!(size_of::<RegisterRequest2>() == 40);
 
-/// The program does RMPP itself although it registers with a version.
+/// The flag of an agent whose program does RMPP itself although it registers an RMPP version.
 pub const USER_RMPP: u32 = 1;
 
 /// The number of a request of `ioctl`, composed of the direction, the length of the argument, the
@@ -128,8 +128,11 @@ pub const USER_RMPP: u32 = 1;
 const fn request(direction: u32, len: usize, number: u32) -> u32 {
     direction << 30 | (len as u32) << 16 | 0x1B << 8 | number
 }
+/// The direction of a request without an argument.
 const NOTHING: u32 = 0;
+/// The direction of an argument that the kernel only reads.
 const IN: u32 = 1;
+/// The direction of an argument that the kernel reads and changes.
 const IN_AND_OUT: u32 = 3;
 
 /// The request that registers an agent (IB_USER_MAD_REGISTER_AGENT).

@@ -15,11 +15,13 @@ const FRESH_FOR: Duration = Duration::from_millis(1);
 
 /// The directories that the server mirrors.
 const MIRRORED: [&[u8]; 2] = [b"/sys/class/infiniband", b"/sys/class/infiniband_mad"];
+/// The directory that contains the mirrored ones.
 const CLASS: &[u8] = b"/sys/class/";
 
+/// The directory of the device files.
 const DEVICES: &[u8] = b"/dev/infiniband/";
 
-/// A device that the shim provides.
+/// A device that the shim provides, with the number in the name of its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Device {
     Umad(u32),
@@ -80,7 +82,7 @@ fn device(name: &[u8]) -> Option<Device> {
         .or_else(|| number("issm").map(Device::IsSm))
 }
 
-/// The path of the server's mirror, up to date.
+/// The path of the server's mirror, which the server has updated within [`FRESH_FOR`].
 fn tree(setting: &Setting) -> Result<Vec<u8>, Errno> {
     static LAST: Mutex<Option<(Instant, Vec<u8>)>> = Mutex::new(None);
     #[expect(

@@ -9,6 +9,7 @@ const SHIFT: u32 = 8;
 /// The number of slots. They reach 262 µs ahead, further than the next step of any packet without
 /// an injected delay.
 const SLOTS: u64 = 1024;
+/// The number of words with a bit for each slot.
 const WORDS: usize = (SLOTS / 64) as usize;
 
 /// The events within the next [`SLOTS`] slots, which are removed in order.
@@ -21,7 +22,9 @@ pub(crate) struct Wheel<E> {
     occupied: [u64; WORDS],
     /// The number of the earliest slot that can have events.
     first: u64,
+    /// Whether the events of the slot `first` are sorted.
     sorted: bool,
+    /// The number of events.
     len: usize,
 }
 

@@ -1,8 +1,8 @@
 //! The traffic of probes: packets that cross a fabric without changing it.
 //!
-//! A probe takes one lock for its whole walk, and no agent needs it: the simulation has exclusive
-//! access to the ledger whenever it reads or changes counters. Without probes the ledger has no
-//! memory.
+//! A probe holds one lock during its whole walk. Agents need no lock: the simulation has exclusive
+//! access to the ledger whenever it reads or changes counters. Without probes the ledger allocates
+//! no memory.
 
 use std::collections::HashMap;
 
@@ -40,6 +40,7 @@ struct Crossed {
     received: Carried,
 }
 
+/// The traffic of probes that is not yet in the counters of ports.
 #[derive(Debug, Clone, Default)]
 struct Ledger {
     /// The traffic of each port; empty before the first probe.
@@ -65,7 +66,7 @@ impl Clone for Walks {
 }
 
 impl Walks {
-    /// A packet begins to walk.
+    /// Begins the count of a packet's walk.
     pub(crate) fn begin<'a>(&'a self, fabric: &'a Fabric, load: Load) -> Walk<'a> {
         let mut ledger = self.0.lock();
         if ledger.crossed.len() < fabric.ports.len() {
@@ -115,12 +116,13 @@ pub(crate) struct Walk<'a> {
     ledger: MutexGuard<'a, Ledger>,
     fabric: &'a Fabric,
     load: Load,
-    /// The last port that it left by.
+    /// The last port through which the packet left a node.
     last: Option<u32>,
 }
 
 impl Walk<'_> {
-    /// Counts that the packet leaves by the port `exit` and arrives at the other end of the link.
+    /// Counts that the packet leaves through the port `exit` and arrives at the other end of the
+    /// link.
     pub(crate) fn cross(&mut self, exit: u32) {
         self.last = Some(exit);
         let entry = self.fabric.port(exit).peer;
@@ -132,8 +134,8 @@ impl Walk<'_> {
         self.ledger.crossed[entry as usize].received.add(load);
     }
 
-    /// Continues with the copy of the packet that entered by the other end of `exit`; `None` means
-    /// the copy at the source.
+    /// Continues with the copy of the packet that left through the port `exit`; `None` means the
+    /// copy at the source.
     pub(crate) fn turn_to(&mut self, exit: Option<u32>) {
         self.last = exit;
     }

@@ -41,6 +41,7 @@ impl FromStr for LossSpec {
     }
 }
 
+/// Consequences of a loss, for output.
 #[derive(Serialize)]
 struct Foreseen {
     fabric: report::FabricPart,
@@ -89,6 +90,7 @@ pub(super) fn run(bench: &Bench, spec: &LossSpec, format: Format) -> anyhow::Res
     Ok(exit_code(consequence.refused.is_none()))
 }
 
+/// Name of a port; for port 0, the name of the node.
 fn name(fabric: &Fabric, key: PortKey) -> String {
     match fabric.node_of(key.node) {
         Some(node) if key.port.0 == 0 => node.name(),
@@ -131,6 +133,7 @@ fn foreseen(bench: &Bench, fabric: &Fabric, loss: Loss, found: &Consequence) -> 
 /// Number of names of a list that the text shows; JSON shows all.
 const SHOWN: usize = 8;
 
+/// Joins the first [`SHOWN`] names, and counts the others.
 fn list(names: &[String]) -> String {
     let mut text = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN {

@@ -10,6 +10,7 @@ use rsm_routing::quality::link_uses;
 
 use super::{Bench, Measured, PlanArgs};
 
+/// Draws the fabric with its routes into `file`.
 pub(super) fn write(
     file: &Path,
     args: &PlanArgs,
@@ -36,6 +37,7 @@ pub(super) fn write(
     std::fs::write(file, picture).with_context(|| format!("cannot write {}", file.display()))
 }
 
+/// Notes in the drawing: the reason for the routes, and their quality if it was measured.
 fn notes(measured: &Measured) -> Vec<String> {
     let mut notes = vec![measured.reason.clone()];
     if let Some(quality) = &measured.quality {

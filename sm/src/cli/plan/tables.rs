@@ -13,6 +13,7 @@ use super::{Bench, Measured};
 /// 80 bytes per entry.
 const FILE_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
+/// Reads the tables in `file`, fits them to the fabric, and measures them.
 pub(super) fn measure(bench: &Bench, file: &Path, quality: bool) -> anyhow::Result<Measured> {
     let mut watch = Stopwatch::start();
     let name = file.display().to_string();

@@ -20,7 +20,7 @@ const SET_ID: u32 = 0o6000;
 /// have the attribute.
 const CAPABILITIES: &str = "security.capability";
 
-/// Largest number of scripts that are each other's interpreters, as in Linux (`exec_binprm`).
+/// Largest number of scripts in a chain of interpreters, as in Linux (`exec_binprm`).
 const MAX_SCRIPTS: usize = 5;
 
 /// Longest first line of a script that Linux reads, in bytes (`BINPRM_BUF_SIZE`).
@@ -151,8 +151,9 @@ impl Image {
     }
 }
 
-/// Lets the program's loader list the libraries that it would load. `--list`, which the loaders of
-/// glibc and musl support, runs no code of the program.
+/// Proves that `loader` loads `library` for the program at `path`, from the loader's own list of
+/// libraries. The option `--list`, which the loaders of glibc and musl support, runs no code of the
+/// program.
 fn is_loaded(
     loader: &Path,
     path: &Path,
@@ -245,6 +246,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(long)
 }
 
+/// Reads the loader's path, which has `len` bytes at the offset `at` of the file.
 fn loader(file: &File, at: u64, len: u64) -> io::Result<Image> {
     if len > MAX_LOADER {
         return Ok(Image::Unknown);
@@ -324,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_interpreter_is_the_first_word_after_the_mark() {
+    fn interpreter_is_the_first_word_of_the_first_line() {
         let interpreter = |line: &[u8]| match script(line) {
             Image::Script { interpreter } => interpreter,
             other => panic!("{other:?}"),

@@ -10,9 +10,9 @@ use crate::daemon::persistence::{StoredGpus, set_machine_type, stored_bytes};
 
 impl GpuHosts {
     /// Takes over the inventories of a store, and returns the inventories in force. The inventory
-    /// of a host stays if the host has reported to this manager in this run, and no earlier than
-    /// the store says. A host that the store lacks is forgotten, unless an earlier version wrote
-    /// the store.
+    /// of a host stays if the host has reported to this manager in this run, and the store has no
+    /// later report. A host that the store lacks is forgotten, unless the host has reported in this
+    /// run or an earlier version wrote the store.
     pub(in crate::daemon) fn adopt(&self, stored: StoredGpus) -> Arc<GpuInventory> {
         let mut guard = self.state.lock();
         let state = &mut *guard;

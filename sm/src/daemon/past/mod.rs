@@ -3,8 +3,8 @@
 //!
 //! Once an hour it looks for ports whose errors before correction grow (`rises`).
 //!
-//! The collector waits for neither: the thread compares two of its snapshots. A step that cannot be
-//! written is lost, with a finding, and later ones are kept.
+//! The collector never waits for this thread, which compares two snapshots of the collector. A step
+//! that cannot be written is lost, and a finding reports the loss; later steps are kept.
 
 mod readings;
 mod rises;
@@ -29,9 +29,9 @@ use super::clock::Clock;
 use super::compute;
 use super::findings::{DaemonFindings, Part};
 
-/// Time between two checks of the readings. A fifth of a step of the finest tier, so that counts go
-/// to the step in which they were read, and a step can be asked for soon after its end. Longer than
-/// the second between two readings of a port, so that times in whole seconds tell them apart.
+/// Time between two checks of the readings: a fifth of a step of the finest tier, so that counts go
+/// to the step in which they were read, and a step is available soon after its end. Longer than the
+/// second between two readings of a port, so that times in whole seconds distinguish the readings.
 const EVERY: Duration = Duration::from_millis(Tier::Seconds.step_ms() / 5);
 
 /// Location of the recorded past.
@@ -42,6 +42,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
+    /// Opens the recorded past.
     fn open(&self) -> Result<rsm_past::Past, StoreError> {
         rsm_past::Past::open(&self.state_dir, self.disk.clone(), self.bounds)
     }
@@ -104,12 +105,12 @@ impl Past {
         })
     }
 
-    /// Gives the names that findings about ports need; without them there are none.
+    /// Provides the names of ports. Before this call, there are no findings about ports.
     pub(super) fn name_ports(&self, view: &Arc<View>) {
         self.view.get_or_init(|| view.clone());
     }
 
-    /// Access to what has been written.
+    /// Access to the steps that have been written.
     pub(super) fn source(&self) -> Arc<dyn PastSource> {
         self.opened.clone()
     }
@@ -140,6 +141,7 @@ struct Writer {
 }
 
 impl Writer {
+    /// Checks the readings until the end.
     fn run(&mut self, stopped: &Receiver<()>) {
         // Answers to hosts and convergence take precedence over the record.
         compute::step_back();
@@ -159,6 +161,7 @@ impl Writer {
         }
     }
 
+    /// Opens the folder, unless it is open already.
     fn open(&mut self) {
         if self.past.is_some() {
             return;
@@ -198,7 +201,7 @@ impl Writer {
         }
     }
 
-    /// Adds what was read since the last look; with `is_last` writes the steps under way.
+    /// Adds the readings since the last check; with `is_last`, also writes the steps under way.
     fn look(&mut self, is_last: bool) -> Result<(), StoreError> {
         let now = self.source.counters();
         let before = std::mem::replace(&mut self.before, now);
@@ -218,6 +221,7 @@ impl Writer {
     }
 }
 
+/// Text of the finding about a folder that cannot be opened.
 fn unusable(error: &StoreError) -> String {
     format!(
         "the past of the counters cannot be opened ({}): `rsmctl counters --since` has no answer, and what \
@@ -226,6 +230,7 @@ fn unusable(error: &StoreError) -> String {
     )
 }
 
+/// Text of the finding about steps that cannot be written.
 fn unwritten(error: &StoreError) -> String {
     format!(
         "the past of the counters cannot be written ({}): its steps are lost until it can; earlier ones \

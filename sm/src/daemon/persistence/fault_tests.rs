@@ -71,10 +71,11 @@ impl Failing {
         self.journal.append(&[touched], &self.sa)
     }
 
-    fn fails(&self, failing: bool) {
+    fn set_failing(&self, failing: bool) {
         self.failing.store(failing, Ordering::Relaxed);
     }
 
+    /// Waits until there is a finding, or until there is none.
     fn until_finding(&self, expected: bool) {
         until(|| self.findings.all().is_empty() != expected);
     }
@@ -96,7 +97,7 @@ fn entries_of_a_disk_that_failed_are_written_once_it_is_back() {
     let site = Failing::start();
     assert_eq!(site.register(), Some(1));
     until(|| site.journal.durable() == 1);
-    site.fails(true);
+    site.set_failing(true);
     site.register();
     site.until_finding(true);
     // Answers do not wait for a disk that is known to fail.
@@ -104,7 +105,7 @@ fn entries_of_a_disk_that_failed_are_written_once_it_is_back() {
     // The store includes entry 2 but not entry 3, which came after its commit began.
     site.journal.cover(2);
     assert_eq!(site.register(), None);
-    site.fails(false);
+    site.set_failing(false);
     site.until_finding(false);
     assert_eq!(site.register(), Some(5));
     until(|| site.journal.durable() == 5);
@@ -118,10 +119,10 @@ fn finding_of_covered_entries_that_could_not_be_dropped_ends_with_the_failure() 
     let site = Failing::start();
     site.register();
     until(|| site.journal.durable() == 1);
-    site.fails(true);
+    site.set_failing(true);
     site.journal.cover(1);
     site.until_finding(true);
-    site.fails(false);
+    site.set_failing(false);
     site.until_finding(false);
     assert_eq!(numbers(site.dir.path()), [0_u64; 0]);
     site.end();
@@ -146,9 +147,9 @@ fn slow_disk_is_a_finding_until_a_write_is_fast_again() {
 }
 
 #[test]
-fn answers_given_while_the_disk_begins_to_fail_wait_for_no_second_attempt() {
+fn answers_wait_for_no_second_attempt_when_the_disk_begins_to_fail() {
     let site = Failing::start();
-    site.fails(true);
+    site.set_failing(true);
     let number = site.register().unwrap();
     until(|| site.journal.durable() >= number);
     site.until_finding(true);

@@ -74,7 +74,7 @@ pub(in crate::daemon) fn is_shared(event: &v1::Event) -> bool {
 #[derive(Default)]
 pub(super) struct Outgoing {
     events: Vec<Arc<v1::Event>>,
-    /// Number of events that were dropped since the last ones were taken.
+    /// Number of events that were dropped since the last call of [`Outgoing::take`].
     lost: u64,
 }
 
@@ -120,6 +120,7 @@ impl Row {
         })
     }
 
+    /// Adds the change that writes the row into its slot.
     fn put(&self, persisted: &Persisted, changes: &mut ChangeSet) {
         let mut value = Vec::with_capacity(HEADER + self.events.len());
         value.push(VERSION);
@@ -146,6 +147,7 @@ impl Row {
     }
 }
 
+/// Splits bytes after the first event; `None` if they are damaged.
 fn split_event(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(u32::from_be_bytes(*length)).ok()?)
@@ -239,8 +241,9 @@ fn unread(
         row: last.number,
         events: u32::try_from(last.events().len()).unwrap_or(u32::MAX),
     };
-    // The ring began anew, because the store was created anew.
+    // A new history also lacks the events of this manager.
     let own = from.map(|_| own);
+    // A position beyond the end belongs to an earlier ring: the store was created anew.
     let from = from.filter(|from| from.row <= end.row).unwrap_or_default();
     let mut events = Vec::new();
     for row in rows.range(from.row..).map(|(_, row)| row) {
@@ -303,6 +306,7 @@ mod tests {
     const ONE: Guid = Guid(0x11);
     const OTHER: Guid = Guid(0x22);
 
+    /// Actions of an operator at these times.
     fn acts(range: std::ops::Range<u64>) -> Vec<Arc<v1::Event>> {
         let event = |at: u64| v1::Event {
             at_unix_ms: at,
@@ -316,6 +320,7 @@ mod tests {
         range.map(|at| Arc::new(event(at))).collect()
     }
 
+    /// Adds actions at these times to the ring, as the manager `own` does.
     fn write(persisted: &mut Persisted, own: Guid, range: std::ops::Range<u64>) {
         let mut changes = ChangeSet::new();
         add(persisted, own, &acts(range), &mut changes);
@@ -360,6 +365,7 @@ mod tests {
         }
     }
 
+    /// Times and managers that [`Reader::copy`] returns for events of one manager.
     fn of(manager: Guid, range: std::ops::Range<u64>) -> Vec<(u64, String)> {
         range.map(|at| (at, manager.to_string())).collect()
     }
@@ -465,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_row_is_a_gap_and_costs_no_other() {
+    fn damaged_row_is_a_gap_and_other_rows_are_read() {
         let mut rows = Persisted::default();
         write(&mut rows, ONE, 0..2);
         write(&mut rows, OTHER, 2..3);
@@ -485,7 +491,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_rows_are_read(rows: Vec<(u16, Vec<u8>)>, at: (u64, u32)) {
+        fn arbitrary_rows_cause_no_panic(rows: Vec<(u16, Vec<u8>)>, at: (u64, u32)) {
             let table = Namespace::new(TABLE).unwrap();
             let mut set = ChangeSet::new();
             for (slot, value) in &rows {

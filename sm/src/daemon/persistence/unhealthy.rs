@@ -19,6 +19,7 @@ const TEXT_MAX: usize = 1024;
 /// Decoded row.
 struct Row {
     port: PortKey,
+    /// Checksum of the limits.
     limits: u64,
     is_isolated: bool,
     illness: SavedIllness,
@@ -93,6 +94,7 @@ fn encode(
     value
 }
 
+/// Decodes a row; `None` if the row is invalid. `now_ms` is the time `now` since the Unix epoch.
 fn decode(key: &[u8], value: &[u8], now: Time, now_ms: u64) -> Option<Row> {
     let (guid, port) = key.split_first_chunk()?;
     let &[port] = port else { return None };

@@ -24,7 +24,7 @@ pub fn outgoing(answer: SaAnswer, meter: Meter) -> Outgoing {
     }
 }
 
-/// Records of an answer.
+/// Answer whose records are produced during sending.
 struct Table {
     answer: SaAnswer,
     meter: Meter,

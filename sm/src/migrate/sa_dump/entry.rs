@@ -29,6 +29,7 @@ pub(super) struct Context {
     pub(super) now: u64,
 }
 
+/// Contents of a line.
 pub(super) enum Entry {
     Group(Box<SavedGroup>),
     /// Member of the group on an earlier line.
@@ -47,6 +48,8 @@ pub(super) enum Entry {
 type Reader = fn(&mut Fields<'_>, &Context) -> Result<Entry, String>;
 
 impl Entry {
+    /// Parses a line.
+    ///
     /// # Errors
     /// The line does not have the expected form; the error states what was expected.
     pub(super) fn parse(line: &str, context: &Context) -> Result<Entry, String> {
@@ -237,6 +240,7 @@ fn alias_guids(fields: &mut Fields<'_>, _: &Context) -> Result<Entry, String> {
     Ok(Entry::AliasGuids(port, aliases))
 }
 
+/// GUID in the lower half of a GID. Fails if the GUID is zero.
 fn guid_of(gid: Gid) -> Result<Guid, String> {
     let guid = gid.guid();
     match guid.is_zero() {

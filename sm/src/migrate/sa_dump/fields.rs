@@ -69,6 +69,7 @@ impl<'a> Fields<'a> {
         self.rest.get(at + named.len()..)
     }
 
+    /// Reads the hexadecimal number at the start of `text`; `None` without a number below 2^`bits`.
     fn digits(&mut self, text: &'a str, bits: u32) -> Option<u64> {
         let end = text
             .find(|c: char| !c.is_ascii_hexdigit())

@@ -97,7 +97,7 @@ impl Migration {
         files.under(Path::new(folder.as_deref().unwrap_or(FOLDER)))
     }
 
-    /// Value of a key of `opensm.conf`, of which the last one counts.
+    /// Last value of a key of `opensm.conf`.
     fn named(&self, key: &str) -> Option<String> {
         let mut outcomes = self.outcomes.iter().rev();
         let outcome = outcomes.find(|outcome| outcome.key == key);
@@ -147,11 +147,13 @@ enum Current {
     Dropped,
 }
 
+/// State during the parsing of a file.
 struct Reader<'a> {
     text: &'a str,
     findings: Findings,
     saved: SavedSaState,
     group: Option<Current>,
+    /// MGIDs of the groups so far.
     mgids: BTreeSet<Gid>,
     /// MLID → partition of the groups that use it.
     mlids: BTreeMap<Lid, PKey>,
@@ -160,6 +162,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// Adds the entry of the line at the offset `start`.
     fn take(&mut self, start: usize, entry: Entry) {
         match entry {
             Entry::Member(member) => match &mut self.group {
@@ -196,6 +199,7 @@ impl Reader<'_> {
         );
     }
 
+    /// Adds an entry that is neither a group nor a member.
     fn take_other(&mut self, start: usize, entry: Entry) {
         match entry {
             Entry::Service(service) => self.saved.services.push(*service),
@@ -228,8 +232,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Keeps the current group. A group without members is dropped, as OpenSM ends it, unless the
-    /// configuration of partitions creates it anew.
+    /// Ends the current group, and keeps it if it has members. A group without members is not
+    /// needed: OpenSM ends such a group, or the configuration of partitions creates it anew.
     fn end_group(&mut self) {
         if let Some(Current::Group(group, _)) = self.group.take()
             && !group.members.is_empty()
@@ -238,6 +242,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reports that the line at the offset `start` is dropped.
     fn drop(&mut self, start: usize, expected: &str) {
         let line = self.text.get(start..).and_then(|rest| rest.lines().next());
         let kind = line.and_then(|line| line.split(':').next()).unwrap_or("");
@@ -253,15 +258,15 @@ impl Reader<'_> {
 
     fn finish(mut self) -> SaDump {
         self.end_group();
-        self.ports_of_aliases();
+        self.assign_alias_owners();
         SaDump {
             saved: self.saved,
             findings: self.findings.finish(),
         }
     }
 
-    /// Assigns registrations by an alias GUID to the port that owns it.
-    fn ports_of_aliases(&mut self) {
+    /// Assigns each registration under an alias GUID to the port that owns the alias.
+    fn assign_alias_owners(&mut self) {
         let mut owners = BTreeMap::new();
         for (&port, aliases) in &self.saved.guids.by_port {
             owners.extend(aliases.values().map(|&alias| (alias, port)));

@@ -26,11 +26,11 @@ pub struct Registration {
     pub version: u8,
     /// A bit for each method of unsolicited datagrams.
     pub methods: u128,
-    /// The vendor, if the class has one.
+    /// The vendor, for classes that have one.
     pub oui: [u8; 3],
     /// The RMPP version: 1 if the layer does RMPP for the agent, else 0.
     pub rmpp_version: u8,
-    /// The program does RMPP itself.
+    /// Whether the program does RMPP itself.
     pub user_rmpp: bool,
 }
 
@@ -60,7 +60,9 @@ pub(super) type AgentId = u32;
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     agents: BTreeMap<AgentId, Agent>,
+    /// The agent that receives each kind of unsolicited datagram.
     interests: BTreeMap<Interest, AgentId>,
+    /// The number of the agent that was registered last.
     registered: u32,
 }
 
@@ -155,6 +157,7 @@ pub(super) fn agent_of(tid: Tid) -> AgentId {
     (tid.0 >> 32) as u32
 }
 
+/// Fails for a registration that the kernel refuses.
 fn check(wanted: &Registration) -> Result<(), Errno> {
     let class = Class(wanted.class);
     let right_queue_pair = match wanted.qpn {

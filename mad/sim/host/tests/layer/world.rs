@@ -11,6 +11,7 @@ use rsm_sim_host::abi::{HEADER_LEN, UserMadHeader};
 use rsm_sim_host::layer::{FileId, LayerEffect, MadLayer, ReadResult, Registration};
 use zerocopy::{FromBytes, IntoBytes};
 
+/// The management class of the SA.
 pub(super) const SA: u8 = 0x03;
 pub(super) const GET: u8 = 0x01;
 pub(super) const GET_RESP: u8 = 0x81;
@@ -27,11 +28,13 @@ pub(super) type Fate = Box<dyn FnMut(usize, &Datagram) -> usize>;
 pub(super) struct World {
     pub(super) hosts: [MadLayer; 2],
     pub(super) now: Time,
+    /// The datagrams on the wire, each with the time of arrival and the index of the receiver.
     wire: VecDeque<(Time, usize, Datagram)>,
-    put_on: usize,
+    /// The number of datagrams that were put on the wire.
+    sent_count: usize,
     /// The function that returns how many copies of a datagram arrive: 1 without faults.
     pub(super) fate: Fate,
-    /// The unread messages of programs, by host.
+    /// The messages that programs received, by host; a test removes those that it has checked.
     pub(super) read: [Vec<(FileId, ReadResult)>; 2],
     /// For each sender, every datagram that was put on the wire.
     pub(super) sent: [Vec<Datagram>; 2],
@@ -43,7 +46,7 @@ impl World {
             hosts: [MadLayer::new(), MadLayer::new()],
             now: Time::ZERO,
             wire: VecDeque::new(),
-            put_on: 0,
+            sent_count: 0,
             fate: Box::new(|_, _| 1),
             read: [Vec::new(), Vec::new()],
             sent: [Vec::new(), Vec::new()],
@@ -71,8 +74,8 @@ impl World {
                     LayerEffect::Deliver(file, delivery) => self.read[host].push((file, delivery)),
                     LayerEffect::Send(mut datagram) => {
                         self.sent[host].push(datagram);
-                        self.put_on += 1;
-                        let copies = (self.fate)(self.put_on, &datagram);
+                        self.sent_count += 1;
+                        let copies = (self.fate)(self.sent_count, &datagram);
                         let to = usize::from(datagram.remote.lid.0 - 1);
                         datagram.remote.lid = Lid(host as u16 + 1);
                         for _ in 0..copies {
@@ -122,7 +125,8 @@ impl World {
     }
 }
 
-/// The registration of an agent of the SA; a client if there are no methods.
+/// The registration of an agent for the class of the SA: a server for the methods whose bits are
+/// set, or a client if no bit is set.
 pub(super) fn sa(methods: u128) -> Registration {
     Registration {
         qpn: 1,
@@ -134,6 +138,7 @@ pub(super) fn sa(methods: u128) -> Registration {
     }
 }
 
+/// The bits of the methods of a server.
 pub(super) const SERVES: u128 = 1 << GET | 1 << GET_TABLE;
 
 /// A message that a program writes.
@@ -175,6 +180,7 @@ pub(super) fn tid_of(message: &[u8]) -> u64 {
     u64::from_be_bytes(message[8..16].try_into().unwrap())
 }
 
+/// The header and the message of a read.
 pub(super) fn taken_apart(delivery: &ReadResult) -> (UserMadHeader, Vec<u8>) {
     let header = UserMadHeader::read_from_bytes(&delivery.bytes[..HEADER_LEN]).unwrap();
     (header, delivery.bytes[HEADER_LEN..].to_vec())
