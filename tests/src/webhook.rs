@@ -1,4 +1,4 @@
-//! A webhook that takes the events of managers, in the order in which they come.
+//! A webhook that receives the events of managers, and keeps the order of their arrival.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,7 +20,7 @@ impl Webhook {
     ///
     /// # Errors
     ///
-    /// When there is no port to listen at.
+    /// No port to listen at is free.
     pub fn start() -> std::io::Result<Webhook> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let webhook = Webhook {
@@ -50,6 +50,7 @@ impl Webhook {
         self.events.lock().clone()
     }
 
+    /// Answers the requests of a connection until its end.
     fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {

@@ -1,4 +1,4 @@
-//! `rsm generate`
+//! `rsm generate`: writes a generated fabric, or lists the generators.
 
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 
 use std::io::{self, IsTerminal as _, Write};
 
-/// Writes warnings to standard error from now on. Must be called once.
+/// Starts to write warnings to standard error. Must be called only once.
 pub(super) fn show_warnings() {
     tracing_subscriber::fmt()
         .with_writer(io::stderr)

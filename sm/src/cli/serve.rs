@@ -15,8 +15,8 @@ use super::output::{print, print_json};
 use super::{Detail, Format, ServeArgs, heap};
 use crate::daemon::{self, DaemonOptions, DryRunOptions};
 
-/// Seconds between two readings of an adapter's counters on a simulated fabric, as often as of a
-/// switch's port.
+/// Seconds between two readings of an adapter's counters on a simulated fabric: the interval of the
+/// ports of switches.
 const SIMULATED_ADAPTERS_S: u32 = 30;
 
 pub(super) fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
@@ -112,16 +112,17 @@ fn dry_run(options: DryRunOptions, detail: Detail, format: Format) -> anyhow::Re
     })
 }
 
-/// Tells whether rsm keeps no state on disk. Without `--state-dir`, rsm keeps none for a simulated
-/// fabric, even with the site's configuration, because the simulation's state is not the site's;
-/// and none for a single pass without a configuration.
+/// Tells whether rsm keeps no state on disk. Without `--state-dir`, rsm keeps none in two cases:
+/// for a simulated fabric, even with the site's configuration, because the simulation's state is
+/// not the site's; and for a single pass without a configuration.
 fn is_stateless(args: &ServeArgs, store_fabric: StoreFabric) -> bool {
     let is_simulated = store_fabric == StoreFabric::Simulation;
     args.state_dir.is_none() && (is_simulated || args.once && args.config.is_none())
 }
 
 /// Removes from a site's configuration everything that a simulation would write to: log, dumps,
-/// socket, receivers of events, and keys in etcd. The command line may name others.
+/// socket and receivers of events; keys in etcd get another prefix. The command line may name
+/// replacements.
 fn keep_off_site(config: &mut Config) {
     config.log.file = None;
     config.dump.dir = None;
@@ -130,7 +131,7 @@ fn keep_off_site(config: &mut Config) {
     config.store.prefix = format!("{}/simulation", config.store.prefix.trim_end_matches('/'));
 }
 
-/// Turns the counters of a simulated fabric on, with adapters read often, so that a trial without a
+/// Turns on the counters of a simulated fabric, and reads adapters often, so that a trial without a
 /// configuration shows errors, traffic and firmware.
 fn count_at_once(config: &mut Config) {
     config.counters.enabled = true;

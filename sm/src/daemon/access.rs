@@ -29,7 +29,7 @@ use super::findings::{DaemonFindings, Part};
 const ENDS_SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Time between two checks of the certificate's expiry.
-const LOOK_EVERY: Duration = Duration::from_secs(3600);
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Access to the API. Clones share one state.
 #[derive(Clone)]
@@ -48,7 +48,9 @@ struct State {
     api_tokens: Option<ApiTokens>,
     /// Text of the key set in force; `None` without one.
     key_set: Option<String>,
+    /// Expiry of the certificate in force, in seconds since the Unix epoch.
     certificate_ends: Option<i64>,
+    /// Texts of the findings about files that cannot be used.
     faults: Vec<String>,
 }
 
@@ -186,7 +188,7 @@ impl Access {
     /// Checks the certificate's expiry periodically; never returns.
     pub(super) async fn watch_certificate(self) {
         loop {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
             self.report();
         }
     }
@@ -199,6 +201,7 @@ impl Access {
     }
 }
 
+/// Starts the audit log in `dir`.
 fn audit(dir: &Path, api: &ApiConfig, findings: DaemonFindings) -> anyhow::Result<AuditFile> {
     let health = move |fault: Option<String>| match fault {
         Some(text) => findings.fail(Part::Audit, text),
@@ -275,11 +278,13 @@ fn anonymous(api: &ApiConfig) -> Anonymous {
     }
 }
 
+/// TCP address of the API, for texts.
 fn listen(api: &ApiConfig) -> String {
     let address = api.listen.map(|address| address.to_string());
     address.unwrap_or_else(|| "no address".to_owned())
 }
 
+/// Reads a text file. Fails if the file is longer than `max_bytes`.
 fn read_text(path: &Path, max_bytes: usize) -> Result<String, String> {
     let mut text = String::new();
     File::open(path)
@@ -291,6 +296,7 @@ fn read_text(path: &Path, max_bytes: usize) -> Result<String, String> {
     Ok(text)
 }
 
+/// Current time, in seconds since the Unix epoch.
 fn unix_s() -> i64 {
     let since = UNIX_EPOCH.elapsed();
     i64::try_from(since.unwrap_or_default().as_secs()).unwrap_or(i64::MAX)
@@ -323,13 +329,13 @@ fn ending(ends: i64, now: i64) -> Option<(Severity, String)> {
 mod tests {
     use super::*;
 
-    fn codes(findings: &DaemonFindings) -> Vec<String> {
+    fn texts(findings: &DaemonFindings) -> Vec<String> {
         let all = findings.all().into_iter();
         all.map(|finding| finding.text).collect()
     }
 
     #[test]
-    fn broken_roles_keep_those_of_before_and_are_a_finding() {
+    fn unusable_roles_leave_earlier_ones_in_force_and_are_a_finding() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("roles");
         let api = ApiConfig {
@@ -339,9 +345,9 @@ mod tests {
         let findings = DaemonFindings::new();
         let access = Access::start((&api, &HttpConfig::default()), None, findings.clone()).unwrap();
         assert!(
-            codes(&findings)[0].contains("only user 0"),
+            texts(&findings)[0].contains("only user 0"),
             "{:?}",
-            codes(&findings)
+            texts(&findings)
         );
         let peer = |uid| rsm_api::access::Peer::Unix {
             uid,
@@ -360,24 +366,24 @@ mod tests {
         assert_eq!(grant(0), "read report operate tenant admin secrets");
         std::fs::write(&file, "uid 7 operate\n").unwrap();
         access.reload(&api, &HttpConfig::default());
-        assert_eq!((grant(7).as_str(), codes(&findings).len()), ("operate", 0));
+        assert_eq!((grant(7).as_str(), texts(&findings).len()), ("operate", 0));
         std::fs::write(&file, "uid 7 oper").unwrap();
         access.reload(&api, &HttpConfig::default());
         assert_eq!(grant(7), "operate");
-        let text = codes(&findings).concat();
+        let text = texts(&findings).concat();
         assert!(
             text.contains("line 1") && text.contains("of before"),
             "{text}"
         );
         access.reload(&ApiConfig::default(), &HttpConfig::default());
         assert_eq!(
-            (grant(7).as_str(), codes(&findings).len()),
+            (grant(7).as_str(), texts(&findings).len()),
             ("read operate admin", 0)
         );
     }
 
     #[test]
-    fn certificate_that_ends_is_a_finding_in_time() {
+    fn certificate_that_ends_soon_or_has_ended_is_a_finding() {
         let day = 24 * 3600;
         assert_eq!(ending(30 * day, 0), None);
         let (severity, text) = ending(3 * day, 0).unwrap();

@@ -8,6 +8,7 @@ use rsm_mad::Time;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     origin: Instant,
+    /// Start of the daemon, in milliseconds since the Unix epoch.
     unix_ms: u64,
 }
 
@@ -35,7 +36,7 @@ impl Clock {
         Time::from_nanos(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Converts a time to the instant that tokio's timers expect.
+    /// Converts a time to the instant that tokio's timers expect; `None` stays `None`.
     pub(super) fn instant(self, at: Option<Time>) -> Option<tokio::time::Instant> {
         at.map(|at| {
             tokio::time::Instant::from_std(self.origin + Duration::from_nanos(at.as_nanos()))

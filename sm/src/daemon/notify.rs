@@ -59,7 +59,7 @@ impl Notify {
         }
     }
 
-    /// Sends an event of this machine that no snapshot contains.
+    /// Sends an event of this machine that is not part of a snapshot.
     pub(super) fn put(&self, event: Arc<v1::Event>) {
         self.notifier.put(&[event], Standing::Undecided);
     }
@@ -85,7 +85,8 @@ impl EventOutlet for Notify {
     }
 }
 
-/// Publishes the faults of all receivers among the findings of the daemon's parts.
+/// Function with which receivers report their faults, by kind of receiver. The function publishes
+/// the faults of all receivers as findings.
 fn report(findings: DaemonFindings) -> Report {
     let all: Mutex<BTreeMap<&'static str, Vec<Trouble>>> = Mutex::default();
     Arc::new(move |kind, troubles| {
@@ -138,6 +139,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
+/// Filter that passes events of at least this severity, and of these kinds.
 fn filter(severity: Severity, kinds: &EventKinds) -> Filter {
     use rsm_notify::described::Severity as Shown;
     let mut known = EventKinds::ALL.to_vec();

@@ -48,7 +48,7 @@ pub(super) struct Attached {
     pub(super) line: Line,
     pub(super) sa_handle: SaHandle,
     pub(super) counters: CountersHandle,
-    /// Simulated fabric of the port; `None` for hardware, and after the API has taken it.
+    /// Simulated fabric of the port; `None` for hardware, and after [`Attached::backend`].
     simulated: Option<Simulated>,
 }
 
@@ -174,12 +174,13 @@ impl Setup {
         )
     }
 
+    /// Current time, in milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64 {
         rsm_view::publish::UnixClock::unix_ms(&self.clock, self.clock.now())
     }
 
-    /// Opens the history in the state folder. Records the start of this run in the history, and for
-    /// receivers outside the fabric.
+    /// Opens the history in the state folder, if there is one. Reports the start of this run to the
+    /// history and to receivers outside the fabric.
     fn open_history(
         &self,
         share: Option<HistorySink>,
@@ -197,7 +198,7 @@ impl Setup {
         Ok(Some(history))
     }
 
-    /// Starts the record of counters in the state folder, if configured.
+    /// Starts the record of counters in the state folder, if both are configured.
     fn open_past(&self, attached: &Attached) -> anyhow::Result<Option<Past>> {
         let counters = &self.options.config.counters;
         let Some(dir) = self.state_dir() else {
@@ -280,7 +281,8 @@ impl Setup {
 }
 
 impl Attached {
-    /// Sources of the API's answers.
+    /// Sources of the API's answers. Must be called only once, because the simulated fabric goes
+    /// into the result.
     pub(super) fn backend(
         &mut self,
         view: &Arc<View>,

@@ -29,6 +29,7 @@ macro_rules! every_record {
     };
 }
 
+/// Runs one input. Input that is too short is ignored.
 pub(super) fn run(input: &[u8]) {
     let mut input = Bytes(input);
     let Some(attribute) = input.number().map(AttrId) else {
@@ -51,7 +52,8 @@ pub(super) fn run(input: &[u8]) {
     datagram(attribute, data, &mut text);
 }
 
-/// Reads, prints and writes back a record in its form on the wire.
+/// Checks that a record can be read, printed and written back unchanged, and that all its fields
+/// can be read.
 fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     let Some(record) = R::from_prefix(data) else {
         assert!(data.len() < R::LEN, "{}", R::NAME);
@@ -76,7 +78,7 @@ fn view<R: Record + Debug>(data: &[u8], text: &mut String) {
     }
 }
 
-/// Checks a MultiPathRecord, which the number of GIDs that it states follows.
+/// Checks the GIDs that follow a MultiPathRecord, whose number the record states.
 fn gids(data: &[u8]) {
     let Some(record) = MultiPathRecord::from_prefix(data) else {
         return;
@@ -92,7 +94,7 @@ fn gids(data: &[u8]) {
     }
 }
 
-/// Checks the whole datagram, as a request and as the answer to it.
+/// Checks the whole datagram as a request, and the header of an answer to it.
 fn datagram(attribute: AttrId, data: &[u8], text: &mut String) {
     let mut mad = SaMad::from_bytes(&[0; 256]).to_owned();
     mad.data[..data.len()].copy_from_slice(data);
@@ -123,7 +125,7 @@ pub(super) fn seeds() -> Vec<Seed> {
     seeds
 }
 
-/// A record with a distinct number in each component, and a record of ones.
+/// A record with a distinct number in each component, and a record whose bits are all set.
 fn seeds_of<R: Record>() -> [Seed; 2] {
     let mut numbered = vec![0; R::LEN];
     for (number, component) in (1u8..).zip(R::COMPONENTS) {
@@ -138,6 +140,7 @@ fn seeds_of<R: Record>() -> [Seed; 2] {
     ]
 }
 
+/// The input with the identifier of the record's attribute, and `data`.
 fn seed<R: Record>(kind: &str, data: &[u8]) -> Seed {
     let mut bytes = R::ID.0.to_be_bytes().to_vec();
     bytes.extend_from_slice(data);

@@ -115,8 +115,8 @@ impl OnceReport {
             .ok_or_else(|| self.missing("/findings"))
     }
 
-    /// The findings, except findings that ibsim causes in every run, because it does not keep some
-    /// fields of PortInfo.
+    /// The findings, except those about the habits of devices: ibsim causes such findings in every
+    /// run, because it does not keep some fields of PortInfo.
     ///
     /// # Errors
     ///
@@ -139,6 +139,7 @@ impl OnceReport {
 #[derive(Debug)]
 pub struct Rsm {
     process: Running,
+    /// The state directory.
     state: PathBuf,
     /// The time of the start, in milliseconds since the Unix epoch. The history on disk also
     /// contains the convergences of earlier runs.
@@ -162,8 +163,8 @@ impl Rsm {
         Self::start_with(ibsim, tap, host, state, &[], limit)
     }
 
-    /// Starts rsm with its state in `state`, which the caller keeps from run to run, and waits
-    /// until its history contains a convergence.
+    /// Starts rsm with its state directory `state`, which several runs can use, and waits until the
+    /// history contains a convergence of this run.
     ///
     /// # Errors
     ///
@@ -195,7 +196,7 @@ impl Rsm {
         Self::spawn_as(rsm, state, arguments)?.converged(limit)
     }
 
-    /// Waits until the history of this rsm has a convergence.
+    /// Waits until the history contains a convergence of this run.
     fn converged(mut self, limit: Duration) -> Result<Self, Error> {
         let converged = wait_for_every(HISTORY_INTERVAL, limit, || {
             let up = self.history().is_ok_and(|history| !history.is_empty());

@@ -1,5 +1,5 @@
-//! A foreign subnet manager, which manages nothing, answers SMInfo, and sends and accepts
-//! SubnSet(SMInfo); and forged Sets from a host.
+//! A foreign subnet manager, which manages nothing but takes part in SMInfo, and forged Sets from a
+//! host.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ impl ForeignManager {
         }
     }
 
-    /// A SubnSet(SMInfo) for the subnet manager at `lid`.
+    /// A SubnSet(SMInfo) with a control for the subnet manager at `lid`.
     pub(super) fn order(&self, lid: Lid, control: SmControl) -> Datagram {
         let smp = Smp::lid_routed(&SmpRequest {
             method: Method::SET,
@@ -100,6 +100,7 @@ impl ForeignManager {
         Some(reply)
     }
 
+    /// The SMInfo of the manager.
     fn info(&self) -> SmInfo {
         let mut info = SmInfo::default();
         info.set_guid(self.guid)
@@ -111,7 +112,7 @@ impl ForeignManager {
 }
 
 impl World {
-    /// Sends a node a SubnSet without an M_Key that does not come from a subnet manager, and
+    /// Sends a node a SubnSet without an M_Key, as a host that is not a subnet manager can, and
     /// advances the time by a millisecond.
     ///
     /// # Panics

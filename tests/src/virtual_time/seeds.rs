@@ -67,6 +67,7 @@ pub fn number(variable: &str) -> Option<u64> {
     }
 }
 
+/// The message of a panic; empty if the panic has no text.
 fn message(cause: &(dyn std::any::Any + Send)) -> String {
     cause
         .downcast_ref::<String>()

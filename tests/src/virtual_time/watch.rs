@@ -48,7 +48,9 @@ pub struct BlockWrite {
 /// The forwarding tables of one switch.
 #[derive(Clone, Default)]
 struct Table {
+    /// The exit port of each LID; 255 drops packets.
     entries: Vec<u8>,
+    /// The highest LID whose entry is in effect.
     top: u16,
     /// The masks by multicast LID, only for written entries; the bits are ports.
     masks: BTreeMap<u16, [u64; 4]>,
@@ -56,6 +58,7 @@ struct Table {
 }
 
 impl Table {
+    /// The output port for a unicast LID; `None` if packets are dropped.
     fn exit(&self, lid: usize) -> Option<u8> {
         if lid > usize::from(self.top) {
             return None;
@@ -77,14 +80,14 @@ impl Table {
         let (word, shift) = (first_port / 64, first_port % 64);
         let first = Lid::MULTICAST_FIRST.0 + block * MulticastForwardingTable::ENTRIES as u16;
         let masks = MulticastForwardingTable::from_data(data).masks();
-        let mut is_news = false;
+        let mut has_changed = false;
         for (mlid, ports) in (first..).zip(masks) {
             let mask = self.masks.entry(mlid).or_default();
             let before = mask[word];
             mask[word] = before & !(0xFFFF << shift) | u64::from(ports) << shift;
-            is_news |= mask[word] != before;
+            has_changed |= mask[word] != before;
         }
-        is_news
+        has_changed
     }
 }
 
@@ -129,7 +132,7 @@ impl Watch {
         watch
     }
 
-    /// Tells whether a switch holds an older block than the last block sent to it.
+    /// Tells whether a switch holds a block that a later sent block should have replaced.
     #[must_use]
     pub fn was_overtaken(&self) -> bool {
         !self.overtaken.is_empty()
@@ -178,7 +181,7 @@ impl Watch {
     /// Adopts a change of the hardware: cables, power, reboots.
     pub(super) fn hardware_changed(&mut self, sim: &Sim) {
         self.read_all(sim);
-        self.look(sim.now(), "the hardware changed");
+        self.check(sim.now(), "the hardware changed");
     }
 
     /// Applies an effective Set.
@@ -191,18 +194,18 @@ impl Watch {
                 if entries.len() < first + BLOCK {
                     entries.resize(first + BLOCK, 255);
                 }
-                let is_news = entries[first..][..BLOCK] != entry.data;
+                let has_changed = entries[first..][..BLOCK] != entry.data;
                 let block = (switch, entry.modifier as usize);
                 let latest = self.latest.entry(block).or_insert(entry.sent);
                 if entry.sent < *latest {
-                    if is_news {
+                    if has_changed {
                         self.overtaken.insert(block);
                     }
                 } else {
                     *latest = entry.sent;
                     self.overtaken.remove(&block);
                 }
-                if is_news {
+                if has_changed {
                     let held = &mut entries[first..][..BLOCK];
                     if let Some(writes) = &mut self.writes {
                         let lids = (first..).map(|lid| Lid(lid as u16));
@@ -215,17 +218,17 @@ impl Watch {
                         });
                     }
                     held.copy_from_slice(&entry.data);
-                    self.look(
+                    self.check(
                         entry.time,
                         &format!("block {} of {}", entry.modifier, entry.node),
                     );
                 }
             }
             (MulticastForwardingTable::ID, Some(switch)) => {
-                let is_news = self.tables[switch].set_masks(entry.modifier, &entry.data);
-                if is_news {
+                let has_changed = self.tables[switch].set_masks(entry.modifier, &entry.data);
+                if has_changed {
                     let what = format!("multicast block {:#x} of {}", entry.modifier, entry.node);
-                    self.look(entry.time, &what);
+                    self.check(entry.time, &what);
                 }
             }
             (SwitchInfo::ID, Some(switch)) => {
@@ -235,7 +238,7 @@ impl Watch {
                 let before = (table.top, table.multicast_top);
                 (table.top, table.multicast_top) = tops;
                 if before != tops {
-                    self.look(entry.time, &format!("tops of {}", entry.node));
+                    self.check(entry.time, &format!("tops of {}", entry.node));
                 }
             }
             (PortInfo::ID, _) => {
@@ -247,13 +250,13 @@ impl Watch {
                     } else {
                         entry.port
                     };
-                    self.has_lid(entry.time, (entry.node, port), (info.lid(), info.lmc()));
+                    self.note_lids(entry.time, (entry.node, port), (info.lid(), info.lmc()));
                 }
                 if switch.is_some() && info.port_state() == PortState::Active {
                     let before = self.links.clone();
                     self.read_links(sim);
                     if before != self.links {
-                        self.look(entry.time, &format!("{} port {number} Active", entry.node));
+                        self.check(entry.time, &format!("{} port {number} Active", entry.node));
                     }
                 }
             }
@@ -261,7 +264,9 @@ impl Watch {
         }
     }
 
-    fn has_lid(&mut self, at: Time, port: (Guid, PortNum), (to, lmc): (Lid, Lmc)) {
+    /// Notes the LIDs of a port. If the port had other LIDs that no other port has, the port counts
+    /// as moved.
+    fn note_lids(&mut self, at: Time, port: (Guid, PortNum), (to, lmc): (Lid, Lmc)) {
         let before = self.lids.insert(port, (to, lmc));
         let Some((from, from_lmc)) = before.filter(|&(from, _)| from.is_unicast() && from != to)
         else {
@@ -278,6 +283,7 @@ impl Watch {
         }
     }
 
+    /// Reads the whole state from the fabric.
     fn read_all(&mut self, sim: &Sim) {
         self.switches = sim
             .nodes()
@@ -312,6 +318,7 @@ impl Watch {
         self.read_links(sim);
     }
 
+    /// Reads the Active links between switches.
     fn read_links(&mut self, sim: &Sim) {
         let active = |(guid, port)| {
             sim.port_info(guid, port)
@@ -334,7 +341,8 @@ impl Watch {
             .collect();
     }
 
-    fn look(&mut self, at: Time, what: &str) {
+    /// Checks the current state for credit loops; `what` describes the last change.
+    fn check(&mut self, at: Time, what: &str) {
         self.states += 1;
         if self.credit_loops.len() < KEPT
             && let Some(cycle) = self.credit_loop()
@@ -394,18 +402,20 @@ impl Watch {
             .iter()
             .map(|ports| vec![Mark::New; ports.len()])
             .collect();
-        let mut way = Vec::new();
+        let mut path = Vec::new();
         for switch in 0..self.links.len() {
             for port in 0..self.links[switch].len() {
-                way.clear();
-                if self.find_cycle((switch, port as u8), &onward, &mut marks, &mut way) {
-                    return Some(way);
+                path.clear();
+                if self.find_cycle((switch, port as u8), &onward, &mut marks, &mut path) {
+                    return Some(path);
                 }
             }
         }
         None
     }
 
+    /// The exit port for a unicast LID, and the next switch. `None` if packets do not go to another
+    /// switch, or the block of the LID is overtaken.
     fn hop(&self, switch: usize, lid: usize) -> Option<(u8, usize)> {
         let exit = self.tables[switch].exit(lid)?;
         if self.overtaken.contains(&(switch, lid / BLOCK)) {
@@ -432,20 +442,20 @@ impl Watch {
     }
 
     /// Searches depth first, at most as deep as the number of links, which is small here. Returns
-    /// whether a cycle was found; `way` then contains exactly this cycle.
+    /// whether a cycle was found; `path` then contains exactly this cycle.
     fn find_cycle(
         &self,
         channel: (usize, u8),
         onward: &[Vec<[u64; 4]>],
         marks: &mut [Vec<Mark>],
-        way: &mut Vec<(usize, u8)>,
+        path: &mut Vec<(usize, u8)>,
     ) -> bool {
         let (switch, port) = channel;
         match marks[switch][usize::from(port)] {
             Mark::Done => return false,
             Mark::OnTheWay => {
-                let start = way.iter().position(|&passed| passed == channel);
-                way.drain(..start.unwrap_or(0));
+                let start = path.iter().position(|&passed| passed == channel);
+                path.drain(..start.unwrap_or(0));
                 return true;
             }
             Mark::New => {}
@@ -454,24 +464,25 @@ impl Watch {
             return false;
         };
         marks[switch][usize::from(port)] = Mark::OnTheWay;
-        way.push(channel);
+        path.push(channel);
         for (word, &bits) in onward[switch][usize::from(port)].iter().enumerate() {
             let mut rest = bits;
             while rest != 0 {
                 let exit = (word * 64) as u8 + rest.trailing_zeros() as u8;
                 rest &= rest - 1;
                 let exists = usize::from(exit) < self.links[next].len();
-                if exists && self.find_cycle((next, exit), onward, marks, way) {
+                if exists && self.find_cycle((next, exit), onward, marks, path) {
                     return true;
                 }
             }
         }
-        way.pop();
+        path.pop();
         marks[switch][usize::from(port)] = Mark::Done;
         false
     }
 }
 
+/// The state of a link in the search for a cycle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mark {
     New,

@@ -53,7 +53,8 @@ pub(crate) fn setting() -> Option<&'static Setting> {
 }
 
 impl Setting {
-    /// Sends a Hello to the server. Returns the connection, and the body of the answer.
+    /// Connects to the server, and sends a Hello with these values. Returns the connection, and the
+    /// body of the answer.
     pub(crate) fn ask(
         &self,
         what: u32,
@@ -90,7 +91,7 @@ impl Setting {
             0 => Ok((connection, body.to_vec())),
             errno => {
                 let error = Errno::from_raw_os_error(errno as i32);
-                // Say nothing about a device in use: it is no mistake in the setting.
+                // A device that is in use or missing is not a mistake in the setting.
                 if error != Errno::AGAIN && error != Errno::NOENT {
                     complain(&String::from_utf8_lossy(body));
                 }
@@ -112,8 +113,8 @@ impl Setting {
     }
 }
 
-/// Prints the reason on the terminal, once, because the program itself only learns that a device is
-/// missing.
+/// Prints the first reason to standard error, because the program itself only learns that a device
+/// is missing.
 fn complain(reason: &str) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {

@@ -38,6 +38,7 @@ fn check_mft(switch: &Switch, num_ports: u8, modifier: u32) -> Handled {
 }
 
 impl Request<'_> {
+    /// The switch, and the number of its ports. Fails for other nodes.
     fn switch(&mut self) -> Result<(&mut Switch, u8), Status> {
         let node = self.fabric.node_mut(self.node);
         match &mut node.switch {

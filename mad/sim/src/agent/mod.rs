@@ -58,8 +58,8 @@ pub(crate) struct Request<'a> {
     pub(crate) fabric: &'a mut Fabric,
     pub(crate) config: &'a SimConfig,
     pub(crate) effects: &'a mut Vec<Effect>,
-    /// The port by which the request entered the node; port 0 of a switch if the request came from
-    /// the switch's own host.
+    /// The port through which the request entered the node; port 0 of a switch if the request came
+    /// from the switch's own host.
     pub(crate) entry: u32,
     /// The index of the node.
     pub(crate) node: u32,
@@ -71,7 +71,7 @@ pub(crate) struct Request<'a> {
 type Handled = Result<(), Status>;
 
 impl<'a> Request<'a> {
-    /// A request that entered the node by the port `entry`.
+    /// A request that entered the node through the port `entry`.
     pub(crate) fn at(
         fabric: &'a mut Fabric,
         config: &'a SimConfig,

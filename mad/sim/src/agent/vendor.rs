@@ -1,4 +1,4 @@
-//! The agent's answers for attributes of NVIDIA devices that are not of adaptive routing, and for
+//! The agent's answers for GeneralInfo and ExtendedPortInfo of NVIDIA devices, and for
 //! SwitchPortStateTable and PortInfoExtended.
 
 use rsm_ids::{LinkSpeed, PortNum};
@@ -20,8 +20,8 @@ type Data = [u8; SMP_DATA_LEN];
 /// The vendor's identity in NodeInfo.
 const MELLANOX: u32 = 0x02C9;
 
-/// The capabilities of a Quantum-2 switch in a running fabric, as far as the simulated one has
-/// them.
+/// The capabilities of a Quantum-2 switch in a running fabric, except those that the simulated
+/// switch lacks.
 const SWITCH: Capabilities = Capabilities::NONE
     .with(Capability::ExtendedPortInfo)
     .with(Capability::ExtendedNodeInfo)
@@ -36,7 +36,8 @@ const ADAPTER: Capabilities = Capabilities::NONE
 const IN_ORDER: Capabilities = Capabilities::NONE.with(Capability::ExtendedPortInfo);
 
 impl Request<'_> {
-    /// Handles a Get of GeneralInfo: refused, unless the device has a habit that provides it.
+    /// Handles a Get of GeneralInfo. Refuses the Get unless the device has virtual ports, rate
+    /// limits or a habit that provides GeneralInfo.
     pub(super) fn get_general_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
         let mut info = GeneralInfo::default();
         if self.has(Habit::NonsenseGeneralInfo) {
@@ -77,6 +78,7 @@ impl Request<'_> {
         Ok(())
     }
 
+    /// Handles a Get of ExtendedPortInfo, which only devices of the vendor know.
     pub(super) fn get_extended_port_info(&mut self, modifier: u32, data: &mut Data) -> Handled {
         if self.fabric.node(self.node).info.vendor_id() != MELLANOX {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
@@ -148,7 +150,7 @@ impl Request<'_> {
         if !self.is_switch() || !answers {
             return Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE);
         }
-        // Bit 15 says that the requester knows state 5, which no port here has.
+        // Bit 15 means that the requester knows state 5, which no port here has.
         let block = modifier & !0x8000;
         if block > u32::from(SwitchPortStateTable::block_of(PortNum(node.num_ports))) {
             return Err(Status::INVALID_FIELD);

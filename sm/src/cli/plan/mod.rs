@@ -155,7 +155,9 @@ struct Bench {
     options: Options,
     /// Settings of measurements: [`PlanArgs::seed`], and the names of the adapters.
     settings: Settings,
+    /// Time for reading the fabric.
     read: Duration,
+    /// Time for the model, the LIDs and the order of hosts.
     model: Duration,
 }
 
@@ -171,7 +173,9 @@ struct Measured {
     report: Report,
     quality: Option<Quality>,
     adaptive: Option<adaptive::Adaptive>,
+    /// Time in which the tables were made or read.
     route: Duration,
+    /// Time of the proof.
     verify: Duration,
 }
 
@@ -213,6 +217,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(exit_code(measured.is_sound()))
 }
 
+/// Rails and findings of the inventory on the measured tables.
 fn gpu_summary(bench: &Bench, measured: &Measured) -> Summary {
     let tables = Arc::new(measured.tables.clone());
     let analysis = gpu::analyse(&bench.order, &bench.netlist, &bench.topology, tables, None);
@@ -343,6 +348,7 @@ fn root_guids(file: Option<&Path>) -> anyhow::Result<Vec<Guid>> {
     }
 }
 
+/// Routes with an engine, and measures the tables.
 fn route(bench: &Bench, kind: EngineKind, quality: bool) -> anyhow::Result<Measured> {
     let mut watch = Stopwatch::start();
     let routing = engine::route(kind, &bench.topology, &bench.options, None)?;
@@ -403,6 +409,7 @@ impl Measured {
         }
     }
 
+    /// Tells whether the tables have no loops and reach every pair, and the groups are proven.
     fn is_sound(&self) -> bool {
         let report = &self.report;
         let adaptive = self.adaptive.as_ref();

@@ -17,6 +17,7 @@ const LOCAL: &str = "local-port";
 /// Key of the only row in each table.
 const KEY: &[u8] = b"now";
 
+/// Generations in the store; the default without a valid row.
 pub(super) fn remembered(persisted: &Persisted) -> Generations {
     let rows = table::read(persisted, GENERATIONS, |_, value| {
         let (switches, others) = value.split_first_chunk()?;
@@ -29,6 +30,7 @@ pub(super) fn remembered(persisted: &Persisted) -> Generations {
     rows.fold(Generations::default(), Generations::later)
 }
 
+/// This machine's port in the store; `None` without a valid row.
 pub(super) fn remembered_port(persisted: &Persisted) -> Option<PortKey> {
     let rows = table::read(persisted, LOCAL, |_, value| {
         let (node, port) = value.split_first_chunk()?;
@@ -38,7 +40,8 @@ pub(super) fn remembered_port(persisted: &Persisted) -> Option<PortKey> {
     rows.into_iter().next()
 }
 
-/// Adds the changes after which `persisted` holds these generations and this port.
+/// Adds the changes after which `persisted` holds these generations and this port. A stored port
+/// stays if `local` is `None`.
 pub(super) fn changes(
     persisted: &Persisted,
     generations: Generations,

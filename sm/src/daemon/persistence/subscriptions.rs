@@ -16,8 +16,11 @@ use super::table;
 /// Table of subscriptions.
 const SUBSCRIPTIONS: &str = "subscriptions";
 
+/// Length of a key in bytes: port GUID and number.
 const KEY_LEN: usize = 10;
+/// Length of the GRH in a value, in bytes.
 const GRH_LEN: usize = 23;
+/// Length of a value in bytes.
 const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 
 /// Table with copies of the rows of trusted subscriptions. Earlier versions do not know this table,
@@ -25,14 +28,15 @@ const VALUE_LEN: usize = InformInfo::LEN + 16 + 1 + 15 + GRH_LEN;
 /// its copy, and is not trusted.
 const TRUSTED: &str = "subscriptions-trusted";
 
-/// Table of the P_Keys of subscriptions, each after its index in the row. Earlier versions do not
-/// know this table, and write rows with only an index.
+/// Table of the P_Keys of subscriptions: the index of the P_Key (2 bytes), and the P_Key (2).
+/// Earlier versions do not know this table, and write only the index, into the subscription's row.
 const P_KEYS: &str = "subscriptions-p-keys";
 
 /// Flag of a value: a GRH is present. In earlier versions bit 0 marked trust, based on an SM_Key
 /// that every host could know; the bit is accepted and ignored. Earlier versions refuse values with
 /// further bits.
 const HAS_GRH: u8 = 1 << 1;
+/// Lowest value of the flags that is invalid.
 const FLAGS_END: u8 = 1 << 2;
 
 /// Subscriptions in the store. Logs and skips invalid rows.
@@ -187,7 +191,7 @@ mod tests {
     /// Offset of the flags in a value.
     const FLAGS_AT: usize = InformInfo::LEN + 16;
 
-    fn some() -> Vec<SavedSubscription> {
+    fn samples() -> Vec<SavedSubscription> {
         let subscription = |number: u16, grh| {
             let mut info = InformInfo::default();
             info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
@@ -225,7 +229,8 @@ mod tests {
         vec![subscription(0, None), subscription(1, Some(grh))]
     }
 
-    fn written(persisted: &Persisted, saved: Vec<SavedSubscription>) -> ChangeSet {
+    /// Changes after which `persisted` holds the subscriptions `saved`.
+    fn changes_for(persisted: &Persisted, saved: Vec<SavedSubscription>) -> ChangeSet {
         let mut events = Events::default();
         assert_eq!(events.restore(saved, Time::MAX), 0);
         let mut set = ChangeSet::new();
@@ -236,21 +241,21 @@ mod tests {
     #[test]
     fn stored_subscriptions_are_restored() {
         let mut persisted = Persisted::default();
-        persisted.apply(&written(&persisted, some()));
-        assert_eq!(remembered(&persisted), some());
+        persisted.apply(&changes_for(&persisted, samples()));
+        assert_eq!(remembered(&persisted), samples());
         assert!(
-            written(&persisted, some()).is_empty(),
+            changes_for(&persisted, samples()).is_empty(),
             "nothing is written twice"
         );
-        persisted.apply(&written(&persisted, some()[..1].to_vec()));
-        assert_eq!(remembered(&persisted), some()[..1]);
+        persisted.apply(&changes_for(&persisted, samples()[..1].to_vec()));
+        assert_eq!(remembered(&persisted), samples()[..1]);
     }
 
     #[test]
-    fn trust_of_earlier_versions_does_not_come_back() {
+    fn trust_bit_of_earlier_versions_is_ignored() {
         let mut persisted = Persisted::default();
-        persisted.apply(&written(&persisted, some()));
-        let (key, mut value) = encode(&some()[1]);
+        persisted.apply(&changes_for(&persisted, samples()));
+        let (key, mut value) = encode(&samples()[1]);
         value[FLAGS_AT] = 1 | HAS_GRH;
         let table = Namespace::new(SUBSCRIPTIONS).unwrap();
         let mut earlier = ChangeSet::new();
@@ -258,14 +263,14 @@ mod tests {
         persisted.apply(&earlier);
         let before = &remembered(&persisted)[1];
         assert!(!before.trusted);
-        assert_eq!(before.address, some()[1].address);
+        assert_eq!(before.address, samples()[1].address);
     }
 
     #[test]
-    fn p_key_of_a_row_that_an_earlier_version_wrote_anew_is_not_known() {
+    fn p_key_is_unknown_after_an_earlier_version_rewrote_the_row() {
         let mut persisted = Persisted::default();
-        persisted.apply(&written(&persisted, some()));
-        let mut anew = some()[1];
+        persisted.apply(&changes_for(&persisted, samples()));
+        let mut anew = samples()[1];
         anew.address.pkey_index += 1;
         let (key, value) = encode(&anew);
         let table = Namespace::new(SUBSCRIPTIONS).unwrap();
@@ -276,8 +281,8 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_trusted_subscriptions_are_read_by_earlier_versions() {
-        for saved in some() {
+    fn flags_of_rows_are_valid_for_earlier_versions() {
+        for saved in samples() {
             let flags = encode(&saved).1[FLAGS_AT];
             assert!(flags < 4, "they refuse {flags}");
         }
@@ -286,9 +291,9 @@ mod tests {
     #[test]
     fn invalid_records_are_skipped() {
         let mut persisted = Persisted::default();
-        persisted.apply(&written(&persisted, some()));
+        persisted.apply(&changes_for(&persisted, samples()));
         let table = Namespace::new(SUBSCRIPTIONS).unwrap();
-        let (key, value) = encode(&some()[0]);
+        let (key, value) = encode(&samples()[0]);
         let mut broken = ChangeSet::new();
         let mut put = |key: &[u8], value: &[u8]| broken.set_record(&table, key, value).unwrap();
         put(&key[1..], &value);
@@ -297,6 +302,6 @@ mod tests {
         put(&[8; KEY_LEN], &[0xFF; VALUE_LEN]);
         put(&[7; KEY_LEN], &[]);
         persisted.apply(&broken);
-        assert_eq!(remembered(&persisted), some());
+        assert_eq!(remembered(&persisted), samples());
     }
 }

@@ -30,6 +30,7 @@ const TOKEN: u64 = 1_000_000_000;
 #[derive(Clone, Copy)]
 struct Bucket {
     tokens: u64,
+    /// Time of the last payment.
     at: Time,
     /// Messages refused since the bucket was last full.
     refused: u32,
@@ -64,6 +65,8 @@ impl Admission {
         self.pay(lid, TOKEN / PACKETS, now)
     }
 
+    /// Refills the bucket of a requester, and takes `price` from it. Returns whether the bucket
+    /// held enough.
     fn pay(&mut self, lid: Lid, price: u64, now: Time) -> bool {
         let Some(bucket) = self.bucket(lid) else {
             return false;
@@ -85,8 +88,8 @@ impl Admission {
     }
 
     /// Counts a message of the requester at `lid` that was refused for lack of a token. A report is
-    /// due for the first refusal, and each time their number has doubled: then returns the number
-    /// of refusals since the last report.
+    /// due for the first refusal, and each time the number of refusals has doubled. Returns the
+    /// number of refusals since the last report if a report is due.
     pub(super) fn refuse(&mut self, lid: Lid) -> Option<u64> {
         let bucket = self.bucket(lid)?;
         bucket.refused = bucket.refused.saturating_add(1);
@@ -108,7 +111,8 @@ mod tests {
 
     use super::*;
 
-    fn taken(admission: &mut Admission, lid: u16, now: Time, tries: u32) -> u64 {
+    /// The number of admitted requests out of `tries`.
+    fn count_taken(admission: &mut Admission, lid: u16, now: Time, tries: u32) -> u64 {
         let take = |_: &u32| admission.take(Lid(lid), now);
         (0..tries).filter(take).count() as u64
     }
@@ -117,13 +121,13 @@ mod tests {
     fn burst_is_admitted_and_then_the_rate() {
         let mut admission = Admission::new();
         let start = Time::from_nanos(7);
-        assert_eq!(taken(&mut admission, 5, start, 1000), BURST);
+        assert_eq!(count_taken(&mut admission, 5, start, 1000), BURST);
         let later = start + Duration::from_millis(10);
-        assert_eq!(taken(&mut admission, 5, later, 1000), RATE / 100);
+        assert_eq!(count_taken(&mut admission, 5, later, 1000), RATE / 100);
         // Other requesters keep their own tokens.
-        assert_eq!(taken(&mut admission, 6, later, 1000), BURST);
+        assert_eq!(count_taken(&mut admission, 6, later, 1000), BURST);
         let much_later = later + Duration::from_secs(1_000_000);
-        assert_eq!(taken(&mut admission, 5, much_later, 1000), BURST);
+        assert_eq!(count_taken(&mut admission, 5, much_later, 1000), BURST);
     }
 
     #[test]

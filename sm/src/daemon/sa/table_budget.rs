@@ -1,4 +1,5 @@
-//! Token bucket per requester: limits the bytes of GetTable responses that this host holds for it.
+//! Limits the bytes of GetTable responses that this host holds, with a token bucket for each
+//! requester.
 //!
 //! A transport that performs RMPP keeps a table until the requester has acknowledged it, or for up
 //! to forty seconds: a requester that never acknowledges would fill the memory of this host. The
@@ -32,6 +33,7 @@ struct Bucket {
     meter: Meter,
     /// Number of bytes by which the requester exceeds [`RATE`].
     debt_bytes: u64,
+    /// Time of the last update.
     settled: Time,
 }
 

@@ -1,6 +1,7 @@
 //! Reliable multi-packet transactions, version 1 (IBA 13.6), with the constants of Linux: a window
-//! of 64 segments that opens again when it is used up, 2 s of waiting for an acknowledgement, 40 s
-//! for a message to arrive, and 10 s in which a received message is acknowledged again.
+//! of 64 segments, which the receiver extends when all of them have arrived, 2 s of waiting for an
+//! acknowledgement, 40 s for a message to arrive, and 10 s in which a received message is
+//! acknowledged again.
 
 mod header;
 mod receiver;
