@@ -33,7 +33,7 @@ pub fn now() -> Instant {
 /// The polling interval of a condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Polls `condition` until it yields a value or `limit` has passed.
+/// Polls `condition` until it yields a value; returns `None` if `limit` passes first.
 pub fn wait_for<T>(limit: Duration, condition: impl FnMut() -> Option<T>) -> Option<T> {
     wait_for_every(POLL_INTERVAL, limit, condition)
 }

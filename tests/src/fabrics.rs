@@ -114,6 +114,7 @@ pub fn with_lids(netlist: Netlist) -> Result<Netlist, TopologyError> {
     Ok(Netlist::new(nodes, cables).expect("only LIDs are different"))
 }
 
+/// The paths of the entries of a directory, sorted.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let read_error = |source| Error::Read {
         path: directory.to_owned(),

@@ -13,7 +13,7 @@ use crate::counters::DropReason;
 /// The next step of the packet at this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The SMP leaves the node by this port.
+    /// The SMP leaves the node through this port.
     Exit(PortNum),
     /// The SMP is for this node.
     Here,
@@ -71,7 +71,7 @@ pub(crate) fn ends_here(smp: &Smp) -> bool {
     }
 }
 
-/// Advances a packet that entered the node by `entry`.
+/// Advances a packet that entered the node through the port `entry`.
 pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
     if let Some(reason) = refused(smp) {
         return Step::Discard(reason);
@@ -120,6 +120,7 @@ pub(crate) fn arrive(smp: &mut Smp, entry: PortNum, is_switch: bool) -> Step {
     }
 }
 
+/// The reason to refuse a packet at any node; `None` if there is none.
 fn refused(smp: &Smp) -> Option<DropReason> {
     if smp.hop_count() > MAX_HOPS {
         Some(DropReason::BadPath)
@@ -131,7 +132,7 @@ fn refused(smp: &Smp) -> Option<DropReason> {
 }
 
 fn exit(port: u8) -> Step {
-    // No packet leaves a node by port 0.
+    // No packet leaves a node through port 0.
     match port {
         0 => Step::Discard(DropReason::BadPath),
         _ => Step::Exit(PortNum(port)),

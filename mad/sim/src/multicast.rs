@@ -1,3 +1,5 @@
+//! Probes of multicast: the copies of one packet to a multicast LID.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use rsm_ids::{Guid, Lid, PortNum};
@@ -23,8 +25,8 @@ pub struct MulticastProbe {
     pub loops: bool,
 }
 
-/// The bound on copies before they count as a loop. A tree makes at most one for each link of the
-/// largest fabric; a loop soon makes more.
+/// The number of copies above which the copies count as a loop. A tree makes at most one for each
+/// link of the largest fabric; a loop soon makes more.
 const MAX_COPIES: usize = 1 << 17;
 
 impl Sim {
@@ -82,7 +84,7 @@ impl Sim {
 /// A copy of a packet.
 #[derive(Clone, Copy)]
 struct PacketCopy {
-    /// The port by which the copy entered its node.
+    /// The port through which the copy entered its node.
     entry: u32,
     /// The number of links crossed.
     hops: u32,
@@ -93,12 +95,13 @@ struct Copies<'a> {
     fabric: &'a Fabric,
     walk: Walk<'a>,
     traffic: Traffic,
+    /// The copies that have arrived at a node and are not yet handled there.
     waiting: VecDeque<PacketCopy>,
     probe: MulticastProbe,
 }
 
 impl Copies<'_> {
-    /// A copy has arrived at a node.
+    /// Handles a copy that has arrived at a node.
     fn arrive(&mut self, copy: PacketCopy, mlid: Lid) {
         let node = self.fabric.node_of(copy.entry);
         let Some(switch) = &node.switch else {
@@ -126,7 +129,7 @@ impl Copies<'_> {
         *self.probe.delivered.entry((guid, port)).or_default() += 1;
     }
 
-    /// Sends a copy out of its node by the port `exit`.
+    /// Sends a copy out of its node through the port `exit`.
     fn leave(&mut self, copy: PacketCopy, exit: u32) {
         match route::pass(self.fabric, copy.entry, exit, self.traffic) {
             Ok(()) => {
@@ -146,8 +149,8 @@ impl Copies<'_> {
 
     /// Records that a copy is lost at a port of its node.
     fn end(&mut self, copy: PacketCopy, port: u32, why: DropReason) {
-        let came_by = (copy.hops > 0).then(|| self.fabric.port(copy.entry).peer);
-        self.walk.turn_to(came_by);
+        let last_exit = (copy.hops > 0).then(|| self.fabric.port(copy.entry).peer);
+        self.walk.turn_to(last_exit);
         self.walk.end(&Way {
             port,
             hops: copy.hops,
@@ -156,7 +159,7 @@ impl Copies<'_> {
     }
 }
 
-/// The ports by which a switch forwards packets to a multicast LID.
+/// The ports through which a switch forwards packets to a multicast LID.
 fn exits(node: &Node, switch: &Switch, mlid: Lid) -> impl Iterator<Item = u32> {
     let in_effect = switch.multicast_in_effect(mlid);
     let place = MulticastForwardingTable::block_and_index_of(mlid).filter(|_| in_effect);

@@ -76,9 +76,9 @@ fn after_pause(guid: Guid, time: Time) -> Time {
 impl Sim {
     /// Sends a packet out of the port where it starts.
     ///
-    /// A LID-routed packet crosses the whole fabric at once, by the present tables, and only
-    /// arrives later. The deviation from reality is a few microseconds; it saves an event for every
-    /// switch.
+    /// A LID-routed packet crosses the whole fabric at once, with the present tables, and only
+    /// arrives later. The deviation from reality is a few microseconds, and saves an event for
+    /// every switch.
     pub(crate) fn depart(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let node = self.fabric.node_of(packet.at);
@@ -113,6 +113,7 @@ impl Sim {
         }
     }
 
+    /// Sends a packet by its DLID.
     fn depart_by_lid(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         if packet.home || (packet.dlid == Lid::PERMISSIVE && packet.is_smp()) {
@@ -195,7 +196,7 @@ impl Sim {
         self.reach(index, self.config.hop_latency);
     }
 
-    /// Handles an answer that has come to the start of its directed part, and continues to DrSLID.
+    /// Sends an answer, which has arrived at the start of its directed part, on to DrSLID.
     fn leave_by_lid(&mut self, index: u32) {
         let at = self.packets.get(index).at;
         let address = self.fabric.address_port(at);
@@ -221,7 +222,7 @@ impl Sim {
                 match directed::arrive(packet.smp_mut(), entry, is_switch) {
                     Step::Here => {}
                     Step::Discard(reason) => return self.lose(index, reason),
-                    // `ends_here` returned that there is no further hop.
+                    // `ends_here` has excluded a further hop.
                     Step::Exit(_) | Step::ByLid => return self.lose(index, DropReason::BadPath),
                 }
             }
@@ -254,7 +255,7 @@ impl Sim {
         self.queue.push(due, Event::AgentDone(index));
     }
 
-    /// The agent has finished a packet.
+    /// Continues with a packet that its agent has finished.
     pub(crate) fn agent_done(&mut self, index: u32) {
         let packet = self.packets.get_mut(index);
         let port = &self.fabric.ports[packet.at as usize];
@@ -335,8 +336,8 @@ impl Sim {
         self.take_effects();
     }
 
-    /// Handles a request of performance management, congestion control or the vendor's class,
-    /// which needs no M_Key but a P_Key.
+    /// Handles a request of performance management, congestion control or the vendor class, which
+    /// needs a P_Key instead of an M_Key.
     fn at_general_agent(&mut self, index: u32) {
         let packet = self.packets.get(index);
         let address = self.fabric.address_port(packet.at);
@@ -364,6 +365,7 @@ impl Sim {
         }
     }
 
+    /// Counts an effective Set, and records it in the journal.
     fn note_set(&mut self, index: u32, node_index: u32) {
         let packet = self.packets.get(index);
         let node = self.fabric.node_mut(node_index);
@@ -388,7 +390,7 @@ impl Sim {
         }
     }
 
-    /// Changes a request into its answer.
+    /// Changes a request into its answer, and sends the answer.
     fn answer(&mut self, index: u32, status: Status) {
         let packet = self.packets.get_mut(index);
         packet.smp_mut().make_response(status);

@@ -36,6 +36,7 @@ impl LogFile {
         })
     }
 
+    /// Renames the file, and begins a new one.
     fn begin_anew(&mut self) -> io::Result<()> {
         let mut old = self.path.clone().into_os_string();
         old.push(".1");

@@ -1,4 +1,4 @@
-//! `rsm migrate`
+//! `rsm migrate`: makes a configuration and a store from the files of OpenSM.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -110,7 +110,7 @@ fn listeners(server: &Server) -> String {
 
 /// Folders of the host's own subnet manager. A simulation keeps its socket out of these folders,
 /// because `rsmctl` would take it for the site's.
-const OF_THE_SITE: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
+const SITE_FOLDERS: [&str; 2] = [rsm_api::client::RUN_DIR, rsm_api::client::STATE_DIR];
 
 /// Configured socket, otherwise a socket in the first of `rsmctl`'s folders that this process may
 /// write to. If there is no such folder, the error holds the folders that were tried.
@@ -123,7 +123,7 @@ fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
         None => {
             let mut all = rsm_api::client::socket_directories(|name| std::env::var_os(name));
             if options.store_fabric == StoreFabric::Simulation {
-                all.retain(|dir| !OF_THE_SITE.iter().any(|site| dir == Path::new(site)));
+                all.retain(|dir| !SITE_FOLDERS.iter().any(|site| dir == Path::new(site)));
             }
             all
         }

@@ -1,3 +1,5 @@
+//! Tests of the migration from OpenSM.
+
 use std::fs;
 use std::path::Path;
 
@@ -69,10 +71,11 @@ fn places(migration: &Migration) -> Vec<String> {
     migration.findings.iter().map(place).collect()
 }
 
+/// OpenSM's table with two ports, of which one has two LIDs.
 const GUID2LID: &str = "0x0000000000000010 0x0001 0x0001\n\n0x0000000000000012 0x0004 0x0005\n\n";
 
 #[test]
-fn short_configuration_names_the_line_behind_each_key() {
+fn written_configuration_names_the_origin_of_each_key() {
     let host = Host::new(&[
         (
             "etc/opensm/opensm.conf",
@@ -104,7 +107,7 @@ fn short_configuration_names_the_line_behind_each_key() {
 }
 
 #[test]
-fn order_to_give_lids_anew_does_not_migrate() {
+fn order_to_reassign_lids_is_not_migrated() {
     let conf = ("etc/opensm/opensm.conf", "lmc 1\nreassign_lids TRUE\n");
     let migration = Host::new(&[
         conf,
@@ -184,7 +187,7 @@ fn error_in_a_file_writes_nothing() {
 }
 
 #[test]
-fn damaged_entries_are_named_and_cost_no_other_port_its_lid() {
+fn damaged_entries_are_reported_and_other_ports_keep_their_lids() {
     let text = "0x0000000000000010 0x0001 0x0001\r\n\r\n0x0000000000000011 0x0001 0x0001\r\n\r\n\
                 0x0000000000000012 0x0004 0x0005\r\n\r\n0x0000000000000013 0x00";
     let host = Host::new(&[("var/cache/opensm/guid2lid", text)]);
@@ -206,7 +209,7 @@ fn damaged_entries_are_named_and_cost_no_other_port_its_lid() {
 }
 
 #[test]
-fn port_that_the_table_does_not_have_is_named() {
+fn port_that_the_table_lacks_is_a_warning() {
     let host = Host::new(&[
         ("etc/sysconfig/opensm", "GUIDS=0x99\nPRIORITY=15\n"),
         ("var/cache/opensm/guid2lid", GUID2LID),
@@ -240,7 +243,7 @@ fn several_configurations_and_no_files_are_refused() {
 }
 
 #[test]
-fn m_key_that_all_ports_hold_is_taken_and_not_shown() {
+fn m_key_that_all_ports_hold_is_adopted_and_not_shown() {
     let keys = "0x0000000000000010 0x00000000deadbeef\n\n0x0000000000000012 0x00000000deadbeef\n\nrubbish\n";
     let host = Host::new(&[
         ("var/cache/opensm/guid2lid", GUID2LID),
@@ -296,7 +299,7 @@ fn written_configuration_is_read_by_the_daemon() {
 }
 
 #[test]
-fn ports_with_a_cable_and_without_a_lid_are_named() {
+fn ports_with_a_cable_and_without_a_lid_are_reported() {
     let neighbors = "0x0000000000000010:1 0x0000000000000012:1\n\n\
                      0x0000000000000012:1 0x0000000000000010:1\n\n\
                      0x0000000000000010:2 0x0000000000000020:1\n\n\
@@ -329,7 +332,7 @@ fn ports_with_a_cable_and_without_a_lid_are_named() {
 }
 
 #[test]
-fn a_name_map_is_taken_where_it_is_and_left_out_where_it_is_not() {
+fn name_map_is_adopted_only_if_the_file_exists() {
     let conf = "node_name_map_name /etc/opensm/ib-node-name-map\n";
     let host = Host::new(&[
         ("etc/opensm/opensm.conf", conf),
@@ -349,7 +352,7 @@ fn a_name_map_is_taken_where_it_is_and_left_out_where_it_is_not() {
 }
 
 #[test]
-fn files_with_the_default_names_are_taken_where_the_folder_has_them() {
+fn files_with_default_names_are_adopted_only_if_they_exist() {
     let conf = "torus_config /etc/opensm/torus-2QoS.conf\n\
                 prefix_routes_file /etc/opensm/prefix-routes.conf\n";
     let host = Host::new(&[
@@ -385,7 +388,7 @@ fn names_of_files_that_begin_with_the_folder_stay() {
 }
 
 #[test]
-fn mapping_tables_keep_the_form_in_which_they_were_set() {
+fn mapping_tables_keep_the_form_that_opensm_used() {
     for (conf, optimized) in [
         ("qos TRUE\n", false),
         ("qos TRUE\nuse_optimized_slvl FALSE\n", false),
@@ -405,7 +408,7 @@ fn mapping_tables_keep_the_form_in_which_they_were_set() {
 }
 
 #[test]
-fn files_that_narrow_access_and_are_missing_are_errors_at_their_lines() {
+fn missing_files_that_restrict_access_are_errors_at_their_lines() {
     let conf = "lmc 0\nqos TRUE\npartition_config_file /etc/opensm/site-partitions.conf\n\
                 qos_policy_file /etc/opensm/site-policy.conf\n";
     let default_names = "lmc 0\nqos TRUE\npartition_config_file /etc/opensm/partitions.conf\n\
@@ -429,7 +432,7 @@ fn files_that_narrow_access_and_are_missing_are_errors_at_their_lines() {
 }
 
 #[test]
-fn default_names_of_files_that_opensm_lacks_as_well_are_warnings_on_its_own_host() {
+fn missing_files_with_default_names_are_warnings_on_the_host_of_opensm() {
     let mut migration = Host::new(&[("etc/opensm/opensm.conf", "lmc 0\n")]).read();
     let own = Files::below(Path::new("/"));
     for (named, path, severity) in [
@@ -461,7 +464,7 @@ fn default_names_of_files_that_opensm_lacks_as_well_are_warnings_on_its_own_host
 }
 
 #[test]
-fn links_that_lead_nowhere_are_no_absent_files() {
+fn broken_symlinks_are_errors() {
     let host = Host::new(&[("etc/opensm/opensm.conf", "lmc 0\n")]);
     let partitions = host.root.path().join("etc/opensm/partitions.conf");
     std::os::unix::fs::symlink("gone", partitions).unwrap();
@@ -474,7 +477,7 @@ fn links_that_lead_nowhere_are_no_absent_files() {
 }
 
 #[test]
-fn all_ports_of_a_host_need_a_manager_each() {
+fn all_ports_of_a_host_are_a_warning_that_names_the_guid_option() {
     let host = Host::new(&[
         ("etc/default/opensm", "# ports\nPORTS=\"ALL\"\n"),
         ("etc/opensm/partitions.conf", "Default=0x7fff : ALL=full;\n"),
@@ -491,7 +494,7 @@ fn all_ports_of_a_host_need_a_manager_each() {
 }
 
 #[test]
-fn what_opensm_gives_no_effect_is_warned_of() {
+fn keys_without_effect_in_opensm_are_warnings() {
     let conf = "routing_engine minhop\nqos_high_limit 3\nqos_sl2vl 0,1\n";
     let migration = Host::new(&[("etc/opensm/opensm.conf", conf)]).read();
     let found = places(&migration);
@@ -502,7 +505,7 @@ fn what_opensm_gives_no_effect_is_warned_of() {
     assert!(!migration.has_errors());
 }
 
-/// The files of an OpenSM that routed `netlist` by `tables`, with its dump.
+/// Files of an OpenSM that routed `netlist` with `tables`, including the dump of the routes.
 fn routed_host(netlist: &Netlist, topology: &Topology, tables: &Tables) -> Host {
     let end = |(node, port): (usize, PortNum)| {
         let node = &netlist.nodes()[node];
@@ -546,7 +549,7 @@ fn routed_host(netlist: &Netlist, topology: &Topology, tables: &Tables) -> Host 
 }
 
 #[test]
-fn routes_of_a_dump_are_compared_with_the_planned_ones_in_one_line() {
+fn dump_with_other_routes_than_planned_adds_one_line() {
     // A superpod has reduction engines at all switches.
     for spec in ["fat-tree:k=8,levels=3", "superpod:su=1"] {
         let netlist = generate(spec).unwrap();

@@ -22,21 +22,31 @@ use super::bytes::Bytes;
 
 /// The maximum number of transactions: small, so that inputs reach the bounds.
 const MAX_TRANSACTIONS: usize = 5;
+/// The maximum number of transactions of one peer.
 const MAX_PER_CLIENT: usize = 3;
+/// The maximum number of bytes of a received message.
 const MAX_RECEIVED: usize = 2000;
 
 /// Bound of the deadlines after the last packet, far above their number: the attempts of every
 /// transfer, and its end.
 const MOST_DEADLINES: usize = 1000;
 
+/// The action that receives a packet of RMPP.
 const PACKET: u8 = 0;
+/// The action that receives arbitrary bytes.
 const NOISE: u8 = 1;
+/// The action that sends an answer.
 const ANSWER: u8 = 2;
+/// The action that sends an answer whose data are produced during sending.
 const STREAM: u8 = 3;
+/// The action that sends a request.
 const ASK: u8 = 4;
+/// The action that advances the time.
 const WAIT: u8 = 5;
+/// The number of actions.
 const KINDS: u8 = 6;
 
+/// Runs one input.
 pub(super) fn run(input: &[u8]) {
     let config = RmppConfig {
         max_transactions: MAX_TRANSACTIONS,
@@ -48,7 +58,7 @@ pub(super) fn run(input: &[u8]) {
     let mut now = Time::ZERO;
     let mut input = Bytes(input);
     while let Some(step) = input.padded::<16>() {
-        take(&mut rmpp, &step, &mut now);
+        execute(&mut rmpp, &step, &mut now);
         assert!(rmpp.stats().transactions <= MAX_TRANSACTIONS);
         drain(&mut rmpp, now);
     }
@@ -69,7 +79,8 @@ pub(super) fn run(input: &[u8]) {
     panic!("it goes on for ever");
 }
 
-fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
+/// Executes one step.
+fn execute(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
     let remote = RemoteAddress::gsi(Lid(u16::from(step[1] % 4) + 1), 0);
     let tid = Tid(u64::from(step[1] >> 4 & 3));
     let method = [
@@ -117,6 +128,7 @@ fn take(rmpp: &mut Rmpp, step: &[u8; 16], now: &mut Time) {
     }
 }
 
+/// The packet of RMPP whose fields a step contains.
 fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     let number =
         |at: usize| u32::from_be_bytes([step[at], step[at + 1], step[at + 2], step[at + 3]]);
@@ -135,6 +147,7 @@ fn packet(step: &[u8; 16], method: Method, tid: Tid) -> MadBytes {
     *mad.as_bytes()
 }
 
+/// Takes all outputs, and checks their number and size.
 fn drain(rmpp: &mut Rmpp, now: Time) {
     // Each transaction has at most a window of packets under way, plus one packet.
     let most = MAX_TRANSACTIONS * (MAX_SEND_WINDOW as usize + 1);

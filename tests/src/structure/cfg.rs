@@ -11,7 +11,7 @@ enum Value {
     Yes,
 }
 
-/// Tells whether only tests compile an item with these attributes: its `cfg` cannot hold without
+/// Tells whether only tests compile an item with these attributes: its `cfg` cannot be true without
 /// `test`.
 pub(super) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
@@ -39,6 +39,7 @@ pub(super) fn path_of(attributes: &[Attribute]) -> Option<String> {
         })
 }
 
+/// The value of a condition in `cfg`.
 fn value(condition: &Meta) -> Value {
     if condition.path().is_ident("test") {
         return Value::No;

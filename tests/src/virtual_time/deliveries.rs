@@ -21,9 +21,12 @@ const BLOCK: usize = 64;
 /// A bound above the number of switches on any path of the fabrics under test.
 const HOPS_MAX: usize = 64;
 
+/// A switch with its forwarding table.
 #[derive(Clone)]
 struct Switch {
+    /// The exit port of each LID; 255 drops packets.
     entries: Vec<u8>,
+    /// The highest LID whose entry is in effect.
     top: u16,
     /// The ports by number, including port 0, whose state is ignored.
     ports: Vec<Port>,
@@ -47,10 +50,12 @@ pub struct Deliveries {
     leaves: Vec<Guid>,
     /// The node that holds each LID.
     holders: BTreeMap<Lid, Guid>,
+    /// The number of followed packets.
     followed: u64,
     /// The (leaf, LID) pairs of lost packets to hosts, and of lost packets to switches.
     lost: [BTreeSet<(Guid, Lid)>; 2],
-    words: Vec<String>,
+    /// The first losses, as text.
+    loss_texts: Vec<String>,
 }
 
 impl Deliveries {
@@ -106,7 +111,7 @@ impl Deliveries {
             holders,
             followed: 0,
             lost: Default::default(),
-            words: Vec::new(),
+            loss_texts: Vec::new(),
         };
         let guids = deliveries.leaves.clone();
         let last = deliveries
@@ -135,23 +140,24 @@ impl Deliveries {
     ///
     /// # Panics
     ///
-    /// A packet from a host to a host was lost on a way on which packets had arrived before.
+    /// A packet from a host to a host was lost on a path on which packets had arrived before.
     pub fn assert_nothing_lost_to_hosts(&self) {
         let lost = self.lost[0].len();
-        assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
+        assert_eq!(lost, 0, "packets were lost: {:#?}", self.loss_texts);
     }
 
     /// Asserts that no packet from a host was lost.
     ///
     /// # Panics
     ///
-    /// A packet from a host, to a host or a switch, was lost on a way on which packets had arrived
+    /// A packet from a host, to a host or a switch, was lost on a path on which packets had arrived
     /// before.
     pub fn assert_nothing_lost(&self) {
         let lost = self.lost[0].len() + self.lost[1].len();
-        assert_eq!(lost, 0, "packets were lost: {:#?}", self.words);
+        assert_eq!(lost, 0, "packets were lost: {:#?}", self.loss_texts);
     }
 
+    /// Applies an effective Set, and follows the packets that it concerns.
     pub(super) fn replay(&mut self, entry: &SetJournalEntry) {
         match entry.attribute {
             LinearForwardingTable::ID => {
@@ -214,20 +220,22 @@ impl Deliveries {
         }
     }
 
+    /// Follows a packet from the switch `leaf`, and records the loss if packets had arrived before.
     fn follow_from(&mut self, leaf: Guid, entry: &SetJournalEntry, lid: Lid) {
         let Err(why) = self.arrives(leaf, lid) else {
             return;
         };
         let arrived = self.switches[&leaf].arrives[lid.index()];
         let to_switch = usize::from(self.switches.contains_key(&self.holders[&lid]));
-        if arrived && self.lost[to_switch].insert((leaf, lid)) && self.words.len() < KEPT {
-            self.words.push(format!(
+        if arrived && self.lost[to_switch].insert((leaf, lid)) && self.loss_texts.len() < KEPT {
+            self.loss_texts.push(format!(
                 "at {:?}, {} was written: from {leaf} to LID {lid}: {why}",
                 entry.time, entry.node
             ));
         }
     }
 
+    /// Follows a packet from the switch `from`. The error states where and why the packet is lost.
     fn arrives(&self, from: Guid, lid: Lid) -> Result<(), String> {
         let holder = self.holders.get(&lid).ok_or("nobody holds it")?;
         let mut at = from;

@@ -17,6 +17,7 @@ pub const PEERS: &[&str] = &["chromium", "chromedriver"];
 /// The maximum time for a condition of a page.
 const LIMIT: Duration = Duration::from_secs(30);
 
+/// The time between two checks of a condition.
 const POLL: Duration = Duration::from_millis(50);
 
 /// The key under which WebDriver names elements.
@@ -105,6 +106,7 @@ impl Browser {
         }
     }
 
+    /// Sends a command of this session to the driver.
     fn command(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
         call(
             &self.address,
@@ -319,7 +321,7 @@ mod tests {
     use super::{base64, driver_address};
 
     #[test]
-    fn the_driver_says_where_it_listens() {
+    fn address_is_read_from_the_driver_output() {
         let printed = "Only local connections are allowed.\n\
                        ChromeDriver was started successfully on port 40907.\n";
         assert_eq!(driver_address(printed).as_deref(), Some("127.0.0.1:40907"));
@@ -327,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_come_as_base64() {
+    fn base64_is_decoded_with_and_without_padding() {
         assert_eq!(base64("aGVsbG8="), b"hello");
         assert_eq!(base64("aGVsbG8h"), b"hello!");
         assert_eq!(base64("aGk"), b"hi");

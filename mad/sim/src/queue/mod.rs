@@ -17,7 +17,7 @@ pub(crate) enum Event {
     AgentDone(u32),
     /// The packet leaves the agent that holds it.
     Depart(u32),
-    /// A client has this packet.
+    /// The packet reaches its client.
     Deliver(u32),
     /// The link at the port is trained, unless the generation of the link has changed.
     LinkUp { port: u32, generation: u32 },
@@ -38,22 +38,23 @@ pub(crate) enum Event {
     LeaseEnd { port: u32, generation: u32 },
 }
 
-/// The time of an event with its sequence number, which orders events of the same time by when they
-/// were scheduled.
+/// The time of an event with its sequence number, by which events of the same time keep the order
+/// of scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment {
     pub(crate) time: Time,
     pub(crate) serial: u64,
 }
 
+/// An event with its moment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry<E> {
     pub(crate) moment: Moment,
     pub(crate) event: E,
 }
 
-/// The earliest is the greatest, for the max-heap. Moments are unique, so that events need not be
-/// compared.
+/// The earliest entry is the greatest, as the max-heap requires. Moments are unique, so events need
+/// not be compared.
 impl<E> Ord for Entry<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.moment.cmp(&self.moment)
@@ -99,6 +100,7 @@ impl EventQueue {
         }
     }
 
+    /// Schedules an event.
     pub(crate) fn push(&mut self, time: Time, event: Event) {
         self.serial += 1;
         let moment = Moment {

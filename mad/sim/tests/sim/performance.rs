@@ -16,6 +16,7 @@ use rsm_mad::wire::perf::{
 use rsm_mad::wire::sa::{ClassPortInfo, Record};
 use rsm_mad::wire::smp::Smp;
 
+/// The number of words by which a datagram with its headers increases a data counter.
 const MAD_WORDS: u64 = (256 + 32) / 4;
 
 /// Sends a request to a LID, and returns the status and the data of the answer.
@@ -26,6 +27,7 @@ fn ask(hand: &mut Hand, lid: u16, request: &PerfMad) -> Option<(Status, PerfMad)
     Some((answer.header().status(), answer))
 }
 
+/// The answer of the agent at a LID for PortCountersExtended.
 fn wide(hand: &mut Hand, lid: u16, port: u8) -> PortCountersExtended {
     let mut data = PortCountersExtended::default();
     data.set_port_select(port);
@@ -36,7 +38,7 @@ fn wide(hand: &mut Hand, lid: u16, port: u8) -> PortCountersExtended {
     *PortCountersExtended::from_data(answer.data())
 }
 
-/// Host 1 sends `count` datagrams to a LID.
+/// Sends `count` datagrams from host 1 to a LID.
 fn send(hand: &mut Hand, lid: u16, count: usize) {
     let mut mad = [0; 256];
     mad[..4].copy_from_slice(&[1, 3, 2, Method::SEND.0]);
@@ -48,6 +50,7 @@ fn send(hand: &mut Hand, lid: u16, count: usize) {
     hand.wait(Duration::from_millis(1));
 }
 
+/// The value of a counter, read without a request.
 fn counted(hand: &mut Hand, node: Guid, port: u8, counter: Counter) -> u64 {
     let counters = hand.sim.port_counters(node, PortNum(port)).unwrap();
     counters[counter]
@@ -109,7 +112,7 @@ fn all_ports_of_a_switch_are_read_and_reset_together() {
 }
 
 #[test]
-fn agents_tell_their_capabilities_and_refuse_what_they_lack() {
+fn agents_report_their_capabilities_and_refuse_unknown_ports_and_attributes() {
     let mut hand = hand();
     hand.program();
     let get = |attribute, data: &[u8; 192]| PerfMad::request(Method::GET, attribute, Tid(3), data);
@@ -136,7 +139,7 @@ fn agents_tell_their_capabilities_and_refuse_what_they_lack() {
 }
 
 #[test]
-fn damage_moves_error_counters_at_its_rate() {
+fn symptoms_increase_counters_at_their_rate() {
     let mut hand = hand();
     hand.program();
     let symbol = Counter::SymbolError;

@@ -39,6 +39,7 @@ pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     Ok(library)
 }
 
+/// Path of the library in the first of [`FOLDERS`] that has it.
 fn beside_rsm() -> anyhow::Result<PathBuf> {
     let rsm = std::env::current_exe().context("the path of rsm is not known")?;
     let folder = rsm.parent().unwrap_or(Path::new("/"));

@@ -14,7 +14,9 @@ use rsm_view::publish::UnixClock;
 
 use super::table::{self, Rows};
 
+/// Letter in the key of a node's row.
 const NODE: u8 = b'n';
+/// Letter in the key of a row with the node's cables.
 const CABLES: u8 = b'c';
 
 /// Decoded row.
@@ -98,6 +100,7 @@ fn stamp(at: LostAt, clock: &impl UnixClock) -> u64 {
     }
 }
 
+/// Converts a time that [`stamp`] returned.
 fn lost_at(unix_ms: u64) -> LostAt {
     match unix_ms {
         0 => LostAt::Unknown,
@@ -134,6 +137,7 @@ fn write_cable(cables: &mut Vec<u8>, here: PortNum, port: &LostPort, unix_ms: u6
     cables.push(port.peer.port.0);
 }
 
+/// Reads a cable of `node` that [`write_cable`] wrote.
 fn read_cable(node: Guid, value: &mut Reader) -> Option<(PortKey, LostPort)> {
     let here = PortKey::new(node, PortNum(value.u8()?));
     let port = LostPort {

@@ -19,6 +19,7 @@ const SERVICES: &str = "services";
 /// Stored end, in milliseconds since the Unix epoch, of a lease without an end.
 const NEVER: u64 = u64::MAX;
 
+/// Length of a value in bytes: the record, two GUIDs and the end of the lease.
 const VALUE_LEN: usize = ServiceRecord::LEN + 24;
 
 /// Services in the store, with their remaining leases at `now`. Logs and skips invalid rows.
@@ -70,6 +71,7 @@ fn key(id: &Id) -> Vec<u8> {
     key
 }
 
+/// Decodes the row with the key `row`; `None` if the row is invalid.
 fn decode(row: &[u8], value: &[u8], now_ms: u64) -> Option<SavedService> {
     let value: &[u8; VALUE_LEN] = value.try_into().ok()?;
     let (record, numbers) = value.split_at(ServiceRecord::LEN);

@@ -1,4 +1,4 @@
-//! Rows of the core and the SA, there and back.
+//! Tests of the rows of the core, of the store's thread and of the journal.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -41,7 +41,7 @@ fn stored_core_state_is_restored() {
 }
 
 #[test]
-fn habits_that_a_reload_forgets_are_forgotten_by_the_store() {
+fn habits_that_a_reload_forgets_leave_the_store() {
     let kind = DeviceKind {
         vendor: 0x2c9,
         device: 4129,
@@ -59,6 +59,7 @@ fn habits_that_a_reload_forgets_are_forgotten_by_the_store() {
     assert_eq!(after.habits, DeviceHabits::default());
 }
 
+/// State with one claim.
 fn claimed() -> SavedCoreState {
     let mut remembered = SavedCoreState::default();
     let claim = Claim {

@@ -164,7 +164,8 @@ impl Hand {
         Some(answer.status())
     }
 
-    /// Reads PortInfo, changes it, writes it back without touching the state.
+    /// Reads the PortInfo of a port, changes it, and writes it back. The states of the port change
+    /// only if `change` sets them.
     pub(crate) fn change_port(
         &mut self,
         hops: &[u8],
@@ -195,7 +196,7 @@ impl Hand {
         info.port_state()
     }
 
-    /// Lets the virtual time advance.
+    /// Advances the virtual time, and keeps the events of this time.
     pub(crate) fn wait(&mut self, duration: Duration) {
         self.now += duration;
         while let Some(output) = self.sim.poll(self.now) {
@@ -215,7 +216,7 @@ impl Hand {
             .collect()
     }
 
-    /// The paths to the nodes from host 1.
+    /// The nodes, with the ports of the path from host 1 to each.
     pub(crate) const WAYS: [(Guid, &'static [u8]); 5] = [
         (H1, &[]),
         (S1, &[1]),
