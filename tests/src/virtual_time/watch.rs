@@ -378,7 +378,8 @@ impl Watch {
     /// packets for any LID, unicast or multicast, injected at any switch. A looping multicast
     /// packet counts as well. `None` if there is no cycle.
     fn credit_loop(&self) -> Option<Vec<(usize, u8)>> {
-        // By switch and exit port, the exits of the next switch that packets over this link take.
+        // For each switch and exit port, the exits of the next switch that packets over this link
+        // take.
         let mut onward: Vec<Vec<[u64; 4]>> = self
             .links
             .iter()

@@ -1,7 +1,7 @@
 //! Shares the history of a subnet among the managers that share a store.
 //!
 //! ```text
-//! history         SLOT (2)   version (1) row (8) manager (8), then events: length (4), rsm.v1.Event
+//! history         SLOT (2)   version (1) row (8) manager (8), events: length (4), rsm.v1.Event
 //! history-local   "read"     row (8) and number of its events (4) that this machine has copied
 //! ```
 //!
