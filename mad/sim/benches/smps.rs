@@ -97,8 +97,8 @@ fn measure(sim: &mut Sim, client: AttachId, datagrams: &[Datagram]) -> f64 {
     answers as f64 / watch.seconds()
 }
 
-/// A shortest directed path from a host to each switch, with the port by which the path enters the
-/// switch.
+/// A shortest directed path from a host to each switch, with the port through which the path enters
+/// the switch.
 fn paths(netlist: &Netlist, host: usize) -> Vec<(usize, DirectedPath, PortNum)> {
     let mut seen = vec![false; netlist.nodes().len()];
     let mut found = vec![(host, DirectedPath::new(), PortNum(0))];

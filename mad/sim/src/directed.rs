@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn lid_routed_part_before_the_directed_one_leads_there_and_back() {
+    fn lid_routed_part_before_the_directed_one_works_in_both_directions() {
         let mut smp = request(&[7, 9]);
         smp.set_dr_slid(Lid(4));
         assert_eq!(originate(&mut smp), Step::ByLid);

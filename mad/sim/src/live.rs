@@ -151,7 +151,7 @@ impl Progress {
     }
 }
 
-/// A handle by which callers operate a simulated fabric that runs in real time.
+/// A handle with which callers operate a simulated fabric that runs in real time.
 #[derive(Clone, Debug)]
 pub struct SimHandle {
     commands: SyncSender<Command>,

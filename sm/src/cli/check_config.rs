@@ -1,4 +1,4 @@
-//! `rsm check-config`
+//! `rsm check-config`: checks a configuration file, or a file of OpenSM, for errors.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -37,7 +37,7 @@ impl LogFile {
     }
 
     /// Renames the file, and begins a new one.
-    fn begin_anew(&mut self) -> io::Result<()> {
+    fn rotate(&mut self) -> io::Result<()> {
         let mut old = self.path.clone().into_os_string();
         old.push(".1");
         fs::rename(&self.path, old)?;
@@ -51,7 +51,7 @@ impl Write for LogFile {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let grown = self.size.saturating_add(line.len() as u64);
         if self.size > 0 && self.limit.is_some_and(|limit| grown > limit) {
-            self.begin_anew()?;
+            self.rotate()?;
         }
         let written = self.file.write(line)?;
         self.size += written as u64;
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_renamed_and_begun_anew() {
+    fn full_file_is_renamed_and_a_new_file_begins() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("rsm.log");
         let mut log = LogFile::open(&path, &config(true)).unwrap();

@@ -31,7 +31,7 @@ pub(super) async fn serve(
     let listen = Listen {
         socket: socket(options).map_or_else(
             |folders| {
-                findings.fail(Part::Socket, nowhere(&folders));
+                findings.fail(Part::Socket, no_folder_text(&folders));
                 None
             },
             Some,
@@ -135,7 +135,7 @@ fn socket(options: &DaemonOptions) -> Result<PathBuf, Vec<PathBuf>> {
 }
 
 /// Text of the finding if no folder accepts the socket.
-fn nowhere(folders: &[PathBuf]) -> String {
+fn no_folder_text(folders: &[PathBuf]) -> String {
     let named: Vec<String> = folders
         .iter()
         .map(|dir| dir.display().to_string())

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_that_goes_nowhere_is_an_error() {
+    fn a_trace_without_an_end_is_an_error() {
         assert!(parse("From switch {0x1} portnum 0 lid 3-3 \"x\"\n").is_err());
     }
 }

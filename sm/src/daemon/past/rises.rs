@@ -39,7 +39,7 @@ pub(super) struct Watched {
     mendable_per_s: f64,
     /// Corrected symbols as a share of `mendable_per_s`; 0 if unknown.
     share: f64,
-    /// Whether the counter of corrected symbols has reached its maximum and counts no more.
+    /// Whether the counter of corrected symbols has reached its maximum and stays there.
     is_full: bool,
 }
 

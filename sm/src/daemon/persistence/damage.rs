@@ -29,7 +29,7 @@ pub(super) struct Damage {
 }
 
 impl Damage {
-    /// Finds the damage of the store in `dir`, and reports it. `report` tells of the damage of
+    /// Finds the damage of the store in `dir`, and reports the damage. `report` names damaged
     /// files, `persisted` may contain rows that cannot be read, and `damaged_bytes` of the journal
     /// cannot be read. Without a folder, nothing can be damaged.
     pub(super) fn of(

@@ -21,8 +21,8 @@ pub(super) fn remembered(persisted: &Persisted) -> AliasGuids {
 
 /// Adds the changes after which `persisted` holds these alias GUIDs.
 pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut ChangeSet) {
-    let rows = guids.by_port.iter().flat_map(|(port, names)| {
-        names
+    let rows = guids.by_port.iter().flat_map(|(port, aliases)| {
+        aliases
             .iter()
             .map(|(&index, alias)| (key(*port, index), alias.0.to_be_bytes().to_vec()))
     });
@@ -31,8 +31,8 @@ pub(super) fn changes(persisted: &Persisted, guids: &AliasGuids, changes: &mut C
 
 /// Rows of all alias GUIDs of a port.
 pub(super) fn rows(guids: &AliasGuids, port: Guid) -> Vec<RowChange> {
-    let names = guids.by_port.get(&port).into_iter().flatten();
-    let rows = names
+    let aliases = guids.by_port.get(&port).into_iter().flatten();
+    let rows = aliases
         .map(|(&index, alias)| table::set(GUIDS, key(port, index), alias.0.to_be_bytes().to_vec()));
     let gone = table::clear(GUIDS, port.0.to_be_bytes().to_vec());
     std::iter::once(gone).chain(rows).flatten().collect()
@@ -60,8 +60,8 @@ mod tests {
     fn stored_alias_guids_are_restored_without_invalid_records() {
         let mut guids = AliasGuids::default();
         for (port, index, alias) in [(1, 1, 11), (1, 254, 12), (2, 8, 13)] {
-            let names = guids.by_port.entry(Guid(port)).or_default();
-            names.insert(index, Guid(alias));
+            let aliases = guids.by_port.entry(Guid(port)).or_default();
+            aliases.insert(index, Guid(alias));
         }
         let mut persisted = Persisted::default();
         let change = |persisted: &Persisted, guids: &AliasGuids| {

@@ -111,7 +111,7 @@ pub(super) fn read_file(file: BorrowedFd<'_>, len: usize) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-/// The event by which other threads wake the server's thread or end it.
+/// The event with which other threads wake the server's thread or end it.
 #[derive(Debug)]
 pub(super) struct Wake {
     event: OwnedFd,

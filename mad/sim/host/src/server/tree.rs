@@ -92,6 +92,7 @@ impl NodeFacts {
 }
 
 impl PortFacts {
+    /// The files of the port, each with its path below the folder of the port and its line.
     fn lines(&self) -> Vec<(String, String)> {
         let info = &self.info;
         let line = |name: &str, line: String| (name.to_owned(), line);
@@ -137,6 +138,7 @@ fn colons(bits: u64) -> String {
     text
 }
 
+/// The logical state of a port in the format of sysfs: number and name.
 fn state(state: PortState) -> String {
     let name = match state {
         PortState::Down => "DOWN",
@@ -148,6 +150,7 @@ fn state(state: PortState) -> String {
     format!("{}: {name}", state.code())
 }
 
+/// The physical state of a port in the format of sysfs: number and name.
 fn physical_state(state: PortPhysicalState) -> String {
     let name = match state {
         PortPhysicalState::Sleep => "Sleep",
