@@ -34,6 +34,7 @@ enum End {
 }
 
 impl End {
+    /// Result of an isolation that ended with `ended`.
     fn of(ended: &Result<bool, ControlError>) -> End {
         match ended {
             // The store keeps the port as disabled, and the core repeats the Set.
@@ -183,6 +184,7 @@ mod tests {
         PortKey::new(Guid(node), PortNum(1))
     }
 
+    /// Hostile acts, from pairs of a node and a time in milliseconds.
     fn acts(all: &[(u64, u64)]) -> BTreeMap<PortKey, (Hostility, Time)> {
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let acts = all.iter();
@@ -190,11 +192,13 @@ mod tests {
             .collect()
     }
 
+    /// Ports to isolate after these acts.
     fn due(isolation: &mut Isolation, all: &[(u64, u64)]) -> Vec<PortKey> {
         let due = isolation.due(&acts(all));
         due.into_keys().collect()
     }
 
+    /// Ends the isolation of a node with a result.
     fn end(isolation: &Isolation, node: u64, end: End) {
         isolation.ends.0.try_send((port(node), end)).unwrap();
     }

@@ -47,6 +47,7 @@ enum Fate {
 }
 
 impl Fate {
+    /// The fate that a byte of the input selects; most bytes let the packet arrive.
     fn of(byte: u8) -> Fate {
         match byte & 0x0F {
             1 | 2 => Fate::IsLost,

@@ -95,6 +95,7 @@ impl Fabric {
         String::from_utf8(path).unwrap().into()
     }
 
+    /// Whether IsSM is set at a host's port.
     fn is_sm(&self, host: usize) -> bool {
         let guid = self.hosts[host];
         let info = self
@@ -106,6 +107,7 @@ impl Fabric {
     }
 }
 
+/// A Hello for the first device of a node.
 fn hello(what: u32) -> Hello {
     Hello {
         version: VERSION,
@@ -170,6 +172,7 @@ fn is_closed(socket: &OwnedFd) -> bool {
 struct Device(OwnedFd);
 
 impl Device {
+    /// Opens the first device of the node `name`.
     fn open(fabric: &Fabric, name: &str) -> Device {
         let (socket, errno, _) = fabric.ask(&hello(OPEN_UMAD), name);
         assert_eq!(errno, 0);
@@ -279,6 +282,7 @@ fn request(method: Method, attribute: AttrId, tid: u64, data: [u8; 64]) -> SmpRe
     }
 }
 
+/// The content of a file of the mirrored sysfs.
 fn line(tree: &Path, file: &str) -> String {
     std::fs::read_to_string(tree.join(file)).unwrap()
 }

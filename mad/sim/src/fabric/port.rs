@@ -89,14 +89,17 @@ const EXT_SHIFT: u32 = 3;
 const EXT2_SHIFT: u32 = 7;
 
 impl RateSet {
+    /// The speeds for LinkSpeed fields.
     pub(crate) fn base(self) -> LinkSpeeds {
         LinkSpeeds(self.speeds & 0x7)
     }
 
+    /// The speeds for LinkSpeedExt fields.
     pub(crate) fn ext(self) -> LinkSpeedExt {
         LinkSpeedExt((self.speeds >> EXT_SHIFT) & 0xF)
     }
 
+    /// The speeds for LinkSpeedExt2 fields.
     pub(crate) fn ext2(self) -> LinkSpeedExt2 {
         LinkSpeedExt2(self.speeds >> EXT2_SHIFT)
     }

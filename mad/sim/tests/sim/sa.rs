@@ -41,6 +41,7 @@ fn headers(method: Method, tid: u64, by_rmpp: bool) -> [u8; SA_HEADER_LEN] {
     bytes
 }
 
+/// A datagram of the SA without records.
 fn mad(method: Method, tid: u64, by_rmpp: bool) -> MadBytes {
     let mut mad = [0; 256];
     mad[..SA_HEADER_LEN].copy_from_slice(&headers(method, tid, by_rmpp));

@@ -275,6 +275,7 @@ impl Adaptive {
         written().with_context(|| format!("cannot write {}", file.display()))
     }
 
+    /// Groups, proof and quality, for output.
     pub(super) fn part(&self) -> AdaptivePart {
         let (held_groups, group_ports) = self.groups.tables.sizes();
         let report = &self.report;

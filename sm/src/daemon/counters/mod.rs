@@ -207,6 +207,7 @@ impl CountersHandle {
         );
     }
 
+    /// Makes the thread check its orders.
     fn wake(&self) {
         // With a full inbox the thread stays awake, and it checks its orders after each call.
         let _ = self.inbox.try_send(Call::Wake);

@@ -109,6 +109,7 @@ impl Worker {
         self.show_at.get_or_insert(now + SHOW_EVERY);
     }
 
+    /// Shows the readings if a scheduled snapshot is due.
     fn show(&mut self) {
         let now = (self.clock)();
         if self.show_at.is_some_and(|at| at <= now) {

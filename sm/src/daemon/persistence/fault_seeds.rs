@@ -121,6 +121,7 @@ pub(super) fn table() -> Namespace {
     Namespace::new("members").unwrap()
 }
 
+/// Rows of [`table`].
 pub(super) fn rows(persisted: &Persisted) -> Rows {
     let rows = persisted.records.get(&table()).into_iter().flatten();
     let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().unwrap());
@@ -256,6 +257,7 @@ impl World {
         }
     }
 
+    /// Disk with the present faults, on which a failing append may write a part of its bytes.
     fn disk(&mut self) -> Disk {
         let faults = self.faults.clone();
         let disk = Disk::with_fault(Arc::new(move |operation, _| faults.lock().check(operation)));
@@ -504,6 +506,7 @@ pub(super) fn memory_folder() -> tempfile::TempDir {
     }
 }
 
+/// Copies a folder with its contents.
 pub(super) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {

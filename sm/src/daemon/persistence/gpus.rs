@@ -61,6 +61,7 @@ impl Kind {
         }
     }
 
+    /// Kind with a letter; `None` if no kind has the letter.
     const fn of(letter: u8) -> Option<Kind> {
         match letter {
             b'h' => Some(Kind::Host),
@@ -403,6 +404,7 @@ mod tests {
         host
     }
 
+    /// Inventory of these hosts, each with the length of its model name.
     fn with(hosts: &[(&str, usize)]) -> GpuInventory {
         let mut inventory = GpuInventory::new();
         for (name, bytes) in hosts {

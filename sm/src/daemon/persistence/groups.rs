@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    fn some() -> Vec<SavedGroup> {
+    fn samples() -> Vec<SavedGroup> {
         let group = |number: u128, mlid| SavedGroup {
             parameters: Parameters {
                 mgid: Gid(0xFF12_A01C << 96 | number),
@@ -215,15 +215,15 @@ mod tests {
     #[test]
     fn stored_groups_are_restored() {
         let mut persisted = Persisted::default();
-        persisted.apply(&change(&persisted, &view(some())));
+        persisted.apply(&change(&persisted, &view(samples())));
         assert_eq!(persisted.len(), 4);
-        assert_eq!(remembered(&persisted), some());
+        assert_eq!(remembered(&persisted), samples());
         assert!(
-            change(&persisted, &view(some())).is_empty(),
+            change(&persisted, &view(samples())).is_empty(),
             "nothing is written twice"
         );
         // A deleted group also leaves the store.
-        let fewer = some()[..1].to_vec();
+        let fewer = samples()[..1].to_vec();
         persisted.apply(&change(&persisted, &view(fewer.clone())));
         assert_eq!(remembered(&persisted), fewer);
         assert_eq!(persisted.len(), 2);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn only_the_row_of_the_joining_or_leaving_member_is_written() {
-        let mut groups = some();
+        let mut groups = samples();
         let member = |prefix: u128, port: u64| SavedMember {
             gid: Gid(prefix << 64 | u128::from(port)),
             port: Guid(port),
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn invalid_records_are_skipped() {
         let mut persisted = Persisted::default();
-        persisted.apply(&change(&persisted, &view(some())));
+        persisted.apply(&change(&persisted, &view(samples())));
         let mut broken = ChangeSet::new();
         let groups = Namespace::new(GROUPS).unwrap();
         let members = Namespace::new(MEMBERS).unwrap();
@@ -280,7 +280,7 @@ mod tests {
                 .set_record(&groups, &other, &vec![1; length])
                 .unwrap();
             persisted.apply(&broken);
-            assert_eq!(remembered(&persisted), some());
+            assert_eq!(remembered(&persisted), samples());
         }
     }
 }

@@ -253,6 +253,7 @@ impl World {
         world.kill(last);
     }
 
+    /// Present folder of a machine.
     fn dir(&self, machine: usize) -> PathBuf {
         let folders = self.machines[machine].folders;
         self.root.path().join(format!("{machine}-{folders}"))

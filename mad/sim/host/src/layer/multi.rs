@@ -58,6 +58,7 @@ impl ReceptionKey {
         ReceptionKey::least(agent, tid)..=ReceptionKey::most(agent, tid)
     }
 
+    /// The lowest key of a message to an agent in a transaction.
     fn least(agent: AgentId, tid: u64) -> ReceptionKey {
         ReceptionKey {
             agent,
@@ -70,6 +71,7 @@ impl ReceptionKey {
         }
     }
 
+    /// The highest key of a message to an agent in a transaction.
     fn most(agent: AgentId, tid: u64) -> ReceptionKey {
         ReceptionKey {
             agent,
