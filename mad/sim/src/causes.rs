@@ -73,7 +73,7 @@ impl Causes {
         }
     }
 
-    /// Sets to zero the causes whose bits are set in `select`, which has a bit for each of `causes`.
+    /// Sets to zero those of `causes` whose bits are set in `select`, which has a bit for each.
     fn reset(&mut self, causes: &[Cause], select: u16) {
         for (bit, &cause) in causes.iter().enumerate() {
             if select >> bit & 1 != 0 {

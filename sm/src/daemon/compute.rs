@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn panic_of_work_apart_is_an_error() {
+    fn panic_of_work_on_a_separate_thread_is_an_error() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.build().unwrap();
         let done = runtime.block_on(apart("plan", || panic!("as the test wants")));

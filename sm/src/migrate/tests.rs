@@ -375,7 +375,7 @@ fn files_with_default_names_are_adopted_only_if_they_exist() {
 }
 
 #[test]
-fn names_of_files_that_begin_with_the_folder_stay() {
+fn paths_below_the_given_root_stay_unchanged() {
     let host = Host::new(&[("etc/opensm/roots", "0x10\n")]);
     let roots = host.root.path().join("etc/opensm/roots");
     host.put(

@@ -106,7 +106,7 @@ mod tests {
     use super::{LinkEnd, parse};
 
     #[test]
-    fn active_and_dark_ports_are_read() {
+    fn active_ports_and_ports_without_a_cable_are_read() {
         let lines = parse(concat!(
             "0x0000000000200000 \"       Sw \"1\"\"      2    3[  ] ==( 4X           2.5 Gbps Active/  LinkUp)==>",
             "  0x0000000000200001      3    5[  ] \"Switch2\" (Could be 12X Could be 10.0 Gbps)\n",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn another_form_is_an_error() {
+    fn line_of_another_form_is_an_error() {
         assert!(parse("0x1 \"x\" 2 3 ==( 4X Active/ LinkUp)==>").is_err());
     }
 }

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_meet_where_one_member_is_full() {
+    fn limited_members_admit_only_packets_of_full_members() {
         let mut keys = [PKey::INVALID; PKeyTable::ENTRIES];
         (keys[0], keys[5]) = (PKey::DEFAULT_LIMITED, PKey(0x8010));
         let mut block = PKeyTable::default();

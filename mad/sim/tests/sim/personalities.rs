@@ -376,7 +376,7 @@ fn slow_processor_answers_one_at_a_time_and_forwards_without_delay() {
 }
 
 #[test]
-fn pauses_hold_up_answers_for_3_s_in_20() {
+fn pauses_delay_answers_for_3_s_in_every_20_s() {
     let mut hand = hand_of(S1, Habit::Pauses);
     let mut longest = Duration::ZERO;
     let mut late = 0;

@@ -244,7 +244,7 @@ fn a_wrong_m_key_and_an_exceeded_threshold_send_traps() {
 }
 
 #[test]
-fn clients_talk_to_each_other_over_active_links() {
+fn datagrams_between_clients_cross_only_active_links() {
     let mut hand = hand();
     let second = hand.sim.attach(H2, PortNum(1)).unwrap();
     assert!(hand.sim.attach(H2, PortNum(1)).is_err());

@@ -320,7 +320,7 @@ fn inventories_of_the_master_replace_all_but_later_reports() {
 }
 
 #[test]
-fn store_of_an_earlier_version_takes_no_inventory_away() {
+fn store_of_an_earlier_version_removes_no_inventory() {
     let test_store = TestStore::default();
     let (hosts, _) = test_store.open(None);
     hosts
