@@ -233,7 +233,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn arbitrary_packets_cause_no_panic(bytes: [u8; 32], pointer: u8, count: u8, switch: bool, entry: u8) {
+        fn arbitrary_packets_cause_no_panic(
+            bytes: [u8; 32],
+            pointer: u8,
+            count: u8,
+            switch: bool,
+            entry: u8,
+        ) {
             let mut mad = [0; 256];
             for (index, byte) in mad.iter_mut().enumerate() {
                 *byte = bytes[index % 32].wrapping_add(index as u8);
