@@ -1,5 +1,5 @@
-//! The directory of the subnet's ports by LID, GUID and path: a snapshot, indexed for queries of
-//! hosts.
+//! The directory of the subnet's ports by LID and GUID, and of the paths between them: a snapshot,
+//! indexed for queries of hosts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::minima::Minima;
 use super::partitions::Memberships;
 use super::path_qos::PathQos;
 
-/// Entry of `rails` for a port on no rail.
+/// Entry of [`Directory::rails`] for a port on no rail.
 const NO_RAIL: u16 = u16::MAX;
 
 /// A snapshot of the subnet, indexed by LID, GUID and path. Immutable; an answer in progress keeps
@@ -37,14 +37,16 @@ pub struct Directory {
     /// GUID of the port that this subnet manager uses.
     pub own_guid: Guid,
     ends: Arc<Ends>,
-    /// Rail of each end port, [`NO_RAIL`] for a port on none; empty if no port is on a rail.
+    /// Rail of each end port by [`EndIx`], [`NO_RAIL`] for a port on none; empty if no port is on a
+    /// rail.
     rails: Arc<Vec<u16>>,
     pub(super) memberships: Arc<Memberships>,
     pub(super) minima: Arc<Minima>,
-    /// Rules about paths; `None` if there are none, so that any service level will do.
+    /// Rules about the service levels of paths; `None` if there are none, so that a path may have
+    /// any service level.
     pub(super) qos: Option<Arc<PathQos>>,
     /// Alias GUIDs of the ports.
-    names: AliasIndex,
+    alias_index: AliasIndex,
 }
 
 impl Directory {
@@ -72,7 +74,7 @@ impl Directory {
         let step = previous.and_then(|previous| Step::between(previous, &fabric, &plan));
         let step = step.as_ref();
         let ends = step.map(|step| &step.previous.ends);
-        let ends = kept(ends, || Ends::of(&fabric, &plan));
+        let ends = reuse_or_make(ends, || Ends::of(&fabric, &plan));
         let minima = Minima::new(
             (&fabric, &plan),
             &ends,
@@ -84,11 +86,12 @@ impl Directory {
         let memberships = step
             .filter(|step| step.keeps_memberships(&fabric, &plan))
             .map(|step| &step.previous.memberships);
-        let memberships = kept(memberships, || Memberships::of(&fabric, &plan, ends.all()));
+        let memberships =
+            reuse_or_make(memberships, || Memberships::of(&fabric, &plan, ends.all()));
         let rails = step
             .filter(|step| step.keeps_rails(&plan))
             .map(|step| &step.previous.rails);
-        let rails = kept(rails, || rails_of(&plan, &ends));
+        let rails = reuse_or_make(rails, || rails_of(&plan, &ends));
         let qos = PathQos::of(&fabric, &plan, ends.all(), &memberships);
         Directory {
             fabric,
@@ -100,7 +103,7 @@ impl Directory {
             rails,
             minima: Arc::new(minima),
             qos: qos.map(Arc::new),
-            names: AliasIndex::default(),
+            alias_index: AliasIndex::default(),
         }
     }
 
@@ -120,20 +123,20 @@ impl Directory {
         })
     }
 
-    /// This directory with the alias GUIDs of `names`.
-    pub(super) fn with_names(&self, names: &AliasIndex) -> Directory {
+    /// This directory with the alias GUIDs in `alias_index`.
+    pub(super) fn with_alias_index(&self, alias_index: &AliasIndex) -> Directory {
         Directory {
-            names: names.clone(),
+            alias_index: alias_index.clone(),
             ..self.clone()
         }
     }
 
     /// Alias GUIDs of the ports.
-    pub(super) fn names(&self) -> &AliasIndex {
-        &self.names
+    pub(super) fn alias_index(&self) -> &AliasIndex {
+        &self.alias_index
     }
 
-    /// Number of ends that are ports. They have the lowest indices; virtual ports follow.
+    /// Number of ends that are physical ports. They have the lowest indices; virtual ports follow.
     pub(super) fn ports(&self) -> u32 {
         self.ends.ports().len() as u32
     }
@@ -178,16 +181,16 @@ impl Directory {
         end.vport.is_some() && self.by_lid(end.lid) != Some(ix)
     }
 
-    /// The end that sent a request from `address`. A global route header selects a virtual port
-    /// with that LID. `None` if there is no such end.
+    /// The end that sent a request from `address`. If several ends share the LID, the global route
+    /// header selects the virtual port. `None` if no end has the LID.
     pub(super) fn requester(&self, address: &RemoteAddress) -> Option<EndIx> {
         let by_lid = self.by_lid(address.lid)?;
         let by_gid = address.grh.and_then(|grh| self.by_gid(grh.gid));
-        let is_there = |ix: &EndIx| {
+        let shares_lid = |ix: &EndIx| {
             let end = self.end(*ix);
             end.vport.is_some() && end.lid == address.lid
         };
-        Some(by_gid.filter(is_there).unwrap_or(by_lid))
+        Some(by_gid.filter(shares_lid).unwrap_or(by_lid))
     }
 
     /// Number of ends, including virtual ports.
@@ -218,21 +221,21 @@ impl Directory {
         self.ends.by_guid(guid)
     }
 
-    /// The end with this GUID, which may be its own or an alias GUID.
+    /// The end with this port GUID or alias GUID.
     pub fn by_name(&self, guid: Guid) -> Option<EndIx> {
-        let alias = || self.by_guid(self.names.owner(guid)?);
+        let alias = || self.by_guid(self.alias_index.owner(guid)?);
         self.by_guid(guid).or_else(alias)
     }
 
-    /// The end with this GID, made from its own or an alias GUID, with the prefix of the subnet or
-    /// the link-local prefix.
+    /// The end with this GID, which consists of the prefix of the subnet or the link-local prefix,
+    /// and a port GUID or alias GUID.
     pub fn by_gid(&self, gid: Gid) -> Option<EndIx> {
         let here = gid.prefix() == self.prefix() || gid.prefix() == Gid::LINK_LOCAL;
         here.then(|| self.by_name(gid.guid())).flatten()
     }
 
-    /// The router's port that leads to a GID of another subnet according to the operator's routes.
-    /// `None` for a GID of this subnet, or if no route leads to a port in the directory.
+    /// The router's port that leads to a GID of another subnet according to the operator's prefix
+    /// routes. `None` for a GID of this subnet, or if no route leads to a port in the directory.
     pub(super) fn router_to(&self, gid: Gid) -> Option<EndIx> {
         let prefix = gid.prefix();
         if prefix == self.prefix() || prefix == Gid::LINK_LOCAL || gid.is_multicast() {
@@ -244,12 +247,12 @@ impl Directory {
         }
     }
 
-    /// Index, among `lids`, of the LID by which the first port best reaches the second: the
+    /// Index of the LID, among the `lids` LIDs of port `to`, that port `from` uses first: the
     /// distance of their rails modulo `lids`, or 0 if either port is on no rail.
     ///
     /// Most traffic stays within a rail and uses base LIDs, whose routes are spread without
     /// contention. Traffic between rails uses other LIDs, and therefore other routes.
-    pub(super) fn rails_apart(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
+    pub(super) fn first_lid_index(&self, from: EndIx, to: EndIx, lids: usize) -> usize {
         let rail = |end: EndIx| self.rails.get(end.index()).copied();
         match (rail(from), rail(to)) {
             (Some(from), Some(to)) if from != NO_RAIL && to != NO_RAIL && lids > 0 => {
@@ -281,7 +284,7 @@ impl Directory {
     }
 
     /// The LID in records about a port: the LID of port 0 for a switch port, otherwise the port's
-    /// own. `None` if there is none.
+    /// own. `None` if that port has no unicast LID.
     pub fn lid_of(&self, at: PortRef) -> Option<Lid> {
         let node = self.fabric.node(at.node);
         let number = if node.is_switch() {
@@ -298,14 +301,15 @@ impl Directory {
         self.memberships.table(ix)
     }
 
-    /// The P_Key at an index of the table of this manager's port; `None` if there is none.
+    /// The P_Key at an index of the table of this manager's port; `None` if the entry is invalid or
+    /// beyond the table.
     pub(crate) fn own_p_key(&self, index: u16) -> Option<PKey> {
         let key = self.own_p_keys().get(usize::from(index)).copied();
         key.filter(|key| key.is_valid())
     }
 
     /// Index of the partition of `p_key` in the table of this manager's port. If the port is not in
-    /// the partition, the index of the default partition, of which every port is a member.
+    /// the partition, the index of the default partition, or 0 if the table lacks that one too.
     pub(crate) fn own_p_key_index(&self, p_key: PKey) -> u16 {
         let index = |wanted: PKey| {
             let mut keys = self.own_p_keys().iter();
@@ -327,7 +331,7 @@ impl Directory {
         table.map(|table| &table[..])
     }
 
-    /// The service level of a partition.
+    /// The service level of a partition; 0 if the partition is not configured.
     pub fn service_level(&self, p_key: PKey) -> u8 {
         let partition = self.plan.policy.partitions.find(p_key);
         partition.map_or(0, |partition| partition.sl)
@@ -344,7 +348,7 @@ impl Directory {
     }
 }
 
-/// Two successive directories without a change of any end port.
+/// The step from a directory to its successor, between which no end port has changed.
 struct Step<'a> {
     previous: &'a Directory,
     changed: ChangedNodes<'a>,
@@ -375,8 +379,8 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The former part if it is still valid; otherwise the part that `make` returns.
-fn kept<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
+/// Shares the part `before` of the previous directory if it is still valid; otherwise calls `make`.
+fn reuse_or_make<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
     match before {
         Some(before) => {
             debug_assert!(**before == make());
@@ -386,7 +390,7 @@ fn kept<T: PartialEq>(before: Option<&Arc<T>>, make: impl Fn() -> T) -> Arc<T> {
     }
 }
 
-/// The rail of each end port; empty if no port is on a rail.
+/// The rail of each end port by [`EndIx`]; empty if no port is on a rail.
 fn rails_of(plan: &Plan, ends: &Ends) -> Vec<u16> {
     let rails = &plan.order.rails;
     if rails.is_empty() {

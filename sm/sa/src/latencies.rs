@@ -9,8 +9,8 @@ use histogram::AtomicHistogram;
 /// differ by at most an eighth; below 2^3, every nanosecond has a bucket.
 const GROUPING_POWER: u8 = 3;
 
-/// Power of two, in nanoseconds, from which on times are counted together: 2^36 ns are 69 s, longer
-/// than any host waits for an answer.
+/// Exponent of the power of two, in nanoseconds, from which answer times share one bucket without
+/// a bound: 2^36 ns are 69 s, longer than any host waits for an answer.
 const MAX_VALUE_POWER: u8 = 36;
 
 /// A histogram that many threads may add to while others read it. Adding costs two atomic
@@ -18,7 +18,7 @@ const MAX_VALUE_POWER: u8 = 36;
 #[derive(Debug)]
 pub struct Latencies {
     bounded: AtomicHistogram,
-    /// Number of times of 2^[`MAX_VALUE_POWER`] ns or more.
+    /// Number of answer times of 2^[`MAX_VALUE_POWER`] ns or more.
     beyond: AtomicU64,
     sum_nanos: AtomicU64,
 }
@@ -29,7 +29,7 @@ pub struct LatencyCounts {
     /// Exclusive upper bound in nanoseconds, and count, of each non-empty bucket, ascending. The
     /// last bucket may have no bound.
     pub buckets: Vec<(Option<u64>, u64)>,
-    /// Sum of all times in nanoseconds.
+    /// Sum of all answer times in nanoseconds.
     pub sum_nanos: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Counts one time.
+    /// Adds one answer time.
     pub fn add(&self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         if self.bounded.increment(nanos).is_err() {
@@ -73,13 +73,14 @@ impl Latencies {
 }
 
 impl LatencyCounts {
-    /// Number of times counted.
+    /// Number of answer times in all buckets.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|(_, count)| count).sum()
     }
 
-    /// The time in nanoseconds below which a `share` of the answers (0 to 1) stayed, with an error
-    /// of at most an eighth. `None` if there are no answers, or the time exceeds the last bound.
+    /// An upper bound, in nanoseconds, of the fastest `share` (0 to 1) of the answer times, at most
+    /// an eighth too high. `None` if there are no answers, or the time is in the bucket without a
+    /// bound.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let wanted = (self.count() as f64 * share).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -97,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    fn of(nanos: impl IntoIterator<Item = u64>) -> LatencyCounts {
+    fn counts_of(nanos: impl IntoIterator<Item = u64>) -> LatencyCounts {
         let latencies = Latencies::default();
         for nanos in nanos {
             latencies.add(Duration::from_nanos(nanos));
@@ -107,7 +108,7 @@ mod tests {
 
     #[test]
     fn buckets_are_single_nanoseconds_and_then_eighths_of_powers() {
-        let counts = of([0, 7, 8, 15, 16, 17, 18, 1000]);
+        let counts = counts_of([0, 7, 8, 15, 16, 17, 18, 1000]);
         let expected = [
             (Some(1), 1),
             (Some(8), 1),
@@ -122,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_bounds() {
-        assert_eq!(of([]).quantile(0.5), None);
-        let counts = of((1..=100).map(|n| n * 1_000));
+    fn quantile_is_a_bound_at_most_an_eighth_too_high() {
+        assert_eq!(counts_of([]).quantile(0.5), None);
+        let counts = counts_of((1..=100).map(|n| n * 1_000));
         assert_eq!(counts.count(), 100);
         for (share, exact) in [(0.0, 1_000), (0.5, 50_000), (0.99, 99_000), (1.0, 100_000)] {
-            let told = counts.quantile(share).unwrap();
+            let bound = counts.quantile(share).unwrap();
             assert!(
-                (exact..=exact + exact / 8 + 1).contains(&told),
-                "{share}: {told}"
+                (exact..=exact + exact / 8 + 1).contains(&bound),
+                "{share}: {bound}"
             );
         }
-        let beyond = of([1, u64::MAX]);
+        let beyond = counts_of([1, u64::MAX]);
         assert_eq!(beyond.buckets, [(Some(2), 1), (None, 1)]);
         assert_eq!(
             (beyond.quantile(0.5), beyond.quantile(1.0)),
@@ -143,13 +144,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_time_has_a_bucket_that_is_as_narrow_as_promised(power in 0u32..64, low: u64) {
+        fn width_of_buckets_follows_the_grouping_power(power in 0u32..64, low: u64) {
             let nanos = (1 << power) | (low & ((1 << power) - 1));
             let bound = (nanos >> MAX_VALUE_POWER == 0).then(|| {
                 let width = nanos.ilog2().saturating_sub(u32::from(GROUPING_POWER));
                 ((nanos >> width) + 1) << width
             });
-            prop_assert_eq!(of([nanos]).buckets, [(bound, 1)]);
+            prop_assert_eq!(counts_of([nanos]).buckets, [(bound, 1)]);
         }
     }
 }

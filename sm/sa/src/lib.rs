@@ -235,7 +235,7 @@ impl Sa {
     /// Passes the alias GUIDs of ports to the directory.
     fn name_ports(&mut self) {
         if let Some(directory) = &mut self.sa_snapshot.directory {
-            *directory = Arc::new(directory.with_names(self.guids.names()));
+            *directory = Arc::new(directory.with_alias_index(self.guids.names()));
         }
     }
 

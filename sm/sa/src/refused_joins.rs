@@ -1,7 +1,7 @@
-//! Refused joins of multicast groups, as findings: the host only sees a status, and its IP over
+//! Findings about refused joins of multicast groups: the host only sees a status, and its IP over
 //! InfiniBand stays down silently.
 //!
-//! The list becomes findings of the daemon at most once per second.
+//! The findings are listed at most once per second.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -20,19 +20,20 @@ use super::pace::Pace;
 /// group at least every 16 s.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Maximum number of refusals of all ports, which take at most a megabyte. Further refusals are
-/// omitted until one of them ends.
+/// Maximum number of refusals of all ports, which take at most a megabyte. Further refusals are not
+/// recorded until one of these ends.
 const MAX_REFUSALS: usize = 4096;
 
 /// Maximum number of refusals of one port, so that no host uses up the room of others.
 const MAX_PER_PORT: usize = 8;
 
 /// Number of refusals with separate findings; one more finding counts all others.
-const FINDINGS: usize = 64;
+const MAX_FINDINGS: usize = 64;
 
-/// Ports whose joins were refused, with their groups.
+/// The joins of multicast groups that are refused at present.
 #[derive(Default, Debug)]
 pub(super) struct RefusedJoins {
+    /// Refusals by port GUID and MGID.
     refusals: BTreeMap<(Guid, Gid), Refusal>,
     /// Pace at which the findings are listed.
     pace: Pace,
@@ -46,7 +47,7 @@ struct Refusal {
 }
 
 impl RefusedJoins {
-    /// Records that the port with this GUID was refused in a group.
+    /// Records that the port with this GUID was refused membership of a group.
     pub(super) fn note(&mut self, port: Guid, mgid: Gid, why: JoinRefusal, now: Time) {
         let of_port = (port, Gid(0))..=(port, Gid(u128::MAX));
         let is_full = self.refusals.len() >= MAX_REFUSALS
@@ -76,7 +77,7 @@ impl RefusedJoins {
         self.retain(|port, _| directory.by_guid(port).is_some());
     }
 
-    /// Ends the refusals whose time has come.
+    /// Ends the refusals whose requests have not been repeated for [`KEPT_FOR`].
     pub(super) fn handle_deadline(&mut self, now: Time) {
         self.retain(|_, refusal| refusal.until > now);
     }
@@ -99,8 +100,8 @@ impl RefusedJoins {
         [self.pace.deadline(), ends].into_iter().flatten().min()
     }
 
-    /// The findings; `None` if they cannot differ from those of the last call. Empty if there is no
-    /// directory.
+    /// The findings, an empty list if there is no directory. `None` if they cannot differ from the
+    /// last ones, or if those are less than a second old.
     pub(super) fn poll(
         &mut self,
         directory: Option<&Directory>,
@@ -111,13 +112,13 @@ impl RefusedJoins {
         }
         let mut findings: Vec<Finding> = directory
             .map(|directory| {
-                let refusals = self.refusals.iter().take(FINDINGS);
+                let refusals = self.refusals.iter().take(MAX_FINDINGS);
                 let findings = refusals
                     .map(|(&(port, mgid), refusal)| finding(directory, port, mgid, &refusal.why));
                 findings.flatten().collect()
             })
             .unwrap_or_default();
-        let more = self.refusals.len().saturating_sub(FINDINGS);
+        let more = self.refusals.len().saturating_sub(MAX_FINDINGS);
         if more > 0 && directory.is_some() {
             let text = format!(
                 "{more} more joins of multicast groups are refused: mend those that are named, and see again"

@@ -28,23 +28,29 @@ const CAPABILITIES_EVERY: Duration = Duration::from_secs(3600);
 /// Time after which the firmware of a device is read again: an update restarts the device.
 const FIRMWARE_EVERY: Duration = Duration::from_secs(3600);
 
-/// Longest pause of an agent that does not answer.
+/// Longest pause before an agent that does not answer is asked again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// Shortest time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Maximum number of successive redirections that are followed.
-const REDIRECTIONS: u8 = 3;
+/// Maximum number of redirections that are followed in one reading.
+const MAX_REDIRECTIONS: u8 = 3;
 
 /// The attributes that an agent has refused.
 #[derive(Clone, Copy, Default, Debug)]
 struct Refused {
+    /// The sums of all ports (AllPortSelect).
     sums: bool,
+    /// PortCountersExtended.
     wide: bool,
+    /// PortCounters.
     narrow: bool,
+    /// PortRcvErrorDetails.
     rcv_causes: bool,
+    /// PortXmitDiscardDetails.
     xmit_causes: bool,
+    /// PortExtendedSpeedsCounters.
     corrections: bool,
 }
 
@@ -52,7 +58,7 @@ struct Refused {
 #[derive(Clone, Debug)]
 struct Round {
     begun: Time,
-    /// Whether ports are read even if their sum has not moved.
+    /// Whether the ports are read, and not only their sums.
     ports: bool,
     /// Whether 32-bit error counters of the ports are read.
     errors: bool,
@@ -61,9 +67,12 @@ struct Round {
     cursor: usize,
     /// Answer to the first attribute of the port at the cursor.
     partial: Option<Sample>,
-    /// Requests for the causes of errors, sent before the next port; at most three.
+    /// Requests for the causes of errors, the last one first; they precede the next port. At most
+    /// three.
     causes: Vec<Request>,
+    /// Number of redirections so far.
     redirections: u8,
+    /// Number of times that the request under way was not answered.
     attempt: u8,
 }
 
@@ -77,21 +86,27 @@ pub(super) struct Agent {
     linked: Box<[bool]>,
     /// Other end of each port's present or former cable, by index.
     cables: Box<[Option<PortKey>]>,
+    /// Time of the next reading of the sums.
     sums_at: Time,
+    /// Time of the next reading of the ports.
     ports_at: Time,
     /// Time before which no port is read, so that a sum that moves all the time does not cause
     /// constant reading of all ports.
     not_before: Time,
-    /// Whether the sum of error counters has moved since the ports were read.
+    /// Whether a sum of error counters has moved since the ports were read.
     has_moved: bool,
+    /// Time at which the capabilities are read next.
     capabilities_at: Time,
     /// Time at which the firmware is asked for; `None` if the device is not asked.
     firmware_at: Option<Time>,
     refused: Refused,
     narrow_end: NarrowEnd,
+    /// The sums at the last reading; `None` before the first one.
     sums: Option<Box<CounterSet>>,
+    /// Target of the requests; `None` if the agent has not redirected them.
     redirect: Option<Box<Redirect>>,
     round: Option<Box<Round>>,
+    /// Number of successive turns in which the agent did not answer.
     failures: u16,
 }
 
@@ -158,7 +173,8 @@ impl Agent {
         agent
     }
 
-    /// Follows LID and links of `node`.
+    /// Takes over LID and links from `node`. The counts of a port begin anew if its cable leads to
+    /// another port.
     pub(super) fn follow(&mut self, node: &Node) {
         let key = self.shown.key;
         let lid = node
@@ -192,7 +208,8 @@ impl Agent {
         }
     }
 
-    /// Whether the agent has as many ports as `node`.
+    /// Whether the agent has as many ports as `node`. Always true for a channel adapter or router,
+    /// because each of their ports has an agent of its own.
     pub(super) fn fits(&self, node: &Node) -> bool {
         !self.shown.is_switch || self.shown.ports.len() == node.ports.len()
     }
@@ -222,7 +239,7 @@ impl Agent {
     }
 
     /// The time at which the agent's next turn is due.
-    pub(super) fn wants(&self) -> Time {
+    pub(super) fn next_turn(&self) -> Time {
         let reading = match self.has_sums() {
             true => self.sums_at.min(self.ports_at),
             false => self.ports_at,
@@ -285,7 +302,8 @@ impl Agent {
         })
     }
 
-    /// Whether the request under way may be repeated, given the limit `repetitions`.
+    /// Counts an unanswered attempt of the request under way. Returns whether the request may be
+    /// repeated, given the limit `repetitions`.
     pub(super) fn may_repeat(&mut self, repetitions: u8) -> bool {
         let Some(round) = &mut self.round else {
             return false;
@@ -294,8 +312,8 @@ impl Agent {
         round.attempt <= repetitions
     }
 
-    /// Handles the answer to a request for the firmware, whose bytes are `mad`; `None`: there was
-    /// none.
+    /// Handles the status and the bytes of an answer to a request for the firmware; `None` if there
+    /// was no answer.
     pub(super) fn take_firmware(&mut self, answer: Option<(Status, &MadBytes)>, now: Time) {
         self.firmware_at = Some(now + FIRMWARE_EVERY);
         if let Some(round) = &mut self.round {
@@ -323,14 +341,14 @@ impl Agent {
             return;
         };
         if round.sums_done {
-            self.sums_at = next(self.sums_at, config.interval, now);
+            self.sums_at = next_time(self.sums_at, config.interval, now);
         }
         if round.ports {
             let every = match self.shown.is_switch {
                 true => config.ports_interval,
                 false => config.adapters_interval,
             };
-            self.ports_at = next(self.ports_at, every, now);
+            self.ports_at = next_time(self.ports_at, every, now);
             Arc::make_mut(&mut self.shown).took = Some(now.since(round.begun));
             self.not_before = now + config.interval * 2;
             self.has_moved = false;
@@ -340,8 +358,8 @@ impl Agent {
         }
     }
 
-    /// Handles an agent that did not answer: its next turn follows a pause, which each failure
-    /// doubles.
+    /// Schedules the next turn of an agent that did not answer. Each successive failure doubles the
+    /// pause, up to [`LONGEST_PAUSE`].
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
@@ -353,8 +371,9 @@ impl Agent {
         self.set_state(AgentState::Silent(self.failures));
     }
 
-    /// Handles a busy agent: its next turn follows after the usual time.
-    pub(super) fn give_time(&mut self, config: &CountersConfig, now: Time) {
+    /// Schedules the next turn of a busy agent, after the usual interval and at least
+    /// [`BUSY_PAUSE`].
+    pub(super) fn postpone(&mut self, config: &CountersConfig, now: Time) {
         self.pause(config.interval.max(BUSY_PAUSE), now);
         self.set_state(AgentState::Silent(self.failures.max(1)));
     }
@@ -387,7 +406,7 @@ impl Agent {
         if status.0 & Status::REDIRECT.0 != 0 {
             return (
                 Verdict::Redirected,
-                self.redirected(class_port_info(data).1, now),
+                self.follow_redirection(class_port_info(data).1, now),
             );
         }
         self.failures = 0;
@@ -416,13 +435,14 @@ impl Agent {
         (Verdict::Read { reset }, next)
     }
 
-    fn redirected(&mut self, redirection: Redirection, now: Time) -> Next {
+    /// Follows a redirection, or gives up if it is unusable or one too many.
+    fn follow_redirection(&mut self, redirection: Redirection, now: Time) -> Next {
         let count = self.round.as_mut().map_or(0, |round| {
             round.redirections += 1;
             round.redirections
         });
         match redirection {
-            Redirection::To(to) if count <= REDIRECTIONS => {
+            Redirection::To(to) if count <= MAX_REDIRECTIONS => {
                 self.redirect = Some(Box::new(to));
                 Next::GoOn
             }
@@ -446,7 +466,7 @@ impl Agent {
         match redirection {
             // The target of a redirection may redirect to itself.
             Redirection::To(to) if self.redirect.as_deref() != Some(&to) => {
-                self.redirected(Redirection::To(to), now)
+                self.follow_redirection(Redirection::To(to), now)
             }
             Redirection::Unusable => self.give_up(now),
             Redirection::None | Redirection::To(_) => {
@@ -456,6 +476,7 @@ impl Agent {
         }
     }
 
+    /// Records the sums of all ports, and decides whether and how the ports are read.
     fn take_sums(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> Next {
         let mut sample = Sample::default();
         self.capabilities().read(request, data, &mut sample);
@@ -483,7 +504,8 @@ impl Agent {
         Next::GoOn
     }
 
-    /// Records one or both attributes of a port. Returns whether a counter was reset.
+    /// Records an attribute of a port, and stores the sample once no other attribute is missing.
+    /// Returns whether a counter was reset.
     fn take_port(&mut self, request: Request, data: &[u8; PERF_DATA_LEN], now: Time) -> bool {
         let capabilities = self.capabilities();
         let wide_errors = self.has_wide_errors();
@@ -505,7 +527,7 @@ impl Agent {
     /// counter was reset.
     fn store(&mut self, sample: &Sample, now: Time) -> bool {
         let refused = self.refused;
-        let tells_corrections = self.capabilities().corrections() && !refused.corrections;
+        let has_corrections = self.capabilities().corrections() && !refused.corrections;
         let Some(round) = &mut self.round else {
             return false;
         };
@@ -527,14 +549,14 @@ impl Agent {
             round.causes.push(Request::XmitCauses(port));
         }
         let is_due = taken.link_moved || reading.is_correction_due(key, now);
-        if is_due && tells_corrections {
+        if is_due && has_corrections {
             round.causes.push(Request::Corrections(port));
         }
         taken.reset
     }
 
     fn take_causes(&mut self, request: Request, port: u8, data: &[u8; PERF_DATA_LEN], now: Time) {
-        self.drop_causes();
+        self.finish_causes_request();
         let shown = Arc::make_mut(&mut self.shown);
         let index = usize::from(port).wrapping_sub(shown.first.index());
         let Some(reading) = shown.ports.get_mut(index) else {
@@ -549,33 +571,34 @@ impl Agent {
         }
     }
 
-    fn drop_causes(&mut self) {
+    /// Removes the request for causes that the agent has just answered or refused.
+    fn finish_causes_request(&mut self) {
         if let Some(round) = &mut self.round {
             round.causes.pop();
         }
     }
 
-    /// Handles a status that says that the agent does not know the attribute, or refuses the port.
+    /// Handles the status of an agent that does not know the attribute, or refuses the port.
     fn refuse(&mut self, request: Request, status: Status, now: Time) -> Next {
-        let is_of_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
+        let refuses_port = status.code() == Status::INVALID_FIELD && !request.is_of_all_ports();
         match request {
             Request::Firmware => {}
             // An agent without capabilities has at least PortCounters.
             Request::Capabilities => self.capabilities_at = now + CAPABILITIES_EVERY,
             Request::RcvCauses(_) => {
-                self.refused.rcv_causes |= !is_of_port;
-                self.drop_causes();
+                self.refused.rcv_causes |= !refuses_port;
+                self.finish_causes_request();
             }
             Request::XmitCauses(_) => {
-                self.refused.xmit_causes |= !is_of_port;
-                self.drop_causes();
+                self.refused.xmit_causes |= !refuses_port;
+                self.finish_causes_request();
             }
             Request::Corrections(_) => {
-                self.refused.corrections |= !is_of_port;
-                self.drop_causes();
+                self.refused.corrections |= !refuses_port;
+                self.finish_causes_request();
             }
             _ if request.is_of_all_ports() => self.refused.sums = true,
-            Request::Wide(_) | Request::Narrow(_) if is_of_port => {
+            Request::Wide(_) | Request::Narrow(_) if refuses_port => {
                 // The port is beyond the agent's last port. The counters of the other attribute are
                 // kept.
                 self.keep_partial(now);
@@ -599,6 +622,7 @@ impl Agent {
         }
     }
 
+    /// Stores what is known about the port at the cursor, and moves to the next port.
     fn keep_partial(&mut self, now: Time) {
         let partial = self.round.as_mut().and_then(|round| round.partial.take());
         match (partial, &mut self.round) {
@@ -611,14 +635,14 @@ impl Agent {
     }
 }
 
-/// The next time after `at`, in steps of `every`, that is not before `now`. Keeps the phase, unless
-/// `now` is more than one step late.
-fn next(at: Time, every: Duration, now: Time) -> Time {
+/// The time one step of `every` after `at`, or after `now` if the former has already passed.
+fn next_time(at: Time, every: Duration, now: Time) -> Time {
     let next = at + every;
     if next > now { next } else { now + every }
 }
 
-/// Symbols per second that the error correction of a link can mend; zero if it has none.
+/// Symbols per second that the error correction of a link can correct; zero without error
+/// correction.
 fn mendable_per_s(port: &Port) -> f32 {
     let rate = port.link_rate().filter(|_| port.up);
     let mendable = rate.and_then(|rate| {

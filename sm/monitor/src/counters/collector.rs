@@ -194,7 +194,7 @@ impl Collector {
         }
         self.window.clear();
         for (key, agent) in &mut self.agents {
-            agent.due = is_collecting.then(|| agent.wants().max(now + phase(*key)));
+            agent.due = is_collecting.then(|| agent.next_turn().max(now + phase(*key)));
             if let Some(due) = agent.due {
                 self.window.enqueue(due, *key);
             }
@@ -225,7 +225,7 @@ impl Collector {
                 None if !is_collecting => {}
                 None => {
                     let mut agent = Agent::new(node, key, now + phase(key));
-                    let due = agent.wants();
+                    let due = agent.next_turn();
                     agent.due = Some(due);
                     self.window.enqueue(due, key);
                     self.agents.insert(key, agent);
@@ -277,14 +277,14 @@ impl Collector {
         agent.due = None;
         let Some(request) = agent.next_request(now) else {
             agent.end_round(&self.config, now);
-            let at = agent.wants();
+            let at = agent.next_turn();
             self.enqueue(key, at, now);
             return None;
         };
         let Some(remote) = self.routes.remote(agent, request) else {
             // The redirection leads into a partition of which the own port is no member.
             agent.fail(&self.config, now);
-            let at = agent.wants();
+            let at = agent.next_turn();
             self.enqueue(key, at, now);
             return None;
         };
@@ -368,7 +368,7 @@ impl Collector {
             now
         } else {
             agent.fail(&self.config, now);
-            agent.wants()
+            agent.next_turn()
         };
         self.enqueue(flight.agent, at, now);
     }
@@ -407,13 +407,13 @@ impl Collector {
         let (verdict, next) = agent.take(flight.request.request, header.status(), mad.data(), now);
         let at = match (verdict, next) {
             (Verdict::Busy, _) => {
-                agent.give_time(&self.config, now);
-                agent.wants()
+                agent.postpone(&self.config, now);
+                agent.next_turn()
             }
             (_, Next::GoOn) => now,
             (_, Next::Wait) => {
                 agent.end_round(&self.config, now);
-                agent.wants()
+                agent.next_turn()
             }
         };
         match verdict {

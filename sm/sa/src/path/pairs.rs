@@ -100,7 +100,7 @@ impl Pairs {
                 base: only.unwrap_or(end.lid),
                 count,
                 // Both ends get the same path.
-                first: directory.rails_apart(from, ix, count),
+                first: directory.first_lid_index(from, ix, count),
             }
         };
         Pair {

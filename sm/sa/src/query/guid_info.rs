@@ -70,7 +70,11 @@ impl Query<GuidInfoRecord> {
         let end = self.directory.end(ix);
         let guids = match self.directory.vport(ix) {
             Some(vport) => vport::guid_block(vport, block)?,
-            None => self.directory.names().aliases().block(end.guid, block),
+            None => self
+                .directory
+                .alias_index()
+                .aliases()
+                .block(end.guid, block),
         };
         let mut record = GuidInfoRecord::default();
         record.set_lid(end.lid).set_block_num(block);

@@ -1,4 +1,4 @@
-//! A subnet that is up, with a host that sends requests.
+//! A simulated subnet that is up, with an SA that its hosts send requests to.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct World {
     pub(super) now: Time,
 }
 
-/// The plan for `spec`, and the fabric after the whole plan was written.
+/// The plan for the generated network `spec`, and the fabric after the plan's LIDs were assigned.
 pub(super) fn planned(spec: &str, lmc: u8) -> (Fabric, Plan) {
     let policy = Policy {
         lmc: Lmc::from_bits(lmc),
@@ -45,7 +45,8 @@ pub(super) fn planned_as(spec: &str, decide: impl FnOnce(&mut Fabric) -> Policy)
     planned_on(&rsm_routing::generate::generate(spec).unwrap(), decide)
 }
 
-/// The plan for `netlist`, with the policy that `decide` returns for the fabric.
+/// The plan for `netlist`, with the policy that `decide` returns for the fabric, and the fabric
+/// after the plan's LIDs were assigned.
 pub(super) fn planned_on(
     netlist: &Netlist,
     decide: impl FnOnce(&mut Fabric) -> Policy,
@@ -134,7 +135,7 @@ impl World {
         self.sa.answer_from(sa_snapshot);
     }
 
-    /// Gives each of these ports its P_Key table.
+    /// Gives each port in `tables`, by its LID, these P_Keys in the SA's directory.
     pub(super) fn with_partitions(mut self, tables: &[(Lid, &[u16])]) -> World {
         let mut directory = Directory::of(&self.snapshot, None).unwrap();
         let inner = Arc::get_mut(&mut directory).unwrap();
@@ -149,7 +150,8 @@ impl World {
         self
     }
 
-    /// Removes the LID of the host with this LID, as if the host were absent.
+    /// Removes the PortInfo, and thereby the LID, of the host with this LID, as if the host were
+    /// absent.
     pub(super) fn take_away(&mut self, lid: Lid) {
         let guid = self.guid(lid);
         let mut fabric = Fabric::clone(&self.snapshot.fabric);
@@ -193,7 +195,7 @@ impl World {
         Gid::new(PREFIX, self.guid(lid))
     }
 
-    /// The answer that the first host gets to `method` with `record`.
+    /// The records or status that the first host gets to a request with `method` and `record`.
     pub(super) fn ask<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -203,8 +205,7 @@ impl World {
         self.ask_with(method, mask, record, |_| {})
     }
 
-    /// Sends `method` with `record` as [`World::ask`] does, after `change` has edited the SA
-    /// header.
+    /// Sends a request as [`World::ask`] does, after `change` has edited the SA header.
     pub(super) fn ask_with<Q: Record, A: Record>(
         &mut self,
         method: Method,
@@ -223,7 +224,8 @@ impl World {
         records(answer)
     }
 
-    /// The answer to `host`, which shows `sm_key`; 0 for an untrusted requester.
+    /// The records or status that `host` gets to a request with `sm_key`; 0 stands for an untrusted
+    /// requester.
     pub(super) fn ask_from<R: Record>(
         &mut self,
         (host, sm_key): (Lid, u64),
@@ -236,6 +238,7 @@ impl World {
         records(self.handle_from(host, mad.as_bytes()).unwrap())
     }
 
+    /// The answer of the SA to a datagram from the first host.
     pub(super) fn handle(&mut self, bytes: &[u8]) -> Option<SaAnswer> {
         self.handle_from(self.hosts()[0], bytes)
     }
@@ -245,12 +248,12 @@ impl World {
         self.sa.handle(SaRequest { bytes, requester }, self.now)
     }
 
-    /// All records of a GetTable.
+    /// The records that the first host gets to a GetTable.
     pub(super) fn table<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Vec<R> {
         self.ask(Method::GET_TABLE, mask, record).unwrap()
     }
 
-    /// The record of a Get.
+    /// The only record that the first host gets to a Get, or the status.
     pub(super) fn get<R: Record>(&mut self, mask: ComponentMask, record: &R) -> Result<R, Status> {
         let records = self.ask(Method::GET, mask, record)?;
         assert_eq!(records.len(), 1);

@@ -26,7 +26,7 @@ const START: Time = Time::from_nanos(1_000_000_000);
 /// Number of a queue pair that a program uses for itself.
 const QPN: u32 = 0x1234;
 
-/// All generic notices of `trap`.
+/// A subscription to all generic notices of `trap`.
 fn all_of(trap: u16) -> InformInfo {
     let mut info = InformInfo::default();
     info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)
@@ -45,6 +45,8 @@ fn address(lid: Lid, qpn: u32) -> RemoteAddress {
     }
 }
 
+/// Sends a Set of InformInfo from the address `from`. Returns the InformInfo in the answer, or its
+/// status.
 fn send(
     world: &mut World,
     from: RemoteAddress,
@@ -63,10 +65,12 @@ fn send(
     records(answer).map(|records| records[0])
 }
 
+/// Sends a Set of InformInfo from queue pair [`QPN`] of `host`, an untrusted requester.
 fn set(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
     send(world, address(host, QPN), info, 0)
 }
 
+/// Ends the subscription `info` of queue pair [`QPN`] of `host`.
 fn unset(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, Status> {
     let mut info = *info;
     info.set_subscribe(0).set_qpn(QPN);
@@ -78,7 +82,8 @@ fn reports(world: &mut World, now: Time) -> Vec<NoticeReport> {
     std::iter::from_fn(|| world.sa.poll_report(now)).collect()
 }
 
-fn told(report: &NoticeReport) -> SaNotice {
+/// The notice in a report, whose header is checked.
+fn notice_in(report: &NoticeReport) -> SaNotice {
     let mad = SaMad::from_bytes(&report.mad);
     let header = mad.header.mad();
     assert_eq!(
@@ -89,8 +94,12 @@ fn told(report: &NoticeReport) -> SaNotice {
     *SaNotice::from_prefix(&mad.data).unwrap()
 }
 
+/// The trap number of a report, and the LID that the report is sent to.
 fn trap_of(report: &NoticeReport) -> (u16, Lid) {
-    (told(report).notice().trap_number().0, report.remote.lid)
+    (
+        notice_in(report).notice().trap_number().0,
+        report.remote.lid,
+    )
 }
 
 /// Answers a report as the subscriber at `from`.
@@ -141,8 +150,8 @@ fn up() -> World {
     world
 }
 
-/// A world with hosts 0 and 2 in one partition, 1 and 3 in another, and the switches in the first.
-fn parted() -> World {
+/// A world with hosts 0 and 2 and the switches in one partition, and hosts 1 and 3 in another.
+fn partitioned() -> World {
     let world = World::new(SMALL);
     let (hosts, switches) = (world.hosts(), world.switches());
     let mut tables: Vec<(Lid, &[u16])> = vec![

@@ -1,10 +1,10 @@
-//! Tests that subscribers get no notices of other partitions.
+//! Tests that a subscriber gets reports only of ports, groups and keys that it may know.
 
 use super::*;
 
 #[test]
-fn subscribers_get_no_notices_of_other_partitions() {
-    let mut world = parted();
+fn subscribers_get_no_reports_of_ports_in_other_partitions() {
+    let mut world = partitioned();
     let (hosts, switches) = (world.hosts(), world.switches());
     for &host in &hosts {
         set(&mut world, host, &all_of(InformInfo::ALL)).unwrap();
@@ -21,7 +21,7 @@ fn subscribers_get_no_notices_of_other_partitions() {
         .iter()
         .map(|report| (report.remote.lid, report.remote.qpn))
         .collect();
-    // A trusted subscriber gets all notices.
+    // Hosts 1 and 3 are not in the partition of the switch, but queue pair 1 of host 3 is trusted.
     assert_eq!(to, [(hosts[0], QPN), (hosts[2], QPN), (hosts[3], 1)]);
     // A port that the subscriber may not see counts as absent.
     let mut hidden = all_of(128);
@@ -39,7 +39,7 @@ fn subscribers_get_no_notices_of_other_partitions() {
 }
 
 #[test]
-fn only_trusted_subscribers_get_notices_of_wrong_keys() {
+fn only_trusted_subscribers_get_reports_of_wrong_m_keys() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
@@ -57,7 +57,7 @@ fn only_trusted_subscribers_get_notices_of_wrong_keys() {
 }
 
 #[test]
-fn notices_of_groups_go_to_their_partition() {
+fn reports_of_a_group_go_only_to_subscribers_in_its_partition() {
     let mut world = up();
     let hosts = world.hosts();
     set(&mut world, hosts[1], &all_of(66)).unwrap();
@@ -83,7 +83,7 @@ fn notices_of_groups_go_to_their_partition() {
     world.sa.handle_deadline(START);
     let created = reports(&mut world, START).pop().unwrap();
     assert_eq!(trap_of(&created), (66, hosts[1]));
-    let notice = told(&created).notice();
+    let notice = notice_in(&created).notice();
     let TrapDetails::GidChange(change) = notice.details() else {
         panic!("{notice:?}");
     };
@@ -97,8 +97,8 @@ fn notices_of_groups_go_to_their_partition() {
     world.sa.handle_deadline(later);
     let deleted = reports(&mut world, later).pop().unwrap();
     assert_eq!(trap_of(&deleted), (67, hosts[1]));
-    // A group of a partition that the subscriber is not in.
-    let mut world = parted();
+    // Host 1 is not in the partition of the next group, so that only host 2 gets a report.
+    let mut world = partitioned();
     let hosts = world.hosts();
     set(&mut world, hosts[1], &all_of(66)).unwrap();
     set(&mut world, hosts[2], &all_of(66)).unwrap();
@@ -114,10 +114,10 @@ fn notices_of_groups_go_to_their_partition() {
     );
 }
 
-/// The subscriber's request arrives at an index of the P_Key table and of the GID table of this
+/// The request of the subscriber contains indices of the P_Key table and of the GID table of this
 /// manager's port. Both tables can change, and the port of a successor has different tables.
 #[test]
-fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
+fn reports_use_the_present_index_of_the_subscriptions_p_key() {
     let world = World::new(SMALL);
     let subscriber = *world.hosts().last().unwrap();
     let own = world.snapshot.plan.as_ref().unwrap().sm_lid;
@@ -138,11 +138,11 @@ fn reports_have_the_p_key_of_the_subscription_at_its_index_of_now() {
         (&[0xFFFF, 0x8002, 0x8001][..], 2),
         // A successor may be a member with different rights.
         (&[0x0001, 0xFFFF], 0),
-        // Without the partition, the report is sent in the default partition.
+        // If this manager's port is not in the partition, the default partition is used.
         (&[0x8002, 0xFFFF], 1),
     ] {
         world = world.with_partitions(&[(own, table), (subscriber, &[0x8001, 0xFFFF])]);
-        // Waits, because a notice repeated within this time would be dropped.
+        // Notices that are repeated within this time are dropped.
         now += limits::QUIET * 2;
         world.sa.handle_deadline(now);
         world.sa.notice(&link_change(own), now);

@@ -22,7 +22,7 @@ fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
         sent.iter().map(trap_of).collect::<Vec<_>>(),
         [(65, hosts[0]), (65, hosts[1])]
     );
-    let notice = told(&sent[0]);
+    let notice = notice_in(&sent[0]);
     let about = notice.notice();
     let TrapDetails::GidChange(change) = about.details() else {
         panic!("{notice:?}");
@@ -165,8 +165,8 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
     let told_to: BTreeSet<u32> = reports(&mut world, START)
         .iter()
         .map(|report| {
-            assert_eq!(told(report).notice(), notice);
-            assert_eq!(told(report).issuer_gid(), gid);
+            assert_eq!(notice_in(report).notice(), notice);
+            assert_eq!(notice_in(report).issuer_gid(), gid);
             report.remote.qpn
         })
         .collect();
@@ -228,7 +228,7 @@ fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
         world.sa.notice(&link_change(switches[1]), now);
         // The slow subscriber gets only repetitions of the first report until it answers.
         for report in reports(&mut world, now) {
-            assert_eq!(told(&report), told(&first[0]));
+            assert_eq!(notice_in(&report), notice_in(&first[0]));
             assert_eq!(report.mad, first[0].mad, "the same transaction");
         }
         if round == 1 {

@@ -21,10 +21,10 @@ fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
     assert!(reports(&mut world, now).is_empty());
     publish(&mut world, &whole, now);
     let again = reports(&mut world, now).pop().unwrap();
-    assert_eq!(told(&again), told(&before));
+    assert_eq!(notice_in(&again), notice_in(&before));
     answer(&mut world, &again);
     let next = reports(&mut world, now).pop().unwrap();
-    assert_eq!(told(&next).notice().issuer_lid(), switches[1]);
+    assert_eq!(notice_in(&next).notice().issuer_lid(), switches[1]);
     answer(&mut world, &next);
     assert_eq!(world.sa.poll_reregister(), None);
 
@@ -128,7 +128,7 @@ fn impossible_subscriptions_are_refused() {
 
 #[test]
 fn records_show_subscriptions_and_hide_queue_pairs() {
-    let mut world = parted();
+    let mut world = partitioned();
     let hosts = world.hosts();
     let infos = [all_of(64), all_of(65), all_of(128)];
     for info in &infos {
