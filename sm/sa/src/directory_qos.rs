@@ -8,14 +8,15 @@ use super::ends::EndIx;
 use super::path_qos::{Chosen, Criteria, SlReason};
 
 impl Directory {
-    /// Number of end ports in a group of the policy, as `PathQos::ports_in_group`; 0 without a
-    /// policy.
+    /// Number of end ports in the policy's port group with this index; 0 without a policy, or if no
+    /// rule uses the group.
     pub fn ports_in_group(&self, group: usize) -> usize {
         let qos = self.qos.as_ref();
         qos.map_or(0, |qos| qos.ports_in_group(group))
     }
 
-    /// The level that the policy gives a query; `None` without a policy.
+    /// The QoS level that the policy assigns to a query, and the matching rule; `None` without a
+    /// policy.
     pub(super) fn level_of(
         &self,
         from: EndIx,
@@ -25,8 +26,8 @@ impl Directory {
         self.qos.as_ref()?.choose(from, to, criteria)
     }
 
-    /// Mask of the SLs on which a port along the path drops packets between two ports, by the
-    /// tables of section `qos`.
+    /// Mask of the SLs (bit n for SL n) on which a port along the path drops packets between two
+    /// ports, according to the tables of section `qos`.
     pub(super) fn dropped(&self, from: EndIx, to: EndIx) -> u16 {
         let Some(qos) = &self.qos else {
             return 0;
@@ -41,7 +42,8 @@ impl Directory {
         let [Some(first), Some(last)] = self.minima.switches(from, to) else {
             return dropped;
         };
-        // If the engine determines the tables, switches hold those.
+        // If the engine determines SLtoVL tables, switches have those instead of the tables of
+        // section `qos`.
         if from == to || !self.plan.routing.lanes.is_single() {
             return dropped;
         }

@@ -20,7 +20,7 @@ use super::{
 ///
 /// If the disk is full or mounted read-only, the contents are read from the export of the last
 /// commit, and commits fail. Once the folder is writable, the next commit opens the database, and
-/// brings the database to the contents read, with the commit's changes.
+/// writes to it the contents that were read, with the changes of the commit.
 pub struct FolderStore {
     dir: PathBuf,
     fabric: StoreFabric,
@@ -55,7 +55,7 @@ impl FolderStore {
         FolderStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// Opens the store as [`open`](FolderStore::open) does, on a disk whose operations a test can
+    /// Opens the store as [`open`](FolderStore::open) does, on `disk`, whose operations a test can
     /// make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<FolderStore, StoreError> {
         let mut lock = None;
@@ -138,18 +138,18 @@ fn is_of_disk(error: &StoreError) -> bool {
 }
 
 impl Unopened {
-    /// The changes that turn a database with the contents `held` into the contents read plus
-    /// `changes`. Records that could not be read are kept.
-    fn owed(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
-        let mut owed = match self.report.may_lack_records() {
+    /// The changes that turn a database with the contents `held` into the contents that were read,
+    /// with `changes`. If some records could not be read, the database keeps its own.
+    fn pending_changes(&self, held: &Persisted, changes: &ChangeSet) -> ChangeSet {
+        let mut pending = match self.report.may_lack_records() {
             true => ChangeSet::new(),
             false => ChangeSet::between(held, &self.read, &[]),
         };
-        owed.merge(changes.clone());
+        pending.merge(changes.clone());
         // No generation may be used twice.
-        let generation = owed.plan_generation.unwrap_or(held.plan_generation);
-        owed.set_plan_generation(generation.max(held.plan_generation));
-        owed
+        let generation = pending.plan_generation.unwrap_or(held.plan_generation);
+        pending.set_plan_generation(generation.max(held.plan_generation));
+        pending
     }
 }
 
@@ -168,7 +168,7 @@ impl Store for FolderStore {
         };
         let mut store = open_database((&self.dir, self.fabric), &self.disk, &mut self.lock)?;
         let (held, report) = store.load()?;
-        store.commit(&unopened.owed(&held, changes))?;
+        store.commit(&unopened.pending_changes(&held, changes))?;
         if report.is_alarming() {
             tracing::warn!(report = %report, "the store was damaged");
         } else {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn store_on_a_full_disk_is_read_and_takes_commits_once_there_is_room() {
+    fn store_on_a_full_disk_is_read_and_accepts_commits_once_there_is_room() {
         let dir = tempfile::tempdir().unwrap();
         let full = Arc::new(AtomicBool::new(false));
         let mut store =
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_that_cannot_be_made_is_an_empty_store_until_it_can() {
+    fn store_is_empty_until_its_folder_can_be_created() {
         let parent = tempfile::tempdir().unwrap();
         let dir = parent.path().join("state");
         let full = Arc::new(AtomicBool::new(true));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn store_of_another_kind_of_fabric_is_refused_where_its_folder_cannot_be_locked() {
+    fn store_of_another_kind_of_fabric_is_refused_on_a_read_only_disk() {
         for (own, other) in [
             (StoreFabric::Hardware, StoreFabric::Simulation),
             (StoreFabric::Simulation, StoreFabric::Hardware),

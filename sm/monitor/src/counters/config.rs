@@ -5,7 +5,7 @@ use std::time::Duration;
 pub struct CountersConfig {
     /// Whether counters are read.
     pub enabled: bool,
-    /// Time between two readings of the sums of a switch, more than zero.
+    /// Time between two readings of the sums over all ports of a switch, more than zero.
     pub interval: Duration,
     /// Time between two readings of each port of a switch, more than zero.
     pub ports_interval: Duration,

@@ -5,9 +5,9 @@ use rsm_mad::wire::sa::{CLASS_VERSION, ClassPortInfo, SaCapabilityMask, SaCapabi
 
 use crate::directory::Directory;
 
-/// RespTimeValue: answers take at most 4.096 µs × 2^17, 0.54 s, the wait of the last request if
-/// every LID of the largest subnet sends one at once, at a hundred thousand answers per second.
-/// OpenSM states 16, the lowest value above its transaction_timeout.
+/// RespTimeValue: answers take at most 4.096 µs × 2^17, which is 0.54 s. At a hundred thousand
+/// answers per second, this is enough even for the last request if all LIDs of the largest subnet
+/// send one at once. OpenSM states 16, the lowest value above its transaction_timeout.
 const RESP_TIME_VALUE: u8 = 17;
 
 /// Bits of CapabilityMask2, each of which stands for a function of this crate. Clients depend on
@@ -24,6 +24,7 @@ const CAPABILITIES: SaCapabilityMask2 = SaCapabilityMask2(
         | SaCapabilityMask2::LINK_SPEED_HDR.0,
 );
 
+/// The ClassPortInfo of this SA.
 pub(super) fn record(_directory: &Directory) -> ClassPortInfo {
     let mut info = ClassPortInfo::default();
     info.set_base_version(BASE_VERSION)

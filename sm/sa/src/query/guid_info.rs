@@ -1,5 +1,5 @@
-//! GUIDInfoRecord: the GUIDs of a port (see [`crate::guids`]), and the GUIDs of a virtual port as
-//! its adapter shows them.
+//! GUIDInfoRecord: the port GUID and alias GUIDs of a port (see [`crate::guids`]), and the GUIDs of
+//! a virtual port as its adapter shows them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::guids::{AliasRegistry, AliasRequester};
 /// Assigns or releases alias GUIDs of a port.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(crate) fn change(
     registry: &mut AliasRegistry,
     (header, data): (&SaHeader, &[u8]),
@@ -30,10 +30,11 @@ pub(crate) fn change(
     Ok(Body::record(&answer))
 }
 
+/// The records of all blocks; `None` for a block that does not match.
 pub(super) fn candidates(
     query: Query<GuidInfoRecord>,
 ) -> impl Iterator<Item = Option<GuidInfoRecord>> + Send + 'static {
-    let ends = query.tables();
+    let ends = query.ends_to_examine();
     of_each_end(query, ends, |query, ix| {
         let query = Arc::clone(query);
         (0..query.blocks(ix)).map(move |block| query.block(ix, block))
@@ -42,8 +43,8 @@ pub(super) fn candidates(
 
 impl Query<GuidInfoRecord> {
     /// The ends to examine: the ends with the LID of the query, or with its port GUID, which is the
-    /// first GUID of block 0.
-    fn tables(&self) -> Ends {
+    /// first GUID of block 0, or all ends if the query has neither.
+    fn ends_to_examine(&self) -> Ends {
         const PORT_GUID: ComponentMask = GuidInfoRecord::BLOCK_NUM.with(GuidInfoRecord::GUID0);
 
         let is_by_guid = !self.mask.contains(GuidInfoRecord::LID)
@@ -66,6 +67,8 @@ impl Query<GuidInfoRecord> {
         capacity.div_ceil(GuidInfo::ENTRIES as u8).max(1)
     }
 
+    /// The record of a block of an end's GUIDs. `None` if it does not match the query, or if the
+    /// adapter of a virtual port did not show the block.
     fn block(&self, ix: EndIx, block: u8) -> Option<GuidInfoRecord> {
         let end = self.directory.end(ix);
         let guids = match self.directory.vport(ix) {

@@ -13,10 +13,10 @@ use crate::events::{
 };
 use crate::trust::Trust;
 
-/// Subscribes or unsubscribes. The answer repeats the request (o13-12.1.1).
+/// Subscribes or unsubscribes. The answer repeats the request (IBA o13-12.1.1).
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(crate) fn change(
     events: &mut Events,
     directory: &Directory,
@@ -37,7 +37,7 @@ pub(crate) fn change(
 /// Searches subscriptions.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     let query = Query::<InformInfoRecord>::new(context, ComponentMask::NONE)?;
     context.read(Candidates {
@@ -47,10 +47,12 @@ pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines subscriptions one after the other.
+/// Examines subscriptions, one in each step: yields a record, or `None` for one that does not match
+/// or that the requester may not see.
 struct Candidates {
     query: Query<InformInfoRecord>,
     view: SubscriptionsView,
+    /// The last subscription examined; `None` before the first one.
     last: Option<SubscriptionId>,
 }
 
@@ -65,6 +67,9 @@ impl Iterator for Candidates {
 }
 
 impl Query<InformInfoRecord> {
+    /// The record of a subscription; `None` if it does not match the query, or if the requester may
+    /// not see the subscriber. The subscription of an absent port is shown only to trusted
+    /// requesters.
     fn subscription(
         &self,
         id: SubscriptionId,
@@ -80,8 +85,8 @@ impl Query<InformInfoRecord> {
         }
         let mut record = subscription.record(id);
         if !self.trust.is_trusted() {
-            // C15-0.2-1.16: the key is hidden before the record is matched, so that no query can
-            // find it by trial.
+            // IBA C15-0.2-1.16: the queue pair is hidden before the record is compared, so that no
+            // query can find it by trial.
             let mut info = record.inform_info();
             info.set_qpn(0);
             record.set_inform_info(&info);

@@ -1,5 +1,5 @@
-//! LinearForwardingTableRecord: the planned forwarding tables of switches. The entry of a LID whose
-//! port the requester may not see is shown as dropped, like the entry of an unused LID.
+//! LinearForwardingTableRecord: the planned forwarding tables of switches. If the requester may not
+//! see the port of a LID, the entry of the LID says that packets are dropped, as for an unused LID.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,6 +10,7 @@ use rsm_mad::wire::sa::LinearForwardingTableRecord;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
+/// The records of all blocks; `None` for a block that does not match.
 pub(super) fn candidates(
     query: Query<LinearForwardingTableRecord>,
 ) -> impl Iterator<Item = Option<LinearForwardingTableRecord>> + Send + 'static {
@@ -21,8 +22,9 @@ pub(super) fn candidates(
     })
 }
 
-/// The LIDs whose ports the requester may know about: one bit for each LID of a block, computed
-/// when the block is first read. The blocks of all switches share them.
+/// The LIDs whose ports the requester may see: for each block of 64 LIDs, a mask in which bit n
+/// stands for LID n of the block. A mask is computed when the block is first read, and serves the
+/// tables of all switches.
 struct KnownLids(Vec<OnceLock<u64>>);
 
 impl KnownLids {
@@ -30,7 +32,7 @@ impl KnownLids {
         KnownLids((0..blocks).map(|_| OnceLock::new()).collect())
     }
 
-    /// The bits of a block; 0 for a block beyond the plan's last.
+    /// The mask of a block; 0 for a block beyond the plan's last one.
     fn of(&self, block: u16, query: &Query<LinearForwardingTableRecord>) -> u64 {
         let Some(known) = self.0.get(usize::from(block)) else {
             return 0;
@@ -48,7 +50,7 @@ impl KnownLids {
 }
 
 impl Query<LinearForwardingTableRecord> {
-    /// Number of blocks in the table of the node; 0 if the node is no switch.
+    /// Number of blocks in the planned table of the node; 0 if the node is no switch or has none.
     fn blocks(&self, ix: EndIx) -> u16 {
         let (node, _) = self.directory.port(ix);
         let plan = &self.directory.plan;
@@ -57,6 +59,7 @@ impl Query<LinearForwardingTableRecord> {
         if planned { plan.blocks() as u16 } else { 0 }
     }
 
+    /// The record of a block of a switch's table; `None` if it does not match the query.
     fn block(
         &self,
         ix: EndIx,

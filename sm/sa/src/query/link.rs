@@ -1,4 +1,4 @@
-//! LinkRecord: cables, each once from either end.
+//! LinkRecord: cables, with a record for each of the two directions.
 
 use std::sync::Arc;
 
@@ -8,9 +8,10 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not compared for equality: a LID may be any LID of a port's range.
+/// Components that the template does not compare: any LID of a port's range matches.
 pub(super) const NOT_COMPARED: ComponentMask = LinkRecord::FROM_LID.with(LinkRecord::TO_LID);
 
+/// The records of all cables; `None` for a port without one, or for a record that does not match.
 pub(super) fn candidates(
     query: Query<LinkRecord>,
 ) -> impl Iterator<Item = Option<LinkRecord>> + Send + 'static {
@@ -22,6 +23,8 @@ pub(super) fn candidates(
 }
 
 impl Query<LinkRecord> {
+    /// The record of the cable at `from`, a port of the node of `ix`. `None` if there is no cable,
+    /// if the record does not match, or if the requester may not see the other end.
     fn cable(&self, ix: EndIx, from: PortRef) -> Option<LinkRecord> {
         let to = self.directory.fabric.peer(from)?;
         let to_lid = self.directory.lid_of(to)?;

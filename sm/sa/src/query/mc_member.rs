@@ -16,10 +16,10 @@ use crate::mcast::{
 use crate::template::Template;
 use crate::trust::Trust;
 
-/// Joins a port to a group, or removes it from one.
+/// Joins a port to a group, or removes the port from a group.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(crate) fn change(
     registry: &mut GroupRegistry,
     directory: &Directory,
@@ -44,11 +44,11 @@ pub(crate) fn change(
 /// Searches groups and members.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     let record = context.record::<McMemberRecord>()?;
     let mask = context.header.component_mask();
-    // The view matches the components; here, unknown components are refused.
+    // The view compares the components; the template only refuses unknown components.
     Template::new(&record, mask, ComponentMask(u64::MAX))?;
     if !is_meaningful(&record, mask) {
         return Err(SaStatus::REQ_INVALID);
@@ -63,13 +63,15 @@ pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     })
 }
 
-/// Examines groups and members one after the other.
+/// Examines groups and members, one in each step: yields a record, or `None` for one that does not
+/// match or that the requester may not see.
 struct Candidates {
     view: GroupsView,
     record: McMemberRecord,
     mask: ComponentMask,
     p_keys: Arc<[PKey]>,
     trusted: bool,
+    /// Where to continue; `None` after the last group.
     cursor: Option<Cursor>,
 }
 

@@ -83,10 +83,10 @@ pub(super) fn is_method(method: Method) -> bool {
     METHODS.contains(&method)
 }
 
-/// Answers a request.
+/// Answers a Get, GetTable, GetTraceTable or GetMulti.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     const MULTI_PATH: (AttrId, Method) = (MultiPathRecord::ID, Method::GET_MULTI);
     const CAPABILITIES: (AttrId, Method) = (ClassPortInfo::ID, Method::GET);
@@ -95,8 +95,8 @@ pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     match (mad.attribute(), mad.method()) {
         CAPABILITIES => return Ok(Body::record(&class_port_info::record(context.directory))),
         MULTI_PATH => return path::multi::answer(context),
-        // The request contains a PathRecord, the response TraceRecords. Requesters set either
-        // attribute.
+        // The request contains a PathRecord and the response TraceRecords, so that requesters use
+        // either attribute.
         (PathRecord::ID | TraceRecord::ID, Method::GET_TRACE_TABLE) => {
             return path::trace::answer(context);
         }
@@ -171,11 +171,11 @@ impl SaQueryContext<'_> {
             .ok_or(SaStatus::REQ_INVALID)
     }
 
-    /// The answer with those `candidates` that match; for a Get, the only match.
+    /// The answer with the records among `candidates`, in which `None` stands for an examined end
+    /// without a match. A Get must have exactly one match; a table may be empty.
     ///
     /// # Errors
-    /// For a Get, ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS if that is known at once; a table may be
-    /// empty.
+    /// For a Get, ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS if a short search already shows that.
     pub(super) fn read<R, I>(&self, candidates: I) -> Result<Body, Status>
     where
         R: Record,
@@ -192,16 +192,20 @@ impl SaQueryContext<'_> {
 struct Query<R> {
     directory: Arc<Directory>,
     mask: ComponentMask,
+    /// The record in the request.
     record: R,
+    /// The attribute modifier of the request.
     modifier: u32,
     template: Template,
     trust: Trust,
     requester: EndIx,
+    /// Whether tables include virtual ports.
     lists_vports: bool,
+    /// ActCount in answers about SMInfo.
     act_count: u32,
 }
 
-/// The ends that a query examines: a range, followed by single ends.
+/// Indices of the ends that a query examines: a range, followed by single ends.
 type Ends = std::iter::Chain<Range<u32>, std::vec::IntoIter<u32>>;
 
 /// The single end, or no end.
@@ -210,13 +214,14 @@ fn only(end: Option<EndIx>) -> Ends {
     run.chain(Vec::new())
 }
 
+/// The given ends.
 fn these(ends: impl IntoIterator<Item = EndIx>) -> Ends {
     let ends: Vec<u32> = ends.into_iter().map(|EndIx(ix)| ix).collect();
     (0..0).chain(ends)
 }
 
 impl<R: Record> Query<R> {
-    /// The query in `context`. The caller matches the components in `not_compared`.
+    /// The query in `context`, whose template does not compare the components in `not_compared`.
     fn new(context: &SaQueryContext<'_>, not_compared: ComponentMask) -> Result<Query<R>, Status> {
         let record = context.record::<R>()?;
         let mask = context.header.component_mask();
@@ -233,8 +238,8 @@ impl<R: Record> Query<R> {
         })
     }
 
-    /// The ports to examine if `component` is their LID: the port with `lid`, which may be any LID
-    /// of its range, or all ports. For records that virtual ports lack.
+    /// The physical ports to examine: the port with `lid` in its LID range if the query has
+    /// `component`, otherwise all ports. For records that virtual ports lack.
     fn ends(&self, component: ComponentMask, lid: Lid) -> Range<u32> {
         if !self.mask.contains(component) {
             return 0..self.directory.ports();
@@ -245,8 +250,8 @@ impl<R: Record> Query<R> {
         }
     }
 
-    /// The ends to examine if `component` is their LID: the end with `lid`, which may be any LID of
-    /// its range, or all ends in tables. For records that virtual ports have as well.
+    /// The ends to examine: the end with `lid` in its LID range if the query has `component`,
+    /// otherwise the [`listed`](Query::listed) ends. For records that virtual ports have as well.
     fn ends_and_vports(&self, component: ComponentMask, lid: Lid) -> Ends {
         if self.mask.contains(component) {
             let holder = self.directory.by_lid(lid);
@@ -255,7 +260,8 @@ impl<R: Record> Query<R> {
         self.listed()
     }
 
-    /// The ends with records that have this GUID, which is no alias GUID; may include further ends.
+    /// The ends with records and this port GUID; may include further ends. Alias GUIDs are not
+    /// considered.
     fn ends_with_guid(&self, guid: Guid) -> Ends {
         let directory = &self.directory;
         let found = directory.by_guid(guid);
@@ -268,7 +274,8 @@ impl<R: Record> Query<R> {
         (0..directory.ports()).chain(vport)
     }
 
-    /// The ends in tables if the request names no end.
+    /// The ends in a table if the request names no end: all physical ports, and virtual ports if
+    /// tables include them.
     fn listed(&self) -> Ends {
         let ports = self.directory.ports();
         let all = self.directory.len() as u32;
@@ -309,8 +316,8 @@ impl<R: Record> Query<R> {
         PortTables::of(qos, fabric, PortKey::new(node.guid, number))
     }
 
-    /// The port numbers in records of port tables: all ports of a switch; for a CA or router only
-    /// 0, because the number is reserved there.
+    /// The port numbers in records of port tables: all ports of a switch from 0 on; for a CA or
+    /// router only 0, because the field is reserved there.
     fn port_numbers(&self, ix: EndIx) -> impl Iterator<Item = u8> + Clone + use<R> {
         let (node, _) = self.directory.port(ix);
         let last = if node.is_switch() {
@@ -337,7 +344,8 @@ impl<R: Record> Query<R> {
     }
 }
 
-/// The candidates of each of `ends`, one end after the other.
+/// The candidates of each of `ends` that has records and that the requester may see, one end after
+/// the other. Each end yields one more `None`.
 fn of_each_end<R, I>(
     query: Query<R>,
     ends: impl Iterator<Item = u32> + Send + 'static,
@@ -350,8 +358,8 @@ where
     let query = Arc::new(query);
     ends.map(EndIx).flat_map(move |ix| {
         let is_shown = query.directory.has_records(ix) && query.may_see(ix);
-        let seen = is_shown.then(|| of_end(&query, ix));
-        // Examining a port takes time, even if the port is hidden or has no such record.
-        std::iter::once(None).chain(seen.into_iter().flatten())
+        let shown = is_shown.then(|| of_end(&query, ix));
+        // Each examined end counts as a step, even if it is hidden or has no such record.
+        std::iter::once(None).chain(shown.into_iter().flatten())
     })
 }

@@ -1,5 +1,5 @@
-//! MulticastForwardingTableRecord: the planned multicast forwarding tables of switches. Multicast
-//! LIDs of partitions that the requester is not in read like LIDs without a group.
+//! MulticastForwardingTableRecord: the planned multicast forwarding tables of switches. The entries
+//! of groups in partitions that the requester is not in are empty, as for LIDs without a group.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
@@ -12,6 +12,7 @@ use super::{Query, of_each_end};
 use crate::ends::EndIx;
 use crate::mcast::GroupsView;
 
+/// The records of all blocks; `None` for a block that does not match.
 pub(super) fn candidates(
     query: Query<MulticastForwardingTableRecord>,
     groups: GroupsView,
@@ -59,6 +60,7 @@ impl Query<MulticastForwardingTableRecord> {
         mft_image::blocks_up_to(top, mft_image::positions(node.info.num_ports()))
     }
 
+    /// The record of a block of a switch's table; `None` if it does not match the query.
     fn block(
         &self,
         ix: EndIx,

@@ -1,4 +1,4 @@
-//! NodeRecord: end ports with their nodes.
+//! NodeRecord: the NodeInfo and NodeDescription of the node of each end port.
 
 use rsm_mad::wire::attr::NodeDescription;
 use rsm_mad::wire::sa::NodeRecord;
@@ -7,10 +7,12 @@ use super::{Ends, Query, these, vport};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
+/// The records of all ends; `None` for an end that has none, does not match, or is hidden from the
+/// requester.
 pub(super) fn candidates(
     query: Query<NodeRecord>,
 ) -> impl Iterator<Item = Option<NodeRecord>> + Send + 'static {
-    query.nodes().map(EndIx).map(move |ix| {
+    query.ends_to_examine().map(EndIx).map(move |ix| {
         let is_shown = query.directory.has_records(ix);
         let record = is_shown.then(|| record(&query.directory, ix))?;
         query.keep(record).filter(|_| query.may_see(ix))
@@ -18,8 +20,9 @@ pub(super) fn candidates(
 }
 
 impl Query<NodeRecord> {
-    /// The ends to examine: the ends with the LID, port GUID or node GUID of the query.
-    fn nodes(&self) -> Ends {
+    /// The ends to examine: the ends with the LID, port GUID or node GUID of the query, or all ends
+    /// if the query has none of these.
+    fn ends_to_examine(&self) -> Ends {
         if self.mask.contains(NodeRecord::LID) {
             return self.ends_and_vports(NodeRecord::LID, self.record.lid());
         }

@@ -10,9 +10,11 @@ use rsm_model::fabric::PortRef;
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not compared for equality: the port number counts only on switches.
+/// Components that the template does not compare: any LID of a port's range matches, and the port
+/// number counts only on switches.
 pub(super) const NOT_COMPARED: ComponentMask = PKeyTableRecord::LID.with(PKeyTableRecord::PORT_NUM);
 
+/// The records of all blocks; `None` for a block that does not match.
 pub(super) fn candidates(
     query: Query<PKeyTableRecord>,
 ) -> impl Iterator<Item = Option<PKeyTableRecord>> + Send + 'static {
@@ -29,7 +31,7 @@ pub(super) fn candidates(
 }
 
 impl Query<PKeyTableRecord> {
-    /// The keys of a port of the node of `ix`.
+    /// The P_Keys of `at`, a port of the node of `ix`; empty if no table is planned for it.
     fn table(&self, ix: EndIx, at: PortRef) -> &[PKey] {
         if at == self.directory.end(ix).at {
             self.directory.p_keys(ix)
@@ -38,6 +40,7 @@ impl Query<PKeyTableRecord> {
         }
     }
 
+    /// The record of a block of a port; `None` if it does not match the query.
     fn block(&self, ix: EndIx, at: PortRef, block: u16) -> Option<PKeyTableRecord> {
         let port = if self.is_switch(ix) {
             at.port

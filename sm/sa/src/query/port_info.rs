@@ -1,4 +1,4 @@
-//! PortInfoRecord: end ports and external ports of switches.
+//! PortInfoRecord: the PortInfo of end ports and of external ports of switches.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use crate::ends::EndIx;
 const CAPABILITIES: ComponentMask =
     PortInfoRecord::CAPABILITY_MASK.with(PortInfoRecord::CAPABILITY_MASK2);
 
-/// Components that are not compared for equality. Options choose the form of the answer.
+/// Components that the template does not compare: any LID of a port's range matches, options choose
+/// the form of the answer, and capability masks may have to be compared bit by bit.
 pub(super) fn not_compared(modifier: u32) -> ComponentMask {
     let not_compared = PortInfoRecord::END_PORT_LID | PortInfoRecord::OPTIONS;
     if by_bits(modifier) {
@@ -23,11 +24,12 @@ pub(super) fn not_compared(modifier: u32) -> ComponentMask {
     }
 }
 
-/// Whether the attribute modifier requests that capability masks are matched bit by bit.
+/// Whether the attribute modifier requests that capability masks are compared bit by bit.
 fn by_bits(modifier: u32) -> bool {
     modifier & PortInfoRecord::CAPABILITY_MASK_MATCH != 0
 }
 
+/// The records of all ports; `None` for a port that does not match.
 pub(super) fn candidates(
     query: Query<PortInfoRecord>,
 ) -> impl Iterator<Item = Option<PortInfoRecord>> + Send + 'static {
@@ -39,6 +41,8 @@ pub(super) fn candidates(
 }
 
 impl Query<PortInfoRecord> {
+    /// The record of `at`, a port of the node of `ix`; `None` if it does not match the query, or if
+    /// the PortInfo is unknown.
     fn port(&self, ix: EndIx, at: PortRef) -> Option<PortInfoRecord> {
         let end = self.directory.end(ix);
         let mut info = self.directory.fabric.port(at).info?;
@@ -53,7 +57,7 @@ impl Query<PortInfoRecord> {
         info.set_local_port_num(number);
         self.trust.conceal(&mut info);
         if !self.knows_extended_speeds() {
-            in_old_terms(&mut info);
+            show_as_qdr(&mut info);
         }
         let mut record = PortInfoRecord::default();
         record
@@ -85,9 +89,9 @@ impl Query<PortInfoRecord> {
     }
 }
 
-/// Shows a link at an extended speed as QDR, for requesters that do not know extended speeds: the
-/// original speed fields would be empty otherwise (IBA 15.2.5.3).
-fn in_old_terms(info: &mut PortInfo) {
+/// Shows a link at an extended speed as QDR, for requesters that do not know extended speeds.
+/// Otherwise, the original speed fields would be empty (IBA 15.2.5.3).
+fn show_as_qdr(info: &mut PortInfo) {
     let extended =
         !info.link_speed_ext_active().is_empty() || !info.link_speed_ext_active2().is_empty();
     if extended {

@@ -8,10 +8,10 @@ use super::{Record as _, SaQueryContext};
 use crate::answer::Body;
 use crate::services::{ServiceAccess, ServiceQuery, ServiceRegistry, ServiceRequester};
 
-/// Registers or deletes a service.
+/// Registers or deletes a service. Only a trusted requester gets the service key in the answer.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(crate) fn change(
     registry: &mut ServiceRegistry,
     (header, data): (&SaHeader, &[u8]),
@@ -33,7 +33,7 @@ pub(crate) fn change(
 /// Searches services.
 ///
 /// # Errors
-/// The status to answer with.
+/// Fails with the status for the answer.
 pub(super) fn read(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     let record = context.record::<ServiceRecord>()?;
     let access = ServiceAccess {

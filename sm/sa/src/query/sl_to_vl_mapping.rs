@@ -1,9 +1,9 @@
 //! SLtoVLMappingTableRecord: the VL on which packets of each service level leave.
 //!
-//! If routes need several VLs, the answers are the planned tables of switches. Otherwise, and at
-//! adapters and routers, the answers are the tables of section `qos` of the configuration, if the
-//! section is on. If the section is off, devices keep their tables, which are not read: the answers
-//! then map all service levels to VL 0, which every link has.
+//! If routes need several VLs, switches answer with the planned tables. Otherwise, and at adapters
+//! and routers, the answers contain the tables of section `qos` of the configuration, if the
+//! section is on. If the section is off, devices keep their tables, which rsm does not read: the
+//! answers then map all service levels to VL 0, which every link has.
 
 use std::sync::Arc;
 
@@ -14,11 +14,13 @@ use rsm_mad::wire::sa::{ComponentMask, SlToVlMappingTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not compared for equality: port numbers count only on switches.
+/// Components that the template does not compare: any LID of a port's range matches, and port
+/// numbers count only on switches.
 pub(super) const NOT_COMPARED: ComponentMask = SlToVlMappingTableRecord::LID
     .with(SlToVlMappingTableRecord::INPUT_PORT_NUM)
     .with(SlToVlMappingTableRecord::OUTPUT_PORT_NUM);
 
+/// The records of all tables; `None` for a table that does not match.
 pub(super) fn candidates(
     query: Query<SlToVlMappingTableRecord>,
 ) -> impl Iterator<Item = Option<SlToVlMappingTableRecord>> + Send + 'static {
@@ -37,8 +39,8 @@ pub(super) fn candidates(
 }
 
 impl Query<SlToVlMappingTableRecord> {
-    /// The planned row from an input of a switch to an output, or of any other port; `None` if none
-    /// is planned.
+    /// The planned VL by SL, from an input of a switch to an output, or at the port of a CA or
+    /// router. `None` if no VLs are planned.
     fn planned(&self, ix: EndIx, input: PortNum, output: PortNum) -> Option<[u8; 16]> {
         let plan = &self.directory.plan;
         let (node, _) = self.directory.port(ix);
@@ -54,21 +56,22 @@ impl Query<SlToVlMappingTableRecord> {
         Some(tables.row())
     }
 
+    /// The record of a table; `None` if it does not match the query.
     fn table(
         &self,
         ix: EndIx,
         input: PortNum,
         output: PortNum,
     ) -> Option<SlToVlMappingTableRecord> {
-        let asked = |component, wanted: PortNum, port: PortNum| {
+        let is_wanted = |component, wanted: PortNum, port: PortNum| {
             !self.is_switch(ix) || !self.mask.contains(component) || wanted == port
         };
         let wanted = &self.record;
-        let matches = asked(
+        let matches = is_wanted(
             SlToVlMappingTableRecord::INPUT_PORT_NUM,
             wanted.input_port_num(),
             input,
-        ) && asked(
+        ) && is_wanted(
             SlToVlMappingTableRecord::OUTPUT_PORT_NUM,
             wanted.output_port_num(),
             output,

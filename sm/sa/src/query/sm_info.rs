@@ -1,4 +1,4 @@
-//! SMInfoRecord: this subnet manager, and the other managers as they last answered.
+//! SMInfoRecord: the SMInfo of this subnet manager, and the last known SMInfo of other managers.
 
 use rsm_ids::PortKey;
 use rsm_mad::wire::attr::{SmInfo, SmState};
@@ -6,6 +6,7 @@ use rsm_mad::wire::sa::SmInfoRecord;
 
 use super::Query;
 
+/// The records of all managers, this one first; `None` for a record that does not match.
 pub(super) fn candidates(
     query: Query<SmInfoRecord>,
 ) -> impl Iterator<Item = Option<SmInfoRecord>> + Send + 'static {
@@ -25,7 +26,8 @@ pub(super) fn candidates(
 }
 
 impl Query<SmInfoRecord> {
-    /// The record of this subnet manager. Only a master answers, so that its state is master.
+    /// The record of this subnet manager. The state is always master, because no other manager
+    /// answers. Only trusted requesters get the SM_Key.
     fn own(&self) -> SmInfoRecord {
         let directory = &self.directory;
         let mut info = SmInfo::default();
@@ -41,8 +43,8 @@ impl Query<SmInfoRecord> {
         record
     }
 
-    /// The record of another manager; `None` if the requester may not see it. The SA does not know
-    /// the key of that manager.
+    /// The record of another manager, without its SM_Key, which the SA does not know. `None` if the
+    /// record does not match, or if the requester may not see the manager.
     fn other(&self, port: PortKey, mut info: SmInfo) -> Option<SmInfoRecord> {
         let at = self.directory.fabric.find_port(port)?;
         let lid = self.directory.lid_of(at)?;

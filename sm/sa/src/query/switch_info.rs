@@ -1,10 +1,12 @@
-//! SwitchInfoRecord: switches.
+//! SwitchInfoRecord: the SwitchInfo of each switch.
 
 use rsm_mad::wire::sa::SwitchInfoRecord;
 
 use super::Query;
 use crate::ends::EndIx;
 
+/// The records of all switches; `None` for a port that has none, does not match, or is hidden from
+/// the requester.
 pub(super) fn candidates(
     query: Query<SwitchInfoRecord>,
 ) -> impl Iterator<Item = Option<SwitchInfoRecord>> + Send + 'static {

@@ -1,8 +1,8 @@
-//! VLArbitrationTableRecord: the shares of VLs of a link.
+//! VLArbitrationTableRecord: how the VLs of a link share its bandwidth.
 //!
-//! If section `qos` of the configuration is on, the answers are the planned tables. If the section
-//! is off, devices keep their tables, which are not read: the answers then give all entries weight
-//! 0, which disables them. Blocks that a port lacks are empty as well.
+//! If section `qos` of the configuration is on, the answers contain the planned tables. If the
+//! section is off, devices keep their tables, which rsm does not read: all entries in the answers
+//! then have weight 0, as in blocks that a port lacks.
 
 use std::sync::Arc;
 
@@ -13,13 +13,15 @@ use rsm_mad::wire::sa::{ComponentMask, VlArbitrationTableRecord};
 use super::{Query, of_each_end};
 use crate::ends::EndIx;
 
-/// Components that are not compared for equality: the port number counts only on switches.
+/// Components that the template does not compare: any LID of a port's range matches, and the port
+/// number counts only on switches.
 pub(super) const NOT_COMPARED: ComponentMask =
     VlArbitrationTableRecord::LID.with(VlArbitrationTableRecord::OUTPUT_PORT_NUM);
 
 /// Numbers of the two low-priority blocks, followed by the two high-priority blocks.
 const BLOCKS: std::ops::RangeInclusive<u8> = 1..=4;
 
+/// The records of all blocks; `None` for a block that does not match.
 pub(super) fn candidates(
     query: Query<VlArbitrationTableRecord>,
 ) -> impl Iterator<Item = Option<VlArbitrationTableRecord>> + Send + 'static {
@@ -34,6 +36,7 @@ pub(super) fn candidates(
 }
 
 impl Query<VlArbitrationTableRecord> {
+    /// The record of a block of a port; `None` if it does not match the query.
     fn block(&self, ix: EndIx, port: PortNum, block: u8) -> Option<VlArbitrationTableRecord> {
         let by_port = self.is_switch(ix)
             && self

@@ -1,8 +1,8 @@
-//! Virtual ports, in the form of records of nodes and ports.
+//! NodeInfo, PortInfo and GUIDInfo of virtual ports.
 //!
-//! No public source specifies the records of a virtual port. These records contain the adapter's
-//! values in VNodeInfo, VNodeDescription and VPortInfo, the planned values, and the port's values
-//! about the link, which its virtual ports share.
+//! No public source specifies the records of a virtual port. Here they contain the adapter's values
+//! in VNodeInfo, VNodeDescription and VPortInfo, the planned values, and the values of the physical
+//! port about the link, which its virtual ports share.
 
 use std::ops::BitOr;
 
@@ -10,14 +10,14 @@ use rsm_ids::{Guid, Lid, Lmc, PortNum};
 use rsm_mad::wire::attr::{CapabilityMask, CapabilityMask2, GuidInfo, NodeInfo, PortInfo};
 use rsm_model::vports::{GuidBlock, VPort};
 
-/// Capabilities of a port that tell how to interpret the fields about its link. All other
-/// capabilities are the port's own; VPortInfo numbers capabilities differently.
+/// Capabilities of a port that say how to interpret the fields about its link. Virtual ports have
+/// no other capability of the physical port; VPortInfo numbers capabilities differently.
 const ABOUT_LINK: [CapabilityMask; 2] = [
     CapabilityMask::IS_EXTENDED_SPEEDS_SUPPORTED,
     CapabilityMask::IS_CAPABILITY_MASK2_SUPPORTED,
 ];
 
-/// Capabilities in CapabilityMask2 that tell how to interpret the fields about the link.
+/// Capabilities in CapabilityMask2 that say how to interpret the fields about the link.
 const ABOUT_LINK2: [CapabilityMask2; 5] = [
     CapabilityMask2::IS_LINK_WIDTH_2X_SUPPORTED,
     CapabilityMask2::IS_LINK_SPEED_HDR_SUPPORTED,
@@ -35,8 +35,8 @@ pub(super) fn number(vport: &VPort, port: PortNum) -> PortNum {
     }
 }
 
-/// A block of a virtual port's GUIDs, up to GUIDCap; `None` if the adapter did not show the block.
-/// Block 0 always begins with the virtual port's own GUID.
+/// A block of a virtual port's GUIDs, with zeros beyond GUIDCap; `None` if the adapter did not show
+/// the block. Block 0 always begins with the GUID of the virtual port.
 pub(super) fn guid_block(vport: &VPort, block: u8) -> Option<GuidBlock> {
     let mut guids = [Guid::ZERO; GuidInfo::ENTRIES];
     let shown = vport.guid_block(block);
@@ -66,8 +66,8 @@ pub(super) fn node_info(adapter: &NodeInfo, vport: &VPort, port: PortNum) -> Nod
     info
 }
 
-/// PortInfo of a virtual port with this LID, at the port with this number and the PortInfo `held`.
-/// A virtual port has no M_Key.
+/// PortInfo of a virtual port with LID `lid`, at the physical port with the number `port` and the
+/// PortInfo `held`. A virtual port has no M_Key.
 pub(super) fn port_info(held: &PortInfo, vport: &VPort, lid: Lid, port: PortNum) -> PortInfo {
     let mut info = *held;
     let about_link = ABOUT_LINK

@@ -1,4 +1,4 @@
-//! Tests of paths under the operator's policy, and under tables that drop service levels.
+//! Tests of paths under the operator's QoS policy, and with SLtoVL tables that drop service levels.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::world::{SMALL, World, planned_as, records};
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
-/// A policy with a level for each rule, so that the SL identifies the rule.
+/// A QoS policy whose rules assign different SLs, so that the SL shows which rule applied.
 const RULES: &str = "
 port-groups
     port-group
@@ -104,7 +104,8 @@ fn policy(rules: &str, qos: &QosConfig, engine: EngineKind) -> Policy {
     }
 }
 
-fn on() -> QosConfig {
+/// Section `qos` of the configuration, switched on.
+fn qos_on() -> QosConfig {
     QosConfig {
         enabled: true,
         ..QosConfig::default()
@@ -121,6 +122,7 @@ fn world(rules: &str, qos: &QosConfig) -> World {
     World::of(fabric, plan)
 }
 
+/// The query for paths between two LIDs.
 fn between(slid: Lid, dlid: Lid) -> PathRecord {
     let mut record = PathRecord::default();
     record.set_slid(slid).set_dlid(dlid);
@@ -128,8 +130,8 @@ fn between(slid: Lid, dlid: Lid) -> PathRecord {
 }
 
 #[test]
-fn first_rule_that_matches_gives_a_path_its_level() {
-    let mut world = world(RULES, &on());
+fn first_matching_rule_determines_the_sl_of_a_path() {
+    let mut world = world(RULES, &qos_on());
     let hosts = world.hosts();
     let description = |lid| {
         let guid = world.guid(lid);
@@ -174,7 +176,7 @@ fn first_rule_that_matches_gives_a_path_its_level() {
         "another destination"
     );
     assert_eq!(sl(from, storage, Some(0x200), None, None), (5, 0xffff));
-    // The level has P_Keys: the path is in the common partition that is among them.
+    // The level lists P_Keys: the path is in a common partition that the level lists.
     assert_eq!(sl(from, other, None, Some(7), None), (3, 0x8010));
     assert_eq!(sl(from, other, None, Some(8), None), (1, 0xffff));
     assert_eq!(sl(from, other, None, None, Some(0x8010)), (4, 0x8010));
@@ -183,8 +185,8 @@ fn first_rule_that_matches_gives_a_path_its_level() {
 }
 
 #[test]
-fn limits_of_a_level_are_those_of_its_paths() {
-    let mut world = world(RULES, &on());
+fn paths_keep_the_mtu_rate_and_lifetime_limits_of_their_level() {
+    let mut world = world(RULES, &qos_on());
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
     wanted.set_service_id(0x100);
@@ -219,7 +221,7 @@ fn limits_of_a_level_are_those_of_its_paths() {
 
 #[test]
 fn multi_path_queries_match_the_same_rules() {
-    let mut world = world(RULES, &on());
+    let mut world = world(RULES, &qos_on());
     let hosts = world.hosts();
     let mut wanted = MultiPathRecord::default();
     wanted.set_sgid_count(1).set_dgid_count(1).set_qos_class(7);
@@ -242,21 +244,21 @@ fn multi_path_queries_match_the_same_rules() {
 }
 
 #[test]
-fn service_levels_that_ports_drop_have_no_path() {
+fn no_path_has_an_sl_that_a_port_on_it_drops() {
     // Adapters drop SL 6, the tenants' level; switches drop SL 1 between each other.
-    let lanes = |dropped: usize| {
-        let mut lanes = [0; 16];
-        lanes[dropped] = 15;
-        Some(SlToVl(lanes))
+    let dropping = |sl: usize| {
+        let mut vls = [0; 16];
+        vls[sl] = 15;
+        Some(SlToVl(vls))
     };
     let keys = |dropped| QosKeys {
-        sl2vl: lanes(dropped),
+        sl2vl: dropping(dropped),
         ..QosKeys::default()
     };
     let qos = QosConfig {
         ca: keys(6),
         sw2sw: keys(1),
-        ..on()
+        ..qos_on()
     };
     let mut world = world(
         "qos-ulps\ndefault : 1\nany, pkey 0x10 : 6\nend-qos-ulps\n",
@@ -283,10 +285,10 @@ fn service_levels_that_ports_drop_have_no_path() {
 }
 
 #[test]
-fn service_levels_that_the_routes_need_go_before_those_of_rules() {
+fn service_levels_that_the_routes_need_override_rules() {
     let rules = "qos-ulps\ndefault : 7\nend-qos-ulps\n";
     let (fabric, plan) = planned_as("torus:5x5,hosts=1", |_| {
-        policy(rules, &on(), EngineKind::Dfsssp)
+        policy(rules, &qos_on(), EngineKind::Dfsssp)
     });
     assert!(plan.routing.lanes.needs_levels());
     let mut world = World::of(fabric, plan);

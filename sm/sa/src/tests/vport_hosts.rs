@@ -1,5 +1,5 @@
-//! Tests of virtual ports as hosts: joins, services and reports, with a LID of their own or a
-//! shared one.
+//! Tests of requests from virtual ports: joins, services and subscriptions, with a LID of their own
+//! or the LID of their physical port.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::SaRequest;
 const PARTITIONS: &str = "Default=0x7fff, ipoib : ALL=full ;";
 /// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
-/// Indices of a virtual port with its own LID, and of one with the LID of its port.
+/// Indices of a virtual port with its own LID, and of one with the LID of its physical port.
 const INDICES: [u64; 2] = [2, 3];
 
 fn world() -> World {
@@ -31,7 +31,8 @@ fn gid(guid: Guid) -> Gid {
     Gid::new(PREFIX, guid)
 }
 
-/// The answer to a virtual port, whose requests contain a global route header.
+/// The records or status that the virtual port with this GUID gets to a request, which contains a
+/// global route header.
 fn ask_as<R: Record>(
     world: &mut World,
     guid: Guid,
@@ -60,7 +61,7 @@ fn ask_as<R: Record>(
     )
 }
 
-/// Removes the virtual port at this index of a host from the model.
+/// Removes the virtual port with this index at a host from the subnet.
 fn take_away(world: &mut World, (host, index): (u64, u64)) {
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
     let at = hosts_of(&fabric)[host as usize];
@@ -72,7 +73,7 @@ fn take_away(world: &mut World, (host, index): (u64, u64)) {
 }
 
 #[test]
-fn vports_are_members_of_groups_by_their_own_guids() {
+fn vports_join_groups_under_their_own_guids() {
     let mut world = world();
     let mask = McMemberRecord::MGID | McMemberRecord::PORT_GID | McMemberRecord::JOIN_STATE;
     for index in INDICES {
@@ -100,7 +101,7 @@ fn vports_are_members_of_groups_by_their_own_guids() {
 }
 
 #[test]
-fn services_of_vports_are_found_by_others() {
+fn other_vports_find_the_services_of_a_vport() {
     let mut world = world();
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     for (id, index) in (7..).zip(INDICES) {
@@ -117,7 +118,7 @@ fn services_of_vports_are_found_by_others() {
 }
 
 #[test]
-fn vport_that_goes_is_reported_by_its_gid() {
+fn vport_that_vanishes_is_reported_with_its_gid() {
     let mut world = world();
     let mut info = InformInfo::default();
     info.set_lid_range_begin(InformInfo::LID_RANGE_ALL)

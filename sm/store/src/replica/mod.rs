@@ -1,17 +1,17 @@
 //! The thread that keeps a shared store up to date with the store of this machine.
 //!
 //! ```text
-//!           claim: the epoch is free, its holder's, or of a silent master
+//!     claim: the epoch is free, this manager's own, or of a silent master
 //! Watching ──────────────────────────────────────────────────────────────▶ Holding
 //!    ▲  │ claim: the store does not answer            every second             │
 //!    │  └────────────────────▶ Wanting ────────────────────────────────────────▶│
 //!    └──────────────────── release, or another manager claimed the epoch ◀──────┘
 //! ```
 //!
-//! A claim over a master that is silent in the fabric, but not yet for long enough in the store,
-//! waits until the required silence is over or a sign of life comes. A claim is answered within
-//! [`CLAIM_DEADLINE`], even if the store hangs: the call under way and the calls of the claim end
-//! by then.
+//! A claim may name a master that is silent in the fabric. If that master has not yet been silent
+//! in the store for long enough, the claim waits until the required silence is over or a sign of
+//! life comes. Such a claim is answered within [`CLAIM_DEADLINE`], even if the store hangs: the
+//! call under way and the calls of the claim end by then.
 //!
 //! While it holds the epoch, the thread writes the changes of commits in groups, and shows a sign
 //! of life every [`BEAT`]; each write fails once another manager has claimed the epoch. While it
@@ -36,14 +36,14 @@ use super::{
 };
 
 /// Time for which a change waits for others to share its transaction.
-const GROUP: Duration = Duration::from_millis(5);
+const GROUPING_DELAY: Duration = Duration::from_millis(5);
 
 /// Time between two signs of life of the holder, and between two readings of them.
 pub const BEAT: Duration = Duration::from_millis(100);
 
-/// Time to the next reading after a reading without a new sign of life. A silence counts from the
+/// Time from a reading without a new sign of life to the next reading. A silence counts from the
 /// moment when the last sign of life was seen, which must be soon after it was shown.
-const SOON: Duration = Duration::from_millis(20);
+const SHORT_BEAT: Duration = Duration::from_millis(20);
 
 /// Silence in the store after which a holder counts as gone.
 pub const STALE: Duration = Duration::from_secs(3);
@@ -59,7 +59,7 @@ pub const SILENT: Duration = Duration::from_millis(400);
 pub const CLAIM_DEADLINE: Duration = Duration::from_secs(1);
 
 /// Time between two attempts after the store did not answer, or did not grant the epoch.
-const AGAIN: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Age of the oldest waiting change above which the shared store counts as lagging.
 const BEHIND: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ const BEHIND: Duration = Duration::from_secs(5);
 /// the store answers again.
 pub(crate) const ROWS_MAX: usize = 2_000_000;
 
-/// Time between two readings of the holder's writes, for which etcd searches all keys.
+/// Time between two readings of the holder's writes; for each reading, etcd searches all keys.
 const FOLLOW: Duration = Duration::from_secs(5);
 
 /// Time between two readings of the holder's writes after the holder has stored another plan.
@@ -104,7 +104,8 @@ pub enum ReplicaEvent {
     Held,
     /// Another manager claimed the epoch.
     Deposed(Epoch),
-    /// The epoch of another manager, reported when it changes.
+    /// The epoch in the store, reported when another manager has changed it; `None` if there is no
+    /// epoch.
     Seen(Option<Epoch>),
     /// Number of the last plan stored by the holder, another manager. Reported when it changes,
     /// after the rows that belong to the plan.
@@ -142,7 +143,7 @@ pub struct Lag {
 }
 
 enum Order {
-    /// A claim, and the time by which it must have an answer.
+    /// A claim, and the time by which it must have an answer; `None` if it may wait for the store.
     Claim(Box<Claim>, Option<Instant>),
     Check,
     Release,
@@ -151,7 +152,8 @@ enum Order {
 #[derive(Default)]
 struct Waiting {
     changes: ChangeSet,
-    /// Whether more than [`ROWS_MAX`] changes came, so that none is kept until the next claim.
+    /// Whether changes were dropped because they exceeded [`ROWS_MAX`], and this is not yet
+    /// reported.
     overflowed: bool,
     /// Number of rows that are being written.
     in_flight: usize,
@@ -159,7 +161,7 @@ struct Waiting {
     since: Option<Instant>,
     orders: Vec<Order>,
     /// Whether changes are kept: from a claim until the end of the epoch.
-    keeps: bool,
+    keeps_changes: bool,
     closing: bool,
     /// This manager's GUID and the checksums of its settings, to be shown to other managers.
     announcement: Option<(Guid, String)>,
@@ -168,7 +170,7 @@ struct Waiting {
 #[derive(Default)]
 struct Mailbox {
     waiting: Mutex<Waiting>,
-    bell: Condvar,
+    wakeup: Condvar,
 }
 
 /// Handle to the thread. Clones share it.
@@ -180,13 +182,13 @@ pub struct ReplicaHandle {
 }
 
 impl ReplicaHandle {
-    /// Starts the thread. The thread calls `tell` with its reports; `tell` must not wait.
+    /// Starts the thread. The thread calls `report` with its reports; `report` must not wait.
     ///
     /// # Errors
     /// Fails if the operating system cannot start a thread.
     pub fn start(
         store: Box<dyn SharedStore>,
-        tell: Box<dyn Fn(ReplicaEvent) + Send>,
+        report: Box<dyn Fn(ReplicaEvent) + Send>,
     ) -> std::io::Result<ReplicaHandle> {
         let mailbox = Arc::new(Mailbox::default());
         let deadline = store.deadline();
@@ -194,7 +196,7 @@ impl ReplicaHandle {
             store,
             deadline: deadline.clone(),
             mailbox: mailbox.clone(),
-            tell,
+            report,
             holds: None,
             wants: None,
             awaits: None,
@@ -221,7 +223,7 @@ impl ReplicaHandle {
     /// Queues changes, if this manager holds the epoch or has claimed it. Does not wait.
     pub fn put(&self, changes: ChangeSet) {
         let mut waiting = self.mailbox.waiting.lock();
-        if !waiting.keeps || changes.is_empty() {
+        if !waiting.keeps_changes || changes.is_empty() {
             return;
         }
         waiting.changes.merge(changes);
@@ -230,37 +232,38 @@ impl ReplicaHandle {
             waiting.drop_changes();
             waiting.overflowed = true;
         }
-        self.mailbox.bell.notify_one();
+        self.mailbox.wakeup.notify_one();
     }
 
     /// Claims the epoch. Does not wait.
     pub fn claim(&self, claim: Claim) {
         let by = claim.over.map(|_| now() + CLAIM_DEADLINE);
         let mut waiting = self.mailbox.waiting.lock();
-        (waiting.keeps, waiting.overflowed) = (true, false);
+        (waiting.keeps_changes, waiting.overflowed) = (true, false);
         waiting.changes = ChangeSet::new();
         waiting.since = None;
         waiting.orders.push(Order::Claim(Box::new(claim), by));
         self.deadline.set(by);
-        self.mailbox.bell.notify_one();
+        self.mailbox.wakeup.notify_one();
     }
 
     /// Checks whether this manager still holds the epoch. Does not wait.
     pub fn check(&self) {
         self.mailbox.waiting.lock().orders.push(Order::Check);
-        self.mailbox.bell.notify_one();
+        self.mailbox.wakeup.notify_one();
     }
 
     /// Writes the waiting changes and releases the epoch, because another manager is master. Does
     /// not wait.
     pub fn release(&self) {
         let mut waiting = self.mailbox.waiting.lock();
-        waiting.keeps = false;
+        waiting.keeps_changes = false;
         waiting.orders.push(Order::Release);
-        self.mailbox.bell.notify_one();
+        self.mailbox.wakeup.notify_one();
     }
 
-    /// Shows the checksums of this manager's settings to other managers, and has theirs reported.
+    /// Shows the checksums of this manager's settings to other managers, and from then on reports
+    /// theirs as [`ReplicaEvent::Configurations`].
     pub fn announce(&self, own: Guid, checksums: String) {
         self.mailbox.waiting.lock().announcement = Some((own, checksums));
     }
@@ -273,7 +276,7 @@ impl ReplicaHandle {
     /// Writes the waiting changes, in one attempt, and ends the thread.
     pub fn close(&self) {
         self.mailbox.waiting.lock().closing = true;
-        self.mailbox.bell.notify_one();
+        self.mailbox.wakeup.notify_one();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
             tracing::error!("the thread of the shared store panicked");
@@ -282,8 +285,9 @@ impl ReplicaHandle {
 }
 
 impl Waiting {
+    /// Drops the waiting changes, and all later ones until the next claim.
     fn drop_changes(&mut self) {
-        self.keeps = false;
+        self.keeps_changes = false;
         self.changes = ChangeSet::new();
         self.since = None;
     }
@@ -302,7 +306,7 @@ struct Worker {
     /// Deadline shared with the store.
     deadline: Deadline,
     mailbox: Arc<Mailbox>,
-    tell: Box<dyn Fn(ReplicaEvent) + Send>,
+    report: Box<dyn Fn(ReplicaEvent) + Send>,
     /// The epoch that this manager holds.
     holds: Option<Epoch>,
     /// The claim that has not yet succeeded.
@@ -334,10 +338,10 @@ impl Worker {
             let (orders, is_closing) = self.wait();
             let overflowed = std::mem::take(&mut self.mailbox.waiting.lock().overflowed);
             if overflowed {
-                (self.tell)(ReplicaEvent::Overflowed);
+                (self.report)(ReplicaEvent::Overflowed);
             }
             for order in orders {
-                self.obey(order);
+                self.carry_out(order);
             }
             if is_closing {
                 if self.holds.is_some() {
@@ -381,17 +385,17 @@ impl Worker {
             let group = waiting
                 .since
                 .filter(|_| self.holds.is_some() && !is_failing);
-            let until = group.map_or(self.due, |since| self.due.min(since + GROUP));
+            let until = group.map_or(self.due, |since| self.due.min(since + GROUPING_DELAY));
             let until = self.silence_ends().map_or(until, |at| until.min(at));
             let is_called = !waiting.orders.is_empty() || waiting.closing || waiting.overflowed;
             if is_called || until <= present {
                 return (std::mem::take(&mut waiting.orders), waiting.closing);
             }
-            self.mailbox.bell.wait_until(&mut waiting, until);
+            self.mailbox.wakeup.wait_until(&mut waiting, until);
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order) {
         match order {
             Order::Claim(claim, by) => {
                 (self.awaits, self.wants) = (None, None);
@@ -413,7 +417,7 @@ impl Worker {
                 self.store.release();
                 (self.holds, self.wants, self.awaits) = (None, None, None);
                 let mut waiting = self.mailbox.waiting.lock();
-                if !waiting.keeps {
+                if !waiting.keeps_changes {
                     waiting.drop_changes();
                 }
                 drop(waiting);
@@ -422,8 +426,8 @@ impl Worker {
         }
     }
 
-    /// Time until which the holder must stay silent for the claim to succeed; `None` for a claim
-    /// that requires no silence.
+    /// Time until which the holder must stay silent for the claim to succeed. `None` if the claim
+    /// requires no silence, or does not name the holder.
     fn silence_needed(&self, claim: &Claim) -> Option<Instant> {
         let seen = self.seen?;
         let silence = claim.silence(&seen)?;
@@ -435,11 +439,11 @@ impl Worker {
         self.silence_needed(self.awaits.as_ref()?)
     }
 
-    /// Makes a claim, for the first time or again.
+    /// Attempts a claim, and reports the outcome.
     fn try_claim(&mut self, claim: Box<Claim>, attempt: Attempt) {
         let outcome = self.claim(&claim);
         self.deadline.set(None);
-        self.due = now() + AGAIN;
+        self.due = now() + RETRY_PAUSE;
         let (epoch, before) = match outcome {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
@@ -450,10 +454,10 @@ impl Worker {
                 if !claim.is_master && attempt == Attempt::First {
                     self.mailbox.waiting.lock().drop_changes();
                 }
-                (self.tell)(ReplicaEvent::Refused(holder));
+                (self.report)(ReplicaEvent::Refused(holder));
                 return;
             }
-            Err(error) => return self.put_off(claim, attempt, &error),
+            Err(error) => return self.retry_later(claim, attempt, &error),
         };
         self.note(Health::Good);
         let unseen = match before {
@@ -469,9 +473,9 @@ impl Worker {
         let number = claim.number;
         let shared = self.store.state();
         let is_newest = before.is_none_or(|before| claim.is_ahead_of(before, &shared));
-        let state = self.settle(*claim, shared, is_newest, attempt);
+        let state = self.choose_state(*claim, shared, is_newest, attempt);
         tracing::info!(%epoch, "this manager holds the epoch of the shared store");
-        (self.tell)(ReplicaEvent::Granted {
+        (self.report)(ReplicaEvent::Granted {
             number,
             epoch,
             state,
@@ -480,14 +484,14 @@ impl Worker {
     }
 
     /// Reports that the store does not answer a claim, and keeps the claim for a later attempt.
-    fn put_off(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
+    fn retry_later(&mut self, claim: Box<Claim>, attempt: Attempt, error: &StoreError) {
         self.deadline.set(None);
-        self.due = now() + AGAIN;
+        self.due = now() + RETRY_PAUSE;
         self.fail(error);
         if attempt == Attempt::First {
             let state = self.last_known(&claim);
             let number = claim.number;
-            (self.tell)(ReplicaEvent::Unreachable { number, state });
+            (self.report)(ReplicaEvent::Unreachable { number, state });
         }
         self.wants = Some(Box::new(Claim {
             over: None,
@@ -495,7 +499,8 @@ impl Worker {
         }));
     }
 
-    /// The state at the last reading of the store, unless this machine was the last to write it.
+    /// The state at the last reading of the store. `None` if this machine was the last to write it,
+    /// if this manager is already master, or if nothing was read.
     fn last_known(&self, claim: &Claim) -> Option<Box<Persisted>> {
         let epoch = self.seen?.epoch;
         let state = self.store.state();
@@ -503,9 +508,10 @@ impl Worker {
         (!is_own && !claim.is_master && !state.is_empty()).then(|| Box::new(state))
     }
 
-    /// Decides which state wins: the state of this machine, which then replaces the shared one
-    /// (returns `None`), or the shared state.
-    fn settle(
+    /// Decides with which state this manager continues, and queues the changes that bring the
+    /// shared store to that state. Returns `None` if this is the state of this machine; otherwise
+    /// the state, which is the shared one or combines both.
+    fn choose_state(
         &self,
         claim: Claim,
         shared: Persisted,
@@ -523,8 +529,9 @@ impl Worker {
         let wanted = if is_newest {
             own
         } else {
-            // This manager has been master since then, without the shared store: its registrations
-            // are valid, and registrations that only the shared store has are valid as well.
+            // This manager is already master, or the store did not answer the first attempt: the
+            // registrations of this machine are valid, and registrations that only the shared store
+            // has are valid as well.
             let mut both = shared.clone();
             both.apply(&ChangeSet::between(
                 &Persisted::default(),
@@ -540,14 +547,14 @@ impl Worker {
         (!is_newest).then(|| Box::new(wanted))
     }
 
-    /// Claims the epoch. Returns the new epoch together with the former epoch as last seen, or the
-    /// epoch of a holder that is alive.
+    /// Claims the epoch. The inner `Ok` has the new epoch, and the former epoch as last seen; the
+    /// inner `Err` has the epoch of a holder that is alive.
     fn claim(
         &mut self,
         claim: &Claim,
     ) -> Result<Result<(Epoch, Option<SeenEpoch>), Epoch>, StoreError> {
         let seen = match self.silence_needed(claim) {
-            // The transaction fails by itself if there was a sign of life since.
+            // The transaction fails if the holder has shown a sign of life since then.
             Some(at) if at <= now() => self.seen,
             _ => self.look()?,
         };
@@ -584,7 +591,7 @@ impl Worker {
                     return Ok(*seen);
                 }
                 if epoch(*seen) != epoch(before) {
-                    (self.tell)(ReplicaEvent::Seen(epoch(*seen)));
+                    (self.report)(ReplicaEvent::Seen(epoch(*seen)));
                 }
                 let plan = |seen: Option<SeenEpoch>| seen.map(|seen| seen.plan);
                 if plan(*seen) != plan(before) {
@@ -597,6 +604,8 @@ impl Worker {
         seen
     }
 
+    /// Reads the epoch of another manager, attempts a waiting claim if the reading decides it, and
+    /// otherwise reads the holder's writes.
     fn watch(&mut self) {
         self.due = now() + BEAT;
         let before = self.seen;
@@ -608,11 +617,11 @@ impl Worker {
             return match reading {
                 // The holder is alive, or released the epoch.
                 Ok(()) => self.try_claim(claim, Attempt::First),
-                Err(error) => self.put_off(claim, Attempt::First, &error),
+                Err(error) => self.retry_later(claim, Attempt::First, &error),
             };
         }
         if self.seen == before && self.seen_at.elapsed() < SILENT {
-            self.due = now() + SOON;
+            self.due = now() + SHORT_BEAT;
         }
         // Reading must not delay a waiting claim.
         let followed = reading.and_then(|()| match self.awaits {
@@ -623,12 +632,12 @@ impl Worker {
             Ok(()) => self.note(Health::Good),
             Err(error) => {
                 self.fail(&error);
-                self.due = now() + AGAIN;
+                self.due = now() + RETRY_PAUSE;
             }
         }
     }
 
-    /// Reads and reports the holder's writes, if that is due.
+    /// Reads and reports the holder's writes, if a reading is due.
     fn follow(&mut self) -> Result<(), StoreError> {
         let pause = match self.planned {
             Some(_) => FOLLOW_PLAN,
@@ -643,10 +652,10 @@ impl Worker {
             let names = FOLLOWED_TABLES.iter().copied();
             let names = names.filter(|&name| name != CABLING || changed.contains(name));
             let rows = self.store.tables(&names.collect::<Vec<&str>>());
-            (self.tell)(ReplicaEvent::Followed(Box::new(rows)));
+            (self.report)(ReplicaEvent::Followed(Box::new(rows)));
         }
         if let Some(plan) = self.planned.take() {
-            (self.tell)(ReplicaEvent::Planned(plan));
+            (self.report)(ReplicaEvent::Planned(plan));
         }
         Ok(())
     }
@@ -669,15 +678,16 @@ impl Worker {
                 }
             }
         };
-        (self.tell)(event);
+        (self.report)(event);
     }
 
+    /// Gives up the epoch and the waiting changes, because another manager claimed the epoch `by`.
     fn depose(&mut self, by: Epoch) {
         self.store.release();
         (self.holds, self.wants, self.awaits) = (None, None, None);
         self.mailbox.waiting.lock().drop_changes();
         self.due = now();
-        (self.tell)(ReplicaEvent::Deposed(by));
+        (self.report)(ReplicaEvent::Deposed(by));
     }
 
     /// Writes the waiting changes; without changes, shows a sign of life every [`BEAT`].
@@ -725,12 +735,12 @@ impl Worker {
                 waiting.since = since.or(waiting.since);
                 drop(waiting);
                 self.fail(&error);
-                self.due = now() + AGAIN;
+                self.due = now() + RETRY_PAUSE;
             }
         }
     }
 
-    /// Compares the settings of all managers at intervals.
+    /// Compares the settings of all managers, every [`RETRY_PAUSE`], and reports changes.
     fn compare_configurations(&mut self) {
         if now() < self.compare_at || matches!(self.health, Health::Failing(_)) {
             return;
@@ -739,11 +749,11 @@ impl Worker {
         let Some((own, checksums)) = announcement else {
             return;
         };
-        self.compare_at = now() + AGAIN;
+        self.compare_at = now() + RETRY_PAUSE;
         match self.store.announce(own, &checksums) {
             Ok(configurations) if configurations != self.configurations => {
                 self.configurations.clone_from(&configurations);
-                (self.tell)(ReplicaEvent::Configurations(configurations));
+                (self.report)(ReplicaEvent::Configurations(configurations));
             }
             Ok(_) => {}
             Err(error) => tracing::debug!(
@@ -757,15 +767,16 @@ impl Worker {
         self.note(Health::Failing(with_causes(error)));
     }
 
+    /// Records the state of the shared store, and reports it if it has changed.
     fn note(&mut self, health: Health) {
-        let is_news = match (&self.health, &health) {
+        let is_new = match (&self.health, &health) {
             // The reasons of several endpoints alternate; that is no change of health.
             (Health::Failing(_), Health::Failing(_)) => false,
             (before, now) => before != now,
         };
-        if is_news {
+        if is_new {
             self.health = health.clone();
-            (self.tell)(ReplicaEvent::Health(health));
+            (self.report)(ReplicaEvent::Health(health));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tests of the registry, request by request and at random.
+//! Tests of the registry of multicast groups, with chosen and with random requests.
 
 mod joining;
 mod model;
@@ -21,10 +21,13 @@ use super::{
 
 const PREFIX: u64 = 0xFE80_0000_0000_0000;
 
-/// The partition of all hosts, and a partition of some hosts.
+/// The partition of all hosts.
 const EVERYBODY: PKey = PKey::DEFAULT_FULL;
+
+/// The partition of the hosts with even numbers.
 const SOME: PKey = PKey(0x8005);
 
+/// MGID of a group that hosts create.
 const NAME: Gid = Gid(0xFF12_A01C << 96 | 0x17);
 
 /// The components of a request that creates a group.
@@ -47,7 +50,7 @@ struct Host {
 }
 
 /// A subnet of hosts numbered from 1. A host's port GUID is its number, its alias GUID is 0x1000
-/// above. Hosts with an even number are also in the second partition.
+/// above. All hosts are in partition [`EVERYBODY`]; hosts with even numbers are also in [`SOME`].
 struct Subnet {
     hosts: Vec<Host>,
     registry: GroupRegistry,
@@ -98,6 +101,7 @@ impl Subnet {
         }
     }
 
+    /// A subnet with the broadcast group of [`EVERYBODY`].
     fn with_broadcast(hosts: u64) -> Subnet {
         let mut subnet = Subnet::of(hosts);
         assert_eq!(subnet.registry.set_well_known(&[broadcast(EVERYBODY)]), 0);
@@ -116,7 +120,7 @@ impl Subnet {
         }
     }
 
-    /// Answers a request of host `by`.
+    /// The answer to a join that host `by` sends.
     fn set(
         &mut self,
         by: u64,
@@ -131,6 +135,7 @@ impl Subnet {
         self.registry.join(record, mask, &requester, &self.hosts)
     }
 
+    /// The answer to a leave request that host `by` sends.
     fn delete(&mut self, by: u64, record: &McMemberRecord) -> Result<McMemberRecord, Status> {
         let host = &self.hosts[by as usize - 1];
         let requester = GroupRequester {
@@ -140,7 +145,7 @@ impl Subnet {
         self.registry.leave(record, NAMED, &requester, &self.hosts)
     }
 
-    /// Makes host `number` join in person, which creates the group if it does not exist.
+    /// Host `number` joins a group itself, which creates the group if it does not exist.
     fn join(&mut self, number: u64, mgid: Gid, state: JoinState) -> Result<McMemberRecord, Status> {
         self.set(number, &request(number, mgid, state), COMPLETE)
     }
@@ -154,6 +159,7 @@ impl Subnet {
         self.delete(number, &request(number, mgid, state))
     }
 
+    /// Makes the registry examine all ports again.
     fn ports_changed(&mut self, at: Time) {
         let mut all = Unexamined::default();
         all.add_all();
@@ -163,7 +169,7 @@ impl Subnet {
     }
 }
 
-/// A record of host `number` with the parameters of a group of all hosts.
+/// A request of host `number` for a group in partition [`EVERYBODY`].
 fn request(number: u64, mgid: Gid, state: JoinState) -> McMemberRecord {
     let mut record = McMemberRecord::default();
     record

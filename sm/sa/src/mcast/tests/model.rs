@@ -1,4 +1,5 @@
-//! Random requests against a model without indices, sharing and time.
+//! Random requests to the registry of multicast groups, and to a model of it that has no indices,
+//! no shared multicast LIDs and no deadlines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,40 +11,43 @@ use rsm_plan::groups::GroupSet;
 use super::*;
 
 const HOSTS: u64 = 6;
+/// Number of different MGIDs.
 const NAMES: u128 = 5;
 
+/// A step of a test. The numbers of hosts are 1 to [`HOSTS`], those of groups are below [`NAMES`].
 #[derive(Clone, Debug)]
 enum Step {
+    /// Host `requester` sends a join of `host`.
     Join {
-        by: u64,
+        requester: u64,
         host: u64,
         name: u128,
+        /// JoinState, a mask.
         state: u8,
-        some: bool,
+        /// Whether the P_Key is [`SOME`] rather than [`EVERYBODY`].
+        in_some: bool,
     },
+    /// Host `requester` removes `host` from a group.
     Leave {
-        by: u64,
+        requester: u64,
         host: u64,
         name: u128,
+        /// JoinState, a mask.
         state: u8,
     },
-    Goes {
-        host: u64,
-    },
-    Comes {
-        host: u64,
-    },
-    Passes {
-        seconds: u64,
-    },
-    Capacity {
-        mlids: u16,
-    },
+    /// A host vanishes from the subnet.
+    Vanish { host: u64 },
+    /// A host returns.
+    Return { host: u64 },
+    /// Time passes.
+    Elapse { seconds: u64 },
+    /// The number of multicast LIDs changes.
+    Capacity { mlids: u16 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let host = || 1..=HOSTS;
-    // Most requests are in person.
+    // Most requests are about the requester itself.
     let pair = prop_oneof![
         4 => host().prop_map(|host| (host, host)),
         1 => (host(), host()),
@@ -51,36 +55,40 @@ fn step() -> impl Strategy<Value = Step> {
     let state = prop_oneof![Just(1u8), Just(2), Just(4), Just(8), 0u8..16];
     prop_oneof![
         8 => (pair.clone(), 0..NAMES, state.clone(), any::<bool>()).prop_map(
-            |((by, host), name, state, some)| Step::Join { by, host, name, state, some }
+            |((requester, host), name, state, in_some)| {
+                Step::Join { requester, host, name, state, in_some }
+            }
         ),
         6 => (pair, 0..NAMES, state).prop_map(
-            |((by, host), name, state)| Step::Leave { by, host, name, state }
+            |((requester, host), name, state)| Step::Leave { requester, host, name, state }
         ),
-        1 => host().prop_map(|host| Step::Goes { host }),
-        1 => host().prop_map(|host| Step::Comes { host }),
-        1 => (1u64..15).prop_map(|seconds| Step::Passes { seconds }),
+        1 => host().prop_map(|host| Step::Vanish { host }),
+        1 => host().prop_map(|host| Step::Return { host }),
+        1 => (1u64..15).prop_map(|seconds| Step::Elapse { seconds }),
         1 => (1u16..5).prop_map(|mlids| Step::Capacity { mlids }),
     ]
 }
 
-/// The members of a group by host: join state, and whether the membership is by proxy.
-type Takers = BTreeMap<u64, (u8, bool)>;
+/// The members of a group by host: join state, and whether another host joined for them.
+type Members = BTreeMap<u64, (u8, bool)>;
 
 #[derive(Default)]
 struct Model {
-    /// Group name → whether the group is in the second partition, and its members.
-    groups: BTreeMap<u128, (bool, Takers)>,
-    gone: BTreeMap<u64, u64>,
+    /// Whether the group is in partition [`SOME`], and its members, by group number.
+    groups: BTreeMap<u128, (bool, Members)>,
+    /// Time in seconds at which each absent host vanished.
+    absent: BTreeMap<u64, u64>,
+    /// Present time in seconds.
     now: u64,
 }
 
 impl Model {
     fn is_present(&self, host: u64) -> bool {
-        !self.gone.contains_key(&host)
+        !self.absent.contains_key(&host)
     }
 
     /// Whether a requester may change a membership.
-    fn may(&self, by: u64, host: u64, name: u128) -> bool {
+    fn may_change(&self, by: u64, host: u64, name: u128) -> bool {
         let Some((some, members)) = self.groups.get(&name) else {
             return true;
         };
@@ -91,16 +99,17 @@ impl Model {
         }
     }
 
+    /// Adds a host to a group. Returns the join state of the member; `None` if the join is refused.
     fn join(&mut self, by: u64, host: u64, name: u128, state: u8, some: bool) -> Option<u8> {
-        let exists = self.groups.get(&name).map(|(some, _)| *some);
-        let of_some = exists.unwrap_or(some);
-        let fits = exists.is_none_or(|exists| exists == some);
-        let makes = exists.is_some() || state & 0b1001 != 0;
-        let is_in = !of_some || host.is_multiple_of(2);
-        if !self.is_present(host) || state == 0 || !fits || !makes || !is_in {
+        let existing = self.groups.get(&name).map(|(some, _)| *some);
+        let in_some = existing.unwrap_or(some);
+        let same_partition = existing.is_none_or(|existing| existing == some);
+        let may_create = existing.is_some() || state & 0b1001 != 0;
+        let in_partition = !in_some || host.is_multiple_of(2);
+        if !self.is_present(host) || state == 0 || !same_partition || !may_create || !in_partition {
             return None;
         }
-        if !self.may(by, host, name) {
+        if !self.may_change(by, host, name) {
             return None;
         }
         let (_, members) = self.groups.entry(name).or_insert((some, BTreeMap::new()));
@@ -110,8 +119,10 @@ impl Model {
         Some(member.0)
     }
 
+    /// Removes bits of a member's join state. Returns the remaining bits; `None` if the request is
+    /// refused.
     fn leave(&mut self, by: u64, host: u64, name: u128, state: u8) -> Option<u8> {
-        if !self.is_present(host) || !self.may(by, host, name) {
+        if !self.is_present(host) || !self.may_change(by, host, name) {
             return None;
         }
         let (_, members) = self.groups.get_mut(&name)?;
@@ -122,20 +133,22 @@ impl Model {
         member.0 &= !state;
         let left = member.0;
         members.retain(|_, member| member.0 != 0);
-        self.end();
+        self.end_groups();
         Some(left)
     }
 
-    fn end(&mut self) {
+    /// Ends the groups that have neither a full member nor a send-only full member.
+    fn end_groups(&mut self) {
         self.groups
             .retain(|_, (_, members)| members.values().any(|(state, _)| state & 0b1001 != 0));
     }
 
-    fn pass(&mut self, seconds: u64) {
+    /// Lets time pass, and ends the memberships of hosts that have been absent for 10 s.
+    fn elapse(&mut self, seconds: u64) {
         self.now += seconds;
         let now = self.now;
         let lost: Vec<u64> = self
-            .gone
+            .absent
             .iter()
             .filter(|&(_, &since)| now >= since + 10)
             .map(|(&host, _)| host)
@@ -143,7 +156,7 @@ impl Model {
         for (_, members) in self.groups.values_mut() {
             members.retain(|host, _| !lost.contains(host));
         }
-        self.end();
+        self.end_groups();
     }
 }
 
@@ -155,7 +168,7 @@ fn name(number: u128) -> Gid {
     Gid(NAME.0 + number)
 }
 
-/// Asserts that the registry agrees with the model, and its own views with each other.
+/// Asserts that the registry agrees with the model, and that its own views agree with each other.
 fn assert_agrees(subnet: &mut Subnet, model: &Model) {
     let mut memberships = 0;
     assert_eq!(subnet.registry.groups().len(), model.groups.len());
@@ -165,7 +178,7 @@ fn assert_agrees(subnet: &mut Subnet, model: &Model) {
             .group(name(number))
             .expect("the model has it");
         assert_eq!(group.parameters.p_key == SOME, *some);
-        let found: Takers = group
+        let found: Members = group
             .members
             .values()
             .map(|member| (member.port.0, (member.state.0, member.proxy)))
@@ -175,8 +188,8 @@ fn assert_agrees(subnet: &mut Subnet, model: &Model) {
     }
     assert_eq!(subnet.registry.members(), memberships);
 
-    // No partitions share a multicast LID, and the members of each multicast LID are exactly those
-    // of its groups.
+    // No two partitions share a multicast LID, and the members of each multicast LID are exactly
+    // the members of its groups.
     let mut partitions: BTreeMap<Lid, BTreeSet<u16>> = BTreeMap::new();
     let mut expected: BTreeMap<Lid, BTreeMap<Guid, bool>> = BTreeMap::new();
     for group in subnet.registry.groups() {
@@ -202,43 +215,44 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn requests_in_any_order_agree_with_the_model(
+    fn registry_agrees_with_the_model_after_each_random_step(
         steps in proptest::collection::vec(step(), 1..60),
     ) {
         let mut subnet = Subnet::of(HOSTS);
         let mut model = Model::default();
         for step in steps {
             match step {
-                Step::Join { by, host, name: number, state, some } => {
+                Step::Join { requester, host, name: number, state, in_some } => {
                     let mut record = request(host, name(number), JoinState(state));
-                    record.set_p_key(if some { SOME } else { EVERYBODY });
-                    let answer = subnet.set(by, &record, COMPLETE);
-                    let room = subnet.registry.group(name(number)).is_some();
+                    record.set_p_key(if in_some { SOME } else { EVERYBODY });
+                    let answer = subnet.set(requester, &record, COMPLETE);
+                    let exists = subnet.registry.group(name(number)).is_some();
                     if answer == Err(rsm_mad::wire::sa::SaStatus::NO_RESOURCES) {
                         // The other partition has all multicast LIDs.
-                        prop_assert!(!room);
+                        prop_assert!(!exists);
                         continue;
                     }
-                    let expected = model.join(by, host, number, state, some);
+                    let expected = model.join(requester, host, number, state, in_some);
                     prop_assert_eq!(answer.ok().map(|answer| answer.join_state().0), expected);
                 }
-                Step::Leave { by, host, name: number, state } => {
-                    let answer = subnet.delete(by, &request(host, name(number), JoinState(state)));
-                    let expected = model.leave(by, host, number, state);
+                Step::Leave { requester, host, name: number, state } => {
+                    let record = request(host, name(number), JoinState(state));
+                    let answer = subnet.delete(requester, &record);
+                    let expected = model.leave(requester, host, number, state);
                     prop_assert_eq!(answer.ok().map(|answer| answer.join_state().0), expected);
                 }
-                Step::Goes { host } => {
+                Step::Vanish { host } => {
                     subnet.host(host).present = false;
-                    model.gone.entry(host).or_insert(model.now);
+                    model.absent.entry(host).or_insert(model.now);
                     subnet.ports_changed(at(model.now));
                 }
-                Step::Comes { host } => {
+                Step::Return { host } => {
                     subnet.host(host).present = true;
-                    model.gone.remove(&host);
+                    model.absent.remove(&host);
                     subnet.ports_changed(at(model.now));
                 }
-                Step::Passes { seconds } => {
-                    model.pass(seconds);
+                Step::Elapse { seconds } => {
+                    model.elapse(seconds);
                     subnet.registry.handle_deadline(at(model.now));
                 }
                 Step::Capacity { mlids } => subnet.registry.set_capacity(mlids, 1),
@@ -253,7 +267,7 @@ proptest! {
 
     /// Requests with any bytes as record and any mask, from any host.
     #[test]
-    fn hostile_requests_do_no_harm(
+    fn random_requests_neither_panic_nor_end_the_broadcast_group(
         requests in proptest::collection::vec(
             (any::<[u8; 32]>(), any::<[u8; 24]>(), any::<u64>(), 1..=HOSTS, any::<bool>()), 1..40),
     ) {
