@@ -27,7 +27,7 @@ impl Tier {
         at_unix_ms - at_unix_ms % self.step_ms()
     }
 
-    /// Number of steps that the tier keeps.
+    /// Number of steps that the tier keeps, if the last tier keeps `days` days.
     pub(crate) fn kept(self, days: u32) -> usize {
         match self {
             Tier::Seconds => 360,

@@ -31,7 +31,7 @@ pub(super) const BATCH_RECORDS: usize = 1024;
 /// Number of attempts to take the database's own lock. sled's last thread may hold the lock for a
 /// moment after the database was closed.
 const LOCK_TRIES: u32 = 200;
-/// Pause between two attempts.
+/// Pause between two attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// Key and value of each record.
@@ -56,7 +56,7 @@ pub(super) enum OpenFailure {
 }
 
 impl Database {
-    /// Opens the database, or creates it, and reads all records.
+    /// Opens the database, or creates it, and reads all records. Waits at most [`OPEN_TIMEOUT`].
     pub(super) fn open(dir: &Path) -> Result<(Database, Contents), OpenFailure> {
         let path = dir.to_owned();
         let (sender, receiver) = mpsc::channel();
@@ -90,11 +90,11 @@ impl Database {
         }
     }
 
-    /// Makes `changes` in order; they are durable when the method returns. Up to [`BATCH_RECORDS`]
-    /// changes are one batch, of which all or none are made. More changes take several batches, and
-    /// after an interruption the caller must find out how many of them were made.
+    /// Applies `changes` in order; they are durable when the method returns. Each batch of up to
+    /// [`BATCH_RECORDS`] changes is applied as a whole or not at all. After an interruption, the
+    /// caller must find out how many batches were applied.
     ///
-    /// After an error the state of the database is unknown, and the database must be dropped.
+    /// After an error, the state of the database is unknown, and the database must be dropped.
     pub(super) fn apply(
         &self,
         disk: &Disk,
@@ -121,6 +121,7 @@ impl Database {
         self.guarded(sled::Tree::flush).map(drop)
     }
 
+    /// Calls `work` with the open database, and turns a panic of sled into an error.
     fn guarded<T>(
         &self,
         work: impl FnOnce(&sled::Tree) -> sled::Result<T>,
@@ -177,6 +178,7 @@ fn open_and_read(path: &Path) -> sled::Result<(sled::Db, Contents)> {
     Ok((db, contents))
 }
 
+/// Decides whether an error of sled means that the files are damaged.
 fn classify(dir: &Path, error: sled::Error) -> OpenFailure {
     let sled::Error::Io(source) = &error else {
         return OpenFailure::Damaged(error.to_string());
@@ -205,6 +207,7 @@ fn is_locked(error: &io::Error) -> bool {
     error.to_string().contains("could not acquire lock")
 }
 
+/// The message of a caught panic.
 fn panic_text(panic: Box<dyn Any + Send>) -> String {
     let text = panic
         .downcast_ref::<String>()

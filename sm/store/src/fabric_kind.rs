@@ -4,9 +4,9 @@ use super::layout::Layout;
 
 /// The kind of fabric that a store belongs to.
 ///
-/// The file `fabric` in the state directory names the kind. A store without this file, as earlier
-/// versions wrote it, or with a damaged file counts as a store of hardware: a subnet manager must
-/// start with the store it had, whereas a simulation can do without.
+/// The file `fabric` in the state directory, the mark, names the kind. A store whose mark is
+/// missing or damaged counts as a store of hardware: a subnet manager must start with the store
+/// that it had, whereas a simulation can start without a store. Earlier versions wrote no mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreFabric {
     /// A fabric that InfiniBand adapters of this host reach.
@@ -16,7 +16,7 @@ pub enum StoreFabric {
 }
 
 impl StoreFabric {
-    /// Word for the kind in the file.
+    /// Word for the kind in the mark.
     const fn word(self) -> &'static str {
         match self {
             StoreFabric::Hardware => "hardware",
@@ -24,7 +24,8 @@ impl StoreFabric {
         }
     }
 
-    fn of_file(bytes: &[u8]) -> Option<StoreFabric> {
+    /// The kind in a mark with the contents `bytes`; `None` if the mark is damaged.
+    fn of_mark(bytes: &[u8]) -> Option<StoreFabric> {
         let word = bytes.trim_ascii();
         [StoreFabric::Hardware, StoreFabric::Simulation]
             .into_iter()
@@ -32,8 +33,11 @@ impl StoreFabric {
     }
 }
 
-/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if absent. The
-/// caller must hold the lock, and must not have read the store yet.
+/// Checks that the store in `layout` is of the kind `wanted`, and writes the mark if it is absent
+/// or damaged. The caller must hold the lock, and must not have read the store yet.
+///
+/// # Errors
+/// Fails as [`check`] does, or if the mark of a simulation cannot be written.
 pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result<(), StoreError> {
     if check(disk, layout, wanted)?.is_some() {
         return Ok(());
@@ -48,7 +52,8 @@ pub(super) fn claim(disk: &Disk, layout: &Layout, wanted: StoreFabric) -> Result
     }
 }
 
-/// Checks that the store in `layout` is of the kind `wanted`. Returns its mark.
+/// Checks that the store in `layout` is of the kind `wanted`. Returns the kind in the mark; `None`
+/// if the mark is absent or damaged.
 ///
 /// # Errors
 /// [`StoreError::OfHardware`] or [`StoreError::OfSimulation`] if the store is of the other kind; an
@@ -60,10 +65,10 @@ pub(super) fn check(
 ) -> Result<Option<StoreFabric>, StoreError> {
     let path = layout.fabric();
     let written = disk.read(&path)?;
-    let marked = written.as_deref().and_then(StoreFabric::of_file);
+    let marked = written.as_deref().and_then(StoreFabric::of_mark);
     let found = match marked {
         Some(marked) => marked,
-        None if is_there(disk, layout)? => StoreFabric::Hardware,
+        None if has_store(disk, layout)? => StoreFabric::Hardware,
         None => wanted,
     };
     if found != wanted {
@@ -81,7 +86,7 @@ pub(super) fn check(
 }
 
 /// Whether the directory contains a store, or remains of one.
-fn is_there(disk: &Disk, layout: &Layout) -> Result<bool, StoreError> {
+fn has_store(disk: &Disk, layout: &Layout) -> Result<bool, StoreError> {
     for path in [layout.sidecar(), layout.export(), layout.database()] {
         if disk.exists(&path)? {
             return Ok(true);
@@ -119,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn store_of_one_kind_opens_for_it_alone_and_a_refusal_changes_nothing() {
+    fn store_opens_only_for_its_kind_of_fabric_and_a_refusal_changes_nothing() {
         for (own, other, advice) in [
             (
                 StoreFabric::Hardware,
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn store_of_an_earlier_version_or_with_a_damaged_mark_counts_as_of_hardware() {
+    fn store_without_a_valid_mark_counts_as_a_store_of_hardware() {
         for damage in [None, Some("hard"), Some("")] {
             let dir = tempfile::tempdir().unwrap();
             open(dir.path(), StoreFabric::Simulation).unwrap();

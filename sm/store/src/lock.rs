@@ -7,14 +7,15 @@ use super::io::{self, Disk, FileOperation};
 
 /// The lock of a state directory, held by this process.
 ///
-/// The lock is on the directory itself, which requires neither space nor write access. The file
-/// `lock` in the directory names the process and is locked as well, because earlier versions check
-/// only the file. The kernel releases both locks when the process ends, so that a killed daemon
-/// leaves nothing to clean up.
+/// The directory itself is locked, which requires neither space nor write access. The file `lock`
+/// in the directory names the process and is locked as well, because earlier versions check only
+/// the file. The kernel releases both locks when the process ends, so that a killed daemon leaves
+/// nothing to clean up.
 #[derive(Debug)]
 pub(super) struct Lock {
     dir: File,
-    /// The lock file; `None` if the directory is not writable and has no lock file.
+    /// The lock file; `None` if it cannot be opened, for example because the directory is not
+    /// writable and has no such file.
     _file: Option<File>,
 }
 
@@ -55,7 +56,8 @@ impl Lock {
         })
     }
 
-    /// Whether this is the lock of the present `dir`, which another folder may have replaced.
+    /// Whether the locked directory is still the one at the path `dir`, where another directory may
+    /// have replaced it.
     pub(super) fn is_of(&self, dir: &Path) -> bool {
         io::is_at(&self.dir, dir)
     }
@@ -77,6 +79,7 @@ fn try_lock(file: &File) -> std::io::Result<bool> {
     }
 }
 
+/// The process ID in the lock file; `None` if the file contains none.
 fn holder(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.seek(SeekFrom::Start(0)).ok()?;
@@ -89,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_lock_is_refused_with_the_pid_of_the_holder() {
+    fn second_lock_is_refused_with_the_pid_of_the_holder() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new();
         let first = Lock::take(&disk, dir.path()).unwrap();
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_whose_lock_file_is_gone_stays_locked() {
+    fn directory_stays_locked_after_its_lock_file_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let disk = Disk::new();
         let _first = Lock::take(&disk, dir.path()).unwrap();
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_locks_the_file_alone_is_noticed() {
+    fn lock_is_refused_if_an_earlier_version_has_locked_only_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = File::create(dir.path().join("lock")).unwrap();
         file.try_lock().unwrap();

@@ -1,4 +1,4 @@
-//! Tests of the store on files that differ from the written ones.
+//! Tests of the store on damaged files and on disks whose operations fail.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,6 +18,7 @@ use super::*;
 
 const HARDWARE: StoreFabric = StoreFabric::Hardware;
 
+/// Number of claims in a filled store.
 const PORTS: u16 = 400;
 
 fn claim(lid: u16) -> LidClaim {
@@ -28,6 +29,7 @@ fn claim(lid: u16) -> LidClaim {
     }
 }
 
+/// Claims of one port for each LID in `range`.
 fn claims(range: std::ops::RangeInclusive<u16>) -> ChangeSet {
     let mut changes = ChangeSet::new();
     for lid in range {
@@ -38,7 +40,8 @@ fn claims(range: std::ops::RangeInclusive<u16>) -> ChangeSet {
     changes
 }
 
-/// A closed store of `PORTS` claims in two commits, and one generic record.
+/// Creates and closes a store of [`PORTS`] claims in two commits, and one generic record. Returns
+/// the contents.
 fn filled(dir: &Path) -> Persisted {
     let mut store = SledStore::open(dir, HARDWARE).unwrap();
     store.commit(&claims(1..=PORTS / 2)).unwrap();
@@ -53,7 +56,7 @@ fn filled(dir: &Path) -> Persisted {
 
 fn remove_exports(dir: &Path) {
     fs::remove_file(dir.join("export.jsonl")).unwrap();
-    // The first process that writes a store leaves no former export.
+    // A store that only one process has written has no former export.
     if dir.join("export.prev.jsonl").exists() {
         fs::remove_file(dir.join("export.prev.jsonl")).unwrap();
     }
@@ -76,7 +79,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Splitmix64, so that a failing seed can be repeated.
+/// Random numbers by SplitMix64; a failing seed can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -94,7 +97,7 @@ impl Random {
 }
 
 #[test]
-fn a_closed_store_opens_clean_with_everything() {
+fn closed_store_opens_clean_with_all_records() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     let (state, report) = store.load().unwrap();
@@ -113,7 +116,7 @@ fn a_closed_store_opens_clean_with_everything() {
 }
 
 #[test]
-fn removing_and_replacing_reach_the_disk() {
+fn removed_and_replaced_records_reach_the_disk() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let table = Namespace::new("services").unwrap();
@@ -142,7 +145,7 @@ fn removing_and_replacing_reach_the_disk() {
 }
 
 #[test]
-fn a_commit_that_changes_nothing_touches_nothing() {
+fn commit_without_changes_performs_no_disk_operation() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let count = Arc::new(AtomicUsize::new(0));
@@ -170,7 +173,7 @@ fn two_daemons_cannot_share_a_directory() {
 }
 
 #[test]
-fn a_store_of_another_schema_is_refused_and_left_as_it_is() {
+fn store_of_another_schema_is_refused_and_not_modified() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let sentinel = Sentinel {
@@ -194,7 +197,7 @@ fn a_store_of_another_schema_is_refused_and_left_as_it_is() {
     assert_eq!(contents(dir.path()), before);
 }
 
-/// The contents of every file except the lock, which names the last process.
+/// The contents of every file by path, except the lock, which names the last process.
 fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut pending = vec![dir.to_owned()];
@@ -211,7 +214,8 @@ fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     all
 }
 
-/// Opens a store with a damaged database. Every record must be there, and the damage reported.
+/// Opens a store with a damaged database, and asserts that every record is restored from an export
+/// and the damage reported. Returns the quarantined database.
 fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     let (state, report) = load(dir);
     assert!(matches!(report.origin, Origin::Export(_)), "{report}");
@@ -219,7 +223,7 @@ fn assert_restored(dir: &Path, before: &Persisted) -> Quarantined {
     assert_eq!(state.claims, before.claims);
     assert_eq!(state.records, before.records);
     assert_eq!(state.plan_generation, before.plan_generation);
-    // The store is whole again: the next start reports no damage.
+    // The next start reports no damage.
     let (again, report) = load(dir);
     assert_eq!((again, report.origin), (state, Origin::Clean));
     assert!(report.quarantined.is_none());
@@ -238,7 +242,7 @@ fn load_quarantined(dir: &Path) -> Quarantined {
 }
 
 #[test]
-fn a_missing_database_is_restored() {
+fn missing_database_is_restored_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::remove_dir_all(dir.path().join("db")).unwrap();
@@ -247,7 +251,7 @@ fn a_missing_database_is_restored() {
 }
 
 #[test]
-fn an_empty_database_is_restored_from_the_export() {
+fn empty_database_is_replaced_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::remove_dir_all(dir.path().join("db")).unwrap();
@@ -257,7 +261,7 @@ fn an_empty_database_is_restored_from_the_export() {
 }
 
 #[test]
-fn an_older_database_is_restored_from_the_export() {
+fn older_database_is_replaced_from_the_export() {
     let dir = tempfile::tempdir().unwrap();
     let old = dir.path().join("old");
     let live = dir.path().join("live");
@@ -286,26 +290,26 @@ fn open_sled(path: &Path) -> sled::Db {
 }
 
 #[test]
-fn a_record_changed_outside_the_store_is_detected() {
+fn record_changed_outside_the_store_is_detected() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     let key = codec::claim_key(Guid(0x0002_c903_0000_0007));
-    let harm = |work: &dyn Fn(&sled::Db)| {
+    let assert_detected = |work: &dyn Fn(&sled::Db)| {
         let db = open_sled(&dir.path().join("db"));
         work(&db);
         db.flush().unwrap();
         drop(db);
         assert_restored(dir.path(), &before);
     };
-    // One record is missing; one is valid, but from another commit; one is no record.
-    harm(&|db| drop(db.remove(&key).unwrap()));
+    // A record is missing, a record is valid but from another commit, and an entry is no record.
+    assert_detected(&|db| drop(db.remove(&key).unwrap()));
     let other = codec::claim_value(&key, &claim(0x2222));
-    harm(&|db| drop(db.insert(&key, other.as_slice()).unwrap()));
-    harm(&|db| drop(db.insert(b"?", b"?").unwrap()));
+    assert_detected(&|db| drop(db.insert(&key, other.as_slice()).unwrap()));
+    assert_detected(&|db| drop(db.insert(b"?", b"?").unwrap()));
 }
 
 #[test]
-fn without_an_export_a_damaged_store_starts_anew_and_says_so() {
+fn damaged_store_without_an_export_starts_empty_and_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     fs::remove_dir_all(dir.path().join("db")).unwrap();
@@ -319,7 +323,7 @@ fn without_an_export_a_damaged_store_starts_anew_and_says_so() {
 }
 
 #[test]
-fn the_older_export_serves_when_the_newer_is_damaged() {
+fn former_export_restores_the_store_if_the_newest_is_damaged() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
@@ -340,7 +344,7 @@ fn the_older_export_serves_when_the_newer_is_damaged() {
 }
 
 #[test]
-fn an_export_that_ends_in_a_torn_commit_serves_up_to_the_commit_before() {
+fn export_with_a_torn_last_commit_restores_the_commits_before() {
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let export = dir.path().join("export.jsonl");
@@ -384,7 +388,7 @@ fn an_export_grows_by_the_changes_and_is_rewritten_at_twice_its_size() {
 }
 
 #[test]
-fn a_damaged_sidecar_is_reported_and_replaced() {
+fn damaged_sidecar_is_reported_and_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::write(dir.path().join("store.meta"), b"rsm-store schema=1 gen").unwrap();
@@ -395,7 +399,7 @@ fn a_damaged_sidecar_is_reported_and_replaced() {
 }
 
 #[test]
-fn a_truncated_conf_is_survived() {
+fn truncated_conf_of_the_database_loses_no_claims() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::write(dir.path().join("db/conf"), b"").unwrap();
@@ -404,7 +408,7 @@ fn a_truncated_conf_is_survived() {
 }
 
 #[test]
-fn opening_that_kills_the_process_is_not_tried_for_ever() {
+fn database_that_killed_the_process_three_times_is_restored() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     fs::write(dir.path().join("opening"), b"3\n").unwrap();
@@ -412,7 +416,7 @@ fn opening_that_kills_the_process_is_not_tried_for_ever() {
 }
 
 #[test]
-fn quarantine_does_not_fill_the_disk() {
+fn quarantine_keeps_a_limited_number_of_databases() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     for _ in 0..6 {
@@ -426,7 +430,7 @@ fn quarantine_does_not_fill_the_disk() {
 
 /// Copying a database while it is written gives files that sled often opens as empty.
 #[test]
-fn a_copy_of_a_live_database_never_loses_claims_silently() {
+fn copy_of_a_live_database_never_loses_claims_silently() {
     let dir = tempfile::tempdir().unwrap();
     let live = dir.path().join("live");
     let mut store = SledStore::open(&live, HARDWARE).unwrap();
@@ -439,8 +443,7 @@ fn a_copy_of_a_live_database_never_loses_claims_silently() {
         let (state, report) = load(&torn);
         assert_eq!(state.claims, store.load().unwrap().0.claims, "{report}");
         restored += usize::from(report.quarantined.is_some());
-        // Only the database is left, without sidecar and exports: no source to restore from, but a
-        // report.
+        // Without sidecar and exports, nothing can be restored, but the damage is reported.
         let alone = dir.path().join(format!("alone-{round}"));
         copy(&live.join("db"), &alone.join("db"));
         let (state, report) = load(&alone);
@@ -449,7 +452,7 @@ fn a_copy_of_a_live_database_never_loses_claims_silently() {
         fs::remove_dir_all(torn).unwrap();
         fs::remove_dir_all(alone).unwrap();
     }
-    // The figure is not an assertion about sled; it is shown with --nocapture.
+    // Any number of restored copies is accepted: sled opens some torn copies without an error.
     assert!(restored <= 20);
 }
 
@@ -466,7 +469,7 @@ fn overwrite(path: &Path, random: &mut Random, spots: usize, length: usize) {
 }
 
 #[test]
-fn random_overwrites_are_survived_without_a_wrong_claim() {
+fn random_overwrites_of_the_database_yield_no_wrong_claim() {
     random_overwrites(0..25);
 }
 
@@ -495,8 +498,8 @@ fn random_overwrites(seeds: std::ops::Range<u64>) {
             assert_eq!(state.claims, before.claims, "seed {seed}: {report}");
         } else {
             let complete = state.claims == before.claims;
-            let said = report.quarantined.is_some() && state.claims.is_empty();
-            assert!(complete || said, "seed {seed}: {report}");
+            let is_reported = report.quarantined.is_some() && state.claims.is_empty();
+            assert!(complete || is_reported, "seed {seed}: {report}");
         }
         fs::remove_dir_all(victim).unwrap();
     }
@@ -516,7 +519,7 @@ fn failing_once(at: usize, error: ErrorKind) -> (Disk, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn any_one_operation_may_fail() {
+fn failure_of_any_single_disk_operation_loses_no_commit() {
     let mut changes = claims(1000..=1100);
     changes.set_plan_generation(18);
     let failed = fail_each_operation(&[claims(900..=900), changes]);
@@ -524,7 +527,7 @@ fn any_one_operation_may_fail() {
 }
 
 #[test]
-fn any_one_operation_of_a_commit_of_several_batches_may_fail() {
+fn failure_of_any_single_operation_of_a_commit_in_batches_loses_no_commit() {
     let removed = {
         let mut changes = claims(5000..=6100);
         changes.remove_claim(Guid(0x0002_c903_0000_0001));
@@ -535,8 +538,8 @@ fn any_one_operation_of_a_commit_of_several_batches_may_fail() {
     assert!(failed > 15, "only {failed} operations failed");
 }
 
-/// Makes `commits` with each operation failing once. Returns how many operations made a commit
-/// fail.
+/// Makes `commits` once for each disk operation, which fails. Returns the number of operations that
+/// made opening or a commit fail.
 fn fail_each_operation(commits: &[ChangeSet]) -> usize {
     let dir = tempfile::tempdir().unwrap();
     let mut failed = 0;
@@ -545,7 +548,7 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
         let before = filled(&path);
         let (disk, count) = failing_once(at, ErrorKind::StorageFull);
         let Ok(mut store) = SledStore::open_on(&path, HARDWARE, disk) else {
-            // The attempt lost nothing.
+            // The failed opening lost nothing.
             assert_eq!(load(&path).0, before, "operation {at}");
             failed += 1;
             continue;
@@ -557,7 +560,7 @@ fn fail_each_operation(commits: &[ChangeSet]) -> usize {
             after.apply(changes);
             if store.commit(changes).is_err() {
                 failed += 1;
-                // The disk may have either whole state, and the commit can be repeated.
+                // The disk has the state before or after the commit, which can be repeated.
                 let copied = dir.path().join(format!("{at}-copy"));
                 copy(&path, &copied);
                 let (state, report) = load(&copied);
@@ -594,9 +597,9 @@ fn dying(at: usize) -> (Disk, Arc<AtomicUsize>) {
 }
 
 #[test]
-fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
+fn interrupted_commit_of_several_batches_is_all_or_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut before_it, mut after_it, mut resumed) = (0, 0, 0);
+    let (mut at_before, mut at_after, mut resumed) = (0, 0, 0);
     let first = {
         let path = dir.path().join("counted");
         filled(&path);
@@ -621,10 +624,10 @@ fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
             state == before || state == after,
             "operation {at}: {report}"
         );
-        before_it += usize::from(state == before);
-        after_it += usize::from(state == after);
+        at_before += usize::from(state == before);
+        at_after += usize::from(state == after);
         resumed += usize::from(matches!(report.origin, Origin::Resumed(_)));
-        // A second start finds the same state, closed properly.
+        // A second start finds the same state, and a store that was closed properly.
         let (again, report) = load(&path);
         assert_eq!((again, report.origin), (state, Origin::Clean));
         if committed {
@@ -632,14 +635,14 @@ fn commit_of_several_batches_cut_off_anywhere_is_whole_and_raises_no_alarm() {
         }
     }
     assert!(
-        before_it > 3 && after_it > 3,
-        "{before_it} before, {after_it} after"
+        at_before > 3 && at_after > 3,
+        "{at_before} before, {at_after} after"
     );
     assert!(resumed > 3, "{resumed} resumed");
 }
 
 #[test]
-fn a_full_disk_fails_the_commit_and_harms_nothing() {
+fn full_disk_fails_the_commit_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     let full = Arc::new(AtomicUsize::new(0));
@@ -665,7 +668,7 @@ fn a_full_disk_fails_the_commit_and_harms_nothing() {
 }
 
 #[test]
-fn after_closing_nothing_is_committed() {
+fn commit_after_close_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let mut store = SledStore::open(dir.path(), HARDWARE).unwrap();
     store.close().unwrap();
@@ -675,7 +678,7 @@ fn after_closing_nothing_is_committed() {
 }
 
 #[test]
-fn the_memory_store_keeps_the_same_promises_while_it_lasts() {
+fn memory_store_returns_the_committed_state() {
     let mut store = MemoryStore::new();
     store.commit(&ChangeSet::new()).unwrap();
     assert_eq!(store.commits(), 0);

@@ -7,6 +7,7 @@ use rsm_mad::wire::congestion::{
     SwitchCongestionSetting, SwitchControlMap,
 };
 
+/// An entry of the congestion control table with this multiplier.
 fn entry(multiplier: u16) -> CongestionControlTableEntry {
     let mut entry = CongestionControlTableEntry::default();
     entry.set_multiplier(multiplier);
@@ -14,7 +15,7 @@ fn entry(multiplier: u16) -> CongestionControlTableEntry {
 }
 
 #[test]
-fn fields_outside_the_control_map_do_not_count() {
+fn only_fields_in_the_control_map_are_compared() {
     let mut policy = CongestionPolicy::default();
     policy
         .switch
@@ -44,7 +45,7 @@ fn fields_outside_the_control_map_do_not_count() {
 }
 
 #[test]
-fn masks_count_for_the_ports_that_a_switch_has() {
+fn port_masks_are_compared_only_for_ports_that_the_switch_has() {
     let mut policy = CongestionPolicy::default();
     policy
         .switch
@@ -75,7 +76,7 @@ fn masks_count_for_the_ports_that_a_switch_has() {
 }
 
 #[test]
-fn blocks_of_a_table_have_one_limit_and_their_own_entries() {
+fn each_table_block_has_the_common_limit_and_its_own_entries() {
     let policy = CongestionPolicy {
         table: (0..65).map(entry).collect(),
         ..CongestionPolicy::default()
@@ -85,7 +86,7 @@ fn blocks_of_a_table_have_one_limit_and_their_own_entries() {
     assert_eq!(second.ccti_limit(), 64);
     assert_eq!(second.entries[0].multiplier(), 64);
     assert_eq!(second.entries[1].multiplier(), 0);
-    // Entries above the limit do not count.
+    // Entries above the limit are not compared.
     second.entries[1] = entry(9);
     assert!(policy.has_table_block(1, &second));
     second.entries[0] = entry(9);
@@ -97,7 +98,7 @@ fn blocks_of_a_table_have_one_limit_and_their_own_entries() {
 }
 
 #[test]
-fn key_is_right_with_its_protection_and_lease() {
+fn key_is_compared_with_its_protection_and_lease_if_the_policy_gives_keys() {
     let policy = CongestionPolicy {
         key: 7,
         gives_key: Some(KeyPolicy {
@@ -112,9 +113,9 @@ fn key_is_right_with_its_protection_and_lease() {
     let wanted = policy.key_info(&held);
     assert_eq!((wanted.cc_key(), wanted.lease_period()), (7, 60));
     assert!(wanted.protect_bit() && policy.has_key(&wanted));
-    let keeps = CongestionPolicy {
+    let gives_no_key = CongestionPolicy {
         key: 7,
         ..CongestionPolicy::default()
     };
-    assert!(keeps.has_key(&held));
+    assert!(gives_no_key.has_key(&held));
 }

@@ -1,20 +1,20 @@
 //! The trend of errors before correction: whether they grow, and when they reach the limit of the
-//! code.
+//! error-correcting code.
 //!
-//! Errors of a worsening link grow exponentially, so that the slope is that of the logarithm of the
-//! rate: the median of the slopes between all pairs of hours (Theil and Sen), which single hours
-//! with many or few errors do not move.
+//! Errors of a worsening link grow exponentially. The trend is therefore a line through the
+//! logarithm of the rate. The slope of the line is the median of the slopes between all pairs of
+//! hours (Theil and Sen), which single hours with many or few errors do not change.
 
 use std::time::Duration;
 
-/// Maximum time until the limit of the code is reached, for which a trend is reported.
+/// A trend is reported if errors reach the limit of the code within this time.
 pub const HORIZON: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Age up to which hours count.
+/// Maximum age of an hour that counts.
 pub const WINDOW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Time for which a trend stays in force after it was last seen: a slope close to its limit would
-/// come and go.
+/// Time for which a trend stays in force after it was last seen. Without this time, a trend with a
+/// slope close to the limit would appear and disappear repeatedly.
 pub const LASTS: Duration = Duration::from_secs(24 * 3600);
 
 /// Spans that are examined, in hours, each with the decades by which errors must have grown within
@@ -22,22 +22,23 @@ pub const LASTS: Duration = Duration::from_secs(24 * 3600);
 const SPANS: [(usize, f64); 4] = [(12, 1.0), (24, 0.7), (72, 0.7), (168, 0.7)];
 
 /// Minimum number of corrected symbols in an hour that counts: smaller numbers differ by chance.
-const LEAST: u64 = 100;
+const MIN_SYMBOLS: u64 = 100;
 
-/// Minimum share of the hours of a span that count.
+/// Minimum share of the hours of a span that must count.
 const COVERAGE: f64 = 0.7;
 
-/// Minimum share of the pairs of hours whose later hour has more errors: neither noise nor a step
-/// reaches it. Twelve hours in random order reach it once in 100,000 times.
+/// Minimum share of the pairs of hours whose later hour has more errors. Neither noise nor a step
+/// reaches this share; twelve hours in random order reach it once in 100,000 times.
 const IN_ORDER: f64 = 0.92;
 
-/// Decades by which the last hours must exceed all hours before the span: a port whose errors
-/// repeat, as by day and night, does not get worse.
+/// Decades by which the present rate must exceed all hours before the span: a port whose errors
+/// alternate, as between day and night, does not get worse.
 const BEYOND: f64 = 0.3;
 
 /// Maximum age of the last hour that counts, in hours, unless the counter is at its end.
-const FRESH: f64 = 3.0;
+const MAX_AGE_HOURS: f64 = 3.0;
 
+/// Milliseconds in an hour.
 const HOUR_MS: f64 = 3_600_000.0;
 
 /// The errors of a port in an hour.
@@ -45,31 +46,31 @@ const HOUR_MS: f64 = 3_600_000.0;
 pub struct Hour {
     /// Start of the hour, in milliseconds since the Unix epoch.
     pub start_unix_ms: u64,
-    /// Number of corrected symbols; 0 also if it is unknown.
+    /// Number of corrected symbols; 0 if there were none or if the number is unknown.
     pub symbols: u64,
-    /// Whether the link went down: errors from before do not concern the new link, and its training
-    /// causes errors of its own.
+    /// Whether the link went down. Errors before that do not concern the new link, and the training
+    /// of the new link causes errors of its own.
     pub went_down: bool,
 }
 
 /// Growing errors before correction, which will reach the limit of the code.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CorrectionTrend {
-    /// Present rate as a share of the rate that the code can correct.
+    /// Present rate of errors as a share of the rate that the code can correct.
     pub share: f64,
     /// Time in which the rate grows tenfold.
     pub tenfold: Duration,
-    /// Time until the rate reaches the rate that the code can correct; zero if it has.
+    /// Time until errors reach the rate that the code can correct; zero if they already have.
     pub reaches: Duration,
 }
 
-/// A point of the logarithm of the rate: time in hours, and decades relative to the rate that the
-/// code can correct.
-type Place = (f64, f64);
+/// A point of the logarithm of the rate: hours since the Unix epoch, and decades relative to the
+/// rate that the code can correct (negative below that rate).
+type Point = (f64, f64);
 
 impl CorrectionTrend {
     /// The trend in `hours`, by ascending time, of a port whose link can correct `mendable_per_s`
-    /// symbols a second; `None` if errors do not grow, or do not reach that rate within
+    /// symbols per second. `None` if errors do not grow, or do not reach that rate within
     /// [`HORIZON`].
     ///
     /// With `is_full`, the hardware's counter has been at its end since the last hour that counts,
@@ -80,31 +81,32 @@ impl CorrectionTrend {
         now_unix_ms: u64,
         is_full: bool,
     ) -> Option<CorrectionTrend> {
-        let place = |hour: &Hour| {
+        let point = |hour: &Hour| {
             let per_s = hour.symbols as f64 / 3600.0;
             let at = hour.start_unix_ms as f64 / HOUR_MS;
             (at, (per_s / mendable_per_s).log10())
         };
         let down = hours.iter().rposition(|hour| hour.went_down);
         let since = &hours[down.map_or(0, |down| down + 1)..];
-        let counted = since.iter().filter(|hour| hour.symbols >= LEAST);
-        let places: Vec<Place> = counted.map(place).collect();
-        let &(last, _) = places.last()?;
+        let counted = since.iter().filter(|hour| hour.symbols >= MIN_SYMBOLS);
+        let points: Vec<Point> = counted.map(point).collect();
+        let &(last, _) = points.last()?;
         let passed = now_unix_ms as f64 / HOUR_MS - last;
-        if !is_full && passed > FRESH {
+        if !is_full && passed > MAX_AGE_HOURS {
             return None;
         }
         SPANS
             .into_iter()
-            .find_map(|(span, growth)| rise_in(&places, span, growth, passed))
+            .find_map(|(span, growth)| rise_in(&points, span, growth, passed))
     }
 }
 
-/// The trend in the last `span` hours, if errors grew by `growth` decades in them.
-fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
-    let &(last, _) = places.last()?;
-    let begin = places.partition_point(|&(at, _)| at <= last - span as f64);
-    let (before, within) = places.split_at(begin);
+/// The trend in the `span` hours up to the last of `points`, if errors grew by at least `growth`
+/// decades in them. The hour of the last point began `passed` hours ago.
+fn rise_in(points: &[Point], span: usize, growth: f64, passed: f64) -> Option<CorrectionTrend> {
+    let &(last, _) = points.last()?;
+    let begin = points.partition_point(|&(at, _)| at <= last - span as f64);
+    let (before, within) = points.split_at(begin);
     if (within.len() as f64) < span as f64 * COVERAGE {
         return None;
     }
@@ -131,16 +133,16 @@ fn rise_in(places: &[Place], span: usize, growth: f64, passed: f64) -> Option<Co
     })
 }
 
-/// Slopes between all pairs, in decades an hour; empty for fewer than two places.
-fn slopes_of(places: &[Place]) -> Vec<f64> {
-    let pairs = places.iter().enumerate().flat_map(|(at, &(x1, y1))| {
-        let later = places[at + 1..].iter();
+/// Slopes between all pairs of points, in decades per hour; empty for fewer than two points.
+fn slopes_of(points: &[Point]) -> Vec<f64> {
+    let pairs = points.iter().enumerate().flat_map(|(at, &(x1, y1))| {
+        let later = points[at + 1..].iter();
         later.map(move |&(x2, y2)| (y2 - y1) / (x2 - x1))
     });
     pairs.collect()
 }
 
-/// Middle value; `None` without values.
+/// The median, the upper one of two middle values; `None` without values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     let middle = values.len() / 2;
     (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f64::total_cmp).1)
@@ -150,12 +152,12 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Symbols a second that a link of 400 Gb/s can mend.
+    /// Symbols per second that a link of 400 Gb/s can correct.
     const MENDABLE: f64 = 1e8;
 
     const NOON: u64 = 1_800_000_000_000 / 3_600_000 * 3_600_000;
 
-    /// Hours with the given decades below what can be mended, up to now.
+    /// Hours up to [`NOON`], whose error rates are the given decades above [`MENDABLE`].
     fn hours(decades: impl IntoIterator<Item = f64>) -> Vec<Hour> {
         let counts: Vec<f64> = decades.into_iter().collect();
         let first = NOON - counts.len() as u64 * 3_600_000;
@@ -171,7 +173,7 @@ mod tests {
         CorrectionTrend::of(hours, MENDABLE, NOON, false)
     }
 
-    /// Even noise of -1 to 1, the same in each run.
+    /// Uniform noise between -1 and 1 (xorshift), identical in each run.
     fn noise(state: &mut u64) -> f64 {
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -184,8 +186,9 @@ mod tests {
     }
 
     #[test]
-    fn steady_rise_is_told_days_ahead() {
-        // A decade in two days, five decades below: after three days, 3.5 decades remain.
+    fn steady_rise_is_reported_days_ahead() {
+        // The rate begins five decades below the limit, and grows by a decade in two days: after
+        // three days, 3.5 decades remain.
         let rise = rise(&hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0))).unwrap();
         assert!((6.8..7.1).contains(&days(rise.reaches)), "{rise:?}");
         assert!((1.9..2.1).contains(&days(rise.tenfold)), "{rise:?}");
@@ -193,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_rise_is_told_within_hours_and_a_slow_one_within_a_week() {
+    fn fast_rise_is_reported_within_hours_and_a_slow_one_within_a_week() {
         let of = |count: i32, per_hour: f64| {
             rise(&hours(
                 (0..count).map(|hour| -4.0 + f64::from(hour) * per_hour),
@@ -254,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn single_hours_a_step_and_a_fall_are_no_rise() {
+    fn bursts_steps_and_falls_are_no_rise() {
         let flat = |_: i32| -3.0;
         let mut state = 88_172_645_463_325_252;
         for burst in [20, 66, 71] {
@@ -276,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn hours_that_another_program_reset_do_not_hide_a_rise_nor_make_one() {
+    fn counter_resets_neither_hide_nor_make_a_rise() {
         let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
         for hour in [10, 34, 58] {
             series[hour].symbols /= 7;
@@ -291,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn link_that_was_down_begins_anew() {
+    fn trend_begins_anew_after_the_link_was_down() {
         let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
         series[70].went_down = true;
         assert_eq!(
@@ -308,12 +311,12 @@ mod tests {
     }
 
     #[test]
-    fn old_rise_holds_only_where_the_counter_is_at_its_end() {
+    fn old_rise_counts_only_if_the_counter_is_at_its_end() {
         let mut series = hours((0..72).map(|hour| -5.0 + f64::from(hour) / 48.0));
         series[60..].iter_mut().for_each(|hour| hour.symbols = 0);
         assert_eq!(rise(&series), None, "nothing is corrected any more");
         let full = CorrectionTrend::of(&series, MENDABLE, NOON, true).unwrap();
-        // 3.77 decades from hour 59 on, less the 13 hours since.
+        // 3.77 decades remain at hour 59, from which 13 hours have passed.
         assert!((6.9..7.1).contains(&days(full.reaches)), "{full:?}");
     }
 }

@@ -4,8 +4,10 @@
 use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::PKey;
 
-/// Bit offset of the flags; the scope follows.
+/// Bit offset of the flags.
 const FLAGS_SHIFT: u32 = 116;
+
+/// Bit offset of the scope.
 const SCOPE_SHIFT: u32 = 112;
 
 /// Bit offset of the 16 bits that identify the kind of address.
@@ -16,8 +18,10 @@ const P_KEY_SHIFT: u32 = 80;
 
 /// Signature of IPv4 over InfiniBand.
 const IPV4: u16 = 0x401B;
+
 /// Signature of IPv6 over InfiniBand.
 const IPV6: u16 = 0x601B;
+
 /// Signature of MGIDs assigned by the SA.
 const ASSIGNED: u16 = 0xA01B;
 
@@ -36,8 +40,8 @@ pub(super) fn scope(mgid: Gid) -> u8 {
 /// Whether a request may create a group with this MGID.
 ///
 /// All flags except the lowest are reserved; the lowest distinguishes transient groups from
-/// permanent ones. Only the SA itself creates link-local groups with its signature. IP groups must
-/// follow RFC 4391.
+/// permanent ones. Only the SA itself creates link-local groups with its signature. Groups of IP
+/// over InfiniBand follow RFC 4391 and may have any flags.
 pub(super) fn is_valid(mgid: Gid) -> bool {
     if !mgid.is_multicast() {
         return false;
@@ -82,7 +86,7 @@ pub(super) fn is_snm(mgid: Gid) -> bool {
     signature(mgid) == IPV6 && low >> 24 == PREFIX
 }
 
-/// The MGID with this number among the MGIDs that the SA assigns in a subnet.
+/// The MGID that the SA assigns with this number, scope and subnet prefix.
 pub(super) fn assigned(scope: u8, subnet_prefix: u64, number: u32) -> Gid {
     let head = 0xFF10_u128 | u128::from(scope & 0xF);
     Gid(head << SCOPE_SHIFT
@@ -100,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_mgids_are_refused() {
+    fn requests_may_create_only_groups_with_valid_mgids() {
         for good in [
             "ff12:a01c:fe80::1",
             "ff02::1",

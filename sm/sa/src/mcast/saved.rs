@@ -1,4 +1,4 @@
-//! Groups in the form in which they are saved over restarts.
+//! Multicast groups in the form in which they survive a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct SavedMember {
     pub port: Guid,
     /// Join states.
     pub state: JoinState,
-    /// Whether another port requested the membership.
+    /// Whether the membership was requested by another port (a proxy join).
     pub proxy: bool,
 }
 
@@ -41,7 +41,7 @@ impl GroupRegistry {
         self.unsaved
     }
 
-    /// Whether there are changes to save since the last call.
+    /// Whether there are changes to save; marks them as saved.
     pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
@@ -64,35 +64,35 @@ impl GroupRegistry {
         })
     }
 
-    /// Restores saved groups at the start. Every port counts as absent until
-    /// [`GroupRegistry::ports_changed`] finds it, and keeps its memberships until `until`, because
-    /// a sweep of a large subnet takes long.
+    /// Restores saved groups at the start of the daemon. Every port counts as absent until
+    /// [`GroupRegistry::ports_changed`] finds it. Absent ports keep their memberships until
+    /// `until`, because a sweep of a large subnet takes long.
     ///
-    /// Groups and members that contradict present ones, or themselves, are skipped, because bytes
-    /// on a disk deserve no more trust than a request. Returns the number of skipped groups and
-    /// members.
+    /// Groups and members that are invalid, contradict earlier ones or exceed the limits are
+    /// skipped, because bytes on a disk deserve no more trust than a request. Returns the number of
+    /// skipped groups and members.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedGroup>, until: Time) -> usize {
-        let mut left_out = 0;
+        let mut skipped = 0;
         for group in saved {
             let mgid = group.parameters.mgid;
             let p_key = group.parameters.p_key;
-            let is_sound = mgid.is_multicast()
+            let is_valid = mgid.is_multicast()
                 && p_key.is_valid()
                 && self.groups.len() < MAX_GROUPS
                 && !self.groups.contains_key(&mgid)
                 && self.mlids.claim(mgid, p_key, group.mlid);
-            if !is_sound {
-                left_out += 1 + group.members.len();
+            if !is_valid {
+                skipped += 1 + group.members.len();
                 continue;
             }
             let mut members = BTreeMap::new();
             for member in group.members {
-                let is_sound = member.state.0 & 0xF == member.state.0
+                let is_valid = member.state.0 & 0xF == member.state.0
                     && member.state.0 != 0
                     && self.members < MAX_MEMBERS
                     && !members.contains_key(&member.gid.guid());
-                if !is_sound {
-                    left_out += 1;
+                if !is_valid {
+                    skipped += 1;
                     continue;
                 }
                 self.members += 1;
@@ -109,7 +109,7 @@ impl GroupRegistry {
                 );
             }
             self.stale.insert(group.mlid);
-            // Most groups were created by their first member.
+            // The creator is not saved: most groups were created by their first member.
             let creator = members.values().next().map(|member| member.port);
             if let Some(creator) = creator {
                 *self.created.entry(creator).or_default() += 1;
@@ -125,6 +125,6 @@ impl GroupRegistry {
             Arc::make_mut(&mut self.groups).insert(mgid, Arc::new(group));
             self.has_stale_levels = true;
         }
-        left_out
+        skipped
     }
 }

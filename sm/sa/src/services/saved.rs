@@ -1,4 +1,4 @@
-//! Services in the form in which they are saved over restarts.
+//! Services in the form in which they survive a restart.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ pub struct SavedService {
 }
 
 impl ServiceRegistry {
-    /// Restores saved services at the start. Every port counts as absent until
+    /// Restores saved services at the start of the daemon. Every port counts as absent until
     /// [`ServiceRegistry::ports_changed`] finds it.
     ///
-    /// Services that contradict themselves or the limits are skipped, because bytes on a disk
-    /// deserve no more trust than a request. Returns the number of skipped services, not counting
-    /// services whose lease has ended meanwhile.
+    /// Services that are invalid, contradict earlier ones or exceed the limits are skipped, because
+    /// bytes on a disk deserve no more trust than a request. Returns the number of skipped services.
+    /// Services whose lease has ended in the meantime are dropped without being counted.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
-        let mut left_out = 0;
+        let mut skipped = 0;
         for saved in saved {
             let leased = saved.record.service_lease() != ServiceRecord::LEASE_INDEFINITE;
             let owned = self.owned.get(&saved.owner).copied().unwrap_or(0);
@@ -40,20 +40,20 @@ impl ServiceRegistry {
                 owner: saved.owner,
                 until: saved.left.map(|left| now + left),
             };
-            let is_sound = leased == saved.left.is_some()
+            let is_valid = leased == saved.left.is_some()
                 && !saved.port.is_zero()
                 && !saved.owner.is_zero()
                 && owned < MAX_SERVICES_PER_PORT
                 && self.len() < MAX_SERVICES
                 && self.get(&service.id()).is_none();
-            if !is_sound {
-                left_out += 1;
+            if !is_valid {
+                skipped += 1;
             } else if !service.is_over(now) {
                 self.away.insert(service.port, now);
                 self.insert(service);
             }
         }
-        left_out
+        skipped
     }
 }
 
@@ -63,6 +63,7 @@ mod tests {
 
     use super::*;
 
+    /// A permanent service with this number of the port with this GUID.
     fn saved(port: u64, number: u64) -> SavedService {
         let mut record = ServiceRecord::default();
         record
@@ -78,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn contradictory_saved_services_are_left_out() {
+    fn invalid_repeated_and_excess_saved_services_are_skipped() {
         let mut registry = ServiceRegistry::default();
-        let mut odd = saved(1, 1);
-        odd.left = Some(Duration::from_secs(1));
-        let mut nameless = saved(1, 2);
-        nameless.owner = Guid::ZERO;
+        let mut with_wrong_lease = saved(1, 1);
+        with_wrong_lease.left = Some(Duration::from_secs(1));
+        let mut without_owner = saved(1, 2);
+        without_owner.owner = Guid::ZERO;
         let twice = [saved(1, 3), saved(1, 3)];
-        let all = [odd, nameless].into_iter().chain(twice);
+        let all = [with_wrong_lease, without_owner].into_iter().chain(twice);
         assert_eq!(registry.restore(all, Time::ZERO), 3);
         assert_eq!(registry.len(), 1);
         let many = (10..10 + MAX_SERVICES_PER_PORT as u64).map(|number| saved(1, number));
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_registry_removes_a_service_of_the_port_away_longest() {
+    fn full_registry_removes_a_service_of_the_port_absent_longest() {
         let mut registry = ServiceRegistry::default();
         let ports = (MAX_SERVICES / MAX_SERVICES_PER_PORT) as u64;
         for port in 1..=ports {

@@ -1,4 +1,5 @@
-//! Follows paths as a packet takes them, with code independent of the SA.
+//! Compares path records with the routes that packets take through the forwarding tables, which
+//! code independent of the SA follows.
 
 use std::sync::Arc;
 
@@ -11,14 +12,18 @@ use rsm_plan::Plan;
 
 use super::world::{SMALL, World, planned};
 
-/// The minimum MTU in bytes and rate in units of 100 Mb/s of a path, and the nodes along it.
+/// The route of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Found {
+pub(super) struct Route {
+    /// Minimum MTU of the links, in bytes.
     pub(super) mtu: u16,
+    /// Minimum rate of the links, in units of 100 Mb/s.
     pub(super) rate: u16,
+    /// The source port, followed by the port at which the packet enters each further node.
     pub(super) nodes: Vec<PortRef>,
 }
 
+/// MTU in bytes and rate in units of 100 Mb/s of a port's link.
 fn limits(info: &PortInfo) -> (u16, u16) {
     let rate = Rate::of_link(info.link_rate().unwrap());
     (
@@ -27,21 +32,22 @@ fn limits(info: &PortInfo) -> (u16, u16) {
     )
 }
 
-/// Sends a packet from the port `from` to `dlid`, a LID of `to`.
+/// The route of a packet from the port `from` to `dlid`, a LID of `to`; `None` if the packet does
+/// not arrive.
 pub(super) fn walk(
     fabric: &Fabric,
     plan: &Plan,
     from: PortRef,
     to: PortRef,
     dlid: Lid,
-) -> Option<Found> {
-    let mut found = Found {
+) -> Option<Route> {
+    let mut found = Route {
         mtu: u16::MAX,
         rate: u16::MAX,
         nodes: Vec::new(),
     };
     let mut at = from;
-    let mut left = fabric.len() + 2;
+    let mut hops_left = fabric.len() + 2;
     loop {
         found.nodes.push(at);
         let node = fabric.node(at.node);
@@ -67,7 +73,7 @@ pub(super) fn walk(
             found.rate = found.rate.min(rate);
         }
         at = next;
-        left = left.checked_sub(1)?;
+        hops_left = hops_left.checked_sub(1)?;
     }
 }
 
@@ -92,8 +98,9 @@ fn scatter(fabric: &mut Fabric, seed: u64) {
     }
 }
 
-/// Checks that the path of every pair of ports has the limits that a packet meets, in both
-/// directions.
+/// Checks that the path of every pair of LIDs exists if a packet arrives, has the lowest MTU and
+/// rate of the routes there and back, and is reversible if there is a route back. Returns the
+/// number of pairs with a path.
 fn check_all_pairs(world: &mut World) -> Result<usize, TestCaseError> {
     let fabric = world.snapshot.fabric.clone();
     let plan = world.snapshot.plan.clone().unwrap();
@@ -119,7 +126,7 @@ fn check_all_pairs(world: &mut World) -> Result<usize, TestCaseError> {
             };
             reached += 1;
             let path = answer.unwrap();
-            let least = |pick: fn(&Found) -> u16| {
+            let least = |pick: fn(&Route) -> u16| {
                 let back = back.as_ref().map_or(u16::MAX, pick);
                 pick(&forth).min(back)
             };
@@ -135,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn path_records_match_the_way_of_packets(
+    fn path_records_match_the_routes_of_packets(
         spec in prop::sample::select(&[
             SMALL, "fat-tree:k=4,levels=2", "ring:5,hosts=2", "random:switches=8,degree=4,hosts=2,seed=3",
         ][..]),
@@ -156,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn path_records_match_the_way_of_packets_along_arbitrary_tables(
+    fn path_records_match_the_routes_of_packets_through_arbitrary_tables(
         changes in prop::collection::vec((any::<prop::sample::Index>(), 1..20u16, 0..8u8, any::<bool>()), 1..40),
     ) {
         let (fabric, mut plan) = planned(SMALL, 0);
