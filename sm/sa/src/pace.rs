@@ -1,4 +1,5 @@
-//! The pace at which findings are listed: each new finding is a line of the log and an event.
+//! The pace at which findings are listed. The pace is limited, because each new finding is a line
+//! of the log and an event.
 
 use std::time::Duration;
 
@@ -7,16 +8,18 @@ use rsm_mad::Time;
 /// Minimum time between two lists of findings.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The time at which a list of findings is due, once it differs from the last one.
+/// Decides when a list of findings is due: once it may differ from the last list, and the last list
+/// is old enough.
 #[derive(Default, Debug)]
 pub(crate) struct Pace {
+    /// Whether the list may differ from the last one.
     has_changed: bool,
     /// Time of the last list; `None` before the first one.
     listed: Option<Time>,
 }
 
 impl Pace {
-    /// Records whether a change makes the list differ.
+    /// Records whether a change makes the list differ from the last one.
     pub(crate) fn note(&mut self, differs: bool) {
         self.has_changed |= differs;
     }
@@ -27,7 +30,8 @@ impl Pace {
         self.has_changed.then_some(next)
     }
 
-    /// Whether a list is due at `now`. If it is, it counts as made.
+    /// Whether a list is due at `now`. If so, the caller must list the findings, and the pace counts
+    /// them as listed.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.deadline().is_some_and(|at| at <= now);
         if is_due {

@@ -1,4 +1,4 @@
-//! Handles requests and answers them.
+//! Checks and answers requests of hosts.
 
 use std::sync::Arc;
 
@@ -20,17 +20,22 @@ use super::trust::{self, Offence, Trust};
 use super::{Sa, SaRequest, Touched, breach, guids, query, services};
 
 impl Sa {
-    /// Answers `request`, which arrived at `now`, in bounded time: an answer that takes longer is
-    /// [open](SaAnswer::is_open), or a table. `None` for responses, for bytes that are no message
-    /// of the class, and for a wrong SM_Key, so that trying keys reveals nothing. Also `None` while
-    /// this manager is not master or has no plan, and for a LID that the directory does not contain
-    /// yet: clients turn any status into an error at once, but repeat requests without an answer.
+    /// Answers `request`, which arrived at `now`. The time of the call is bounded: an answer that
+    /// takes longer is [open](SaAnswer::is_open) or a table.
+    ///
+    /// Returns `None` in these cases:
+    /// * The bytes are a response, or no message of the class.
+    /// * The SM_Key is wrong, so that trying keys reveals nothing.
+    /// * This manager is not master or has no plan, or the directory does not contain the
+    ///   requester's LID yet. Clients turn any status into an error at once, but repeat a request
+    ///   that is not answered.
+    /// * Trust is enforced, and no port has the GID in the global route header.
     pub fn handle(&mut self, request: SaRequest<'_>, now: Time) -> Option<SaAnswer> {
         let Some((header, data)) = SaHeader::split(request.bytes).filter(|(header, _)| {
             let mad = header.mad();
             mad.class() == Class::SUBNET_ADMINISTRATION && header.expects_answer()
         }) else {
-            if !self.report_answered(request) {
+            if !self.handle_report_response(request) {
                 self.statistics.ignored();
             }
             return None;
@@ -50,12 +55,12 @@ impl Sa {
         let shown_gid = self.check_gid(&directory, port, request.requester, now)?;
         let mad = header.mad();
         self.statistics.asked(mad.attribute(), mad.method());
-        let asker = (port, request.requester);
+        let requester = (port, request.requester);
         if let Err(status) = shown_gid {
             self.statistics.decided(status);
             return Some(SaAnswer::refusal(request.requester, header, status));
         }
-        let answer = match self.answer(&directory, (header, data), trust, asker, now) {
+        let answer = match self.answer(&directory, (header, data), trust, requester, now) {
             Ok(body) => SaAnswer::new(request.requester, header, body),
             Err(status) => {
                 if status == SaStatus::NO_RESOURCES {
@@ -69,8 +74,8 @@ impl Sa {
     }
 
     /// Compares the GID in the global route header of a request with the port of the requester.
-    /// `None` if the request gets no answer: no port has the GID, but the GID's virtual port may be
-    /// new.
+    /// `None` if the request gets no answer, because no port has the GID: it may belong to a new
+    /// virtual port, which repeats the request.
     ///
     /// # Errors
     /// ERR_REQ_DENIED if the rules refuse the GID of another port.
@@ -106,11 +111,11 @@ impl Sa {
         }
     }
 
-    /// Answers a request to change records. A request that exceeds the trust in its port is counted
-    /// as an offence, and refused under `enforce`.
+    /// Answers a Set or Delete. A request that breaches the rules of trust is counted as an offence,
+    /// and refused under `enforce`.
     ///
     /// # Errors
-    /// The status of a refused request.
+    /// Fails with the status for the answer if the request is refused.
     fn change(
         &mut self,
         directory: &Arc<Directory>,
@@ -137,10 +142,10 @@ impl Sa {
         changed
     }
 
-    /// Changes the records of an attribute.
+    /// Changes the records of the request's attribute.
     ///
     /// # Errors
-    /// The status of a refused request.
+    /// Fails with the status for the answer if the request is refused.
     fn carry_out(
         &mut self,
         directory: &Arc<Directory>,
@@ -155,9 +160,9 @@ impl Sa {
             GuidInfoRecord::ID => self.change_aliases(directory, asked, requester, trust),
             ServiceRecord::ID => self.change_service(directory, asked, requester, trust, now),
             InformInfo::ID if header.mad().method() == Method::SET => {
-                let asker = (requester, address);
+                let subscriber = (requester, address);
                 let events = &mut self.events;
-                let body = query::inform_info::change(events, directory, data, asker, trust)?;
+                let body = query::inform_info::change(events, directory, data, subscriber, trust)?;
                 let port = directory.end(requester).guid;
                 self.touched.push(Touched::Subscriptions(port));
                 Ok(body)
@@ -166,15 +171,15 @@ impl Sa {
         }
     }
 
-    /// Continues the search of an answer that is [open](SaAnswer::is_open), for as long as
-    /// [`SaAnswer::pull`] takes. Returns whether the search has ended.
+    /// Continues the search of an answer that is [open](SaAnswer::is_open): examines up to
+    /// [`WORK_PER_PULL`](answer::WORK_PER_PULL) candidates. Returns whether the search has ended.
     pub fn go_on(&mut self, answer: &mut SaAnswer) -> bool {
         let was_open = answer.is_open();
-        let settled = answer.go_on();
+        let has_ended = answer.go_on();
         if was_open {
             self.count(answer);
         }
-        settled
+        has_ended
     }
 
     /// Counts an answer by its status, once the status is known.
@@ -184,10 +189,10 @@ impl Sa {
         }
     }
 
-    /// Answers a request whose version, method and attribute the SA supports.
+    /// Answers a request, if the SA supports its version, method and attribute.
     ///
     /// # Errors
-    /// The status of a refused request.
+    /// Fails with the status for the answer if the request is refused.
     fn answer(
         &mut self,
         directory: &Arc<Directory>,
@@ -218,7 +223,8 @@ impl Sa {
     /// Answers a query.
     ///
     /// # Errors
-    /// The status of a refused request, and of an attribute that cannot be changed.
+    /// Fails with the status for the answer if the query is refused, or if it is a request to change
+    /// an attribute that cannot be changed.
     fn read(
         &mut self,
         directory: &Arc<Directory>,
@@ -247,7 +253,7 @@ impl Sa {
         })
     }
 
-    /// Joins or leaves a multicast group.
+    /// Answers a request to join or leave a multicast group.
     fn change_membership(
         &mut self,
         directory: &Directory,
@@ -269,7 +275,7 @@ impl Sa {
         Ok(body)
     }
 
-    /// Registers or removes alias GUIDs of a port.
+    /// Answers a request to assign or release alias GUIDs of a port.
     fn change_aliases(
         &mut self,
         directory: &Arc<Directory>,
@@ -293,7 +299,7 @@ impl Sa {
         Ok(body)
     }
 
-    /// Registers or removes a service.
+    /// Answers a request to register or delete a service.
     fn change_service(
         &mut self,
         directory: &Arc<Directory>,
@@ -319,8 +325,8 @@ impl Sa {
         Ok(body)
     }
 
-    /// Records the outcome of a request of `requester` to join or leave a group, if it is for
-    /// itself: a proxy knows its own joins.
+    /// Records the outcome of a request of `requester` to join or leave a group for its own port.
+    /// Refused joins by proxy are not recorded.
     fn note_join(
         &mut self,
         directory: &Directory,
@@ -348,8 +354,8 @@ impl Sa {
         }
     }
 
-    /// Records which share of the requester was used up, if its change was refused for that, rather
-    /// than because a common table is full.
+    /// Records an offence if a change was refused because the requester has used up its share,
+    /// rather than because a table that all ports share is full.
     fn note_used_up(
         &mut self,
         directory: &Directory,
@@ -376,19 +382,20 @@ impl Sa {
         }
     }
 
-    /// Handles the message if it answers a report. Returns whether it does.
-    fn report_answered(&mut self, request: SaRequest<'_>) -> bool {
+    /// Handles the message if it is a response to a report. Returns whether it is, and comes from a
+    /// port in the directory.
+    fn handle_report_response(&mut self, request: SaRequest<'_>) -> bool {
         let Some((header, _)) = SaHeader::split(request.bytes) else {
             return false;
         };
         let mad = header.mad();
-        let is_one = mad.class() == Class::SUBNET_ADMINISTRATION
+        let is_report_response = mad.class() == Class::SUBNET_ADMINISTRATION
             && (mad.attribute(), mad.method()) == (AttrId::NOTICE, Method::REPORT_RESPONSE);
         let remote = request.requester;
         let from = self
             .sa_snapshot
             .in_force()
-            .filter(|_| is_one)
+            .filter(|_| is_report_response)
             .and_then(|directory| Some(directory.end(directory.requester(&remote)?).guid));
         match from {
             Some(port) => {

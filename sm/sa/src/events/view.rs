@@ -1,4 +1,4 @@
-//! All subscriptions at one moment.
+//! A view of all subscriptions, which stays the same while subscriptions change.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -17,12 +17,12 @@ impl SubscriptionsView {
         SubscriptionsView(subscriptions)
     }
 
-    /// All subscriptions, in the order of their ports and numbers.
+    /// All subscriptions, in the order of port GUIDs and numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (SubscriptionId, &Subscription)> {
         self.0.iter().map(|(&id, subscription)| (id, subscription))
     }
 
-    /// Subscriptions from `first` on, in the same order.
+    /// Subscriptions from `first` on, in the order of port GUIDs and numbers.
     pub fn not_before(
         &self,
         first: SubscriptionId,
@@ -31,7 +31,7 @@ impl SubscriptionsView {
         rest.map(|(&id, subscription)| (id, subscription))
     }
 
-    /// Subscriptions after `last`, in the same order; all if `last` is `None`.
+    /// Subscriptions after `last`, in the order of port GUIDs and numbers; all if `last` is `None`.
     pub fn behind(
         &self,
         last: Option<SubscriptionId>,

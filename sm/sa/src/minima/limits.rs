@@ -8,26 +8,26 @@ use rsm_mad::wire::sa::Rate;
 pub(crate) struct Limits {
     /// Code of the MTU; codes ascend with the MTU.
     mtu: u8,
-    /// Index of the rate in ascending order.
+    /// Index of the rate in [`CODES`].
     rank: u8,
 }
 
-/// Number of rates.
+/// Number of rates that IBA defines.
 const RATES: usize = 23;
 
-/// Codes of the rates in ascending order.
+/// Codes of the rates in PathRecord, in the order of ascending rates.
 const CODES: [u8; RATES] = [
     2, 5, 3, 11, 6, 15, 19, 4, 7, 20, 12, 8, 9, 16, 13, 10, 14, 17, 18, 21, 22, 23, 24,
 ];
 
 impl Limits {
-    /// No limit, the neutral element of [`Limits::meet`].
+    /// The highest MTU and rate, which do not limit a path.
     pub(crate) const NONE: Limits = Limits {
         mtu: 5,
         rank: RATES as u8 - 1,
     };
 
-    /// Limits assumed for a port that does not state any.
+    /// The lowest MTU and rate, assumed for a port that states none.
     pub(crate) const LEAST: Limits = Limits { mtu: 1, rank: 0 };
 
     /// The limits of a port and its link.
@@ -38,8 +38,8 @@ impl Limits {
         Limits::new(mtu, info)
     }
 
-    /// The limits of a switch's port 0, which has no link and therefore no neighbour. A base port 0
-    /// may state no MTU; in that case the links before it are the limit.
+    /// The limits of a switch's port 0, which has no link and therefore no neighbour. If a base
+    /// port 0 states no MTU, only the links of the path limit the MTU.
     pub(crate) fn of_port0(info: &PortInfo) -> Limits {
         let stated = Some(info.mtu_cap()).filter(|mtu| mtu.bytes().is_some());
         Limits::new(Some(stated.unwrap_or(Limits::NONE.mtu())), info)
@@ -54,7 +54,7 @@ impl Limits {
         }
     }
 
-    /// The limits of two successive parts of a path.
+    /// The limits of a path that consists of two parts: the lower MTU and the lower rate.
     pub(crate) fn meet(self, other: Limits) -> Limits {
         Limits {
             mtu: self.mtu.min(other.mtu),
@@ -72,7 +72,7 @@ impl Limits {
         Rate(CODES[usize::from(self.rank).min(RATES - 1)])
     }
 
-    /// Packs MTU and rate into 16 bits.
+    /// Packs the limits into 16 bits: the MTU code, followed by the rank of the rate.
     pub(crate) fn pack(self) -> u16 {
         u16::from_be_bytes([self.mtu, self.rank])
     }
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_in_the_order_of_rates() {
+    fn codes_are_in_the_order_of_ascending_rates() {
         let all: Vec<u8> = Rate::all().map(|rate| rate.0).collect();
         assert_eq!(all, CODES);
     }

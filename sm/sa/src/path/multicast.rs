@@ -9,7 +9,10 @@ use crate::ends::EndIx;
 use crate::mcast::MulticastGroup;
 use crate::query_context::SaQueryContext;
 
-/// Answers a query for the path to a multicast group.
+/// Answers a query for the path to a multicast group: at most one path.
+///
+/// # Errors
+/// ERR_NO_RECORDS for a Get without a path.
 pub(super) fn answer(
     context: &SaQueryContext<'_>,
     record: &PathRecord,
@@ -25,6 +28,8 @@ pub(super) fn answer(
     }
 }
 
+/// The path to `group`. `None` if it does not match the query, if the source in the query is no
+/// member, or if the requester may not see the group.
 fn path(
     context: &SaQueryContext<'_>,
     record: &PathRecord,

@@ -27,8 +27,8 @@ impl ServiceRegistry {
     /// [`ServiceRegistry::ports_changed`] finds it.
     ///
     /// Services that are invalid, contradict earlier ones or exceed the limits are skipped, because
-    /// bytes on a disk deserve no more trust than a request. Returns the number of skipped services.
-    /// Services whose lease has ended in the meantime are dropped without being counted.
+    /// bytes on a disk deserve no more trust than a request. Services whose lease has ended in the
+    /// meantime are dropped. Returns the number of skipped services.
     pub fn restore(&mut self, saved: impl IntoIterator<Item = SavedService>, now: Time) -> usize {
         let mut skipped = 0;
         for saved in saved {

@@ -1,5 +1,5 @@
-//! Tests of trust: requests of kernels and programs for their own port are never refused; requests
-//! in the name of another port are counted or refused.
+//! Tests of trust: requests of kernels and programs for their own ports are never refused; requests
+//! in the name of another port are obeyed, counted or refused, depending on the mode.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,7 +48,7 @@ const FIRST_OF_TWO: Guid = Guid(0x21);
 const SECOND_OF_TWO: Guid = Guid(0x22);
 const OWN: Guid = Guid(0x31);
 const OTHER: Guid = Guid(0x41);
-/// A virtual port of [`OWN`] with the LID of its port.
+/// A virtual port of [`OWN`] with the LID of that port.
 const VIRTUAL: Guid = Guid(0x00AA_0003);
 const ALIAS: Guid = Guid(0x1111);
 
@@ -56,9 +56,10 @@ const ALIAS: Guid = Guid(0x1111);
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// The broadcast group of the partition 0x10.
 const RED_BROADCAST: Gid = Gid(0xFF12_401B_8010_0000_0000_0000_FFFF_FFFF);
-/// A group that the SA did not assign, in the form that ibacm creates.
+/// MGID of a group in the form that ibacm creates; the SA did not assign it.
 const NEW_GROUP: Gid = Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0001);
 
+/// The components of every join or leave request.
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
@@ -73,6 +74,8 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
+/// The fabric of [`NETWORK`] with the virtual port [`VIRTUAL`], and a plan for it with the
+/// partitions in the text `partitions`.
 fn network(partitions: &str) -> (Fabric, Plan) {
     let parsed = ibnetdiscover::parse(NETWORK.as_bytes(), "network").unwrap();
     planned_on(&parsed.netlist, |fabric| {
@@ -97,6 +100,7 @@ fn network(partitions: &str) -> (Fabric, Plan) {
     })
 }
 
+/// The network with [`PARTITIONS`], this mode of trust, and these ports as proxies.
 fn world(mode: TrustMode, proxies: &[Guid]) -> World {
     world_of(PARTITIONS, mode, proxies)
 }
@@ -126,10 +130,11 @@ fn lid(world: &World, guid: Guid) -> Lid {
     directory.end(directory.by_guid(guid).unwrap()).lid
 }
 
-/// A requester: the sending port, and the GID in the global route header, if any.
+/// A requester: GUID of the sending port, and the GID in the global route header; `None` without
+/// that header.
 type From = (Guid, Option<Gid>);
 
-/// The answer to a request; `None` if there is none.
+/// The outcome of a request: `Ok`, the status of a refusal, or `None` if there is no answer.
 fn ask<R: Record>(
     world: &mut World,
     (port, header): From,
@@ -165,7 +170,7 @@ fn membership(port: Gid, mgid: Gid, p_key: PKey, state: JoinState) -> McMemberRe
     record
 }
 
-/// A request to join the broadcast group, or to leave it.
+/// The outcome of a request that `port` joins (Set) or leaves (Delete) the broadcast group.
 fn of_broadcast(
     world: &mut World,
     from: From,
@@ -176,6 +181,7 @@ fn of_broadcast(
     ask(world, from, method, (NAMED, &record))
 }
 
+/// The outcome of a request to register (Set) or delete a service of `port`.
 fn service(world: &mut World, from: From, method: Method, port: Gid) -> Option<Result<(), Status>> {
     let mask = ServiceRecord::SERVICE_ID | ServiceRecord::SERVICE_GID;
     let mut record = ServiceRecord::default();
@@ -183,6 +189,7 @@ fn service(world: &mut World, from: From, method: Method, port: Gid) -> Option<R
     ask(world, from, method, (mask, &record))
 }
 
+/// The outcome of a request to assign [`ALIAS`] to `port`.
 fn alias(world: &mut World, from: From, port: Guid) -> Option<Result<(), Status>> {
     let mask = GuidInfoRecord::LID | GuidInfoRecord::BLOCK_NUM;
     let mut record = GuidInfoRecord::default();
@@ -194,6 +201,7 @@ fn alias(world: &mut World, from: From, port: Guid) -> Option<Result<(), Status>
     ask(world, from, Method::SET, (mask, &record))
 }
 
+/// The outcome of a query of a port for the path to [`OTHER`].
 fn path(world: &mut World, from: From) -> Option<Result<(), Status>> {
     let mut record = PathRecord::default();
     record.set_sgid(gid(from.0)).set_dgid(gid(OTHER));
@@ -222,7 +230,7 @@ fn findings(world: &mut World) -> Vec<Finding> {
 type Request = fn(&mut World) -> Option<Result<(), Status>>;
 
 /// Requests of kernels, drivers and rdma-core's programs for their own ports.
-const OF_KERNELS: [(&str, Request); 18] = [
+const FOR_OWN_PORTS: [(&str, Request); 18] = [
     ("IP over InfiniBand joins the broadcast group", |world| {
         of_broadcast(world, (OWN, None), Method::SET, gid(OWN))
     }),
@@ -310,9 +318,9 @@ const OF_KERNELS: [(&str, Request); 18] = [
 ];
 
 #[test]
-fn requests_of_kernels_for_their_own_ports_are_refused_in_no_mode_and_counted_in_none() {
+fn requests_of_kernels_for_their_own_ports_are_accepted_and_not_counted_in_any_mode() {
     for mode in TrustMode::ALL {
-        for (name, request) in OF_KERNELS {
+        for (name, request) in FOR_OWN_PORTS {
             let mut world = world(mode, &[]);
             assert_eq!(request(&mut world), Some(Ok(())), "{name}: {mode:?}");
             assert_eq!(findings(&mut world), [], "{name}: {mode:?}");
@@ -323,12 +331,11 @@ fn requests_of_kernels_for_their_own_ports_are_refused_in_no_mode_and_counted_in
 const DENIED: Option<Result<(), Status>> = Some(Err(SaStatus::REQ_DENIED));
 const DONE: Option<Result<(), Status>> = Some(Ok(()));
 
-/// A description of a request, the request, and its answer in the mode `off`, if that is known.
+/// The part of the finding that counts a request, the request, and its outcome in the mode `off`.
 type Row = (&'static str, Request, Option<Result<(), Status>>);
 
-/// Requests in the name of another port: the answer without rules, and the matching part of the
-/// finding.
-const OF_STRANGERS: [Row; 7] = [
+/// Requests in the name of another port.
+const FOR_OTHER_PORTS: [Row; 7] = [
     (
         "1 joins",
         |world| of_broadcast(world, (OWN, None), Method::SET, gid(OTHER)),
@@ -374,8 +381,8 @@ const OF_STRANGERS: [Row; 7] = [
 ];
 
 #[test]
-fn requests_in_the_name_of_another_port_are_obeyed_or_counted_or_refused_by_the_mode() {
-    for (counted, request, obeyed) in OF_STRANGERS {
+fn mode_decides_whether_requests_in_the_name_of_another_port_are_obeyed_counted_or_refused() {
+    for (counted, request, obeyed) in FOR_OTHER_PORTS {
         let mut off = world(TrustMode::Off, &[]);
         assert_eq!(request(&mut off), obeyed, "{counted}");
         assert_eq!(findings(&mut off), [], "{counted}");
@@ -418,7 +425,7 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
     assert_eq!(service(&mut proxy, from, Method::SET, gid(OTHER)), DONE);
     assert_eq!(alias(&mut proxy, from, OTHER), DONE);
     assert_eq!(findings(&mut proxy), []);
-    // A proxy does not see keys.
+    // A proxy does not see P_Key tables.
     let tables = ask(
         &mut proxy,
         from,
@@ -441,7 +448,7 @@ fn proxies_and_requesters_with_the_key_act_for_other_ports() {
 }
 
 #[test]
-fn unknown_gid_in_the_header_gets_no_answer_under_enforce_and_accuses_no_port() {
+fn request_with_an_unknown_gid_gets_no_answer_under_enforce_and_no_finding() {
     let unknown = Some(gid(Guid(0xDEAD)));
     let mut enforce = world(TrustMode::Enforce, &[]);
     assert_eq!(path(&mut enforce, (OWN, unknown)), None);
@@ -452,7 +459,7 @@ fn unknown_gid_in_the_header_gets_no_answer_under_enforce_and_accuses_no_port() 
 }
 
 #[test]
-fn finding_is_listed_again_when_the_requests_of_a_port_double_and_ends_after_five_minutes() {
+fn finding_is_updated_when_the_requests_of_a_port_double_and_ends_after_five_minutes() {
     let mut world = world(TrustMode::Report, &[]);
     let join = |world: &mut World| {
         of_broadcast(world, (OWN, None), Method::SET, gid(OTHER));
@@ -471,7 +478,7 @@ fn finding_is_listed_again_when_the_requests_of_a_port_double_and_ends_after_fiv
 }
 
 #[test]
-fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
+fn first_256_ports_have_findings_of_their_own_and_one_finding_counts_the_others() {
     let mut world = World::new("pgft:2;17,16;1,2;1,1");
     let hosts = world.hosts();
     for &host in &hosts[1..] {
@@ -490,7 +497,7 @@ fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
     assert_eq!(rest.subject, Subject::Subnet);
     let more = format!("{} more ports: ", hosts.len() - 1 - 256);
     assert!(rest.text.starts_with(&more), "{}", rest.text);
-    // A port that continues to offend does not displace another one.
+    // A port without a finding of its own does not displace another port, however often it offends.
     world
         .sa
         .note_share(hosts[hosts.len() - 1], Offence::Requests, 1000, world.now);
@@ -500,7 +507,7 @@ fn each_port_has_a_finding_and_those_beyond_the_256th_are_counted_in_one() {
 }
 
 #[test]
-fn ports_beyond_those_counted_one_by_one_are_counted_together() {
+fn offences_of_ports_beyond_2048_are_counted_together() {
     let mut world = World::new("pgft:2;46,46;1,2;1,1");
     let hosts = world.hosts();
     for &host in &hosts[1..=2048] {
@@ -528,19 +535,19 @@ fn ports_beyond_those_counted_one_by_one_are_counted_together() {
     assert_eq!(findings(&mut world), []);
 }
 
-/// The partition 0x10 owns MGIDs and alias GUIDs; the port 0x31 is its member.
+/// Partitions of which 0x10 owns MGIDs and alias GUIDs; only port 0x31 is a member of 0x10.
 const OWNERS: &str = "\
 Default=0x7fff, ipoib : ALL=full ;
 red=0x10, ipoib : 0x31=full, mgids=ff12:a01d::/64, guids=0x0000000000001100/56 ;
 ";
 
-/// A request to make or join a group, from a port for itself.
+/// The outcome of a request of the port `from` to create or join a group itself.
 fn join(world: &mut World, from: Guid, mgid: Gid, p_key: u16) -> Option<Result<(), Status>> {
     let record = membership(gid(from), mgid, PKey(p_key), JoinState::FULL_MEMBER);
     ask(world, (from, None), Method::SET, (COMPLETE, &record))
 }
 
-/// The text of the only finding.
+/// The text of the only finding, which is about trust.
 fn finding(world: &mut World) -> String {
     let found = findings(world);
     let [finding] = &found[..] else {
@@ -551,7 +558,7 @@ fn finding(world: &mut World) -> String {
 }
 
 #[test]
-fn group_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
+fn mode_decides_whether_a_join_of_a_group_of_another_partition_is_obeyed_counted_or_refused() {
     for (mode, obeyed, effect) in [
         (TrustMode::Off, DONE, None),
         (TrustMode::Report, DONE, Some("the SA obeys")),
@@ -576,7 +583,7 @@ fn group_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
                 assert!(text.contains(effect), "{text}");
             }
         }
-        // A port of the partition takes the name where the other one has not got it.
+        // A member of the partition can create the group only if the other port did not.
         let own = join(&mut world, OWN, NEW_GROUP, 0x8010);
         assert_eq!(own.unwrap().is_ok(), obeyed == DENIED, "{mode:?}");
         let accused = findings(&mut world);
@@ -588,10 +595,10 @@ fn group_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
 }
 
 #[test]
-fn group_of_another_partition_is_refused_to_its_own_members_in_other_partitions_too() {
+fn group_of_a_partition_requires_membership_and_its_p_key() {
     let mut world = world_of(OWNERS, TrustMode::Enforce, &[]);
     assert_eq!(join(&mut world, OWN, NEW_GROUP, 0xFFFF), DENIED);
-    // A host that is no member shows the right key in vain.
+    // The P_Key of the partition does not help a host that is no member.
     assert_eq!(join(&mut world, OTHER, NEW_GROUP, 0x8010), DENIED);
     let named: Vec<String> = findings(&mut world)
         .into_iter()
@@ -606,7 +613,7 @@ fn group_of_another_partition_is_refused_to_its_own_members_in_other_partitions_
         assert!(is_right, "{text}");
     }
     assert_eq!(join(&mut world, OWN, NEW_GROUP, 0x8010), DONE);
-    // Names that no partition owns are for all.
+    // All hosts may use an MGID that no partition owns.
     let free = Gid(0xFF15_A01D << 96 | 1);
     assert_eq!(join(&mut world, OTHER, free, 0xFFFF), DONE);
     let mut proxy = world_of(OWNERS, TrustMode::Enforce, &[OTHER]);
@@ -614,12 +621,13 @@ fn group_of_another_partition_is_refused_to_its_own_members_in_other_partitions_
 }
 
 #[test]
-fn no_host_makes_a_group_of_ip_over_infiniband_with_the_p_key_of_another_partition() {
-    // The broadcast group of a partition that is not there yet: its own one could not be made.
-    let coming = Gid(0xFF12_401B_8011 << 80 | 0xFFFF_FFFF);
+fn ip_over_infiniband_group_cannot_be_created_from_another_partition() {
+    // The broadcast group of a partition that may be configured later: if the group existed, the
+    // partition could not create it.
+    let unconfigured = Gid(0xFF12_401B_8011 << 80 | 0xFFFF_FFFF);
     let of_scope = Gid(0xFF15_401B_8010 << 80 | 0xFFFF_FFFF);
     for mode in TrustMode::ALL {
-        for mgid in [coming, of_scope] {
+        for mgid in [unconfigured, of_scope] {
             let mut world = world(mode, &[]);
             let refused = join(&mut world, OTHER, mgid, 0xFFFF).unwrap();
             assert!(refused.is_err(), "{mode:?} {mgid}");
@@ -636,14 +644,14 @@ fn no_host_makes_a_group_of_ip_over_infiniband_with_the_p_key_of_another_partiti
             }
         }
         let mut world = world(mode, &[]);
-        // A member of the partition makes it in a scope of its own.
+        // A member of the partition may create the group of another scope.
         assert_eq!(join(&mut world, OWN, of_scope, 0x8010), DONE);
         assert_eq!(findings(&mut world), []);
     }
 }
 
 #[test]
-fn alias_guid_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode() {
+fn mode_decides_whether_an_alias_guid_of_another_partition_is_assigned_counted_or_refused() {
     assert_eq!(ALIAS, Guid(0x1111));
     let holds = |world: &World, port: Guid| world.sa.guids().names().owner(ALIAS) == Some(port);
     for (mode, obeyed) in [
@@ -666,7 +674,7 @@ fn alias_guid_of_another_partition_is_obeyed_or_counted_or_refused_by_the_mode()
 }
 
 #[test]
-fn made_up_alias_guids_are_those_of_no_partition() {
+fn alias_guid_chosen_by_the_sa_belongs_to_no_partition() {
     let all = OWNERS.replace("0x0000000000001100/56", "0x0252534d00000000/63");
     let mut world = world_of(&all, TrustMode::Report, &[]);
     let mut record = GuidInfoRecord::default();
@@ -683,10 +691,11 @@ fn made_up_alias_guids_are_those_of_no_partition() {
 }
 
 #[test]
-fn partition_has_a_mode_of_its_own_for_requests_about_its_members_and_names() {
+fn mode_of_a_partition_applies_to_requests_about_its_members_and_group_names() {
     let with = |mode: &str| OWNERS.replace("ipoib : 0x31", &format!("ipoib, trust={mode} : 0x31"));
-    // A service for a port of the partition, and one for another port.
-    let asked = |world: &mut World| {
+    // A service for a port of the partition, a service for another port, and a group of the
+    // partition.
+    let outcomes = |world: &mut World| {
         let about_member = service(world, (OTHER, None), Method::SET, gid(OWN));
         let about_other = service(world, (OWN, None), Method::SET, gid(OTHER));
         let group = join(world, OTHER, NEW_GROUP, 0xFFFF);
@@ -699,7 +708,7 @@ fn partition_has_a_mode_of_its_own_for_requests_about_its_members_and_names() {
         (TrustMode::Enforce, "off", [DONE, DENIED, DONE]),
     ] {
         let mut world = world_of(&with(of_red), of_all, &[]);
-        assert_eq!(asked(&mut world), expected, "{of_all:?} {of_red}");
+        assert_eq!(outcomes(&mut world), expected, "{of_all:?} {of_red}");
         let named = findings(&mut world);
         let of_other = named.iter().any(|one| one.text.starts_with("other port 1"));
         assert_eq!(of_other, of_red != "off", "{of_all:?} {of_red}");
@@ -712,7 +721,7 @@ fn partition_has_a_mode_of_its_own_for_requests_about_its_members_and_names() {
 }
 
 #[test]
-fn of_several_partitions_of_a_port_the_strictest_mode_counts() {
+fn strictest_mode_of_the_partitions_of_a_port_applies() {
     let text = "\
 Default=0x7fff, ipoib, trust=off : ALL=full ;
 red=0x10, trust=enforce : 0x31=full ;
@@ -731,7 +740,7 @@ blue=0x11, trust=report : 0x31=full, 0x41=full ;
         service(&mut world, (OWN, None), Method::SET, gid(FIRST_OF_TWO)),
         DONE
     );
-    // Its own port obeyed two and was refused none; the one of `off` is not counted.
+    // Two requests of `own` were obeyed, but the one under `off` is not counted.
     let texts: Vec<String> = findings(&mut world)
         .into_iter()
         .map(|one| one.text)
