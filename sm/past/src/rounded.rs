@@ -1,6 +1,6 @@
-//! Counts rounded to six significant bits.
+//! Counts rounded to six significant bits, as codes of 16 bits.
 
-/// Counts below this number have a code each.
+/// Counts below this number are exact; the code is the count.
 const EXACT: u64 = 64;
 
 /// Number of significant bits after the first one.
@@ -19,7 +19,7 @@ pub(crate) fn code(value: u64) -> u16 {
     (EXACT + u64::from(exponent - 6) * (1 << MANTISSA) + mantissa) as u16
 }
 
-/// The count of a code. A code that [`code`] never returns gives the highest count.
+/// The count that a code stands for; the highest count for a code that [`code`] never returns.
 pub(crate) fn value(code: u16) -> u64 {
     let code = u64::from(code);
     let Some(above) = code.checked_sub(EXACT) else {
@@ -40,7 +40,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rounded_counts_are_within_a_64th_and_in_order(bits in 0u32..64, noise: u64, step in 0u64..99) {
+        fn rounded_counts_keep_their_order_and_differ_by_at_most_a_64th(bits in 0u32..64, noise: u64, step in 0u64..99) {
             let count = (noise | 1 << 63) >> bits;
             let back = value(code(count));
             prop_assert!(back.abs_diff(count) <= count / 64, "{count} became {back}");

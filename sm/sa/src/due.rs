@@ -63,7 +63,7 @@ impl Sa {
             }
         }
         if self.guids.handle_deadline(now) {
-            self.name_ports();
+            self.publish_alias_guids();
         }
     }
 

@@ -1,14 +1,14 @@
 //! The SA, which answers the requests of hosts (IBA 15).
 //!
-//! The SA is a state machine without I/O: [`Sa::handle`] takes a message and returns the answer to
-//! it, from the snapshot last given to [`Sa::replace`]. It never waits for a sweep or for planning,
-//! and these never wait for it. A table is produced while it is sent, record by record, whatever
-//! its length.
+//! The SA is a state machine without I/O: [`Sa::handle`] takes a message and returns the answer,
+//! from the snapshot last given to [`Sa::replace`]. The SA never waits for a sweep or for planning,
+//! and these never wait for the SA. The records of a table are produced one by one while the table
+//! is sent, so that its length does not matter.
 //!
 //! Input: requests of hosts, snapshots, notices from the core. Output: answers, reports to
 //! subscribers, members of multicast groups and alias GUIDs for the core, registrations for the
-//! store, counters. Tables of hosts' registrations have bounds; a host gets an error when a bound
-//! is reached.
+//! store, counters. Tables of hosts' registrations have bounds. A host whose registration would
+//! exceed a bound gets an error.
 //!
 //! The crate must never know the core, send a Set, or read a clock.
 
@@ -82,8 +82,8 @@ use self::reregister::LostRegistrations;
 use self::services::{ServiceRegistry, ServicesView};
 use self::trust::Offences;
 
-/// Time for which saved members count before a sweep has found their ports, longer than the sweep
-/// and bring-up of a large subnet take.
+/// Time after a start for which saved registrations count although no sweep has found their ports.
+/// The sweep and bring-up of a large subnet take less.
 const RESTORED_FOR: Duration = Duration::from_secs(300);
 
 /// A message as it arrived.
@@ -104,12 +104,12 @@ pub struct SaConfig {
     pub lists_vports: bool,
     /// Rules for multicast groups and joins.
     pub groups: GroupRules,
-    /// Rules about requests that ports make in the name of others.
+    /// Rules about requests that ports make in the name of other ports.
     pub trust: TrustRules,
 }
 
-/// The registrations of hosts with the SA at one moment. While a value exists, each part that
-/// changes is copied.
+/// The registrations of hosts with the SA at one moment. While a value exists, the SA copies each
+/// part that it changes.
 #[derive(Clone, Debug, Default)]
 pub struct Holdings {
     /// Multicast groups and their members.
@@ -139,7 +139,7 @@ pub struct Sa {
     reregister: LostRegistrations,
     refused_joins: RefusedJoins,
     offences: Offences,
-    /// The last findings about refused joins, and the last ones about offences.
+    /// The last findings about refused joins, and the last findings about offences.
     findings: [Vec<Finding>; 2],
     /// The last directory whose ports were compared with those of its predecessor.
     seen: Option<Arc<Directory>>,
@@ -194,19 +194,19 @@ impl Sa {
         self.answer_from(SaSnapshot::of(snapshot, Some(&self.sa_snapshot)));
     }
 
-    /// Does the same as [`Sa::replace`], with a snapshot prepared elsewhere.
+    /// Answers from `sa_snapshot` from now on, which another thread may have prepared. See
+    /// [`Sa::replace`].
     pub fn answer_from(&mut self, sa_snapshot: SaSnapshot) {
-        // While members join by the thousand, each join changes the plan, but neither ports nor
-        // partitions.
-        let same = sa_snapshot.has_ports_of(&self.sa_snapshot);
+        // Each join of a group changes the plan, but neither ports nor partitions.
+        let has_same_ports = sa_snapshot.has_ports_of(&self.sa_snapshot);
         self.sa_snapshot = sa_snapshot;
-        self.name_ports();
+        self.publish_alias_guids();
         if !self.is_serving() {
-            // Another manager decides about joins now, or no manager does.
+            // This manager no longer decides about joins.
             self.refused_joins.clear();
             self.offences.clear();
         }
-        if same {
+        if has_same_ports {
             return;
         }
         if std::mem::replace(&mut self.is_unseen, true) {
@@ -214,7 +214,7 @@ impl Sa {
             self.unexamined.add_all();
         }
         if !self.sa_snapshot.is_master {
-            // The other master has reported the changes meanwhile.
+            // Another manager reports changes of ports to subscribers.
             self.seen = None;
         }
         if let Some(directory) = self.sa_snapshot.directory.as_ref() {
@@ -227,19 +227,19 @@ impl Sa {
             });
             let partitions = directory.plan.policy.partitions.list.len();
             registry.set_capacity(directory.multicast_capacity(), partitions);
-            // Groups beyond the limits are not created; the first ones always have room.
+            // Well-known groups beyond the limits are not created.
             registry.set_well_known(&directory.well_known_groups());
         }
     }
 
     /// Passes the alias GUIDs of ports to the directory.
-    fn name_ports(&mut self) {
+    fn publish_alias_guids(&mut self) {
         if let Some(directory) = &mut self.sa_snapshot.directory {
             *directory = Arc::new(directory.with_alias_index(self.guids.names()));
         }
     }
 
-    /// Takes in a notice that a port sent to the subnet manager; subscribers get reports of it.
+    /// Handles a notice that a port sent to the subnet manager; subscribers get reports of it.
     pub fn notice(&mut self, notice: &Notice, now: Time) {
         let Some(directory) = self.sa_snapshot.in_force() else {
             return;
@@ -250,22 +250,21 @@ impl Sa {
         }
     }
 
-    /// The next report to a subscriber; `None` if there is none at present. If
-    /// [`Sa::next_deadline`] has come nevertheless, more reports follow after other work had its
-    /// turn.
+    /// The next report to a subscriber. `None` if there is none, or if other work must have its
+    /// turn first; in the latter case, [`Sa::next_deadline`] has passed.
     pub fn poll_report(&mut self, now: Time) -> Option<NoticeReport> {
         let directory = self.sa_snapshot.in_force()?;
         self.events.poll_report(directory, now)
     }
 
-    /// Handles the transport giving up the wait for the answer to the report with this transaction
-    /// ID.
+    /// Records that the transport no longer waits for the answer to the report with this
+    /// transaction ID.
     pub fn unanswered(&mut self, tid: Tid) {
         self.events.unanswered(tid);
     }
 
-    /// The findings about refused joins, and about ports that make requests in the name of others
-    /// or beyond their share; `None` if they cannot differ from those of the last call.
+    /// The findings about refused joins, and about ports that make requests in the name of other
+    /// ports or beyond their share. `None` if they cannot differ from those of the last call.
     pub fn poll_findings(&mut self, now: Time) -> Option<Vec<Finding>> {
         let directory = self.sa_snapshot.in_force().cloned();
         let directory = directory.as_deref();
@@ -273,17 +272,17 @@ impl Sa {
             self.refused_joins.poll(directory, now),
             self.offences.poll(directory, now),
         ];
-        let has_news = polled.iter().any(Option::is_some);
+        let has_changed = polled.iter().any(Option::is_some);
         for (last, polled) in self.findings.iter_mut().zip(polled) {
             if let Some(findings) = polled {
                 *last = findings;
             }
         }
-        has_news.then(|| self.findings.concat())
+        has_changed.then(|| self.findings.concat())
     }
 
-    /// Records that the port at `lid` made `requests` beyond a share that is accounted outside this
-    /// state machine.
+    /// Records that the port at `lid` made `requests` requests beyond a share that other code
+    /// accounts for.
     pub fn note_share(&mut self, lid: Lid, offence: Offence, requests: u64, now: Time) {
         let directory = self.sa_snapshot.in_force();
         let port = directory.and_then(|directory| Some(directory.end(directory.by_lid(lid)?).guid));
@@ -297,20 +296,20 @@ impl Sa {
         &self.events
     }
 
-    /// Restores saved state at the start. Returns the number of skipped records.
-    pub fn restore(&mut self, remembered: SavedSaState, now: Time) -> usize {
+    /// Restores saved state at the start of the daemon. Returns the number of skipped records.
+    pub fn restore(&mut self, saved_state: SavedSaState, now: Time) -> usize {
         let SavedSaState {
             groups,
             services,
             guids,
             subscriptions,
-        } = remembered;
+        } = saved_state;
         if groups.is_empty() {
             // The broadcast group of IP over InfiniBand always exists, so that a state without
             // groups was never saved.
             self.multicast.remember_nothing();
         }
-        // If the SA no longer has a key, no subscriber has shown it.
+        // Without an SM_Key, no subscriber is trusted.
         let trusts = self.config.sm_key != 0;
         let subscriptions = subscriptions.into_iter().map(|mut saved| {
             saved.trusted &= trusts;
@@ -319,32 +318,32 @@ impl Sa {
         // Each port counts as absent until it is examined.
         self.unexamined.add_all();
         let until = now + RESTORED_FOR;
-        let left_out = [
+        let skipped = [
             self.multicast.restore(groups, until),
             self.services.restore(services, now),
             self.guids.restore(&guids, until),
             self.events.restore(subscriptions, until),
         ];
-        left_out.into_iter().sum()
+        skipped.into_iter().sum()
     }
 
-    /// Replaces all registrations by saved registrations, because another manager was master
-    /// meanwhile. Returns the number of skipped records.
-    pub fn restore_anew(&mut self, remembered: SavedSaState, now: Time) -> usize {
+    /// Replaces all registrations by saved registrations, because another manager has been master
+    /// in the meantime. Returns the number of skipped records.
+    pub fn restore_anew(&mut self, saved_state: SavedSaState, now: Time) -> usize {
         let statistics = Arc::clone(&self.statistics);
         let mut anew = Sa::new(self.config.clone()).counting_in(statistics);
-        let left_out = anew.restore(remembered, now);
+        let skipped = anew.restore(saved_state, now);
         anew.refused_joins = std::mem::take(&mut self.refused_joins);
         anew.refused_joins.clear();
         anew.offences = std::mem::take(&mut self.offences);
         anew.offences.clear();
         anew.answer_from(self.sa_snapshot.clone());
         *self = anew;
-        left_out
+        skipped
     }
 
-    /// The changes made by the requests answered since the last call. The caller must call it after
-    /// each [`Sa::handle`].
+    /// The changes made by the requests answered since the last call. The owner must call this
+    /// method after each [`Sa::handle`].
     pub fn take_touched(&mut self) -> Vec<Touched> {
         std::mem::take(&mut self.touched)
     }
@@ -374,7 +373,8 @@ impl Sa {
         &self.guids
     }
 
-    /// Counts in `statistics` from now on. Other threads may count there as well, and read.
+    /// Counts in `statistics` from now on. Other threads may count there as well, and read the
+    /// counts.
     #[must_use]
     pub fn counting_in(mut self, statistics: Arc<Statistics>) -> Sa {
         self.statistics = statistics;

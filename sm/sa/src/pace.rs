@@ -30,8 +30,8 @@ impl Pace {
         self.has_changed.then_some(next)
     }
 
-    /// Whether a list is due at `now`. If so, the caller must list the findings, and the pace counts
-    /// them as listed.
+    /// Whether a list is due at `now`. If so, the caller must list the findings, which count as
+    /// listed from then on.
     pub(crate) fn is_due(&mut self, now: Time) -> bool {
         let is_due = self.deadline().is_some_and(|at| at <= now);
         if is_due {

@@ -111,8 +111,8 @@ impl Sa {
         }
     }
 
-    /// Answers a Set or Delete. A request that breaches the rules of trust is counted as an offence,
-    /// and refused under `enforce`.
+    /// Answers a Set or Delete. A request that breaches the rules of trust is counted as an
+    /// offence, and refused under `enforce`.
     ///
     /// # Errors
     /// Fails with the status for the answer if the request is refused.
@@ -223,8 +223,8 @@ impl Sa {
     /// Answers a query.
     ///
     /// # Errors
-    /// Fails with the status for the answer if the query is refused, or if it is a request to change
-    /// an attribute that cannot be changed.
+    /// Fails with the status for the answer if the query is refused, or if it is a request to
+    /// change an attribute that cannot be changed.
     fn read(
         &mut self,
         directory: &Arc<Directory>,
@@ -290,7 +290,7 @@ impl Sa {
             multicast: &self.multicast,
         };
         let answer = query::guid_info::change(&mut self.guids, asked, &requester);
-        self.name_ports();
+        self.publish_alias_guids();
         let body = answer?;
         let port = GuidInfoRecord::from_prefix(asked.1)
             .and_then(|record| directory.by_lid(record.lid()))

@@ -19,11 +19,11 @@ use super::{ChangeSet, LoadReport, Persisted, Store, StoreError};
 /// <dir>/fabric             whether the store is of hardware or of a simulation
 /// <dir>/db/                sled's files
 /// <dir>/db.unfinished      while db is written in several batches
-/// <dir>/store.meta         what db must at least hold
-/// <dir>/export.jsonl       all tables as text, and what later commits changed in them
-/// <dir>/export.prev.jsonl  the same file before it was last written anew
-/// <dir>/db.prev/           db as found after the last unclean stop, before it was opened
-/// <dir>/quarantine/NNNNNN/ databases that could not be trusted, the last three
+/// <dir>/store.meta         the state that db must at least contain
+/// <dir>/export.jsonl       all tables as text, followed by the changes of later commits
+/// <dir>/export.prev.jsonl  the former export, before the last one was written as a whole
+/// <dir>/db.prev/           copy of db after the last unclean stop, before it was opened
+/// <dir>/quarantine/NNNNNN/ the last three databases that could not be trusted
 /// ```
 ///
 /// Back up the export, never `db`: a copy of a live database may open empty.
@@ -43,10 +43,9 @@ pub struct SledStore {
     state: Persisted,
     report: LoadReport,
     exporter: StoreExporter,
-    /// Files that are older than the database: sidecar and export.
     unpublished: Unpublished,
-    /// Whether `db.unfinished` exists.
-    is_announced: bool,
+    /// Whether the marker `db.unfinished` exists.
+    has_marker: bool,
     closed: bool,
     fabric: StoreFabric,
     lock: Arc<Lock>,
@@ -56,6 +55,7 @@ pub struct SledStore {
 /// commit has failed.
 type Writable = (Database, Vec<RecordChange>);
 
+/// The files that are older than the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unpublished {
     sidecar: bool,
@@ -74,7 +74,7 @@ impl SledStore {
         SledStore::open_on(dir, fabric, Disk::new())
     }
 
-    /// Opens the store as [`open`](SledStore::open) does, on a disk whose operations a test can
+    /// Opens the store as [`open`](SledStore::open) does, on `disk`, whose operations a test can
     /// make fail.
     pub fn open_on(dir: &Path, fabric: StoreFabric, disk: Disk) -> Result<SledStore, StoreError> {
         disk.create_dir(dir)?;
@@ -82,8 +82,8 @@ impl SledStore {
         SledStore::open_locked(dir, fabric, disk, Arc::new(lock))
     }
 
-    /// Opens the store as [`open_on`](SledStore::open_on) does, in a directory whose lock this process
-    /// already holds.
+    /// Opens the store as [`open_on`](SledStore::open_on) does, in a directory that this process
+    /// has already locked.
     pub(super) fn open_locked(
         dir: &Path,
         fabric: StoreFabric,
@@ -105,7 +105,7 @@ impl SledStore {
             report: opened.report,
             exporter: StoreExporter::default(),
             unpublished: Unpublished::default(),
-            is_announced: false,
+            has_marker: false,
             closed: false,
             fabric,
             lock,
@@ -135,6 +135,7 @@ impl SledStore {
         Ok(())
     }
 
+    /// Writes the sidecar; `clean` says that the store is closed properly.
     fn publish_sidecar(&mut self, clean: bool) -> Result<(), StoreError> {
         let sidecar = Sidecar {
             sentinel: self.sentinel,
@@ -143,8 +144,8 @@ impl SledStore {
         self.disk.write(&self.layout.sidecar(), &sidecar.to_bytes())
     }
 
-    /// Number of records that `changes` change, and the sentinel after them, without its
-    /// generations.
+    /// Number of records that `changes` change, and the sentinel after the changes, which still has
+    /// the present generations.
     fn difference(&self, changes: &ChangeSet) -> (usize, Sentinel) {
         let mut count = 0;
         let mut sentinel = self.sentinel;
@@ -162,11 +163,12 @@ impl SledStore {
         (count, sentinel)
     }
 
-    /// Writes `count` changes. After a failure the database is dropped, and the next commit opens
-    /// it again.
+    /// Writes `count` changes to the database. After a failure, the database is dropped, and the
+    /// next commit opens it again.
     ///
-    /// If the changes exceed one batch, publishes `export` first, and sets a marker that tells the
-    /// next start to use it. Otherwise returns the export, which the caller must publish.
+    /// If the changes exceed one batch, this method publishes `export` first, and sets a marker, by
+    /// which the next start uses the export. Otherwise it returns the export, which the caller must
+    /// publish.
     fn write(
         &mut self,
         (count, changes): (usize, impl Iterator<Item = RecordChange>),
@@ -185,7 +187,7 @@ impl SledStore {
             }
             export => {
                 database.apply(&self.disk, batch)?;
-                self.withdraw_marker()?;
+                self.remove_marker()?;
                 export
             }
         };
@@ -211,39 +213,39 @@ impl SledStore {
         export: PreparedExport,
     ) -> Result<(), StoreError> {
         guard::announce(&self.disk, &self.layout, sentinel.generation)?;
-        self.is_announced = true;
-        // The file may be ahead of the committed state until the end of this function. After a
-        // failure, the next commit writes it as a whole.
+        self.has_marker = true;
+        // The export is ahead of the committed state until the end of this function. After a
+        // failure, the next commit writes a whole export.
         self.unpublished.export = true;
         let mut exporter = std::mem::take(&mut self.exporter);
         exporter.publish((&self.disk, &self.layout), export)?;
         database.apply(&self.disk, batch)?;
-        self.withdraw_marker()?;
+        self.remove_marker()?;
         self.exporter = exporter;
         self.unpublished.export = false;
         Ok(())
     }
 
-    /// Removes the marker, because the database is whole.
-    fn withdraw_marker(&mut self) -> Result<(), StoreError> {
-        if self.is_announced {
+    /// Removes the marker, because the database is complete.
+    fn remove_marker(&mut self) -> Result<(), StoreError> {
+        if self.has_marker {
             self.disk.remove_file(&self.layout.unfinished())?;
-            self.is_announced = false;
+            self.has_marker = false;
         }
         Ok(())
     }
 
     /// Opens the database after a failed commit, and finds the changes that restore the committed
-    /// state: the database may contain the failed batch, in part or as a whole.
+    /// state, because the database may contain the failed changes in part or as a whole.
     fn reopen(&mut self) -> Result<Writable, StoreError> {
         let wanted = codec::encode_all(&self.state);
         let marker = self.disk.read(&self.layout.unfinished())?;
         // An empty marker belongs to a database whose creation was interrupted.
-        let is_partial = marker.as_ref().is_some_and(Vec::is_empty);
-        self.is_announced = marker.is_some();
-        if is_partial || self.disk.list(&self.path)?.is_empty() {
+        let is_incomplete = marker.as_ref().is_some_and(Vec::is_empty);
+        self.has_marker = marker.is_some();
+        if is_incomplete || self.disk.list(&self.path)?.is_empty() {
             let database = guard::build(&self.disk, &self.layout, &wanted, &self.sentinel)?;
-            self.is_announced = false;
+            self.has_marker = false;
             return Ok((database, Vec::new()));
         }
         match Database::open(&self.path) {
@@ -256,13 +258,14 @@ impl SledStore {
                 let path = self.layout.quarantine(&self.disk)?;
                 tracing::warn!(path = %path.display(), reason, "database quarantined, written anew");
                 let database = guard::build(&self.disk, &self.layout, &wanted, &self.sentinel)?;
-                self.is_announced = false;
+                self.has_marker = false;
                 Ok((database, Vec::new()))
             }
         }
     }
 
-    /// Switches to the present folder, if it replaced the former one.
+    /// Switches to the folder that is now at the path of the state directory, if another folder has
+    /// replaced the former one.
     fn follow_folder(&mut self) -> Result<(), StoreError> {
         let dir = self.layout.dir();
         if self.lock.is_of(dir) {
@@ -364,8 +367,8 @@ impl Store for SledStore {
             export = written?;
         }
 
-        // The commit is done. The files next to the database follow; the file that raises the
-        // minimum generation is the last one.
+        // The commit is done. The export follows, and then the sidecar, which raises the minimum
+        // generation of the database.
         self.sentinel = sentinel;
         self.state.apply(changes);
         for (key, value) in encoded(changes) {
@@ -392,7 +395,7 @@ impl Store for SledStore {
         self.closed = true;
         match self.database.take() {
             Some(database) => database.close()?,
-            // The last commit failed: the next start decides by the files on disk.
+            // The last commit failed: the next start restores the state from the files on disk.
             None => return Ok(()),
         }
         self.publish_sidecar(true)

@@ -1,4 +1,4 @@
-//! The interfaces of stores: of one machine ([`Store`]), and one that several managers share
+//! The interfaces of a store of one machine ([`Store`]), and of a store that several managers share
 //! ([`SharedStore`]).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,11 +14,12 @@ use super::report::LoadReport;
 /// Keeps the state that must survive a restart. One task owns the store, and only that task writes.
 ///
 /// A batch is a [`ChangeSet`]: rows of tables, each with its new value, and the plan's generation.
-/// After [`Store::commit`] has returned, the batch survives as much as the back end: for
-/// [`SledStore`](crate::SledStore) the end of the process and a power failure of the machine, for
-/// [`EtcdStore`](crate::etcd::EtcdStore) the loss of fewer than half of etcd's members, for
-/// [`MemoryStore`](crate::MemoryStore) nothing. [`Replicated`](crate::Replicated) commits on this
-/// machine, and a shared store follows.
+/// The back end decides what a batch survives after [`Store::commit`] has returned:
+/// * [`SledStore`](crate::SledStore): the end of the process, and a power failure of the machine.
+/// * [`EtcdStore`](crate::etcd::EtcdStore): the loss of fewer than half of etcd's members.
+/// * [`MemoryStore`](crate::MemoryStore): nothing.
+/// * [`Replicated`](crate::Replicated): what the store of this machine survives; a shared store
+///   follows.
 pub trait Store: Send {
     /// Returns everything that was committed, and the report of the opening.
     fn load(&mut self) -> Result<(Persisted, LoadReport), StoreError>;
@@ -26,9 +27,9 @@ pub trait Store: Send {
     /// Makes all changes or none. The changes are durable when the method returns.
     ///
     /// # Errors
-    /// After an error the store has the state before or the state after, and the same changes may
-    /// be committed again once the cause is gone. Only a batch larger than a transaction of etcd
-    /// can be there in part, row by row.
+    /// After an error, the store has the state before or after the commit, and the caller may
+    /// commit the same changes again once the cause is gone. Only if a batch is larger than a
+    /// transaction of etcd can the store have some of its rows and not others.
     fn commit(&mut self, changes: &ChangeSet) -> Result<(), StoreError>;
 
     /// Closes the store properly; later commits fail. A second call is no error.
@@ -51,7 +52,7 @@ pub trait SharedStore: Store {
 
     /// Claims the epoch for `holder`, provided that the present epoch is still `seen` and, if
     /// `condition` is [`ClaimCondition::HolderSilent`], that its holder has shown no sign of life
-    /// since. Returns the new epoch; `None` if a condition does not hold.
+    /// since `seen`. Returns the new epoch; `None` if one of these conditions is not met.
     ///
     /// # Errors
     /// Fails if the store is unreachable, or holds data that this version did not write.
@@ -79,8 +80,8 @@ pub trait SharedStore: Store {
         checksums: &str,
     ) -> Result<BTreeMap<Guid, String>, StoreError>;
 
-    /// Releases the epoch, if this manager holds it, and records that in the store if the store
-    /// answers. No write follows until the next claim.
+    /// Releases the epoch, if this manager holds it, and records the release in the store if the
+    /// store answers. No write follows until the next claim.
     fn release(&mut self);
 
     /// Reads the rows that another manager has written since the last call, so that a claim has
@@ -90,9 +91,9 @@ pub trait SharedStore: Store {
     /// Fails if the store is unreachable, or holds data that this version did not write.
     fn follow(&mut self) -> Result<BTreeSet<String>, StoreError>;
 
-    /// The rows of these tables, in the state that the next commit changes.
+    /// The rows of these tables in the last state read or written, which the next commit changes.
     fn tables(&self, names: &[&str]) -> Persisted;
 
-    /// The state that the next commit changes.
+    /// The last state read or written, which the next commit changes.
     fn state(&self) -> Persisted;
 }

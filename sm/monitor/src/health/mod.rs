@@ -1,11 +1,11 @@
-//! The health of links: the ports that lose or damage packets, and how long routes avoid them.
+//! The health of links: which ports lose or damage packets, and for how long routes avoid them.
 //!
-//! [`Health`] is a state machine without I/O. Its evidence has two sources: error rates from the
+//! [`Health`] is a state machine without I/O. The evidence has two sources: error rates from the
 //! performance counters ([`evidence`]), and reports of the ports themselves (traps 129 to 131). A
-//! port is unhealthy from the moment a rate exceeds its limit ([`HealthPolicy`]) until it has been
-//! quiet for [`HealthPolicy::quiet`]; after a relapse, it must be quiet for longer. If the policy
-//! says so, the core takes unhealthy cables between switches out of the routes, as far as all ports
-//! stay reachable (`rsm_plan::avoid`).
+//! port is unhealthy from the moment when a rate exceeds its limit ([`HealthPolicy`]) until no rate
+//! has exceeded its limit for [`HealthPolicy::quiet`], or for longer after a relapse. If the policy
+//! says so, the core takes unhealthy cables between switches out of the routes, unless a port would
+//! become unreachable (`rsm_plan::avoid`).
 //!
 //! [`HealthPolicy`]: rsm_config::HealthPolicy
 //! [`HealthPolicy::quiet`]: rsm_config::HealthPolicy::quiet

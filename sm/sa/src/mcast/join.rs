@@ -1,4 +1,4 @@
-//! Joins a group, and creates it if it does not exist (IBA 15.2.5.17.2).
+//! Joins of multicast groups, and the creation of groups that do not exist (IBA 15.2.5.17.2).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,17 +29,17 @@ pub(super) const TO_CREATE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// Number of MGIDs to try for a group whose MGID the SA assigns. One of them is free, unless a host
-/// has asked for such MGIDs on purpose.
-const NAMES_TRIED: usize = 1000;
+/// Maximum number of MGIDs that are tried for a group whose MGID the SA assigns. One of them is
+/// free, unless a host has requested such MGIDs on purpose.
+const MAX_MGIDS_TRIED: usize = 1000;
 
 impl GroupRegistry {
-    /// Answers Set of MCMemberRecord: a port joins a group, or adds join states. A group that does
-    /// not exist is created if the request has all components and the port becomes a full member; a
-    /// request with MGID 0 asks for an assigned MGID.
+    /// Answers a Set of MCMemberRecord: a port joins a group, or adds join states. A group that
+    /// does not exist is created if the request has all components and the port becomes a full
+    /// member; MGID 0 requests an assigned MGID.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub fn join(
         &mut self,
         record: &McMemberRecord,
@@ -89,8 +89,11 @@ impl GroupRegistry {
         Ok(answer)
     }
 
-    /// Makes the checks common to joining and leaving: the required components, and a port that
+    /// Checks what joins and leaves have in common: the required components, and that the port
     /// exists. Returns the port.
+    ///
+    /// # Errors
+    /// Fails with the status for the answer.
     pub(super) fn check_named<'a>(
         &self,
         record: &McMemberRecord,
@@ -107,7 +110,7 @@ impl GroupRegistry {
         port.ok_or(SaStatus::REQ_INVALID_GID)
     }
 
-    /// The components of a join that must agree with its group.
+    /// The components of a join, given its `mask`, that must agree with an existing group.
     pub(super) fn validated(&self, mask: ComponentMask) -> ComponentMask {
         match self.config.rules.validate_joins {
             true => mask,
@@ -115,7 +118,10 @@ impl GroupRegistry {
         }
     }
 
-    /// The parameters of a new group; fails with the status of the answer.
+    /// The parameters of a new group.
+    ///
+    /// # Errors
+    /// Fails with the status for the answer if the group cannot be created.
     fn parameters(
         &mut self,
         record: &McMemberRecord,
@@ -130,7 +136,7 @@ impl GroupRegistry {
         }
         let is_named = record.mgid() != Gid(0);
         if is_named {
-            self.check_name(record, mask)?;
+            self.check_mgid(record, mask)?;
         }
         let mtu = realize::mtu(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
         let rate = realize::rate(record, mask, port).ok_or(SaStatus::REQ_INVALID)?;
@@ -147,7 +153,7 @@ impl GroupRegistry {
         let mgid = if is_named {
             record.mgid()
         } else {
-            self.find_name(scope).ok_or(SaStatus::NO_RESOURCES)?
+            self.find_free_mgid(scope).ok_or(SaStatus::NO_RESOURCES)?
         };
         let hop_limit = if mask.contains(McMemberRecord::HOP_LIMIT) {
             record.hop_limit()
@@ -171,13 +177,13 @@ impl GroupRegistry {
 
     /// Checks that a new group can have the MGID of a request. A group of IP over InfiniBand
     /// requires the broadcast group of its partition, with the same parameters (RFC 4391, 5).
-    fn check_name(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
+    fn check_mgid(&self, record: &McMemberRecord, mask: ComponentMask) -> Result<(), Status> {
         if !mgid::is_valid(record.mgid()) {
             return Err(SaStatus::REQ_INVALID);
         }
         let of_ip = mgid::ip_partition(record.mgid()).filter(|p_key| p_key.is_valid());
         match mgid::broadcast_of(record.mgid()) {
-            // A broadcast group is that of the partition in its MGID.
+            // A broadcast group belongs to the partition in its MGID.
             None => match of_ip {
                 Some(p_key)
                     if self.config.rules.validate_ipoib
@@ -199,14 +205,16 @@ impl GroupRegistry {
         }
     }
 
-    fn find_name(&mut self, scope: u8) -> Option<Gid> {
-        (0..NAMES_TRIED).find_map(|_| {
+    /// The next assigned MGID that no group has; `None` if no free one is found.
+    fn find_free_mgid(&mut self, scope: u8) -> Option<Gid> {
+        (0..MAX_MGIDS_TRIED).find_map(|_| {
             self.assigned = self.assigned.wrapping_add(1);
-            let name = mgid::assigned(scope, self.config.subnet_prefix, self.assigned);
-            (!self.groups.contains_key(&name)).then_some(name)
+            let mgid = mgid::assigned(scope, self.config.subnet_prefix, self.assigned);
+            (!self.groups.contains_key(&mgid)).then_some(mgid)
         })
     }
 
+    /// Checks that the registry has room for a membership of `port` in a group.
     fn check_room(&self, mgid: Gid, port: &MemberPort<'_>) -> Result<(), Status> {
         let group = self.groups.get(&mgid);
         let is_member = group.is_some_and(|group| group.members.contains_key(&port.gid.guid()));
@@ -223,7 +231,11 @@ impl GroupRegistry {
         Ok(())
     }
 
-    /// Creates a group for a request of the port `creator`, or for the operator.
+    /// Creates a group for a request of the port `creator`, or for the operator if `creator` is
+    /// `None`. The group gets the multicast LID `wants` if that is free.
+    ///
+    /// # Errors
+    /// ERR_NO_RESOURCES if there is no room for the group, or no multicast LID.
     pub(super) fn create(
         &mut self,
         parameters: Parameters,
@@ -265,6 +277,7 @@ impl GroupRegistry {
         Ok(())
     }
 
+    /// Adds a membership, or join states to an existing membership.
     fn add(&mut self, mgid: Gid, port: &MemberPort<'_>, state: JoinState, proxy: bool) {
         let Some(group) = group_mut(&mut self.groups, mgid) else {
             return;
@@ -294,7 +307,7 @@ impl GroupRegistry {
     }
 }
 
-/// Checks that `port` may join `group`, or change its membership, as the request asks.
+/// Checks that `port` may join `group`, or change its membership, as the request demands.
 fn check_existing(
     group: &MulticastGroup,
     record: &McMemberRecord,
@@ -309,8 +322,8 @@ fn check_existing(
 }
 
 /// Whether the requester may change the membership of `port`. A port may change its own membership.
-/// Another port may change only a membership by proxy, and only if it is in the group's partition
-/// (IBA 15.2.5.17, o15-0.1.2).
+/// Another port may change only a membership by proxy, and only if that other port is in the
+/// group's partition (IBA 15.2.5.17, o15-0.1.2).
 pub(super) fn may_change(
     group: &MulticastGroup,
     port: &MemberPort<'_>,
@@ -327,8 +340,11 @@ pub(super) fn may_change(
 /// A component of a request that differs from its group's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mismatch {
+    /// Name of the component in MCMemberRecord.
     pub(super) component: &'static str,
+    /// Value in the request.
     pub(super) asked: u64,
+    /// Value of the group.
     pub(super) has: u64,
 }
 
@@ -341,7 +357,8 @@ pub(super) fn matches(
     mismatch(record, mask, group).is_none()
 }
 
-/// The first component in `mask` that the group does not match; `None` if it matches all.
+/// The first component in `mask` that the group does not match; `None` if the group matches all of
+/// them.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,

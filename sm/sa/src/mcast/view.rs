@@ -1,4 +1,5 @@
-//! Groups and members at one moment, for queries (IBA 15.2.5.17.5).
+//! A view of all groups and members, which answers queries while the registry changes (IBA
+//! 15.2.5.17.5).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,7 +13,8 @@ use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord};
 use super::MulticastGroup;
 use super::join::matches;
 
-/// Position of a query: the group and member after which it continues.
+/// Position of a query: the group, and the GUID of the member in it, after which the query
+/// continues. Without a member, the query continues after the group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cursor(Option<(Gid, Option<Guid>)>);
 
@@ -32,6 +34,7 @@ pub struct McMemberAccess<'a> {
 }
 
 impl McMemberAccess<'_> {
+    /// Whether the requester may see the group.
     fn allows(&self, group: &MulticastGroup) -> bool {
         let partition = group.parameters.p_key.base();
         self.trusted || self.p_keys.iter().any(|key| key.base() == partition)
@@ -71,12 +74,12 @@ impl GroupsView {
     }
 
     /// The next record after `cursor` that matches a Get or GetTable with `record` and `mask`.
-    /// Examines at most `work` groups and members. Returns the record, if one was found, and the
-    /// position to continue from; `None` as position at the end.
+    /// Examines at most `work` groups and members. Returns the record, `None` if no match was found
+    /// among these, and the position to continue from, `None` after the last group.
     ///
-    /// A requester sees the groups of its own partitions. A trusted requester sees all groups with
-    /// their members: one record for each member, or one for a group without members. For any other
-    /// requester, PortGID, JoinState and ProxyJoin read as 0.
+    /// A trusted requester sees all groups, with one record for each member, or one for a group
+    /// without members. Any other requester sees only the groups of its own partitions, with one
+    /// record for each group, in which PortGID, JoinState and ProxyJoin are 0.
     pub fn query(
         &self,
         record: &McMemberRecord,
@@ -87,18 +90,18 @@ impl GroupsView {
     ) -> (Option<McMemberRecord>, Option<Cursor>) {
         let mut cursor = cursor;
         for _ in 0..work {
-            let (group, after) = match self.place(record, mask, cursor) {
+            let (group, after) = match self.next_group(record, mask, cursor) {
                 None => return (None, None),
-                Some(place) => place,
+                Some(next) => next,
             };
             let mgid = group.parameters.mgid;
-            let is_seen = access.allows(group)
+            let is_visible = access.allows(group)
                 && matches(record, mask, group)
                 && scope_matches(record, mask, group);
             let by_member = access.trusted || mask.contains(McMemberRecord::PORT_GID);
-            if !is_seen || !by_member {
+            if !is_visible || !by_member {
                 cursor = Cursor(Some((mgid, None)));
-                if is_seen && matches_without_member(record, mask) {
+                if is_visible && matches_without_member(record, mask) {
                     return (Some(group.record()), Some(cursor));
                 }
                 continue;
@@ -121,8 +124,9 @@ impl GroupsView {
         (None, Some(cursor))
     }
 
-    /// The group to examine next, and the member to continue after; `None` at the end.
-    fn place(
+    /// The group to examine next, and the GUID of the member in it to continue after; `None` after
+    /// the last group.
+    fn next_group(
         &self,
         record: &McMemberRecord,
         mask: ComponentMask,
@@ -150,8 +154,8 @@ impl GroupsView {
     }
 }
 
-/// The record of the next member of `group`, if that member matches, and the member to continue
-/// after; `None` for the latter at the end of the group.
+/// The record of the next member of `group` after `after`, `None` if that member does not match,
+/// and the member to continue after, `None` at the end of the group.
 fn next_member(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -175,10 +179,10 @@ fn next_member(
     match group.members.range((from, Bound::Unbounded)).next() {
         None => (None, None),
         Some((&guid, member)) => {
-            let is_asked = state_matches(record, mask, member.state)
+            let is_match = state_matches(record, mask, member.state)
                 && (!mask.contains(McMemberRecord::PROXY_JOIN)
                     || record.proxy_join() == member.proxy);
-            (is_asked.then(|| group.record_of(member)), Some(guid))
+            (is_match.then(|| group.record_of(member)), Some(guid))
         }
     }
 }
@@ -187,7 +191,7 @@ fn state_matches(record: &McMemberRecord, mask: ComponentMask, state: JoinState)
     !mask.contains(McMemberRecord::JOIN_STATE) || record.join_state() == state
 }
 
-/// Whether a record without a member matches.
+/// Whether a record without a member matches the query.
 fn matches_without_member(record: &McMemberRecord, mask: ComponentMask) -> bool {
     state_matches(record, mask, JoinState(0))
         && !(mask.contains(McMemberRecord::PROXY_JOIN) && record.proxy_join())

@@ -15,11 +15,12 @@ use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::query_context::SaQueryContext;
 
-/// Answers GetTraceTable, whose request contains a PathRecord: the nodes along the first matching
-/// path, including source and destination. Empty if no path matches.
+/// Answers a GetTraceTable, whose request contains a PathRecord: the nodes along the first matching
+/// path, including source and destination. The table is empty if no path matches.
 ///
 /// # Errors
-/// Fails as for PathRecord.
+/// Fails like a query for PathRecord, and with ERR_REQ_INSUFFICIENT_COMPONENTS if source or
+/// destination is missing.
 pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     let record: PathRecord = context.record()?;
     let mask = context.header.component_mask();
@@ -43,10 +44,10 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     }))
 }
 
-/// The nodes along the first of several paths, once that path is found.
+/// Searches the first path, and then returns the nodes along it.
 struct Hops {
     directory: Arc<Directory>,
-    /// Paths that are not examined yet; `None` once a path is found.
+    /// The pairs of ends that are not examined yet; `None` once a path is found.
     pairs: Option<Pairs>,
     /// Nodes along the path that are not returned yet.
     nodes: std::vec::IntoIter<TraceRecord>,
@@ -69,6 +70,7 @@ impl Iterator for Hops {
     }
 }
 
+/// The nodes along `path`; `None` if packets do not arrive.
 fn along(directory: &Directory, path: &PathRecord) -> Option<Vec<TraceRecord>> {
     let source = directory.by_lid(path.slid())?;
     let target = directory.by_lid(path.dlid())?;
@@ -107,7 +109,7 @@ pub(super) fn trace(
         enter = peer.port;
     }
     let mut switch = topology.destination_of(from.lid)?.switch;
-    // No path passes more switches than there are.
+    // A route that passes more switches than the subnet has is a loop.
     for _ in 0..topology.switch_count() {
         let exit = tables.lft(switch).port(dlid)?;
         let guid = topology.switch(switch).guid;
@@ -133,7 +135,7 @@ pub(super) fn trace(
     None
 }
 
-/// The record of an end node.
+/// The record of the node of an end. Port 0 means that packets start or end there.
 fn node(directory: &Directory, ix: EndIx, enter: PortNum, exit: PortNum) -> TraceRecord {
     let (node, port) = directory.port(ix);
     record(

@@ -1,4 +1,4 @@
-//! Tests of refused joins as findings: which ones, the reason, and their duration.
+//! Tests of findings about refused joins: when they appear, their reason, and when they end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use rsm_plan::policy::Policy;
 
 use super::world::{SMALL, World, planned_as};
 
+/// The components of every request to join or leave.
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
@@ -25,6 +26,7 @@ const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 /// The broadcast group of the partition 0x10.
 const STORAGE: Gid = Gid(0xFF12_401B_8010_0000_0000_0000_FFFF_FFFF);
 
+/// A world with the partitions in the configuration `text`.
 fn world(text: &str) -> World {
     let (partitions, _) = parse_partitions(Path::new("partitions.conf"), text, false);
     let policy = Policy {
@@ -35,11 +37,13 @@ fn world(text: &str) -> World {
     World::of(fabric, plan)
 }
 
-/// A world whose broadcast group is too fast for every link.
-fn too_fast() -> World {
+/// A world whose broadcast group has a rate above that of every link.
+fn world_with_fast_broadcast_group() -> World {
     world("Default=0x7fff, ipoib, rate=24 : ALL=full ;")
 }
 
+/// Sends a request of `host` to join (Set) or leave (Delete) a group, with a Q_Key unless it is 0.
+/// Returns whether the request is accepted.
 fn change(world: &mut World, method: Method, host: Lid, mgid: Gid, q_key: u32) -> bool {
     let mut record = McMemberRecord::default();
     record
@@ -70,7 +74,7 @@ fn findings(world: &mut World) -> Vec<Finding> {
 
 #[test]
 fn host_slower_than_the_broadcast_group_is_named_with_the_group_and_both_rates() {
-    let mut world = too_fast();
+    let mut world = world_with_fast_broadcast_group();
     let host = world.hosts()[1];
     assert!(!join(&mut world, host, BROADCAST));
     let [finding] = &findings(&mut world)[..] else {
@@ -100,7 +104,7 @@ fn host_slower_than_the_broadcast_group_is_named_with_the_group_and_both_rates()
 }
 
 #[test]
-fn each_reason_is_in_the_text() {
+fn finding_about_a_refused_join_states_the_reason() {
     let mut world = world("Default=0x7fff, ipoib : ALL=full ; storage=0x10, ipoib : NONE ;");
     let host = world.hosts()[1];
     assert!(!join(&mut world, host, STORAGE));
@@ -124,7 +128,7 @@ fn each_reason_is_in_the_text() {
     has(["partition 0x0011", "there is no such group"]);
     has(["partition `Default`", "Q_Key 0xabc, and the group 0xb1b"]);
     assert_eq!(texts.len(), 3);
-    // A request that is wrong by itself is the fault of its program.
+    // An invalid request is the fault of a program, and causes no finding.
     assert!(!join(&mut world, host, Gid(5)));
     assert_eq!(
         world.sa.poll_findings(world.now + Duration::from_secs(9)),
@@ -133,7 +137,7 @@ fn each_reason_is_in_the_text() {
 }
 
 #[test]
-fn refusal_ends_when_the_host_joins_or_goes_or_no_longer_asks() {
+fn refusal_ends_when_the_host_joins_leaves_vanishes_or_stops_asking() {
     let mut world = world("Default=0x7fff, ipoib : ALL=full ;");
     let host = world.hosts()[1];
     let refused = |world: &mut World| {
@@ -161,7 +165,7 @@ fn refusal_ends_when_the_host_joins_or_goes_or_no_longer_asks() {
 }
 
 #[test]
-fn one_port_fills_no_table_and_another_ports_joins_are_not_its_own() {
+fn one_port_has_at_most_eight_findings_and_none_for_joins_by_proxy() {
     let mut world = world("Default=0x7fff, ipoib : ALL=full ;");
     let hosts = world.hosts();
     for group in 0..100_u128 {
@@ -176,7 +180,7 @@ fn one_port_fills_no_table_and_another_ports_joins_are_not_its_own() {
         .set_join_state(JoinState::FULL_MEMBER);
     let answer = world.ask_from((hosts[3], 0), Method::SET, NAMED, &record);
     assert!(answer.is_err());
-    // The proxy has a finding of its own; the port that it named has none.
+    // Neither the proxy nor the port that it named has a finding about a refused join.
     let later = world.sa.poll_findings(world.now + Duration::from_secs(9));
     let later = later.unwrap_or_default();
     let joins = later

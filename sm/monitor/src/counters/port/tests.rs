@@ -1,9 +1,9 @@
-//! Totals, rates and windows of one port.
+//! Tests of the totals, rates and error windows of one port.
 
 use super::*;
 
 #[test]
-fn a_port_without_errors_takes_144_bytes() {
+fn readings_of_a_port_take_at_most_144_bytes() {
     assert!(
         size_of::<PortReading>() <= 144,
         "{}",
@@ -13,7 +13,7 @@ fn a_port_without_errors_takes_144_bytes() {
 }
 
 #[test]
-fn counters_are_traffic_or_errors() {
+fn each_counter_counts_either_traffic_or_errors() {
     for counter in Counter::ALL {
         assert_ne!(
             traffic_place(counter).is_some(),
@@ -26,6 +26,8 @@ fn counters_are_traffic_or_errors() {
 
 const MINUTE: Duration = Duration::from_secs(60);
 
+/// A sample with these values and zero for all other counters, as a device with narrow (32-bit) or
+/// wide counters answers.
 fn sample(values: &[(Counter, u64)], is_narrow: bool) -> Sample {
     let mut sample = Sample::default();
     for counter in Counter::ALL {
@@ -45,7 +47,7 @@ fn at(seconds: u64) -> Time {
 }
 
 #[test]
-fn rates_need_two_readings_and_old_errors_are_no_rate() {
+fn first_reading_gives_neither_rates_nor_error_rates() {
     let mut port = PortReading::default();
     port.set_link(1e10, 0.0);
     let first = sample(
@@ -73,7 +75,7 @@ fn rates_need_two_readings_and_old_errors_are_no_rate() {
 }
 
 #[test]
-fn counter_that_goes_back_gives_no_rate_and_keeps_its_total() {
+fn counter_that_decreases_gives_no_rate_and_keeps_its_total() {
     let mut port = PortReading::default();
     let take = |port: &mut PortReading, data, packets, errors, now| {
         let values = [
@@ -96,7 +98,7 @@ fn counter_that_goes_back_gives_no_rate_and_keeps_its_total() {
 }
 
 #[test]
-fn narrow_data_counter_that_wraps_goes_on_counting() {
+fn narrow_data_counter_that_wraps_continues_its_total() {
     let mut port = PortReading::default();
     port.set_link(1e6, 0.0);
     let near = NARROW_SPAN - 100;
@@ -110,14 +112,14 @@ fn narrow_data_counter_that_wraps_goes_on_counting() {
     assert!(!taken.reset);
     assert_eq!(port.total(Counter::XmitData), Some(NARROW_SPAN + 50));
     assert_eq!(port.rates().unwrap().xmit_bytes, 60.0);
-    // All counters are lower: that is a reset, even from near the end.
+    // If all counters are lower, that is a reset, even if one was near its maximum.
     port.take(&values(near, 30), NarrowEnd::Wraps, at(20));
     let taken = port.take(&values(5, 1), NarrowEnd::Wraps, at(30));
     assert!(taken.reset && port.rates().is_none());
 }
 
 #[test]
-fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
+fn narrow_counter_at_its_maximum_has_no_rate_until_it_is_reset() {
     let mut port = PortReading::default();
     port.set_link(1e6, 0.0);
     let values = |data, packets| {
@@ -139,21 +141,21 @@ fn narrow_counter_at_its_end_has_no_rate_until_it_is_reset() {
 }
 
 #[test]
-fn fast_link_with_narrow_data_counters_has_no_rate_of_data() {
+fn narrow_data_counters_of_a_fast_link_give_no_rate_unless_they_stop_at_their_maximum() {
     let mut port = PortReading::default();
-    // At 400 Gb/s, a counter passes all its values in a third of a second.
+    // At 400 Gb/s, a narrow data counter wraps every third of a second.
     port.set_link(5e10, 0.0);
     let values = |data| sample(&[(Counter::XmitData, data)], true);
     port.take(&values(7), NarrowEnd::Unknown, at(0));
     port.take(&values(9), NarrowEnd::Unknown, at(30));
     assert_eq!(port.rates(), None);
-    // Counters that stay at their end show whether they have reached it.
+    // Counters that stop at their maximum show whether they have reached it.
     port.take(&values(11), NarrowEnd::Stays, at(60));
     assert!(port.rates().is_some());
 }
 
 #[test]
-fn error_rate_falls_to_zero_after_two_windows() {
+fn error_rate_is_zero_after_two_windows_without_errors() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
     port.take(&values(0), NarrowEnd::Unknown, at(0));
@@ -176,7 +178,7 @@ fn error_rate_falls_to_zero_after_two_windows() {
 }
 
 #[test]
-fn the_rate_of_the_first_minutes_is_over_the_time_observed() {
+fn first_error_rates_refer_to_the_time_observed() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
     port.take(&values(0), NarrowEnd::Unknown, at(0));
@@ -195,7 +197,7 @@ fn the_rate_of_the_first_minutes_is_over_the_time_observed() {
 }
 
 #[test]
-fn errors_before_a_time_do_not_count_since_it_if_a_later_window_has_begun() {
+fn errors_since_a_time_are_counted_from_a_window_that_began_later_if_there_is_one() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::SymbolError, errors)], false);
     port.take(&values(5), NarrowEnd::Unknown, at(0));
@@ -212,7 +214,7 @@ fn errors_before_a_time_do_not_count_since_it_if_a_later_window_has_begun() {
         (recent.from, recent.count(Counter::SymbolError)),
         (at(600), 7)
     );
-    // Nothing came in the later window: what the earlier one has is told with its beginning.
+    // Without errors in the later window, the count is that of the earlier window.
     port.take(&values(62), NarrowEnd::Unknown, at(1300));
     let recent = port.errors_since(at(1200)).unwrap();
     assert_eq!(
@@ -222,7 +224,7 @@ fn errors_before_a_time_do_not_count_since_it_if_a_later_window_has_begun() {
 }
 
 #[test]
-fn another_cable_begins_without_the_errors_of_the_one_before() {
+fn error_rate_is_zero_after_the_cable_is_replaced() {
     let mut port = PortReading::default();
     let values = |errors| sample(&[(Counter::LinkDowned, errors)], false);
     port.take(&values(0), NarrowEnd::Unknown, at(0));
@@ -234,7 +236,7 @@ fn another_cable_begins_without_the_errors_of_the_one_before() {
 }
 
 #[test]
-fn absent_counters_are_none_and_not_zero() {
+fn counters_that_a_device_lacks_are_none() {
     let mut port = PortReading::default();
     assert_eq!(port.total(Counter::XmitData), None);
     port.take(&sample(&[], true), NarrowEnd::Unknown, at(0));

@@ -8,7 +8,7 @@ use super::super::mlid;
 use super::*;
 
 #[test]
-fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
+fn first_full_member_creates_a_group_and_last_full_member_ends_it() {
     let mut subnet = Subnet::of(4);
     for state in [NON, SEND, JoinState(NON.0 | SEND.0)] {
         assert_eq!(subnet.join(1, NAME, state), Err(SaStatus::REQ_INVALID));
@@ -25,7 +25,7 @@ fn a_group_is_made_by_its_first_full_member_and_ends_with_its_last() {
     );
     assert_eq!(answer.packet_life_time(), 18);
     assert!(!answer.proxy_join());
-    // Members that do not keep the group alive lose it together with its last full member.
+    // The group ends with its last full member, although other members remain.
     subnet.join(2, NAME, NON).unwrap();
     subnet.join(3, NAME, SEND).unwrap();
     subnet.join(4, NAME, SEND_FULL).unwrap();
@@ -68,7 +68,7 @@ fn requests_without_required_components_are_refused() {
             assert_eq!(refused, Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS));
         }
     }
-    // A group that exists requires only the three named components.
+    // A join of an existing group requires only the components in `NAMED`.
     subnet.set(1, &record, COMPLETE).unwrap();
     let answer = subnet.set(2, &request(2, NAME, FULL), NAMED).unwrap();
     assert_eq!(answer.q_key(), 0x0B1B);
@@ -79,7 +79,7 @@ fn requests_without_required_components_are_refused() {
 }
 
 #[test]
-fn an_mgid_of_0_gets_an_assigned_one() {
+fn join_with_mgid_0_creates_a_group_with_an_assigned_mgid() {
     let mut subnet = Subnet::of(1);
     let first = subnet.join(1, Gid(0), FULL).unwrap();
     let second = subnet.join(1, Gid(0), FULL).unwrap();
@@ -99,7 +99,7 @@ fn an_mgid_of_0_gets_an_assigned_one() {
 }
 
 #[test]
-fn states_add_up_and_are_taken_away_one_by_one() {
+fn join_adds_states_and_leave_removes_only_states_that_the_port_has() {
     let mut subnet = Subnet::of(1);
     let all = |bits: &[JoinState]| JoinState(bits.iter().fold(0, |all, bit| all | bit.0));
     assert_eq!(subnet.join(1, NAME, FULL).unwrap().join_state(), FULL);
@@ -129,7 +129,7 @@ fn states_add_up_and_are_taken_away_one_by_one() {
 }
 
 #[test]
-fn the_broadcast_group_outlives_its_last_member() {
+fn broadcast_group_outlives_its_last_member_while_it_is_well_known() {
     let mut subnet = Subnet::with_broadcast(2);
     let mgid = broadcast(EVERYBODY).mgid;
     assert_eq!(subnet.registry.group(mgid).unwrap().mlid, mlid::BROADCAST);
@@ -153,20 +153,23 @@ fn the_broadcast_group_outlives_its_last_member() {
 }
 
 #[test]
-fn ip_groups_need_the_parameters_of_their_broadcast_group() {
+fn ip_group_requires_the_parameters_of_its_broadcast_group() {
     let mut subnet = Subnet::of(2);
     let ip = Gid(0xFF12_401B_FFFF << 80 | 0x0000_1234);
     assert_eq!(subnet.join(1, ip, FULL), Err(SaStatus::REQ_INVALID));
     subnet.registry.set_well_known(&[broadcast(EVERYBODY)]);
-    let mut odd = request(1, ip, FULL);
-    odd.set_q_key(7);
-    assert_eq!(subnet.set(1, &odd, COMPLETE), Err(SaStatus::REQ_INVALID));
+    let mut other_q_key = request(1, ip, FULL);
+    other_q_key.set_q_key(7);
+    assert_eq!(
+        subnet.set(1, &other_q_key, COMPLETE),
+        Err(SaStatus::REQ_INVALID)
+    );
     let answer = subnet.join(1, ip, FULL).unwrap();
     assert_eq!(answer.mlid(), Lid(0xC001));
 }
 
 #[test]
-fn lower_rate_of_a_wanted_group_lets_slower_ports_join_and_a_higher_one_waits_for_its_members() {
+fn configured_rate_of_a_group_is_lowered_at_once_and_raised_only_without_members() {
     let mut subnet = Subnet::with_broadcast(3);
     let mgid = broadcast(EVERYBODY).mgid;
     let rate = |subnet: &Subnet| subnet.registry.group(mgid).unwrap().parameters.rate;
@@ -195,7 +198,7 @@ fn lower_rate_of_a_wanted_group_lets_slower_ports_join_and_a_higher_one_waits_fo
 }
 
 #[test]
-fn ports_cannot_join_groups_beyond_their_mtu_or_rate() {
+fn ports_cannot_join_groups_whose_mtu_or_rate_exceeds_their_own() {
     let mut subnet = Subnet::with_broadcast(3);
     let mgid = broadcast(EVERYBODY).mgid;
     subnet.host(1).mtu = Mtu::Bytes1024;
@@ -209,7 +212,7 @@ fn ports_cannot_join_groups_beyond_their_mtu_or_rate() {
 }
 
 #[test]
-fn selectors_choose_what_a_new_group_gets() {
+fn selectors_determine_mtu_rate_and_lifetime_of_a_new_group() {
     let mtu = |selector, value| {
         let mut subnet = Subnet::of(1);
         subnet.host(1).mtu = Mtu::Bytes2048;
@@ -290,7 +293,7 @@ fn selectors_choose_what_a_new_group_gets() {
 }
 
 #[test]
-fn joining_with_parameters_that_the_group_lacks_is_refused() {
+fn join_with_parameters_that_differ_from_the_group_is_refused() {
     let mut subnet = Subnet::of(2);
     subnet.join(1, NAME, FULL).unwrap();
     type Change = fn(&mut McMemberRecord);
@@ -347,7 +350,7 @@ fn joining_with_parameters_that_the_group_lacks_is_refused() {
             subnet.set(2, &record, NAMED | component),
             Err(SaStatus::REQ_INVALID)
         );
-        // Components outside the mask do not count.
+        // Components outside the mask are not compared.
         subnet.set(2, &record, NAMED).unwrap();
         subnet.leave(2, NAME, FULL).unwrap();
     }
@@ -374,7 +377,7 @@ fn ports_outside_a_groups_partition_cannot_join_it() {
 }
 
 #[test]
-fn other_ports_change_memberships_by_proxy_but_not_in_person() {
+fn other_ports_can_change_only_memberships_by_proxy() {
     let mut subnet = Subnet::of(3);
     // Host 1 joins host 2 by proxy.
     let answer = subnet.set(1, &request(2, NAME, FULL), COMPLETE).unwrap();
@@ -383,7 +386,7 @@ fn other_ports_change_memberships_by_proxy_but_not_in_person() {
     let answer = subnet.set(3, &request(2, NAME, NON), NAMED).unwrap();
     assert!(answer.proxy_join());
     subnet.delete(3, &request(2, NAME, NON)).unwrap();
-    // Only the port itself may change a membership in person.
+    // After the port has joined itself, only that port may change the membership.
     assert!(
         !subnet
             .set(2, &request(2, NAME, FULL), NAMED)
@@ -416,7 +419,7 @@ fn other_ports_change_memberships_by_proxy_but_not_in_person() {
 }
 
 #[test]
-fn ports_that_are_not_there_cannot_join() {
+fn join_of_a_port_that_does_not_exist_is_refused() {
     let mut subnet = Subnet::of(1);
     assert_eq!(
         subnet.set(1, &request(9, NAME, FULL), COMPLETE),
@@ -431,7 +434,7 @@ fn ports_that_are_not_there_cannot_join() {
 }
 
 #[test]
-fn an_alias_is_a_member_of_its_own_at_the_same_port() {
+fn alias_gid_is_a_separate_member_at_the_same_port() {
     let mut subnet = Subnet::of(1);
     subnet.join(1, NAME, FULL).unwrap();
     let alias = request(0x1001, NAME, SEND);
@@ -467,7 +470,7 @@ fn joining_beyond_max_groups_per_port_is_refused() {
 }
 
 #[test]
-fn port_makes_no_more_groups_than_its_share_even_for_other_ports() {
+fn port_creates_no_more_groups_than_its_share_even_for_other_ports() {
     let mut subnet = Subnet::of(3);
     let name = |number: usize| Gid(NAME.0 + number as u128);
     for number in 0..MAX_CREATED_PER_PORT {
@@ -489,7 +492,7 @@ fn port_makes_no_more_groups_than_its_share_even_for_other_ports() {
 }
 
 #[test]
-fn mlids_are_shared_when_they_run_short() {
+fn mlids_are_shared_within_a_partition_when_they_run_short() {
     let mut subnet = Subnet::with_broadcast(4);
     subnet.registry.set_capacity(3, 1);
     let names: Vec<Gid> = (0..4).map(|number| Gid(NAME.0 + number)).collect();

@@ -1,4 +1,4 @@
-//! Tests of ports that flap or leave partitions, and of restarts.
+//! Tests of memberships while ports are absent, when ports leave partitions, and after a restart.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn memberships_survive_a_flap_and_end_after_ten_seconds_of_absence() {
+fn memberships_survive_a_short_absence_and_end_after_ten_seconds() {
     let mut subnet = Subnet::of(3);
     let start = Time::ZERO;
     subnet.join(1, NAME, FULL).unwrap();
@@ -25,7 +25,7 @@ fn memberships_survive_a_flap_and_end_after_ten_seconds_of_absence() {
     subnet.registry.handle_deadline(start + 20 * SECOND);
     assert_eq!(subnet.registry.members(), 2);
 
-    // The ports are gone for good: a second sweep that misses them does not restart their time.
+    // A second sweep that does not find the ports does not restart the ten seconds.
     subnet.host(1).present = false;
     subnet.host(2).present = false;
     subnet.ports_changed(start + 30 * SECOND);
@@ -38,7 +38,7 @@ fn memberships_survive_a_flap_and_end_after_ten_seconds_of_absence() {
 }
 
 #[test]
-fn ports_that_lose_a_partition_lose_its_groups_at_once() {
+fn ports_that_leave_a_partition_leave_its_groups_at_once() {
     let mut subnet = Subnet::of(2);
     let mut record = request(2, NAME, FULL);
     record.set_p_key(SOME);
@@ -86,34 +86,40 @@ fn memberships_survive_a_restart() {
 }
 
 #[test]
-fn contradictory_saved_groups_are_left_out() {
+fn invalid_and_contradictory_saved_groups_are_skipped() {
     let mut subnet = Subnet::of(2);
     subnet.join(1, NAME, FULL).unwrap();
-    let sound = subnet.registry.save().next().unwrap();
-    let wrong = |change: &dyn Fn(&mut SavedGroup)| {
-        let mut group = sound.clone();
+    let valid = subnet.registry.save().next().unwrap();
+    // Restores the valid group and a changed one. Returns the numbers of skipped records and of
+    // groups.
+    let restored = |change: &dyn Fn(&mut SavedGroup)| {
+        let mut group = valid.clone();
         change(&mut group);
         let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
-        let left_out = registry.restore([sound.clone(), group], Time::ZERO);
+        let skipped = registry.restore([valid.clone(), group], Time::ZERO);
         assert!(registry.group(NAME).is_some());
-        (left_out, registry.groups().len())
+        (skipped, registry.groups().len())
     };
-    assert_eq!(wrong(&|_| ()), (2, 1), "the same once more");
+    assert_eq!(restored(&|_| ()), (2, 1), "the same once more");
     let another = Gid(NAME.0 + 1);
-    assert_eq!(wrong(&|group| group.parameters.mgid = Gid(7)), (2, 1));
+    assert_eq!(restored(&|group| group.parameters.mgid = Gid(7)), (2, 1));
     let foreign = |group: &mut SavedGroup| {
         group.parameters.mgid = another;
         group.parameters.p_key = SOME;
     };
-    assert_eq!(wrong(&foreign), (2, 1), "another partition by the same LID");
-    let nobody = |group: &mut SavedGroup| {
+    assert_eq!(
+        restored(&foreign),
+        (2, 1),
+        "another partition by the same LID"
+    );
+    let without_state = |group: &mut SavedGroup| {
         group.parameters.mgid = another;
         group.members[0].state = JoinState(0);
     };
-    assert_eq!(wrong(&nobody), (1, 2));
+    assert_eq!(restored(&without_state), (1, 2));
     // A group without a full member ends when the well-known groups are set.
     let mut registry = GroupRegistry::new(GroupRegistryConfig::default());
-    let mut group = sound.clone();
+    let mut group = valid.clone();
     group.members.clear();
     registry.restore([group], Time::ZERO);
     registry.set_well_known(&[]);
@@ -121,7 +127,7 @@ fn contradictory_saved_groups_are_left_out() {
 }
 
 #[test]
-fn many_ports_are_looked_at_in_turns() {
+fn many_ports_are_examined_in_several_turns() {
     let count = 3000;
     let mut subnet = Subnet::of(count);
     for number in 1..=count {
