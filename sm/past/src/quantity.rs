@@ -1,11 +1,11 @@
-//! The counters that the past keeps.
+//! The counters of a port whose past is kept.
 
 use std::ops::{Index, IndexMut};
 
 macro_rules! quantities {
     ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
-        /// A counter that the past keeps, in the order of the disk format. New counters go to the
-        /// end.
+        /// A counter of a port whose past is kept. The order is that of the disk format, so that
+        /// new counters are added at the end.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum Quantity {
@@ -63,7 +63,7 @@ quantities! {
     Qp1Dropped = "QP1Dropped";
     /// SMPs dropped for lack of room.
     Vl15Dropped = "VL15Dropped";
-    /// Symbols that forward error correction corrected, of ports that correct many.
+    /// Symbols that forward error correction corrected; kept only for ports that correct many.
     FecCorrectedSymbols = "PortFECCorrectedSymbolCtr";
     /// Blocks that forward error correction could not correct.
     FecUncorrectableBlocks = "PortFECUncorrectableBlockCtr";
@@ -88,7 +88,7 @@ impl Quantity {
         Self::ALL.get(usize::from(code)).copied()
     }
 
-    /// The counter with this name in the specification.
+    /// The counter with this name in the specification; `None` if no kept counter has the name.
     pub fn named(name: &str) -> Option<Quantity> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
@@ -106,7 +106,7 @@ impl Counts {
         }
     }
 
-    /// Sum of the errors, except errors that another link causes
+    /// Sum of the error counts, without errors that another link causes
     /// ([`Quantity::RcvRemotePhysicalErrors`]) and errors that forward error correction has
     /// corrected.
     pub fn errors(&self) -> u64 {

@@ -11,7 +11,7 @@ use rsm_plan::Plan;
 use super::changed_nodes::ChangedNodes;
 
 /// Index of an end in its [`Directory`](super::Directory), in the order of nodes and ports. Virtual
-/// ports follow all ports.
+/// ports follow all physical ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EndIx(pub u32);
 
@@ -21,10 +21,10 @@ impl EndIx {
     }
 }
 
-/// A port or virtual port to which packets can be addressed.
+/// A physical or virtual port to which packets can be addressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndPort {
-    /// Port in the fabric; for a virtual port, the port of its host.
+    /// Physical port in the fabric: the end itself, or the port that has the virtual port.
     pub at: PortRef,
     /// GUID of the port or virtual port.
     pub guid: Guid,
@@ -32,7 +32,7 @@ pub struct EndPort {
     pub lid: Lid,
     /// LID mask control: the port has 2^LMC LIDs.
     pub lmc: Lmc,
-    /// Index of the virtual port; `None` if the end is the port itself.
+    /// Index of the virtual port; `None` for a physical port.
     pub vport: Option<u16>,
 }
 
@@ -45,30 +45,32 @@ impl EndPort {
     }
 }
 
-/// Entry of `by_lid` for a LID that no port holds.
-const UNHELD: u32 = u32::MAX;
+/// Entry of [`Ends::by_lid`] for a LID that no end has.
+const NO_END: u32 = u32::MAX;
 
 /// All ends of a snapshot, indexed by LID and by GUID.
 #[derive(PartialEq, Debug)]
 pub(super) struct Ends {
     /// Ends with a LID: ports in the order of nodes and ports, then virtual ports.
     all: Vec<EndPort>,
-    /// Number of ends that are ports.
+    /// Number of ends that are physical ports.
     ports: u32,
+    /// Index of the end with each LID, by LID; [`NO_END`] if no end has the LID.
     by_lid: Vec<u32>,
+    /// The first end with each GUID.
     by_guid: HashMap<Guid, EndIx>,
-    /// Whether no two ports have the same GUID.
+    /// Whether no two physical ports have the same GUID.
     guids_are_unique: bool,
-    /// Virtual ports with records, by the GUIDs of their virtual nodes, ascending.
+    /// Virtual ports with records, each with the GUID of its virtual node, in ascending order.
     by_vnode: Vec<(Guid, EndIx)>,
     /// GUIDs of the ports in service, ascending.
     in_service: Vec<Guid>,
-    /// The first port of a router.
+    /// The first port of a router; `None` if there is none.
     first_router: Option<EndIx>,
 }
 
 impl Ends {
-    /// Collects the ports of `fabric`, and the virtual ports that `plan` serves.
+    /// Collects the ports of `fabric` that have LIDs, and the virtual ports that `plan` serves.
     pub(super) fn of(fabric: &Fabric, plan: &Plan) -> Ends {
         let mut ends = Ends {
             all: Vec::new(),
@@ -107,8 +109,8 @@ impl Ends {
         ends
     }
 
-    /// Whether a change leaves all ends unchanged. Also `false` if one of the plans serves virtual
-    /// ports, which are not compared.
+    /// Whether the ends before a change are still valid after it. Also `false` if one of the plans
+    /// serves virtual ports, which are not compared.
     pub(super) fn outlive(changed: &ChangedNodes<'_>, plans: [&Plan; 2]) -> bool {
         let no_vports = plans.iter().all(|plan| plan.lids.vports.is_empty());
         no_vports
@@ -117,8 +119,9 @@ impl Ends {
                 .all(|(_, before, now)| has_same_ends(before, now))
     }
 
-    /// GUIDs of the ends that only one of these and `before` has, or for which `is_same` returns
-    /// false; may include further ends. `None` if two ends have the same GUID.
+    /// GUIDs of the ends that only one of `self` and `before` has, or for which `is_same` returns
+    /// false for the indices in `self` and in `before`; may include further ends. `None` if two
+    /// ends have the same GUID.
     pub(super) fn differing(
         &self,
         before: &Ends,
@@ -152,19 +155,20 @@ impl Ends {
         }
     }
 
+    /// Adds an end with the next index.
     fn add(&mut self, end: EndPort) {
         let ix = EndIx(self.all.len() as u32);
         self.all.push(end);
         self.by_guid.entry(end.guid).or_insert(ix);
         let first = end.lid.index();
-        let behind = first + usize::from(end.lmc.lids());
-        if self.by_lid.len() < behind {
-            self.by_lid.resize(behind, UNHELD);
+        let past_last = first + usize::from(end.lmc.lids());
+        if self.by_lid.len() < past_last {
+            self.by_lid.resize(past_last, NO_END);
         }
-        // If two ports claim a LID, the first one has it until the next plan gives one of the two
-        // another LID.
-        for slot in &mut self.by_lid[first..behind] {
-            if *slot == UNHELD {
+        // If two ports have the same LID, it counts for the first one, until the next plan gives
+        // one of the two another LID.
+        for slot in &mut self.by_lid[first..past_last] {
+            if *slot == NO_END {
                 *slot = ix.0;
             }
         }
@@ -198,7 +202,7 @@ impl Ends {
         }
     }
 
-    /// All virtual ports with records, by the GUIDs of their virtual nodes, ascending.
+    /// The value of [`Ends::by_vnode`].
     fn vnodes(&self, fabric: &Fabric) -> Vec<(Guid, EndIx)> {
         let vports = (self.ports..self.all.len() as u32).map(EndIx);
         let vports = vports.filter(|&ix| self.has_records(ix));
@@ -212,21 +216,23 @@ impl Ends {
         &self.all
     }
 
-    /// The ends that are ports, in the order of nodes and ports.
+    /// The ends that are physical ports, in the order of nodes and ports.
     pub(super) fn ports(&self) -> &[EndPort] {
         &self.all[..self.ports as usize]
     }
 
+    /// The end with this index.
+    ///
     /// # Panics
-    /// Panics if the index belongs to other ends and is out of range.
+    /// Panics if the index belongs to another directory and is out of range.
     pub(super) fn get(&self, ix: EndIx) -> &EndPort {
         &self.all[ix.index()]
     }
 
-    /// The end with this LID, which may be any LID of its range.
+    /// The end that has `lid` in its LID range.
     pub(super) fn by_lid(&self, lid: Lid) -> Option<EndIx> {
         match self.by_lid.get(lid.index()) {
-            None | Some(&UNHELD) => None,
+            None | Some(&NO_END) => None,
             Some(&ix) => Some(EndIx(ix)),
         }
     }
@@ -236,19 +242,20 @@ impl Ends {
         self.by_guid.get(&guid).copied()
     }
 
-    /// The end of the port `at`; `None` if the port has no LID.
-    pub(super) fn by_place(&self, at: PortRef) -> Option<EndIx> {
-        let place = self.ports().binary_search_by_key(&at, |end| end.at).ok()?;
-        Some(EndIx(place as u32))
+    /// The end of the physical port `at`; `None` if the port has no LID.
+    pub(super) fn by_port(&self, at: PortRef) -> Option<EndIx> {
+        let index = self.ports().binary_search_by_key(&at, |end| end.at).ok()?;
+        Some(EndIx(index as u32))
     }
 
-    /// Whether no two ports have the same GUID, so that [`Ends::by_guid`] finds every port.
+    /// Whether no two physical ports have the same GUID, so that [`Ends::by_guid`] finds each one.
     pub(super) fn guids_are_unique(&self) -> bool {
         self.guids_are_unique
     }
 
-    /// Whether the end has its own records. A port has them, and so has a virtual port whose LID
-    /// and GUID no other end has: a second record with the same LID would contradict the first.
+    /// Whether the end has its own records. A physical port has records. A virtual port has records
+    /// only if no other end has its LID or GUID: a second record with the same LID would contradict
+    /// the first.
     pub(super) fn has_records(&self, ix: EndIx) -> bool {
         let end = self.get(ix);
         let is_owner = || self.by_lid(end.lid) == Some(ix) && self.by_guid(end.guid) == Some(ix);
@@ -263,7 +270,7 @@ impl Ends {
         vports.map(|&(_, ix)| ix)
     }
 
-    /// GUIDs of the ports in service, ascending: Active ports of channel adapters, and switches.
+    /// GUIDs of the ends in service, ascending: switches, and Active ports of other nodes.
     pub(super) fn in_service(&self) -> &[Guid] {
         &self.in_service
     }
@@ -274,11 +281,12 @@ impl Ends {
     }
 }
 
-/// The virtual port of an end; `None` if the end is a port.
+/// The virtual port of an end; `None` if the end is a physical port.
 pub(super) fn vport_of<'a>(fabric: &'a Fabric, end: &EndPort) -> Option<&'a VPort> {
     fabric.port(end.at).vports.as_deref()?.get(end.vport?)
 }
 
+/// Whether the end is a switch, or an Active port or virtual port.
 fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
     if fabric.node(end.at.node).is_switch() {
         return true;
@@ -287,7 +295,7 @@ fn is_in_service(fabric: &Fabric, end: &EndPort) -> bool {
         && (end.vport.is_none() || vport_of(fabric, end).is_some_and(VPort::is_active))
 }
 
-/// Whether the same ports of a node can hold a LID as before, and the same ports are in service.
+/// Whether a node has the same end ports as before, with the same LIDs and the same ports Active.
 fn has_same_ends(before: &Node, now: &Node) -> bool {
     let end = |(number, port): (PortNum, &Port)| {
         let is_active = port.state() == PortState::Active;

@@ -10,8 +10,8 @@ use rsm_mad::wire::sa::SaStatus;
 use super::latencies::{Latencies, LatencyCounts};
 use super::query::{ATTRIBUTES, METHODS};
 
-/// Statuses with counters of their own: the statuses common to all classes, and those of this class
-/// (IBA 15.2.3).
+/// Statuses with counters of their own: the statuses common to all classes, and the statuses of the
+/// class SubnAdm (IBA 15.2.3).
 const STATUSES: [Status; 15] = [
     Status::OK,
     Status::BUSY,
@@ -30,7 +30,7 @@ const STATUSES: [Status; 15] = [
     SaStatus::REQ_PRIORITY_SUGGESTED,
 ];
 
-/// Counters since the start. Several threads may count while others read.
+/// Counters since the start of the daemon. Several threads may count while others read.
 #[derive(Debug)]
 pub struct Statistics {
     /// Requests, by index in [`ATTRIBUTES`] and [`METHODS`].
@@ -50,7 +50,7 @@ pub struct Statistics {
     act_count: AtomicU32,
 }
 
-/// Values of the counters. Each value is exact; together they are not of one moment.
+/// Values of the counters. Each value is exact, but the values are not all of the same moment.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SaCounters {
     /// Accepted requests by attribute and method, without zeroes. Unknown attributes and methods
@@ -58,14 +58,14 @@ pub struct SaCounters {
     pub requests: BTreeMap<(AttrId, Method), u64>,
     /// Answers by status, without zeroes.
     pub answers: BTreeMap<Status, u64>,
-    /// Times from reading a request at the port until its answer, or the first datagram of a table,
-    /// is passed on.
+    /// Answer times: from the reading of a request at the port until its answer, or the first
+    /// datagram of a table, is passed to the transport.
     pub latencies: LatencyCounts,
     /// Requests refused with BUSY for lack of room before they were examined, and tables refused
     /// for lack of room.
     pub busy: u64,
-    /// Messages that were dropped without an answer for lack of room: answers, and packets of
-    /// longer messages, which are repeated. Also refusals that could not be sent.
+    /// Messages dropped without an answer for lack of room: answers, and packets of longer
+    /// messages, which the sender repeats. Includes refusals that could not be sent.
     pub dropped: u64,
     /// Answers that could not be sent.
     pub failed: u64,
@@ -75,8 +75,9 @@ pub struct SaCounters {
     pub wrong_keys: u64,
     /// Traps of ports that the directory lacks, which go to no subscriber.
     pub unknown_issuers: u64,
-    /// Requests without an answer because this manager is not master, has no plan yet, or does not
-    /// have the requester's LID in its directory yet.
+    /// Requests that are not answered, because this manager is not master, has no plan yet, or does
+    /// not have the requester's LID in its directory yet, or because no port has the GID in the
+    /// global route header while trust is enforced.
     pub unserved: u64,
 }
 
@@ -138,7 +139,7 @@ impl Statistics {
         add(place.map_or(&self.other_answers, |place| &self.answers[place]));
     }
 
-    /// Counts an answer that was passed on, with the time since the SA read its request.
+    /// Counts an answer that was passed to the transport, with the time since its request was read.
     pub fn answered(&self, latency: Duration) {
         self.latencies.add(latency);
     }
@@ -178,7 +179,7 @@ impl Statistics {
         add(&self.unserved);
     }
 
-    /// Sets ActCount in this manager's SMInfo, which counts its work other than that of the SA.
+    /// Sets ActCount in this manager's SMInfo. The core counts it, without the work of the SA.
     pub fn show_act_count(&self, act_count: u32) {
         self.act_count.store(act_count, Ordering::Relaxed);
     }
@@ -222,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_attributes_and_statuses_are_counted_together() {
+    fn unknown_attributes_and_unknown_statuses_are_each_counted_together() {
         let statistics = Statistics::default();
         assert_eq!(statistics.counters(), SaCounters::default());
         let path = AttrId(0x35);

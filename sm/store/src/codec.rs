@@ -1,7 +1,7 @@
 //! The encoding of records in the database.
 //!
-//! A key is one byte that names the table, then the record's own key, with numbers big-endian, so
-//! that the database sorts by number. A value is
+//! A key consists of one byte that names the table, followed by the key of the record. Numbers in
+//! it are big-endian, so that the database sorts by number. A value is
 //!
 //! ```text
 //! ┌─────────┬──────────────┬─────────────────────────────────┐
@@ -22,25 +22,33 @@ use super::{Checksum, Persisted};
 /// Version of the layout of the whole database. A store with another version is refused.
 pub(super) const SCHEMA: u16 = 1;
 
+/// First byte of the key of the sentinel.
 const TAG_SENTINEL: u8 = 0x00;
+/// First byte of the key of a LID claim, which the GUID follows.
 const TAG_CLAIM: u8 = 0x01;
+/// First byte of the key of a generic record. The length of the namespace, the namespace and the
+/// record's key follow.
 const TAG_RECORD: u8 = 0x80;
 
 /// Version of the payload of each value.
 const VALUE_VERSION: u8 = 1;
+
+/// Length of a checksum in bytes.
 const SUM_LEN: usize = 8;
 
 /// Key of the sentinel.
 pub(super) const SENTINEL_KEY: [u8; 1] = [TAG_SENTINEL];
 
-/// One record with its table and key, and with its value unless the record is removed.
+/// A decoded record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoredRecord {
+    /// The claim of a port, by its GUID.
     Claim(Guid, LidClaim),
+    /// Table, key and value of a generic record.
     Generic(Namespace, Bytes, Bytes),
 }
 
-/// Bytes that are no record of this version.
+/// Error of bytes that are no record of this version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the record with key {key} {reason}")]
 pub(super) struct Damaged {
@@ -50,8 +58,8 @@ pub(super) struct Damaged {
     pub(super) reason: &'static str,
 }
 
-/// The database's description of its own content, written in the same batch as the records it
-/// describes.
+/// The description of the database's contents. Each batch of records also writes the sentinel after
+/// the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) struct Sentinel {
     pub(super) schema: u16,
@@ -59,8 +67,10 @@ pub(super) struct Sentinel {
     pub(super) generation: u64,
     /// Number of records, excluding the sentinel.
     pub(super) count: u64,
-    /// Sum of the checksums of all records, modulo 2^64. It reveals a mixture of old and new pages.
+    /// Sum of the checksums of all records, modulo 2^64, which reveals a mixture of old and new
+    /// pages.
     pub(super) digest: u64,
+    /// Generation of the last stored plan.
     pub(super) plan_generation: u64,
 }
 
@@ -124,7 +134,10 @@ pub(super) fn decode_sentinel(value: &[u8]) -> Result<Sentinel, Damaged> {
     }
 }
 
-/// Decodes one record. The sentinel is an error.
+/// Decodes one record.
+///
+/// # Errors
+/// Fails if the bytes are no valid record, or are the sentinel.
 pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<StoredRecord, Damaged> {
     let payload = unseal(key, value)?;
     let wrong = |reason| damaged(key, reason);
@@ -171,6 +184,7 @@ pub(super) fn encode_all(state: &Persisted) -> Vec<(Vec<u8>, Vec<u8>)> {
     all
 }
 
+/// The value with this payload: the version, the payload and the checksum.
 fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
     let sum = Checksum::new()
         .with(key)
@@ -184,6 +198,7 @@ fn seal(key: &[u8], payload: &[u8]) -> Vec<u8> {
     value
 }
 
+/// The payload of a value, whose checksum and version are checked.
 fn unseal<'a>(key: &[u8], value: &'a [u8]) -> Result<&'a [u8], Damaged> {
     let Some((body, sum)) = value.split_last_chunk::<SUM_LEN>() else {
         return Err(damaged(key, "is too short"));
@@ -220,6 +235,7 @@ fn decode_claim(payload: &[u8]) -> Option<LidClaim> {
     (fields.0.is_empty() && claim.is_valid()).then_some(claim)
 }
 
+/// Splits the key of a generic record, without its first byte, into namespace and record key.
 fn decode_name(rest: &[u8]) -> Option<(Namespace, Vec<u8>)> {
     let (&length, rest) = rest.split_first()?;
     let (name, key) = rest.split_at_checked(usize::from(length))?;
@@ -265,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_under_another_key_is_damaged() {
+    fn record_under_another_key_is_damaged() {
         let key = claim_key(Guid(1));
         let value = claim_value(&key, &claim(5));
         assert_eq!(
@@ -276,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_is_noticed() {
+    fn every_changed_bit_of_a_record_is_detected() {
         let key = claim_key(Guid(0x0002_c903_0000_0001));
         let value = claim_value(&key, &claim(77));
         for bit in 0..value.len() * 8 {
@@ -305,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentinel_of_a_later_schema_still_says_its_number() {
+    fn sentinel_of_a_later_schema_shows_the_number_of_the_schema() {
         let sentinel = Sentinel {
             schema: SCHEMA,
             generation: 7,
@@ -322,7 +338,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(key: Vec<u8>, value: Vec<u8>) {
+        fn any_bytes_are_decoded_or_refused_without_panic(key: Vec<u8>, value: Vec<u8>) {
             let _ = decode(&key, &value);
             let _ = decode_sentinel(&value);
             // The checksum is valid here, so that decoding reaches the payload.

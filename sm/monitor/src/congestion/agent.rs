@@ -1,4 +1,5 @@
-//! One agent of congestion control: its present step, and the handling of its answers.
+//! One agent of congestion control: the setting that is being read or written, and the handling of
+//! answers.
 
 use std::time::Duration;
 
@@ -22,14 +23,14 @@ const BUSY_MAX: u8 = 20;
 /// Time until a busy agent is asked again.
 const BUSY_PAUSE: Duration = Duration::from_millis(250);
 
-/// Time until an agent that left an attribute unanswered is asked again. Each repetition doubles
-/// it.
+/// Pause before all settings of an agent are read again after it left a request unanswered. Each
+/// further such pause is twice as long.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Maximum number of doublings of [`PAUSE`], which limits the pause to a little more than an hour.
 const DOUBLINGS_MAX: u8 = 6;
 
-/// Time limit of the first attempt. Each further attempt doubles it.
+/// Time limit of the first attempt. The limit of each further attempt is twice as long.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Kind of the device that an agent belongs to.
@@ -39,7 +40,7 @@ pub(super) enum Device {
     Adapter,
 }
 
-/// An attribute that rsm reads, and writes if the values differ from the policy.
+/// An attribute that rsm reads. Settings are written if they differ from the policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     ClassPortInfo,
@@ -47,6 +48,7 @@ enum Step {
     Key,
     Switch,
     Adapter,
+    /// Block of the congestion control table, by its number.
     Table(u8),
 }
 
@@ -83,7 +85,7 @@ impl Step {
 
 /// Result of reading a setting.
 enum Reading {
-    /// The setting is as planned.
+    /// The setting agrees with the policy.
     Right,
     /// Another request is needed: a Set, or a Get after a Set.
     Again,
@@ -115,16 +117,19 @@ pub(super) struct Agent {
     writes: bool,
     /// Whether a Set of the step was acknowledged.
     was_written: bool,
+    /// CongestionKeyInfo at the last reading.
     held_key: CongestionKeyInfo,
     /// Number of unanswered attempts of the request.
     attempts: u8,
     /// Number of successive busy answers.
     busy: u8,
-    /// Whether requests carry the key zero instead of the policy's key.
+    /// Whether requests contain the key zero instead of the policy's key.
     without_key: bool,
     /// Whether both keys were tried for this request.
     tried_both: bool,
+    /// Whether the agent has ever answered a request.
     has_answered: bool,
+    /// Number of doublings of the next [`PAUSE`].
     pauses: u8,
     report: AgentReport,
 }
@@ -191,6 +196,7 @@ impl Agent {
         }
     }
 
+    /// The data of a Set of the present step: the setting according to the policy.
     fn wanted(&self, policy: &CongestionPolicy) -> [u8; CC_DATA_LEN] {
         match (self.step, self.device) {
             (Step::Key, _) => policy.key_info(&self.held_key).to_data(),
@@ -248,7 +254,8 @@ impl Agent {
         self.advance(policy, now);
     }
 
-    /// Whether the data are as planned. Records the key violations in a CongestionKeyInfo.
+    /// Whether the setting in `data` agrees with the policy. Records the key and its violations if
+    /// the setting is CongestionKeyInfo.
     fn is_right(&mut self, policy: &CongestionPolicy, data: &[u8; CC_DATA_LEN]) -> bool {
         match (self.step, self.device) {
             (Step::Key, _) => {
@@ -267,7 +274,7 @@ impl Agent {
         }
     }
 
-    /// Handles a setting that was read or that an acknowledged Set wrote.
+    /// Handles a setting in the answer to a Get or Set, which agrees with the policy if `is_right`.
     fn on_setting(&mut self, is_right: bool) -> Reading {
         if self.writes {
             (self.writes, self.was_written) = (false, true);
@@ -275,7 +282,7 @@ impl Agent {
             if self.step == Step::Key {
                 (self.without_key, self.tried_both) = (false, false);
             }
-            // The answer to a Set may show old values; a Get decides.
+            // The answer to a Set may contain old values: a Get then shows the present ones.
             return if is_right {
                 Reading::Right
             } else {
@@ -292,11 +299,12 @@ impl Agent {
         Reading::Again
     }
 
+    /// Handles a status other than success.
     fn on_refusal(&mut self, status: Status, now: Time) {
         if self.step == Step::ClassPortInfo && !self.has_answered {
             return self.end(AgentStatus::Absent(status));
         }
-        if self.tries_other_key() {
+        if self.try_other_key() {
             self.due = Some(now);
             return;
         }
@@ -314,7 +322,7 @@ impl Agent {
         if !self.has_answered {
             return self.end(AgentStatus::Silent);
         }
-        if self.step != Step::ClassPortInfo && self.tries_other_key() {
+        if self.step != Step::ClassPortInfo && self.try_other_key() {
             self.due = Some(now);
             return;
         }
@@ -325,9 +333,9 @@ impl Agent {
         self.report.status = AgentStatus::Unanswered(silent);
     }
 
-    /// Switches to the other key, unless this request has tried both keys: the agent may have no
-    /// key, or may have the policy's key already. Returns whether the key was switched.
-    fn tries_other_key(&mut self) -> bool {
+    /// Switches to the other key, unless both keys were tried for this request: the agent may have
+    /// no key yet, or may already have the policy's key. Returns whether the key was switched.
+    fn try_other_key(&mut self) -> bool {
         if self.tried_both {
             return false;
         }
@@ -335,9 +343,10 @@ impl Agent {
         true
     }
 
+    /// Continues with the next step, or ends the agent's turn after the last step.
     fn advance(&mut self, policy: &CongestionPolicy, now: Time) {
         (self.writes, self.was_written, self.tried_both) = (false, false, false);
-        match self.following(policy) {
+        match self.next_step(policy) {
             Some(step) => {
                 self.step = step;
                 self.due = Some(now);
@@ -350,7 +359,7 @@ impl Agent {
     }
 
     /// The step after the present one; `None` after the last step.
-    fn following(&self, policy: &CongestionPolicy) -> Option<Step> {
+    fn next_step(&self, policy: &CongestionPolicy) -> Option<Step> {
         let is_switch = matches!(self.device, Device::Switch(_));
         let blocks = policy.table_blocks();
         let mut steps = Vec::from([Step::ClassPortInfo]);
@@ -364,7 +373,7 @@ impl Agent {
             steps.push(Step::Switch);
         }
         if !is_switch {
-            // The table comes before the settings, which refer to it.
+            // The table precedes the settings, which refer to its entries.
             steps.extend((0..blocks).map(Step::Table));
             steps.extend(policy.sets_adapters().then_some(Step::Adapter));
         }
@@ -372,6 +381,7 @@ impl Agent {
         rest.nth(1)
     }
 
+    /// Ends the requests to the agent with this status.
     fn end(&mut self, status: AgentStatus) {
         self.report.status = status;
         self.due = None;

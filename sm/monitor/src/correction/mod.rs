@@ -1,8 +1,9 @@
-//! Forward error correction: how much a link's code can mend, and whether the errors of a port will
-//! exceed it.
+//! Forward error correction: how many errors a link can correct, and whether the errors of a port
+//! will exceed that limit.
 //!
-//! In: the speed and the code of a link, and the symbols that it corrected hour by hour. Out: the
-//! symbols a second that the code can mend, and a [`CorrectionTrend`] that will reach them.
+//! Input: the speed and the error-correcting code of a link, and the number of symbols corrected in
+//! each hour. Output: the number of symbols per second that the code can correct, and a
+//! [`CorrectionTrend`] if the errors grow towards that limit.
 
 mod code;
 mod trend;

@@ -26,11 +26,11 @@ pub(crate) struct SubscriptionRequester {
 }
 
 impl Events {
-    /// Answers Set of InformInfo: subscribes or unsubscribes. A repeated subscription only updates
-    /// the address of its reports and the response time.
+    /// Answers a Set of InformInfo: subscribes or unsubscribes. A repeated subscription only
+    /// updates the address for its reports and the response time.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub(crate) fn set(
         &mut self,
         info: &InformInfo,
@@ -39,7 +39,8 @@ impl Events {
     ) -> Result<(), Status> {
         let mut interest = Interest::of(info).ok_or(SaStatus::REQ_INVALID)?;
         if let Sources::Port(gid) = interest.sources {
-            // Notices contain only one GID of the port.
+            // Notices contain the port's GID with the prefix of the subnet; the request may contain
+            // another one.
             let known = directory.by_gid(gid).map(|ix| directory.gid(ix));
             interest.sources = Sources::Port(known.unwrap_or(gid));
         }
@@ -57,8 +58,8 @@ impl Events {
         requester: &SubscriptionRequester,
         directory: &Directory,
     ) -> Result<(), Status> {
-        // C15-0.2-1.16: an untrusted subscriber gets no notices about wrong keys, and a request for
-        // only these is refused.
+        // IBA C15-0.2-1.16: an untrusted subscriber gets no reports about wrong keys. A request for
+        // such reports only is refused.
         let of_keys = interest.generic && is_of_keys(info.trap_number());
         if of_keys && !requester.trust.is_trusted() {
             return Err(SaStatus::REQ_INVALID);
@@ -96,7 +97,7 @@ impl Events {
         directory: &Directory,
     ) -> Result<(), Status> {
         let port = directory.end(requester.port).guid;
-        // The request names the queue pair (o13-2.1.1); 0 means the requester's own.
+        // The request names the queue pair (IBA o13-2.1.1); 0 means that of the requester.
         let qpn = match info.qpn() {
             0 => requester.address.qpn,
             qpn => qpn,
@@ -106,6 +107,7 @@ impl Events {
         Ok(())
     }
 
+    /// The subscription of a queue pair to `interest`; `None` if there is none.
     fn find(&self, port: Guid, qpn: u32, interest: &Interest) -> Option<SubscriptionId> {
         let mut own = self.of_port(port);
         own.find(|(_, other)| other.address.qpn == qpn && other.interest == *interest)
@@ -117,7 +119,11 @@ impl Events {
         self.of_port(port).count() >= MAX_PER_PORT
     }
 
-    /// The lowest number that the port does not use.
+    /// The lowest subscription number that the port does not use.
+    ///
+    /// # Errors
+    /// ERR_NO_RESOURCES if the port has its maximum number of subscriptions, or all ports together
+    /// have theirs.
     fn free_number(&self, port: Guid) -> Result<u16, Status> {
         let used: BTreeSet<u16> = self.of_port(port).map(|(id, _)| id.number).collect();
         if used.len() >= MAX_PER_PORT || self.subscriptions.len() >= MAX_SUBSCRIPTIONS {
@@ -128,8 +134,8 @@ impl Events {
     }
 }
 
-/// Checks that the requester can communicate with a port in `sources` (o13-14.1.1). A port with
-/// which the requester cannot communicate does not exist for the requester.
+/// Checks that the requester can communicate with a port in `sources` (IBA o13-14.1.1). The answer
+/// does not reveal whether a port with which the requester cannot communicate exists.
 fn check_sources(
     sources: Sources,
     requester: &SubscriptionRequester,
@@ -140,15 +146,15 @@ fn check_sources(
         Sources::All => Ok(()),
         Sources::Port(gid) => {
             let port = directory.by_gid(gid);
-            let seen = port.is_some_and(visible);
-            seen.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
+            let is_visible = port.is_some_and(visible);
+            is_visible.then_some(()).ok_or(SaStatus::REQ_INVALID_GID)
         }
         // This range matches no port.
         Sources::Lids(Lid::NONE, Lid::NONE) => Ok(()),
         Sources::Lids(first, last) => {
             let mut ports = (first.0..=last.0).filter_map(|lid| directory.by_lid(Lid(lid)));
-            let seen = ports.any(visible);
-            seen.then_some(()).ok_or(SaStatus::REQ_INVALID)
+            let is_visible = ports.any(visible);
+            is_visible.then_some(()).ok_or(SaStatus::REQ_INVALID)
         }
     }
 }

@@ -117,7 +117,7 @@ impl AliasRegistry {
     ) -> Result<(), Status> {
         let name = self.name(places.port, index);
         match name {
-            Some(name) if requester.multicast.takes_part_as(places.port, name) => {
+            Some(name) if requester.multicast.is_member_as(places.port, name) => {
                 Err(SaStatus::REQ_DENIED)
             }
             _ => Ok(()),

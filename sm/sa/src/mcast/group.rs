@@ -1,4 +1,4 @@
-//! A group and its members.
+//! A multicast group and its members.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use rsm_mad::ids::Gid;
 use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::sa::{JoinState, McMemberRecord, Rate, Selector};
 
-/// Parameters of a group's packets. They never change while the group exists; only MTU and rate may
-/// change, in a group that can exist without members.
+/// Parameters of a group's packets. While the group exists, only MTU and rate can change, and only
+/// in a well-known group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
     /// MGID of the group.
@@ -35,7 +35,7 @@ pub struct Parameters {
     pub scope: u8,
 }
 
-/// A group.
+/// A multicast group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MulticastGroup {
     /// Parameters of the group's packets.
@@ -46,7 +46,7 @@ pub struct MulticastGroup {
     pub well_known: bool,
     /// GUID of the port whose request created the group; `None` for a group of the operator.
     pub creator: Option<Guid>,
-    /// The group's members, by the GUID in their PortGID, which may be an alias.
+    /// The group's members, by the GUID in their PortGID, which may be an alias GUID.
     pub members: BTreeMap<Guid, MulticastMember>,
 }
 
@@ -83,25 +83,26 @@ impl MulticastMember {
 }
 
 impl MulticastGroup {
-    /// Whether the group has a full member.
+    /// Whether the group has a full member or a send-only full member.
     pub(crate) fn is_kept_alive(&self) -> bool {
         self.members.values().any(MulticastMember::keeps_alive)
     }
 
-    /// Takes over MTU and rate of `wanted` if there are no members, or if the group `was_wanted`
-    /// before and its members can carry them. Returns whether they have changed.
-    pub(super) fn take_limits(&mut self, wanted: &Parameters, was_wanted: bool) -> bool {
+    /// Takes over MTU and rate of `wanted`, if the group has no members, or if the group was well
+    /// known before and neither value is higher than the present one. Returns whether
+    /// a value has changed.
+    pub(super) fn take_limits(&mut self, wanted: &Parameters, was_well_known: bool) -> bool {
         let has = &mut self.parameters;
         if (has.mtu, has.rate) == (wanted.mtu, wanted.rate) {
             return false;
         }
         let is_lower = wanted.mtu.code() <= has.mtu.code()
             && wanted.rate.tenth_gbps() <= has.rate.tenth_gbps();
-        let may = self.members.is_empty() || was_wanted && is_lower;
-        if may {
+        let may_change = self.members.is_empty() || was_well_known && is_lower;
+        if may_change {
             (has.mtu, has.rate) = (wanted.mtu, wanted.rate);
         }
-        may
+        may_change
     }
 
     /// The MCMemberRecord of the group, without a member.

@@ -273,7 +273,7 @@ impl GroupRegistry {
         Arc::make_mut(&mut self.groups).insert(parameters.mgid, Arc::new(group));
         self.has_stale_levels = true;
         self.unsaved = true;
-        self.tell(GroupEvent::Created(parameters.mgid, parameters.p_key));
+        self.push_event(GroupEvent::Created(parameters.mgid, parameters.p_key));
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Assigns multicast LIDs to groups.
+//! The assignment of multicast LIDs to groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use super::mgid;
 /// answers may assume.
 pub(super) const BROADCAST: Lid = Lid::MULTICAST_FIRST;
 
-/// Number of multicast LIDs.
+/// Number of multicast LIDs, 0xC000 to 0xFFFE.
 const ALL: u16 = 0x3FFF;
 
 /// The multicast LIDs in use, and the groups that use them.
 ///
-/// Groups share a multicast LID only if none is left, or their partition has used up its part of
-/// the LIDs. Groups of different partitions never share one: a packet of a group reaches the
-/// members of all groups that share its LID. As long as half of the multicast LIDs are free, a
-/// partition may have more than its part.
+/// Groups share a multicast LID only if no LID is left, or if their partition has used up its part:
+/// all partitions have equal parts, and a partition may exceed its part while at least half of the
+/// LIDs are free. Groups of different partitions never share a LID, because a packet of a group
+/// reaches the members of all groups with its LID.
 #[derive(Debug)]
 pub(super) struct Mlids {
     used: BTreeMap<Lid, Slot>,
@@ -28,10 +28,11 @@ pub(super) struct Mlids {
     capacity: u16,
     /// Number of partitions that share the multicast LIDs.
     partitions: usize,
-    /// Partition → number of its multicast LIDs.
+    /// Number of multicast LIDs in use by each partition.
     held: BTreeMap<u16, usize>,
 }
 
+/// A multicast LID in use.
 #[derive(Debug)]
 struct Slot {
     /// P_Key of the partition, without the membership bit.
@@ -84,9 +85,9 @@ impl Mlids {
             .flat_map(|slot| &slot.groups)
     }
 
-    /// Assigns a multicast LID to a group: the LID that it `wants`, if that is free; else the
-    /// lowest free LID; else, or if its partition has used up its part, the LID that the fewest
-    /// groups of the partition share. `None` if there is no LID to share.
+    /// Assigns a multicast LID to a group: the LID that it `wants`, if that is free, otherwise the
+    /// lowest free LID. If no LID is free, or if the partition has used up its part, the group
+    /// shares the LID that the fewest groups of its partition use. `None` if there is no such LID.
     pub(super) fn allocate(&mut self, mgid: Gid, p_key: PKey, wants: Option<Lid>) -> Option<Lid> {
         let is_free = |mlid: &Lid| self.is_usable(*mlid) && !self.used.contains_key(mlid);
         let fresh = || wants.filter(is_free).or_else(|| self.lowest_free());
@@ -96,8 +97,8 @@ impl Mlids {
         Some(mlid)
     }
 
-    /// Assigns a group its former multicast LID, unless another partition uses it. Returns whether
-    /// it did.
+    /// Assigns `mlid` to a group, unless another partition uses that LID, or it is no multicast
+    /// LID. Returns whether the LID was assigned.
     pub(super) fn claim(&mut self, mgid: Gid, p_key: PKey, mlid: Lid) -> bool {
         if !mlid.is_multicast() {
             return false;
@@ -110,8 +111,8 @@ impl Mlids {
         fits
     }
 
-    /// The multicast LID of a solicited-node group in the partition; `None` if there is no such
-    /// group.
+    /// The lowest multicast LID of a solicited-node group in the partition; `None` if there is no
+    /// such group.
     pub(super) fn of_snm(&self, p_key: PKey) -> Option<Lid> {
         let same = |slot: &Slot| slot.partition == p_key.base();
         let mut slots = self.used.iter().filter(|(_, slot)| same(slot));
@@ -119,6 +120,7 @@ impl Mlids {
         slot.map(|(&mlid, _)| mlid)
     }
 
+    /// Ends the assignment of `mlid` to a group.
     pub(super) fn release(&mut self, mlid: Lid, mgid: Gid) {
         if let Some(slot) = self.used.get_mut(&mlid) {
             slot.groups.remove(&mgid);
@@ -135,6 +137,7 @@ impl Mlids {
         }
     }
 
+    /// Whether switches have entries for the LID.
     fn is_usable(&self, mlid: Lid) -> bool {
         mlid.is_multicast() && mlid.0 - Lid::MULTICAST_FIRST.0 < self.capacity
     }
@@ -154,6 +157,7 @@ impl Mlids {
         Some(Lid(expected)).filter(|&mlid| self.is_usable(mlid))
     }
 
+    /// The LID that the fewest groups of the partition use; `None` if the partition has none.
     fn least_shared(&self, p_key: PKey) -> Option<Lid> {
         self.used
             .iter()
@@ -171,7 +175,7 @@ mod tests {
     const Q: PKey = PKey(0x8002);
 
     #[test]
-    fn the_lowest_free_mlid_is_given_and_the_first_is_reserved() {
+    fn group_gets_the_lowest_free_mlid_after_that_of_the_broadcast_group() {
         let mut mlids = Mlids::default();
         assert_eq!(mlids.allocate(Gid(1), P, None), Some(Lid(0xC001)));
         assert_eq!(mlids.allocate(Gid(2), Q, None), Some(Lid(0xC002)));
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn partition_beyond_its_part_shares_its_own_mlids_and_leaves_the_rest_to_others() {
+    fn partition_beyond_its_part_shares_its_own_mlids() {
         let mut mlids = Mlids::default();
         mlids.set_capacity(100, 10);
         let first = Lid(BROADCAST.0 + 1);
@@ -240,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_mlid_is_given() {
+    fn all_mlids_up_to_0xfffe_are_assigned() {
         let mut mlids = Mlids::default();
         for group in 0..u128::from(ALL) - 1 {
             assert!(mlids.allocate(Gid(group), P, None).is_some());

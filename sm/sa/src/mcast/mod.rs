@@ -5,9 +5,9 @@
 //! [`GroupsView`], follows changes of ports, and returns the ports to reach by each multicast LID
 //! (`GroupRegistry::group_set`), for which the core plans trees.
 //!
-//! Every request looks its ports up in [`Ports`], so that the registry holds no state that a sweep
-//! could invalidate. An absent port keeps its memberships for a while, so that a flapping link does
-//! not end its groups.
+//! Each request looks up its ports in [`Ports`], so that the registry has no state that a sweep
+//! could invalidate. An absent port keeps its memberships for [`GroupRegistryConfig::keep`], so
+//! that a flapping link does not end its groups.
 
 mod group;
 mod join;
@@ -36,7 +36,7 @@ use rsm_plan::groups::{GroupMembers, GroupSet};
 pub use self::group::{MulticastGroup, MulticastMember, Parameters};
 pub(crate) use self::mgid::ip_partition;
 use self::mlid::Mlids;
-use self::presence::Gone;
+use self::presence::AbsentPorts;
 pub(crate) use self::presence::Unexamined;
 pub(crate) use self::realize::is_meaningful;
 pub use self::refusal::{JoinRefusal, described, is_broadcast};
@@ -76,8 +76,8 @@ impl MemberPort<'_> {
 
 /// The ports of the subnet.
 pub trait Ports {
-    /// The port with this GID, made from its own or an alias GUID, with the prefix of the subnet or
-    /// the link-local prefix.
+    /// The port with this GID, which consists of the prefix of the subnet or the link-local prefix,
+    /// and a port GUID or alias GUID.
     fn by_gid(&self, gid: Gid) -> Option<MemberPort<'_>>;
 
     /// The port with this GUID, which must not be an alias GUID.
@@ -161,15 +161,15 @@ pub struct GroupRegistry {
     mlids: Mlids,
     /// Groups of each port, by port GUID, with the GUIDs of the port that are members.
     by_port: BTreeMap<Guid, BTreeMap<Gid, BTreeSet<Guid>>>,
-    /// Port GUID → number of groups that requests of the port have created.
+    /// Number of existing groups that requests of a port have created, by port GUID.
     created: BTreeMap<Guid, usize>,
-    /// Memberships in all groups.
+    /// Number of memberships in all groups.
     members: usize,
-    /// Absent ports with memberships, each with the time at which it loses them.
-    gone: Gone,
+    /// Absent ports with memberships, each with the time at which it loses its memberships.
+    gone: AbsentPorts,
     /// Number of multicast GIDs assigned so far.
     assigned: u32,
-    /// Whether members from before the start are unknown.
+    /// Whether the memberships from before the start of the daemon are unknown.
     partial: bool,
     /// The last returned group set.
     group_set: Arc<GroupSet>,
@@ -179,6 +179,7 @@ pub struct GroupRegistry {
     has_stale_levels: bool,
     /// Whether anything has changed since the last [`GroupRegistry::take_unsaved`].
     unsaved: bool,
+    /// Events that were not polled yet, oldest first.
     events: VecDeque<GroupEvent>,
     events_lost: u64,
 }
@@ -194,7 +195,7 @@ impl GroupRegistry {
             by_port: BTreeMap::new(),
             created: BTreeMap::new(),
             members: 0,
-            gone: Gone::default(),
+            gone: AbsentPorts::default(),
             assigned: 0,
             partial: false,
             group_set: Arc::default(),
@@ -213,13 +214,13 @@ impl GroupRegistry {
 
     /// Sets the number of multicast LIDs, from 0xC000 on, for which switches have entries (the
     /// smallest MulticastFDBCap of switches that can multicast), and the number of partitions that
-    /// share them. Groups that have a multicast LID beyond it keep that LID.
+    /// share these LIDs. Groups that already have a higher multicast LID keep it.
     pub(crate) fn set_capacity(&mut self, mlids: u16, partitions: usize) {
         self.mlids.set_capacity(mlids, partitions);
     }
 
-    /// The share that is used up, if this is the reason for which a join of the port `requester`
-    /// for `port` was refused; `None` otherwise.
+    /// The share that was used up, if that is why a join that `requester` sent for `port` was
+    /// refused; `None` otherwise. Both are port GUIDs.
     pub(crate) fn used_up(&self, requester: Guid, port: Guid) -> Option<Offence> {
         let groups = self.by_port.get(&port).map_or(0, BTreeMap::len);
         if groups >= limits::MAX_GROUPS_PER_PORT {
@@ -229,12 +230,13 @@ impl GroupRegistry {
         (!has_room).then_some(Offence::Groups)
     }
 
+    /// Whether the requester may create one more group.
     fn may_create(&self, requester: Guid) -> bool {
         let created = self.created.get(&requester).copied().unwrap_or(0);
         created < limits::MAX_CREATED_PER_PORT
     }
 
-    /// Counts one group fewer for its creator.
+    /// Counts one group fewer for the port that created it.
     fn forget_creator(&mut self, creator: Option<Guid>) {
         let Some(creator) = creator else { return };
         if let Some(count) = self.created.get_mut(&creator) {
@@ -245,14 +247,16 @@ impl GroupRegistry {
         }
     }
 
-    /// Creates the groups that exist even without members: the groups of `wanted`, by MGID. An
-    /// existing group becomes one of them with its present parameters; a group that is no longer
-    /// wanted ends with its last full member. A group without members gets MTU and rate of
-    /// `wanted`. So does a group that was wanted before, if its members can carry these, so that
-    /// slower hosts can join it.
+    /// Makes the groups of `wanted`, and no others, well-known groups, which exist even without
+    /// members:
+    /// * A group that does not exist is created.
+    /// * An existing group keeps its parameters. Without members, it gets MTU and rate of `wanted`.
+    ///   A group that was well known before gets lower values even with members, so that slower
+    ///   hosts can join.
+    /// * A group that is no longer well known ends with its last full member.
     ///
-    /// If there is no room for all, only the first ones are created. Returns the number of groups
-    /// that were not.
+    /// If there is no room for all groups, only the first ones are created. Returns the number of
+    /// groups that were not created.
     pub(crate) fn set_well_known(&mut self, wanted: &[Parameters]) -> usize {
         let names: BTreeSet<Gid> = wanted.iter().map(|group| group.mgid).collect();
         let former = self.groups.values().filter(|group| group.well_known);
@@ -262,27 +266,27 @@ impl GroupRegistry {
                 group.well_known = names.contains(&mgid);
             }
         }
-        let mut unmade = 0;
+        let mut not_created = 0;
         for parameters in wanted {
             let exists = self.groups.contains_key(&parameters.mgid);
             if !exists && self.create(*parameters, None, None).is_err() {
-                unmade += 1;
+                not_created += 1;
             }
             if let Some(group) = group_mut(&mut self.groups, parameters.mgid) {
                 group.well_known = true;
-                let was_one = former.contains(&parameters.mgid);
-                self.unsaved |= group.take_limits(parameters, was_one);
+                let was_well_known = former.contains(&parameters.mgid);
+                self.unsaved |= group.take_limits(parameters, was_well_known);
             }
         }
         let all: Vec<Gid> = self.groups.keys().copied().collect();
         for mgid in all {
             self.end_if_over(mgid);
         }
-        unmade
+        not_created
     }
 
-    /// Records that the members from before the start are unknown: ports stay members according to
-    /// the tables of switches, until they have had time to join again.
+    /// Records that the memberships from before the start of the daemon are unknown. Ports then
+    /// stay members according to the tables of switches, until they have had time to join again.
     pub(crate) fn remember_nothing(&mut self) {
         self.partial = true;
     }
@@ -302,14 +306,15 @@ impl GroupRegistry {
         GroupsView::of(self.groups.clone())
     }
 
-    /// Whether a port is a member of any group with the GID of the GUID `name`.
-    pub(crate) fn takes_part_as(&self, port: Guid, name: Guid) -> bool {
+    /// Whether `port` is a member of any group with a GID that contains `guid`, which is the port's
+    /// GUID or an alias GUID.
+    pub(crate) fn is_member_as(&self, port: Guid, guid: Guid) -> bool {
         let mut groups = self.by_port.get(&port).into_iter().flatten();
-        groups.any(|(_, names)| names.contains(&name))
+        groups.any(|(_, guids)| guids.contains(&guid))
     }
 
-    /// A [`GroupRegistry::view`] that may be held for a while; `None` while too many versions are
-    /// held, see [`limits::MAX_VERSIONS`].
+    /// A [`GroupRegistry::view`] that an answer in progress may keep for a while; `None` if
+    /// [`limits::MAX_VERSIONS`] different versions are already kept.
     pub(crate) fn lasting_view(&mut self) -> Option<GroupsView> {
         let now = Arc::downgrade(&self.groups);
         self.lent.retain(|version| version.strong_count() > 0);
@@ -339,8 +344,8 @@ impl GroupRegistry {
         u32::try_from(members.sum::<usize>()).unwrap_or(u32::MAX)
     }
 
-    /// The ports to reach by each multicast LID. Unchanged LIDs are shared with the former set, and
-    /// changed ones are built anew, so that one call after several requests saves work.
+    /// The ports to reach by each multicast LID. Only LIDs whose members have changed since the
+    /// last call are computed, so that one call after several requests saves work.
     pub(crate) fn group_set(&mut self) -> Arc<GroupSet> {
         if self.stale.is_empty() && !self.has_stale_levels {
             return self.group_set.clone();
@@ -370,7 +375,7 @@ impl GroupRegistry {
         self.group_set.clone()
     }
 
-    /// Mask of the service levels of the groups of each multicast LID.
+    /// Mask of the service levels (bit n for SL n) of the groups of each multicast LID.
     fn levels(&self) -> BTreeMap<Lid, u16> {
         let mut levels = BTreeMap::new();
         for group in self.groups.values() {
@@ -390,7 +395,8 @@ impl GroupRegistry {
         self.events_lost
     }
 
-    fn tell(&mut self, event: GroupEvent) {
+    /// Queues an event; drops the oldest one if the queue is full.
+    fn push_event(&mut self, event: GroupEvent) {
         if self.events.len() == limits::MAX_EVENTS {
             self.events.pop_front();
             self.events_lost += 1;
@@ -413,7 +419,8 @@ impl GroupRegistry {
         self.end_if_over(mgid);
     }
 
-    /// Ends a group without a full member, and all its other memberships (IBA 15.2.5.17.4).
+    /// Ends a group that is neither well known nor kept alive by a member, with all its memberships
+    /// (IBA 15.2.5.17.4).
     fn end_if_over(&mut self, mgid: Gid) {
         let is_over = |group: &Arc<MulticastGroup>| !group.well_known && !group.is_kept_alive();
         if !self.groups.get(&mgid).is_some_and(is_over) {
@@ -429,7 +436,7 @@ impl GroupRegistry {
             self.mlids.release(group.mlid, mgid);
             self.forget_creator(group.creator);
             self.unsaved = true;
-            self.tell(GroupEvent::Deleted(mgid, group.parameters.p_key));
+            self.push_event(GroupEvent::Deleted(mgid, group.parameters.p_key));
         }
     }
 
@@ -455,7 +462,7 @@ impl GroupRegistry {
     }
 }
 
-/// The group, mutable.
+/// The group with this MGID, copied before if a view shares it.
 fn group_mut(
     groups: &mut Arc<BTreeMap<Gid, Arc<MulticastGroup>>>,
     mgid: Gid,

@@ -1,4 +1,4 @@
-//! Ports that appear and vanish, and the effect on their memberships.
+//! Ports that appear, vanish or change partitions, and the effect on their memberships.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -9,14 +9,16 @@ use rsm_mad::ids::Gid;
 
 use super::{GroupRegistry, Ports};
 
-/// Number of memberships examined in one turn: few enough to take less than a millisecond.
-pub(super) const LOOKED_AT: usize = 1024;
+/// Number of ports and groups that are examined in one turn: few enough to take less than a
+/// millisecond.
+pub(super) const WORK_PER_TURN: usize = 1024;
 
 /// The ports whose memberships must be examined after a change of the subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unexamined {
-    /// All ports after this one, or all ports; `None` if only `ports` are left.
+    /// Lower bound of the ports, if all of these are left; `None` if only `ports` are left.
     all: Option<Bound<Guid>>,
+    /// Further ports.
     ports: BTreeSet<Guid>,
 }
 
@@ -37,7 +39,8 @@ impl Unexamined {
         self.all.is_none() && self.ports.is_empty()
     }
 
-    /// Takes the next port. If all ports are left, returns only ports with memberships.
+    /// Removes and returns the next port. If all ports are left, skips ports that `members` does
+    /// not contain.
     fn take<T>(&mut self, members: &BTreeMap<Guid, T>) -> Option<Guid> {
         let from = match self.all {
             Some(from) => from,
@@ -59,13 +62,13 @@ impl Unexamined {
 
 /// Absent ports, each with the time until which it keeps its memberships.
 #[derive(Default, Debug)]
-pub(super) struct Gone {
+pub(super) struct AbsentPorts {
     until: BTreeMap<Guid, Time>,
     by_time: BTreeSet<(Time, Guid)>,
 }
 
-impl Gone {
-    /// Records that a port is absent, and keeps its memberships until `until`.
+impl AbsentPorts {
+    /// Records that a port is absent, and that it keeps its memberships until `until`.
     pub(super) fn insert(&mut self, port: Guid, until: Time) {
         self.remove(port);
         self.until.insert(port, until);
@@ -88,11 +91,12 @@ impl Gone {
         self.until.len()
     }
 
+    /// Time at which the next port loses its memberships; `None` if no port is absent.
     fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(until, _)| until)
     }
 
-    /// Takes a port whose time has ended.
+    /// Removes and returns a port whose time has ended; `None` if there is none.
     fn take_due(&mut self, now: Time) -> Option<Guid> {
         let &(until, port) = self.by_time.first()?;
         if until > now {
@@ -104,15 +108,16 @@ impl Gone {
 }
 
 impl GroupRegistry {
-    /// Handles a change of the subnet at these ports. Absent ports lose their memberships unless
-    /// they return in time; ports that left a partition lose the memberships in its groups at once.
+    /// Examines ports in `unexamined` after a change of the subnet. Absent ports lose their
+    /// memberships unless they return in time; ports that left a partition lose their memberships
+    /// in its groups at once.
     ///
-    /// Takes from `unexamined` as many ports as have about a thousand memberships. The remaining
-    /// ones are left to the next call, after other work had its turn.
+    /// Examines [`WORK_PER_TURN`] ports and groups, and removes these ports from `unexamined`. The
+    /// remaining ports are left to the next call, after other work had its turn.
     pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
         let mut work = 0;
-        while work < LOOKED_AT {
+        while work < WORK_PER_TURN {
             let Some(guid) = unexamined.take(&self.by_port) else {
                 break;
             };
@@ -145,18 +150,18 @@ impl GroupRegistry {
         let mut lost = Vec::new();
         while let Some(guid) = self.gone.take_due(now) {
             lost.push(guid);
-            self.expel(guid);
+            self.remove_memberships(guid);
         }
         lost
     }
 
-    /// Time at which [`GroupRegistry::handle_deadline`] next has work; `None` if never.
+    /// Time at which [`GroupRegistry::handle_deadline`] next has work; `None` if no port is absent.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.next()
     }
 
     /// Removes all memberships of a port.
-    fn expel(&mut self, guid: Guid) {
+    fn remove_memberships(&mut self, guid: Guid) {
         let groups = self.by_port.get(&guid).cloned().unwrap_or_default();
         for (mgid, aliases) in groups {
             for alias in aliases {

@@ -77,7 +77,7 @@ pub(super) fn follow_attachments(
     changed: &ChangedNodes<'_>,
 ) {
     let mut renew = |at: PortRef| {
-        if let Some(ix) = ends.by_place(at) {
+        if let Some(ix) = ends.by_port(at) {
             attached[ix.index()] = Attachment::of(fabric, topology, ends.get(ix));
         }
     };

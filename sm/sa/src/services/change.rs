@@ -8,7 +8,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, SaStatus, ServiceRecord};
 
-use super::{Id, Service, ServiceRegistry, usual_gid};
+use super::{Id, Service, ServiceRegistry, normalized_gid};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::template::Template;
@@ -107,7 +107,7 @@ impl ServiceRegistry {
     ) -> Result<ServiceRecord, Status> {
         let not_compared = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
         let template = Template::new(record, mask, not_compared)?;
-        let gid = usual_gid(requester.directory, record.service_gid());
+        let gid = normalized_gid(requester.directory, record.service_gid());
         let id = |p_key| Id {
             service: record.service_id(),
             gid,
@@ -148,7 +148,7 @@ fn offering_port(
     let port = if record.service_gid().is_multicast() {
         requester.port
     } else {
-        let gid = usual_gid(directory, record.service_gid());
+        let gid = normalized_gid(directory, record.service_gid());
         record.set_service_gid(gid);
         directory
             .by_name(gid.guid())

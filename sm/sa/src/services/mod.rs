@@ -2,12 +2,12 @@
 //!
 //! A [`ServiceRegistry`] is a state machine without I/O: it handles Set and Delete of
 //! ServiceRecord, shows services to queries in a [`ServicesView`], and removes services whose lease
-//! has ended. It looks ports up in the directory at every request.
+//! has ended. Each request looks up its ports in the directory.
 //!
 //! ServiceID, ServiceGID and ServiceP_Key together identify a service; any number of services may
-//! share a ServiceName. A service stays while its lease runs, even if its port is absent, so that a
-//! booting host finds its permanent registrations. Only if there is no room left, services of the
-//! ports that have been absent longest are removed.
+//! share a ServiceName. A service stays while its lease runs, even if its port is absent, so that
+//! permanent registrations survive a reboot of the host. Only if the registry is full are services
+//! of the ports that have been absent longest removed.
 
 mod change;
 pub mod limits;
@@ -77,15 +77,16 @@ impl Service {
         record
     }
 
+    /// Whether the lease has ended.
     fn is_over(&self, now: Time) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 }
 
-/// Normalises the GID of a service's port to the prefix of the subnet. Only the GUID identifies the
-/// port: only ports of this subnet offer services here, and programs set arbitrary prefixes, or
-/// none.
-fn usual_gid(directory: &Directory, gid: Gid) -> Gid {
+/// The GID of a service's port, with the prefix of the subnet. Only the GUID identifies the port,
+/// because only ports of this subnet offer services here, and programs set any prefix or none. A
+/// multicast GID is returned as it is.
+fn normalized_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid
     } else {
@@ -101,18 +102,18 @@ fn seconds(left: Duration) -> u32 {
         .min(ServiceRecord::LEASE_INDEFINITE - 1)
 }
 
-/// All services.
+/// All registered services.
 #[derive(Debug, Default)]
 pub struct ServiceRegistry {
     /// Services, shared with views; a change copies them while a view holds them.
     index: Arc<Index>,
     /// Number of services, by the port that registered them.
     owned: BTreeMap<Guid, usize>,
-    /// Services, by the port that offers them.
+    /// Identifiers of services, by the port that offers them.
     by_port: BTreeMap<Guid, BTreeSet<Id>>,
-    /// Ends of the leases.
+    /// Ends of the leases, each with the service.
     leases: BTreeSet<(Time, Id)>,
-    /// Absent ports that offer services, each with the time since which it is absent.
+    /// Absent ports that offer services, each with the time at which it was first found absent.
     away: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`ServiceRegistry::take_unsaved`].
     unsaved: bool,
@@ -151,7 +152,7 @@ impl ServiceRegistry {
         self.unsaved
     }
 
-    /// Whether there are changes to save since the last call.
+    /// Whether there are changes to save; marks them as saved.
     pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
@@ -176,11 +177,13 @@ impl ServiceRegistry {
         }
     }
 
-    /// Time at which [`ServiceRegistry::handle_deadline`] next has work; `None` if never.
+    /// Time at which [`ServiceRegistry::handle_deadline`] next has work; `None` if all services are
+    /// permanent.
     pub fn next_deadline(&self) -> Option<Time> {
         self.leases.first().map(|&(until, _)| until)
     }
 
+    /// Adds a service, which replaces a service with the same identifier.
     fn insert(&mut self, service: Service) {
         let id = service.id();
         self.remove(&id);
@@ -223,8 +226,8 @@ impl ServiceRegistry {
         self.owned.get(&owner).copied().unwrap_or(0) >= limits::MAX_SERVICES_PER_PORT
     }
 
-    /// Whether there is room for one more service of `owner`. If the registry is full, removes a
-    /// service of the port that has been absent longest.
+    /// Makes room for one more service of `owner`. If the registry is full, removes a service of
+    /// the port that has been absent longest. Returns whether there is room.
     fn make_room(&mut self, owner: Guid) -> bool {
         if self.is_used_up(owner) {
             return false;
@@ -236,10 +239,10 @@ impl ServiceRegistry {
             .away
             .iter()
             .min_by_key(|&(&guid, &since)| (since, guid));
-        let spare = longest
+        let removable = longest
             .and_then(|(guid, _)| self.by_port.get(guid)?.first())
             .copied();
-        match spare {
+        match removable {
             Some(id) => {
                 self.displaced += 1;
                 self.remove(&id);

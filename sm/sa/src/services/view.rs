@@ -10,7 +10,7 @@ use rsm_mad::wire::attr::PKey;
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, ServiceRecord};
 
-use super::{Id, Service, usual_gid};
+use super::{Id, Service, normalized_gid};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 use crate::template::Template;
@@ -135,7 +135,7 @@ impl ServiceQuery {
         now: Time,
     ) -> Result<ServiceQuery, Status> {
         let mut record = *record;
-        record.set_service_gid(usual_gid(&access.directory, record.service_gid()));
+        record.set_service_gid(normalized_gid(&access.directory, record.service_gid()));
         let has = |component| mask.contains(component);
         let service = has(ServiceRecord::SERVICE_ID).then(|| record.service_id());
         let first = Id {

@@ -13,6 +13,7 @@ use rsm_model::alias_guids::AliasGuids;
 use super::world::{PREFIX, SM_KEY, SMALL, World, planned};
 use crate::{Sa, SaConfig, SavedSaState};
 
+/// The components of every request to assign or release alias GUIDs.
 const NAMED: ComponentMask = GuidInfoRecord::LID.with(GuidInfoRecord::BLOCK_NUM);
 const FIRST: Guid = Guid(0x1111);
 const SECOND: Guid = Guid(0x2222);
@@ -28,6 +29,7 @@ fn world() -> World {
     World::of(fabric, plan)
 }
 
+/// The components of a request about the GUIDs with these indices in a block.
 fn components(indices: &[usize]) -> ComponentMask {
     let indices = indices
         .iter()
@@ -35,18 +37,19 @@ fn components(indices: &[usize]) -> ComponentMask {
     indices.fold(NAMED, |mask, component| mask | component.unwrap())
 }
 
-/// A block of the table of the port with this LID.
-fn block(lid: Lid, block: u8, names: &[(usize, Guid)]) -> GuidInfoRecord {
+/// A block of the GUID table of the port with this LID: each GUID with its index in the block.
+fn block(lid: Lid, block: u8, aliases: &[(usize, Guid)]) -> GuidInfoRecord {
     let mut record = GuidInfoRecord::default();
     record.set_lid(lid).set_block_num(block);
     let mut guids = [Guid::ZERO; 8];
-    for &(index, name) in names {
-        guids[index] = name;
+    for &(index, alias) in aliases {
+        guids[index] = alias;
     }
     record.guid_info_mut().set_guids(guids);
     record
 }
 
+/// The GUIDs of the block in the answer to a request, or its status.
 fn ask(
     world: &mut World,
     host: Lid,
@@ -60,53 +63,54 @@ fn ask(
 }
 
 /// The answer to a host that requests these alias GUIDs in block 0 of its table.
-fn assign(world: &mut World, host: Lid, names: &[(usize, Guid)]) -> Result<[Guid; 8], Status> {
-    let indices: Vec<usize> = names.iter().map(|&(index, _)| index).collect();
-    let record = block(host, 0, names);
+fn assign(world: &mut World, host: Lid, aliases: &[(usize, Guid)]) -> Result<[Guid; 8], Status> {
+    let indices: Vec<usize> = aliases.iter().map(|&(index, _)| index).collect();
+    let record = block(host, 0, aliases);
     ask(world, host, 0, Method::SET, components(&indices), &record)
 }
 
+/// The answer to a host that releases the alias GUIDs with these indices in block 0 of its table.
 fn release(world: &mut World, host: Lid, indices: &[usize]) -> Result<[Guid; 8], Status> {
     let record = block(host, 0, &[]);
     ask(world, host, 0, Method::DELETE, components(indices), &record)
 }
 
-fn gid(name: Guid) -> Gid {
-    Gid::new(PREFIX, name)
+fn gid(guid: Guid) -> Gid {
+    Gid::new(PREFIX, guid)
 }
 
 #[test]
-fn alias_guids_are_assigned_found_and_released() {
+fn alias_guids_can_be_assigned_found_and_released() {
     let mut world = world();
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
     };
     let own = world.guid(a);
     let given = assign(&mut world, a, &[(1, FIRST), (3, Guid::ZERO)]).unwrap();
-    let made_up = given[3];
+    let generated = given[3];
     assert_eq!(given[..3], [own, FIRST, Guid::ZERO]);
-    assert!(!made_up.is_zero());
+    assert!(!generated.is_zero());
     // A generated GUID stays when the host repeats the request.
     let again = assign(&mut world, a, &[(3, Guid::ZERO)]).unwrap();
     assert_eq!(again, given);
-    let told = world.sa.poll_guids(Time::MAX).unwrap();
-    assert_eq!(told.block(own, 0), given);
+    let polled = world.sa.poll_guids(Time::MAX).unwrap();
+    assert_eq!(polled.block(own, 0), given);
     assert_eq!(world.sa.poll_guids(Time::MAX), None);
     let saved = world.sa.poll_save(Time::MAX).unwrap();
-    assert_eq!(saved.guids.as_ref(), Some(&told));
-    // Other hosts see the alias GUIDs, and get paths by them.
+    assert_eq!(saved.guids.as_ref(), Some(&polled));
+    // Other hosts see the alias GUIDs, and get paths to them.
     let mut of_a = GuidInfoRecord::default();
     of_a.set_lid(a);
     let seen = world.table(GuidInfoRecord::LID, &of_a);
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].guid_info().guids(), given);
     let mut path = PathRecord::default();
-    path.set_sgid(world.gid(b)).set_dgid(gid(made_up));
+    path.set_sgid(world.gid(b)).set_dgid(gid(generated));
     let mask = PathRecord::SGID | PathRecord::DGID;
     let found = world.get(mask, &path).unwrap();
-    assert_eq!((found.dlid(), found.dgid()), (a, gid(made_up)));
+    assert_eq!((found.dlid(), found.dgid()), (a, gid(generated)));
     assert_eq!(found.sgid(), world.gid(b));
-    // The second block, up to GUIDCap.
+    // GUIDCap permits indices 0 to 3 of the second block.
     let record = block(a, 1, &[(3, SECOND)]);
     let second = ask(&mut world, a, 0, Method::SET, components(&[3]), &record);
     assert_eq!(second.unwrap()[3], SECOND);
@@ -122,21 +126,21 @@ fn alias_guids_are_assigned_found_and_released() {
 }
 
 #[test]
-fn impossible_alias_guid_requests_are_refused() {
+fn invalid_alias_guid_requests_are_refused() {
     let mut world = world();
     let [a, b, ..] = world.hosts()[..] else {
         panic!("there are hosts");
     };
     assign(&mut world, a, &[(1, FIRST)]).unwrap();
-    // The request contains a GUID of another port, or the port's own GUID at another index: the
-    // answer shows the entry that stays instead.
+    // If the requested GUID belongs to another port, or is the port's own GUID, the answer shows
+    // the present entry instead.
     for taken in [FIRST, world.guid(a), world.guid(b)] {
         let answer = assign(&mut world, b, &[(2, taken), (4, SECOND)]).unwrap();
         assert_eq!((answer[2], answer[4]), (Guid::ZERO, SECOND), "{taken}");
     }
     let answer = assign(&mut world, a, &[(2, FIRST)]).unwrap();
     assert_eq!(answer[1..3], [FIRST, Guid::ZERO]);
-    // The request contains the port's own GUID at index 0.
+    // Index 0 is the port's own GUID, which cannot be changed.
     let invalid = Err(SaStatus::REQ_INVALID);
     assert_eq!(assign(&mut world, a, &[(0, SECOND)]), invalid);
     assert_eq!(release(&mut world, a, &[0, 1]), invalid);
@@ -165,13 +169,13 @@ fn impossible_alias_guid_requests_are_refused() {
     // Only trusted ports assign GUIDs to other ports.
     let refused = ask(&mut world, b, 0, set, components(&[2]), &record);
     assert_eq!(refused, Err(SaStatus::REQ_DENIED));
-    let theirs = block(a, 0, &[(2, Guid(0x3333))]);
-    let trusted = ask(&mut world, b, SM_KEY, set, components(&[2]), &theirs);
+    let of_other = block(a, 0, &[(2, Guid(0x3333))]);
+    let trusted = ask(&mut world, b, SM_KEY, set, components(&[2]), &of_other);
     assert_eq!(trusted.unwrap()[2], Guid(0x3333));
 }
 
 #[test]
-fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
+fn alias_guid_in_a_group_cannot_be_released_and_ends_with_its_port() {
     let mut world = world();
     let host = world.hosts()[2];
     let own = world.guid(host);
@@ -213,7 +217,7 @@ fn alias_guids_stay_while_in_a_group_and_end_with_their_port() {
 }
 
 #[test]
-fn alias_guids_that_change_without_end_reach_the_core_at_a_pace() {
+fn repeated_changes_of_alias_guids_reach_the_core_at_a_limited_pace() {
     let mut world = world();
     let host = world.hosts()[0];
     let own = world.guid(host);
@@ -227,7 +231,7 @@ fn alias_guids_that_change_without_end_reach_the_core_at_a_pace() {
         passed.extend(world.sa.poll_guids(ms(turn)).map(|_| turn));
     }
     assert!((4..=5).contains(&passed.len()), "{passed:?}");
-    // The last change waits for its turn, and is not lost.
+    // The last change is delayed, but not lost.
     world.sa.poll_save(Time::MAX);
     world.sa.handle_deadline(ms(99));
     let due = world.sa.next_deadline().expect("the core lacks a change");
@@ -238,12 +242,13 @@ fn alias_guids_that_change_without_end_reach_the_core_at_a_pace() {
 }
 
 #[test]
-fn saved_alias_guids_come_back_unless_contradictory() {
+fn saved_alias_guids_are_restored_unless_invalid() {
     let mut saved = AliasGuids::default();
     for (port, index, alias) in [
         (1, 1, 11),
         (1, 2, 12),
-        // The port's own GUID, 0, another port's own GUID, and an assigned one.
+        // Port 2: the port's own GUID, 0, another port's own GUID, the alias GUID of another port,
+        // an alias GUID at index 0, and a valid alias GUID.
         (2, 1, 2),
         (2, 2, 0),
         (2, 3, 1),
@@ -251,18 +256,18 @@ fn saved_alias_guids_come_back_unless_contradictory() {
         (2, 0, 13),
         (2, 5, 14),
     ] {
-        let names = saved.by_port.entry(Guid(port)).or_default();
-        names.insert(index, Guid(alias));
+        let aliases = saved.by_port.entry(Guid(port)).or_default();
+        aliases.insert(index, Guid(alias));
     }
     let mut sa = Sa::new(SaConfig {
         sm_key: 0,
         ..SaConfig::default()
     });
-    let remembered = SavedSaState {
+    let saved_state = SavedSaState {
         guids: saved,
         ..SavedSaState::default()
     };
-    assert_eq!(sa.restore(remembered, Time::ZERO), 5);
+    assert_eq!(sa.restore(saved_state, Time::ZERO), 5);
     let names = sa.guids().names();
     assert_eq!(names.owner(Guid(11)), Some(Guid(1)));
     assert_eq!(names.owner(Guid(14)), Some(Guid(2)));

@@ -1,8 +1,9 @@
 //! Rows packed into pages, which are etcd's keys and values.
 //!
-//! A page contains the rows of one table whose keys have the same ten bits of hash. A row of more
-//! than [`WIDE_ROW`] bytes has a page of its own, so that no page exceeds a transaction. The value
-//! of a page is
+//! A shared page contains the rows of one table whose keys have the same first ten bits of hash. A
+//! wide row, of more than [`WIDE_ROW`] bytes, has a page of its own, so that no page exceeds a
+//! transaction. A page and the pages of wide rows with the same ten bits are a family. The value of
+//! a page is
 //!
 //! ```text
 //! ┌─────────┬────────────┬──────────────┬─────┬───────┬───┬─────────────────────┐
@@ -32,9 +33,11 @@ pub(super) const PAGE_MAX: usize = 1_200_000;
 /// has about 47 rows, and fewer than a hundred even in the largest tables.
 const PAGE_BITS: u32 = 10;
 
+/// Version of the layout of pages.
 const VERSION: u8 = 1;
 
-/// Name of a page below the prefix of all pages, such as `members/2a1`.
+/// Name of a page below the prefix of all pages: `members/2a1` for a shared page of table
+/// `members`, `members/2a1.` and 16 digits for the page of a wide row.
 pub(super) type PageName = String;
 
 /// Rows of a page by their keys.
@@ -47,11 +50,11 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Replaces a page by `value`, which was read, and updates `state` by the difference of the
-    /// rows.
+    /// Replaces the page `name` with `value`, which was read from the store, and applies the
+    /// differences of the rows to `state`.
     ///
     /// # Errors
-    /// A description of the damage.
+    /// Fails with a description of the damage if `value` is no valid page.
     pub(super) fn follow(
         &mut self,
         name: &str,
@@ -83,7 +86,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Removes a page, and removes its rows from `state`.
+    /// Removes a page that the store no longer has, and removes its rows from `state`.
     pub(super) fn forget(&mut self, name: &str, state: &mut Persisted) {
         for (key, value) in self.pages.remove(name).unwrap_or_default() {
             self.remove_from(state, name, &key, &value);
@@ -111,10 +114,10 @@ impl Pages {
         }
     }
 
-    /// Adds a page that was read.
+    /// Adds a page that was read from the store.
     ///
     /// # Errors
-    /// A description of the damage.
+    /// Fails with a description of the damage if `value` is no valid page.
     #[cfg(test)]
     pub(super) fn read(&mut self, name: &str, value: &[u8]) -> Result<(), String> {
         let rows = decode(name, value)?;
@@ -127,7 +130,7 @@ impl Pages {
     /// Decodes all rows.
     ///
     /// # Errors
-    /// The name of the damaged page, and the damage of a row.
+    /// Fails with the name of the damaged page, and a description of the damaged row.
     #[cfg(test)]
     pub(super) fn state(&self) -> Result<Persisted, (PageName, String)> {
         let mut state = Persisted::default();
@@ -151,7 +154,7 @@ impl Pages {
         Ok(state)
     }
 
-    /// Applies `changes`. Returns the pages that differ.
+    /// Applies `changes`. Returns the names of the pages that have changed.
     pub(super) fn apply(&mut self, changes: &ChangeSet) -> BTreeSet<PageName> {
         let mut changed = BTreeSet::new();
         for (&guid, claim) in &changes.claims {
@@ -169,6 +172,8 @@ impl Pages {
         changed
     }
 
+    /// Sets a row, or removes it if `value` is `None`. Adds the names of changed pages to
+    /// `changed`.
     fn put(
         &mut self,
         table: &str,
@@ -210,11 +215,11 @@ impl Pages {
         let Some(rows) = self.pages.get_mut(page) else {
             return false;
         };
-        let was_there = rows.remove(key).is_some();
+        let existed = rows.remove(key).is_some();
         if rows.is_empty() {
             self.pages.remove(page);
         }
-        was_there
+        existed
     }
 
     /// The value of a page; `None` if the page has no rows.
@@ -249,8 +254,8 @@ impl Pages {
     }
 }
 
-/// The page of a row that is not wide, by the name of the row's present page. Both pages must
-/// change in one transaction, because rows move between them.
+/// Name of the shared page in the family of the page `name`. All pages of a family must change in
+/// one transaction, because rows move between them.
 pub(super) fn family(name: &str) -> &str {
     name.split_once('.').map_or(name, |(page, _)| page)
 }
@@ -267,6 +272,10 @@ fn mixed(hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
+/// Decodes the rows of the page `name`.
+///
+/// # Errors
+/// Fails with a description of the damage.
 fn decode(name: &str, value: &[u8]) -> Result<Rows, String> {
     let (body, sum) = value.split_last_chunk().ok_or("it is too short")?;
     let expected = Checksum::new().with(name.as_bytes()).with(body).value();
@@ -286,7 +295,8 @@ fn decode(name: &str, value: &[u8]) -> Result<Rows, String> {
     Ok(rows)
 }
 
-/// Splits one row off the front. Returns its key, its value, and the remaining bytes.
+/// Splits one row off the front. Returns its key, its value, and the remaining bytes; `None` if the
+/// row is cut off.
 fn row(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (key, bytes) = bytes.split_first_chunk()?;
     let (value, bytes) = bytes.split_first_chunk()?;
@@ -313,8 +323,8 @@ mod tests {
         changes
     }
 
-    /// Records in `into` the pages that another manager would read after `names` were written.
-    fn written(pages: &Pages, into: &mut BTreeMap<PageName, Vec<u8>>, names: BTreeSet<PageName>) {
+    /// Writes the pages `names` to `into`, which stands for the store.
+    fn write(pages: &Pages, into: &mut BTreeMap<PageName, Vec<u8>>, names: BTreeSet<PageName>) {
         for name in names {
             match pages.encode(&name).unwrap() {
                 Some(value) => into.insert(name, value),
@@ -323,6 +333,7 @@ mod tests {
         }
     }
 
+    /// The state that another manager reads from the store `stored`.
     fn read(stored: &BTreeMap<PageName, Vec<u8>>) -> Persisted {
         let mut pages = Pages::default();
         for (name, value) in stored {
@@ -332,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_grows_wide_moves_within_its_family_and_back() {
+    fn row_that_becomes_wide_moves_to_its_own_page_and_back() {
         let (mut pages, mut stored) = (Pages::default(), BTreeMap::new());
         let mut expected = Persisted::default();
         for (length, changed) in [(10, 1), (2_000, 2), (3_000, 1), (20, 2)] {
@@ -341,20 +352,20 @@ mod tests {
             assert_eq!(names.len(), changed, "{length} bytes: {names:?}");
             let families: BTreeSet<&str> = names.iter().map(|name| family(name)).collect();
             assert_eq!(families.len(), 1, "{names:?}");
-            written(&pages, &mut stored, names);
+            write(&pages, &mut stored, names);
             expected.apply(&changes);
             assert_eq!(read(&stored), expected);
         }
-        let mut gone = ChangeSet::new();
-        gone.remove_record(&table(), b"row");
-        let names = pages.apply(&gone);
-        written(&pages, &mut stored, names);
+        let mut removal = ChangeSet::new();
+        removal.remove_record(&table(), b"row");
+        let names = pages.apply(&removal);
+        write(&pages, &mut stored, names);
         assert!(stored.is_empty());
-        assert!(pages.apply(&gone).is_empty(), "nothing differs");
+        assert!(pages.apply(&removal).is_empty(), "nothing differs");
     }
 
     #[test]
-    fn a_follower_has_the_state_of_the_writer_after_each_step() {
+    fn follower_has_the_state_of_the_writer_after_each_step() {
         let (mut writer, mut follower) = (Pages::default(), Pages::default());
         let (mut expected, mut state) = (Persisted::default(), Persisted::default());
         // The row grows, moves to a page of its own, back, and is removed.
@@ -394,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_bit_of_a_page_is_noticed() {
+    fn every_changed_bit_of_a_page_is_detected() {
         let mut pages = Pages::default();
         let names = pages.apply(&set(b"key", b"value"));
         let name = names.first().unwrap();
@@ -409,7 +420,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_page_is_read_or_refused(mut body: Vec<u8>) {
+        fn any_bytes_are_read_as_a_page_or_refused_without_panic(mut body: Vec<u8>) {
             let _ = decode("t/000", &body);
             let sum = Checksum::new().with(b"t/000").with(&body).value();
             body.extend(sum.to_be_bytes());
@@ -420,7 +431,7 @@ mod tests {
         }
 
         #[test]
-        fn stored_pages_follow_the_state(
+        fn stored_pages_contain_the_state_after_each_change(
             steps in prop::collection::vec((any::<u8>(), prop::option::of(0_usize..3000)), 0..60),
         ) {
             let (mut pages, mut stored) = (Pages::default(), BTreeMap::new());
@@ -434,7 +445,7 @@ mod tests {
                     None => changes.remove_record(&table(), &[key]),
                 }
                 let names = pages.apply(&changes);
-                written(&pages, &mut stored, names);
+                write(&pages, &mut stored, names);
                 expected.apply(&changes);
                 prop_assert_eq!(read(&stored), expected.clone());
             }

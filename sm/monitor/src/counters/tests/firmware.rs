@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn firmware_is_read_once_an_hour_and_its_absence_stops_no_counters() {
+fn firmware_is_read_once_an_hour_and_counters_are_read_without_it() {
     let mut bench = Bench::new(&modern());
     let mut devices = bench.devices.values_mut();
     let [known, refusing, silent] = [(); 3].map(|()| devices.next().unwrap());

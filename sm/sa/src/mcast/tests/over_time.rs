@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::SavedGroup;
-use super::super::presence::{LOOKED_AT, Unexamined};
+use super::super::presence::{Unexamined, WORK_PER_TURN};
 use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -140,12 +140,12 @@ fn many_ports_are_examined_in_several_turns() {
         let registry = &mut subnet.registry;
         registry.ports_changed(&subnet.hosts, &mut all, Time::ZERO);
         turns += 1;
-        let of_turn = turns * LOOKED_AT as u64 / 2;
+        let of_turn = turns * WORK_PER_TURN as u64 / 2;
         let gone = (1..=count).filter(|&number| number <= of_turn && !number.is_multiple_of(3));
         // Each port is in one group, which makes two units of work.
         assert_eq!(registry.gone.len(), gone.count());
     }
-    assert_eq!(turns, (2 * count).div_ceil(LOOKED_AT as u64));
+    assert_eq!(turns, (2 * count).div_ceil(WORK_PER_TURN as u64));
     subnet.registry.handle_deadline(Time::ZERO + 10 * SECOND);
     assert_eq!(subnet.registry.members(), count as usize / 3);
 }

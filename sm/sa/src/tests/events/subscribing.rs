@@ -1,17 +1,19 @@
-//! Tests of subscriptions: their bounds, their duration, and the requesters that see them.
+//! Tests of subscriptions: how many a port may have, how long they last, and which requesters see
+//! them.
 
 use super::*;
 
 #[test]
-fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
+fn subscription_outlives_a_short_absence_of_its_port_but_not_a_long_one() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
-    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[1]));
+    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[1]));
     world.sa.notice(&link_change(switches[0]), START);
     let before = reports(&mut world, START).pop().unwrap();
-    publish(&mut world, &less, START);
-    // After its return, the port gets the report that it has not answered, and the notices since.
+    publish(&mut world, &absent, START);
+    // After its return, the port gets the report that it has not answered, and reports of the
+    // notices since then.
     let mut now = START + (limits::KEEP - Duration::from_millis(1));
     while let Some(due) = world.sa.events().next_deadline().filter(|&due| due < now) {
         world.sa.handle_deadline(due.max(START));
@@ -19,7 +21,7 @@ fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
     }
     world.sa.notice(&link_change(switches[1]), now);
     assert!(reports(&mut world, now).is_empty());
-    publish(&mut world, &whole, now);
+    publish(&mut world, &present, now);
     let again = reports(&mut world, now).pop().unwrap();
     assert_eq!(notice_in(&again), notice_in(&before));
     answer(&mut world, &again);
@@ -28,12 +30,12 @@ fn a_subscription_outlives_a_flap_and_ends_with_its_port() {
     answer(&mut world, &next);
     assert_eq!(world.sa.poll_reregister(), None);
 
-    publish(&mut world, &less, now);
+    publish(&mut world, &absent, now);
     now += limits::KEEP;
     world.sa.handle_deadline(now);
     assert!(world.sa.events().is_empty());
     assert_eq!(world.sa.poll_reregister(), None, "it is not there");
-    publish(&mut world, &whole, now);
+    publish(&mut world, &present, now);
     let lost = BTreeSet::from([world.guid(hosts[1])]);
     assert_eq!(world.sa.poll_reregister(), Some(lost));
     assert_eq!(world.sa.poll_reregister(), None, "once");
@@ -74,7 +76,7 @@ fn subscriptions_of_one_port_are_refused_beyond_max_per_port() {
 }
 
 #[test]
-fn impossible_subscriptions_are_refused() {
+fn invalid_subscriptions_are_refused() {
     let mut world = up();
     let hosts = world.hosts();
     let mut refused = |change: &dyn Fn(&mut InformInfo), status: Status| {
@@ -102,10 +104,10 @@ fn impossible_subscriptions_are_refused() {
     refused(&|info| range(info, 7, 5), SaStatus::REQ_INVALID);
     refused(&|info| range(info, 0xC000, 0xC001), SaStatus::REQ_INVALID);
     refused(&|info| range(info, 0xB000, 0xBFFF), SaStatus::REQ_INVALID);
-    let nobody = Gid::new(PREFIX, rsm_ids::Guid(1));
+    let unknown = Gid::new(PREFIX, rsm_ids::Guid(1));
     refused(
         &|info| {
-            info.set_gid(nobody);
+            info.set_gid(unknown);
         },
         SaStatus::REQ_INVALID_GID,
     );
@@ -117,7 +119,7 @@ fn impossible_subscriptions_are_refused() {
             SaStatus::REQ_INVALID,
         );
     }
-    // InformInfo supports only Set, and a truncated one is refused.
+    // InformInfo supports only Set, and a truncated Set is refused.
     let got: Result<InformInfo, _> = world.get(ComponentMask::NONE, &all_of(128));
     assert_eq!(got, Err(Status::UNSUPPORTED_METHOD_ATTRIBUTE));
     let mad = SaMad::request(Method::SET, Tid(1), ComponentMask::NONE, &all_of(128));
@@ -127,7 +129,7 @@ fn impossible_subscriptions_are_refused() {
 }
 
 #[test]
-fn records_show_subscriptions_and_hide_queue_pairs() {
+fn records_show_subscriptions_and_hide_queue_pairs_from_untrusted_requesters() {
     let mut world = partitioned();
     let hosts = world.hosts();
     let infos = [all_of(64), all_of(65), all_of(128)];
@@ -136,7 +138,7 @@ fn records_show_subscriptions_and_hide_queue_pairs() {
         set(&mut world, hosts[1], info).unwrap();
     }
     let mut record = InformInfoRecord::default();
-    // The first host sends the request, and does not see subscriptions of the other partition.
+    // The requester is host 0, which does not see the subscriptions of host 1 in another partition.
     let shown = world.table(ComponentMask::NONE, &record);
     assert_eq!(shown.len(), 3);
     for (number, (shown, info)) in shown.iter().zip(&infos).enumerate() {
@@ -156,7 +158,7 @@ fn records_show_subscriptions_and_hide_queue_pairs() {
     );
     let by_qpn = world.get(InformInfoRecord::QPN, &record);
     assert_eq!(by_qpn, Err(SaStatus::NO_RECORDS), "nor can it be guessed");
-    // Every component of the record is matched.
+    // Every component of the record is compared.
     for component in InformInfoRecord::COMPONENTS {
         assert_eq!(
             world.get(component.mask | InformInfoRecord::ENUM, &shown[1]),
@@ -202,7 +204,7 @@ fn subscriptions_survive_a_restart() {
     broken.number = 9;
     broken.info.set_is_generic(7);
     twice.push(broken);
-    // Subscriptions that exist already, or contradict themselves, are skipped.
+    // Subscriptions that exist already or are invalid are skipped.
     assert_eq!(restore(&mut after, twice), 3);
     assert!(after.events().view().save().eq(saved));
     world.sa = after;
@@ -217,13 +219,13 @@ fn subscriptions_survive_a_restart() {
     assert_eq!(trap_of(&report), (128, hosts[1]));
     // A port that does not return in time loses its subscriptions.
     let mut world = up();
-    assert_eq!(restore(&mut world.sa, saved_of_nobody()), 0);
+    assert_eq!(restore(&mut world.sa, saved_of_unknown_port()), 0);
     world.sa.handle_deadline(START + Duration::from_secs(3600));
     assert!(world.sa.events().is_empty());
 }
 
 #[test]
-fn without_a_key_of_the_sa_no_saved_subscriber_is_trusted() {
+fn saved_subscribers_are_not_trusted_if_the_sa_has_no_sm_key() {
     let mut world = up();
     let host = world.hosts()[2];
     send(&mut world, address(host, 1), &all_of(65), SM_KEY).unwrap();
@@ -236,15 +238,17 @@ fn without_a_key_of_the_sa_no_saved_subscriber_is_trusted() {
     assert!(!restored[0].trusted);
 }
 
+/// Restores saved subscriptions. Returns the number of skipped ones.
 fn restore(sa: &mut Sa, subscriptions: Vec<SavedSubscription>) -> usize {
-    let remembered = SavedSaState {
+    let saved = SavedSaState {
         subscriptions,
         ..SavedSaState::default()
     };
-    sa.restore(remembered, START)
+    sa.restore(saved, START)
 }
 
-fn saved_of_nobody() -> Vec<SavedSubscription> {
+/// A saved subscription of a port that the subnet does not have.
+fn saved_of_unknown_port() -> Vec<SavedSubscription> {
     vec![SavedSubscription {
         port: rsm_ids::Guid(42),
         number: 3,
