@@ -4,11 +4,11 @@
 //! ports (2) { length (4) column }[6] { port (2) quantity (1) count (LEB128) }...
 //! ```
 //!
-//! Column 1: for each port, the seconds between its two readings; 0 if it was not read. Columns 2
-//! to 6, for the ports that were read only: codes ([`rounded`]) of XmitData, RcvData, XmitPkts,
-//! RcvPkts and XmitWait. A packet code is stored less the data code of the same direction; that
-//! difference is nearly the same at all ports, so that it compresses well. A column of zeros has
-//! length 0.
+//! Column 1 contains, for each port, the seconds since its former reading; 0 if the port was not
+//! read. Columns 2 to 6 contain, only for ports that were read, the codes ([`rounded`]) of
+//! XmitData, RcvData, XmitPkts, RcvPkts and XmitWait. The code of packets is stored minus the code
+//! of data in the same direction; that difference is nearly the same at all ports, so that it
+//! compresses well. A column of zeros has length 0.
 
 use pco::data_types::Number;
 use pco::errors::PcoError;
@@ -34,13 +34,13 @@ const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
 ];
 
-/// Level of the compressor, 0 to 12. Each further level would gain a percent.
+/// Level of the compressor, 0 to 12. Each higher level would save only about one percent.
 const LEVEL: usize = 6;
 
 /// Encodes the ports of chunk `number`; `None` if no port was read and no counter moved.
 ///
 /// # Errors
-/// The compressor refuses a column.
+/// Fails if the compressor refuses a column.
 pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Result<Option<Vec<u8>>, PcoError> {
     let first = number * PORTS;
     let end = step.seconds.len().min(first + PORTS);
@@ -71,6 +71,7 @@ pub(crate) fn encode(step: &StepAccumulator, number: usize) -> Result<Option<Vec
     Ok(Some(out))
 }
 
+/// Appends a compressed column and its length to `out`.
 fn put_column<T: Number + PartialEq + Default>(
     values: &[T],
     level: usize,
@@ -90,6 +91,7 @@ fn put_column<T: Number + PartialEq + Default>(
     Ok(())
 }
 
+/// Appends a number in LEB128, seven bits in each byte, to `out`.
 fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -98,16 +100,18 @@ fn put_leb128(mut value: u64, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// Columns of a chunk, by the index of the port within it.
+/// The contents of a chunk. The index of a port is its index in the chunk.
 #[derive(Debug)]
 pub(crate) struct Columns {
+    /// Seconds since the former reading of each port; 0 if the port was not read.
     pub(crate) seconds: Vec<u32>,
-    /// Counts of traffic; empty if they were not requested.
+    /// Counts of traffic of each port; empty if they were not requested.
     pub(crate) traffic: Vec<Traffic>,
+    /// Counts of errors that moved: index of the port, counter and count.
     pub(crate) errors: Vec<(usize, Quantity, u64)>,
 }
 
-/// Decodes a chunk; `None` if its content is invalid although its checksum is right. Without
+/// Decodes a chunk; `None` if the payload is invalid, although its checksum matches. Without
 /// `with_traffic`, the columns of traffic are skipped.
 pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     let mut rest = payload;
@@ -144,12 +148,14 @@ pub(crate) fn decode(payload: &[u8], with_traffic: bool) -> Option<Columns> {
     })
 }
 
+/// Splits `N` bytes off the front of `rest`; `None` if there are fewer.
 fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
     let (taken, after) = rest.split_first_chunk::<N>()?;
     *rest = after;
     Some(taken)
 }
 
+/// Splits a number in LEB128 off the front of `rest`; `None` if it is cut off.
 fn take_leb128(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -162,7 +168,8 @@ fn take_leb128(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Reads a column of `length` values; skips it and returns no values unless `wanted`.
+/// Splits a column of `length` values off the front of `rest`; returns no values unless `wanted`.
+/// `None` if the column is invalid.
 fn column<T: Number + Default>(rest: &mut &[u8], length: usize, wanted: bool) -> Option<Vec<T>> {
     let bytes = u32::from_be_bytes(*take(rest)?) as usize;
     let (packed, after) = rest.split_at_checked(bytes)?;
@@ -180,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn refused_column_is_an_error_and_not_a_column_of_zeros() {
+    fn column_that_the_compressor_refuses_is_an_error() {
         let mut out = Vec::new();
         let invalid_level = 99;
         assert!(put_column(&[7u32, 8], invalid_level, &mut out).is_err());

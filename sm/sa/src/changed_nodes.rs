@@ -3,7 +3,7 @@
 use rsm_model::fabric::{Fabric, Node, NodeIx};
 
 /// The nodes that differ between two fabrics with the same set of nodes. Each node has the same
-/// index in both, so that ports have the same indices in everything ordered by nodes.
+/// index in both fabrics, so that lists in the order of nodes can be compared by index.
 pub(super) struct ChangedNodes<'a>(Vec<(NodeIx, &'a Node, &'a Node)>);
 
 impl<'a> ChangedNodes<'a> {
@@ -18,7 +18,7 @@ impl<'a> ChangedNodes<'a> {
         changed.collect::<Option<Vec<_>>>().map(ChangedNodes)
     }
 
-    /// The nodes with their index, as (index, before, now), in the order of their GUIDs.
+    /// The differing nodes as (index, before, now), in the order of their GUIDs.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeIx, &'a Node, &'a Node)> + '_ {
         self.0.iter().copied()
     }

@@ -25,7 +25,7 @@ impl Ports for Directory {
 }
 
 impl Directory {
-    /// An end as a possible member of multicast groups; `None` while its PortInfo is unknown.
+    /// The properties of an end as a member of multicast groups; `None` if its PortInfo is unknown.
     pub(super) fn member(&self, ix: EndIx) -> Option<MemberPort<'_>> {
         let (node, port) = self.port(ix);
         let info = port.info.as_ref()?;
@@ -35,7 +35,7 @@ impl Directory {
             Limits::of_link(info)
         };
         let rate = if node.is_switch() && info.link_rate().is_none() {
-            // A port without a link has no limit.
+            // Port 0 of a switch has no link, and therefore no limit.
             Rate::GBPS_1200
         } else {
             limits.rate()
@@ -49,17 +49,18 @@ impl Directory {
         })
     }
 
-    /// Number of multicast LIDs for which every switch that can multicast has entries.
+    /// Number of multicast LIDs, from 0xC000 on, for which every switch that can multicast has
+    /// entries.
     pub(super) fn multicast_capacity(&self) -> u16 {
         let switches = self.fabric.switches();
         let capacities = switches.filter_map(|(_, node)| node.switch.as_ref());
         let capacities = capacities.map(|info| info.multicast_fdb_cap());
-        // If no switch can multicast, or there is no switch, members at one switch or cable can
-        // still form a group.
+        // Without a switch that can multicast, ports at both ends of one cable can still form a
+        // group.
         capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
     }
 
-    /// The groups that exist even without members.
+    /// The groups of the operator's partitions, which exist even without members.
     pub(super) fn well_known_groups(&self) -> Vec<Parameters> {
         let policy = &self.plan.policy;
         let life_time = policy.ports.links.packet_life_time;
@@ -68,6 +69,7 @@ impl Directory {
     }
 }
 
+/// The parameters of a group in the operator's configuration.
 fn parameters(group: &PartitionGroup, packet_life_time: u8) -> Parameters {
     Parameters {
         mgid: group.mgid,

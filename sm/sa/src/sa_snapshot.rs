@@ -12,6 +12,7 @@ use super::directory::Directory;
 pub struct SaSnapshot {
     /// Directory of ports; `None` until the first plan is in force.
     pub(super) directory: Option<Arc<Directory>>,
+    /// Whether this subnet manager is the master.
     pub(super) is_master: bool,
 }
 
@@ -25,7 +26,8 @@ impl SaSnapshot {
         }
     }
 
-    /// The directory to answer from; `None` while the SA does not answer.
+    /// The directory to answer from; `None` if the SA does not answer, because this manager is not
+    /// the master or has no plan.
     pub(super) fn in_force(&self) -> Option<&Arc<Directory>> {
         self.directory.as_ref().filter(|_| self.is_master)
     }
@@ -40,7 +42,8 @@ impl SaSnapshot {
         self.is_master
     }
 
-    /// Whether ports, partitions, policy and mastership are equal.
+    /// Whether both snapshots have the same ports, partitions, policy and mastership. Also `false`
+    /// if one has no directory.
     pub(super) fn has_ports_of(&self, other: &SaSnapshot) -> bool {
         match (&self.directory, &other.directory) {
             (Some(mine), Some(theirs)) => {
@@ -53,9 +56,10 @@ impl SaSnapshot {
         }
     }
 
-    /// Computes ahead of time the columns that path queries would otherwise compute one by one.
-    /// Takes seconds for thousands of switches with links of several kinds, and no time if all
-    /// links are alike. Any thread may call it while the SA answers.
+    /// Computes the MTU and rate limits of all paths ahead of time; path queries would otherwise
+    /// compute them when they are first needed. Takes seconds for thousands of switches with links
+    /// of several kinds, and no time if all links are alike. Any thread may call this method while
+    /// the SA answers.
     pub fn prepare(&self) {
         if let Some(directory) = &self.directory {
             directory.minima.prepare();

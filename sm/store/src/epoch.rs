@@ -2,9 +2,9 @@
 //!
 //! Each transaction compares the revision of the epoch's key, so that the first write of a deposed
 //! master fails as a whole. A manager claims the epoch after the holder has released it, or after
-//! the holder has shown no sign of life for three seconds; less time suffices if the holder does
-//! not answer in the fabric either. A sign of life is a change of a key: no clock of another
-//! machine matters.
+//! the holder has shown no sign of life for three seconds; 0.4 seconds suffice if the holder does
+//! not answer in the fabric either. A sign of life is a change of a key, and each manager measures
+//! the silence by its own clock.
 
 use std::fmt;
 
@@ -33,7 +33,7 @@ pub struct SeenEpoch {
     pub epoch: Epoch,
     /// Revision of the epoch's key. A claim requires that the revision is unchanged.
     pub revision: i64,
-    /// Revision that changes with each sign of life of the holder.
+    /// Revision of the key that changes with each sign of life of the holder.
     pub beat: i64,
     /// Whether the holder has released the epoch.
     pub is_released: bool,
@@ -41,11 +41,11 @@ pub struct SeenEpoch {
     pub plan: u64,
 }
 
-/// Whether a claim fails if the holder is alive.
+/// Condition of a claim about signs of life of the holder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ClaimCondition {
-    /// The claim succeeds even if the holder is alive: the epoch is the claimant's own, was
-    /// released, or ends in any case.
+    /// The claim succeeds even if the holder is alive. Valid if the epoch is the claimant's own or
+    /// was released, or if the claim insists.
     Unconditional,
     /// The claim fails if the holder has shown a sign of life since the epoch was seen.
     HolderSilent,

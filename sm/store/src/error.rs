@@ -7,12 +7,12 @@ use super::file_operation::FileOperation;
 /// Reason why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Another daemon holds the state directory.
+    /// Another daemon has locked the state directory.
     #[error("{} is in use{}: two subnet managers cannot share a state directory; stop the other one or give this one its own with --state-dir", dir.display(), holder_text(*holder))]
     Locked {
         /// The state directory.
         dir: PathBuf,
-        /// Process ID of the holder; `None` if the holder has not written it.
+        /// Process ID of that daemon; `None` if it is not known.
         holder: Option<u32>,
     },
     /// A simulation was about to use the store of a hardware fabric. The store is unchanged.
@@ -22,7 +22,8 @@ pub enum StoreError {
         dir: PathBuf,
         /// The file with the kind of fabric.
         mark: PathBuf,
-        /// Whether the file names hardware; a store without the file counts as a store of hardware.
+        /// Whether the file names hardware; `false` for a store without a valid file, which counts
+        /// as a store of hardware.
         is_marked: bool,
     },
     /// A manager of hardware was about to use the store of a simulation. The store is unchanged.
@@ -91,14 +92,14 @@ pub enum StoreError {
     /// A commit was attempted without the epoch.
     #[error("this manager does not hold the epoch of the shared store")]
     NoEpoch,
-    /// The shared store holds keys that rsm did not write. The store is unchanged.
+    /// The shared store contains keys that rsm did not write. The store is unchanged.
     #[error(
         "{key} in the shared store is not of rsm ({reason}): give rsm a key prefix of its own with store.prefix, or remove these keys"
     )]
     Foreign {
         /// The first such key.
         key: String,
-        /// Reason for which the key is not a key of rsm.
+        /// Reason why the key is not a key of rsm.
         reason: String,
     },
     /// The shared store is damaged. The store is unchanged.
@@ -118,7 +119,7 @@ pub enum StoreError {
     PageTooLarge {
         /// The table.
         table: String,
-        /// Size of the page.
+        /// Size of the page in bytes.
         bytes: usize,
         /// Maximum size, in bytes.
         limit: usize,
@@ -126,7 +127,7 @@ pub enum StoreError {
     /// A setting of the shared store cannot be used.
     #[error("{what}")]
     Setting {
-        /// The fault, with the file or configuration key.
+        /// Description of the fault, with the file or configuration key.
         what: String,
     },
     /// The store was closed.
@@ -134,6 +135,7 @@ pub enum StoreError {
     Closed,
 }
 
+/// The part of the text of [`StoreError::OfHardware`] about a store without a mark.
 fn earlier_text(mark: &Path, is_marked: bool) -> String {
     if is_marked {
         return String::new();
@@ -144,6 +146,7 @@ fn earlier_text(mark: &Path, is_marked: bool) -> String {
     )
 }
 
+/// The part of the text of [`StoreError::Locked`] that names the process.
 fn holder_text(holder: Option<u32>) -> String {
     holder.map_or_else(String::new, |pid| format!(" by process {pid}"))
 }

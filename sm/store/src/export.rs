@@ -3,15 +3,15 @@
 //! ```text
 //! {"rsm_store_export":{"schema":…,"generation":…,"plan_generation":…}}
 //! one line for each record
-//! {"checksum":"…"}                 of all bytes before it
+//! {"checksum":"…"}                 checksum of all bytes before it
 //! {"commit":{"generation":…,"plan_generation":…}}
 //! one line for each record that a later commit wrote or removed
-//! {"checksum":"…"}                 of all bytes before it
+//! {"checksum":"…"}                 checksum of all bytes before it
 //! …
 //! ```
 //!
-//! A commit is appended, so a commit costs only its own changes; see [`StoreExporter`]. A file that
-//! was cut off within a commit still contains the commits before it.
+//! Later commits are appended, so that each one writes only its own changes; see [`StoreExporter`].
+//! A file that was cut off within a commit still contains the commits before it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,11 +30,12 @@ use super::{ChangeSet, Checksum, Persisted, StoreError};
 /// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Export {
-    /// Generation of the store at which the export was taken.
+    /// Generation of the last complete commit in the export.
     pub(super) generation: u64,
     /// The exported state.
     pub(super) state: Persisted,
-    /// Number of bytes after the last whole commit, which was interrupted or damaged.
+    /// Number of bytes after the last complete commit: the rest of a commit that was interrupted or
+    /// damaged, 0 if there is none.
     pub(super) cut_off: usize,
 }
 
@@ -51,6 +52,7 @@ pub(super) enum ExportError {
     Line(usize),
 }
 
+/// A line of the file. The names of variants and fields are those in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Line<'a> {
@@ -108,6 +110,7 @@ impl<'a> Whole<'a> {
         }
     }
 
+    /// The records after `changes`.
     fn with(mut self, changes: &'a ChangeSet) -> Whole<'a> {
         self.plan_generation = changes.plan_generation.unwrap_or(self.plan_generation);
         for (guid, claim) in &changes.claims {
@@ -148,8 +151,8 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// The lines that `changes` append to a file whose bytes have the checksum `before`. Returns also
-/// the checksum of the extended file.
+/// The lines that append `changes` to a file whose bytes have the checksum `before`, and the
+/// checksum of the extended file.
 fn commit_lines(
     sentinel: &Sentinel,
     changes: &ChangeSet,
@@ -179,18 +182,19 @@ fn commit_lines(
 }
 
 impl Export {
-    /// Reads a file up to its last whole commit.
+    /// Reads a file up to its last complete commit.
     ///
     /// # Errors
-    /// Fails if the first part of the file is not whole, or a line of a whole commit is no record.
+    /// Fails if the state at the beginning of the file is incomplete, or if a line of a complete
+    /// commit is no record.
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Export, ExportError> {
-        let whole = whole_commits(bytes)?;
-        let mut lines = bytes[..whole].split(|&b| b == b'\n').enumerate();
+        let complete = complete_commits(bytes)?;
+        let mut lines = bytes[..complete].split(|&b| b == b'\n').enumerate();
         let mut export = match lines.next() {
             Some((_, first)) => header(first)?,
             None => return Err(ExportError::Line(1)),
         };
-        export.cut_off = bytes.len() - whole;
+        export.cut_off = bytes.len() - complete;
         for (index, line) in lines.filter(|(_, line)| !line.is_empty()) {
             take(line, &mut export).ok_or(ExportError::Line(index + 1))?;
         }
@@ -198,27 +202,31 @@ impl Export {
     }
 }
 
-/// Length of the part of the file in which every checksum line matches the bytes before it.
-fn whole_commits(bytes: &[u8]) -> Result<usize, ExportError> {
-    let mut whole = Err(ExportError::Truncated);
+/// Length of the complete commits in bytes: up to the last checksum line before which every
+/// checksum line matches the bytes that precede it.
+///
+/// # Errors
+/// Fails if the first checksum line is missing or does not match.
+fn complete_commits(bytes: &[u8]) -> Result<usize, ExportError> {
+    let mut complete = Err(ExportError::Truncated);
     let mut sum = Checksum::new();
     let mut end = 0;
     for line in bytes.split_inclusive(|&b| b == b'\n') {
         end += line.len();
         if line.starts_with(CHECKSUM) {
-            let said = match serde_json::from_slice(line) {
+            let stated = match serde_json::from_slice(line) {
                 Ok(Line::Checksum(digits)) if line.ends_with(b"\n") => hex::decode(digits).ok(),
                 _ => None,
             };
-            match said {
-                Some(said) if said == sum.value().to_be_bytes() => whole = Ok(end),
-                Some(_) if whole.is_err() => return Err(ExportError::Checksum),
+            match stated {
+                Some(stated) if stated == sum.value().to_be_bytes() => complete = Ok(end),
+                Some(_) if complete.is_err() => return Err(ExportError::Checksum),
                 _ => break,
             }
         }
         sum = sum.with(line);
     }
-    whole
+    complete
 }
 
 /// Beginning of a checksum line.
@@ -229,6 +237,7 @@ struct Lines<W> {
     out: W,
     /// Checksum of the file up to here.
     sum: Checksum,
+    /// Number of bytes written in this part.
     bytes: usize,
     /// Buffers for a line and for the hexadecimal digits of its key and value, reused over hundreds
     /// of thousands of records.
@@ -304,28 +313,29 @@ const APPENDED_RECORDS: usize = 10_000;
 /// Keeps the export of a store up to date with the commits.
 ///
 /// ```text
-/// prepare ─▶ (the database takes the commit) ─▶ publish
+/// prepare ─▶ (the database makes the commit) ─▶ publish
 /// ```
 ///
-/// A whole file is written by the first commit of a process, by a commit after a failure, by a
-/// commit that finds the file grown to twice its size, and by a commit of more records than the
-/// store has, above [`APPENDED_RECORDS`]. Any other commit is appended.
+/// These commits write a whole file; any other commit is appended:
+/// * the first commit of a process, and a commit after a failure;
+/// * a commit that finds the file twice as long as when it was last written whole;
+/// * a commit of more than [`APPENDED_RECORDS`] records, and of more records than the store has.
 #[derive(Default)]
 pub(super) struct StoreExporter {
     /// State of the file; `None` if its contents are unknown.
     file: Option<Written>,
 }
 
-/// Length and checksum of the file.
+/// Checksum and length of the file.
 #[derive(Clone, Copy)]
 struct Written {
     sum: Checksum,
     bytes: usize,
-    /// Number of bytes of the part that is a whole state.
+    /// Number of bytes of the whole state at the beginning of the file.
     base: usize,
 }
 
-/// A part that is published once the database has taken a commit.
+/// The part of the file for a commit, to be published once the database has made the commit.
 pub(super) struct PreparedExport {
     part: Part,
     /// State of the file after publishing.
@@ -340,8 +350,8 @@ enum Part {
 }
 
 impl StoreExporter {
-    /// Prepares the part for `changes` of `state`; `sentinel` describes the store after them. A
-    /// whole file is written under a temporary name.
+    /// Prepares the part for `changes` of `state`; `sentinel` describes the store after the
+    /// changes. A whole file is written under a temporary name.
     pub(super) fn prepare(
         &self,
         (disk, layout): (&Disk, &Layout),
@@ -409,6 +419,7 @@ fn to_hex<'d>(bytes: &[u8], digits: &'d mut Vec<u8>) -> Cow<'d, str> {
     String::from_utf8_lossy(digits)
 }
 
+/// The empty export that the first line of a file begins.
 fn header(line: &[u8]) -> Result<Export, ExportError> {
     match serde_json::from_slice(line) {
         Ok(Line::RsmStoreExport {
@@ -428,6 +439,7 @@ fn header(line: &[u8]) -> Result<Export, ExportError> {
     }
 }
 
+/// Applies a line to `export`; `None` if the line is not valid.
 fn take(line: &[u8], export: &mut Export) -> Option<()> {
     let state = &mut export.state;
     match serde_json::from_slice(line).ok()? {
@@ -463,7 +475,7 @@ fn take(line: &[u8], export: &mut Export) -> Option<()> {
             export.generation = generation;
             state.plan_generation = plan_generation;
         }
-        // `whole_commits` has checked this value.
+        // `complete_commits` has checked this value.
         Line::Checksum(_) => {}
         Line::Record {
             namespace,
@@ -494,6 +506,7 @@ mod tests {
     use super::super::ChangeSet;
     use super::*;
 
+    /// A file with the whole state `state`.
     fn whole(generation: u64, state: &Persisted) -> Vec<u8> {
         let mut bytes = Vec::new();
         let written = Whole::of(state).write(generation, &mut bytes).unwrap();
@@ -532,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn an_export_reads_back_what_it_wrote() {
+    fn export_is_read_as_it_was_written() {
         let bytes = whole(5, &state());
         let expected = Export {
             generation: 5,
@@ -544,8 +557,8 @@ mod tests {
         assert!(Export::from_bytes(&empty).unwrap().state.is_empty());
     }
 
-    /// A file with a base and a commit that removes a claim and a record and writes others, with
-    /// the state after each.
+    /// A file with a whole state and a commit, the length of the whole state in bytes, and the
+    /// states before and after the commit.
     fn two_commits() -> (Vec<u8>, usize, [Persisted; 2]) {
         let mut bytes = whole(5, &state());
         let base = bytes.len();
@@ -565,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_with_changes_is_that_of_the_state_after_them() {
+    fn whole_file_with_changes_equals_the_file_of_the_state_after_them() {
         let changes = changes();
         let before = state();
         let mut bytes = Vec::new();
@@ -577,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_are_read_as_far_as_they_are_whole() {
+    fn complete_commits_before_a_damaged_one_are_read() {
         let (bytes, base, [before, after]) = two_commits();
         let read = Export::from_bytes(&bytes).unwrap();
         assert_eq!((read.generation, read.cut_off), (6, 0));
@@ -606,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_or_changed_file_is_refused() {
+    fn file_without_a_complete_state_is_refused() {
         let bytes = whole(5, &state());
         for cut in 0..bytes.len() {
             assert!(Export::from_bytes(&bytes[..cut]).is_err(), "cut at {cut}");

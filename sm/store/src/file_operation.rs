@@ -1,4 +1,4 @@
-//! The file operations of the store, as errors name them.
+//! The file operations of the store, with their names in errors.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum FileOperation {
     List,
     /// Read a whole file.
     Read,
-    /// Write a file under a temporary name and flush it to the disk.
+    /// Write a file under a temporary name, or in place, and flush it to the disk.
     Write,
     /// Write at the end of a file and flush the written bytes to the disk.
     Append,

@@ -1,18 +1,19 @@
 //! The journal: changes acknowledged to hosts that the database does not contain yet.
 //!
 //! A commit of the database compares whole tables and flushes several files, which is too slow for
-//! every answer to wait for. Changed rows are therefore first appended to the journal, many at
-//! once, and flushed; then the answers are sent. The database follows. Each commit states the last
-//! entry that it includes: the journal then drops the entries up to it.
+//! an answer to wait. Changed rows are therefore first appended to the journal, many at once, and
+//! flushed; then the answers are sent. The database follows. Each commit states the last entry that
+//! it includes, and the journal then drops the entries up to that one.
 //!
 //! ```text
 //! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
 //!                        be covered by a commit
 //! ```
 //!
-//! Reading stops at the first entry that is not whole and that no whole entry follows, because a
-//! process may have died while it wrote that entry. Where whole entries follow, bytes were damaged
-//! after they were written: those entries count, and [`Journal::damaged`] has the bytes between.
+//! An entry at the end of a file that is not whole is ignored, because a process may have died
+//! while it wrote that entry. If whole entries follow bytes that are no entry, these bytes were
+//! damaged after they were written: the entries are read, and [`Journal::damaged`] counts the
+//! damaged bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _, SeekFrom};
@@ -21,17 +22,19 @@ use std::path::{Path, PathBuf};
 use super::io::{self as store_io, Disk, FileOperation};
 use super::{Checksum, Namespace, StoreError};
 
-/// Number of bytes after which the other file is written, if that file is empty.
-const FILE_SOFT: u64 = 1 << 20;
+/// Size in bytes from which on the other file is written, if that file is empty.
+const SWITCH_SIZE: u64 = 1 << 20;
 
-/// Maximum size of each file in bytes: some 200,000 joins, more than the database lags behind
-/// unless it fails for good.
+/// Maximum size of each file in bytes: about 200,000 joins. The database lags behind that far only
+/// if it fails permanently.
 const FILE_MAX: u64 = 32 << 20;
 
-/// Bytes of length, checksum and number of an entry.
+/// Number of bytes of length, checksum and number of an entry.
 const HEADER: usize = 4 + 8 + 8;
 
+/// Code of [`RowChange::Set`].
 const SET: u8 = 1;
+/// Code of [`RowChange::Clear`].
 const CLEAR: u8 = 2;
 
 /// A change in a table of generic records.
@@ -128,16 +131,16 @@ fn decode(bytes: &mut &[u8]) -> Option<JournalEntry> {
     Some(JournalEntry { number, rows })
 }
 
-/// Skips to the next whole entry in `bytes` whose number follows `last`. Returns the number of
-/// skipped bytes; `None` without such an entry.
+/// Skips to the next whole entry in `bytes` whose number is greater than `last`. Returns the number
+/// of skipped bytes; `None` if there is no such entry.
 fn skip_damaged(bytes: &mut &[u8], last: u64) -> Option<usize> {
-    // An entry has a row at least, so no more entries than bytes can be missing.
+    // An entry has at least one byte, so that fewer entries than bytes can be missing.
     let numbers = last.saturating_add(1)..=last.saturating_add(bytes.len() as u64);
     for skipped in 1..bytes.len().saturating_sub(HEADER) {
         let rest = &bytes[skipped..];
         let number = rest[HEADER - 8..].first_chunk();
         let number = number.map(|number| u64::from_be_bytes(*number));
-        // Most places have no plausible number, and cost no checksum.
+        // The checksum is computed only where the number is plausible, which is rare.
         if number.is_some_and(|number| numbers.contains(&number)) && decode(&mut { rest }).is_some()
         {
             *bytes = rest;
@@ -147,6 +150,7 @@ fn skip_damaged(bytes: &mut &[u8], last: u64) -> Option<usize> {
     None
 }
 
+/// Splits `N` bytes off the front of `bytes`; `None` if there are fewer.
 fn take<const N: usize>(bytes: &mut &[u8]) -> Option<[u8; N]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
@@ -174,19 +178,20 @@ struct Half {
 pub struct Journal {
     disk: Disk,
     halves: [Half; 2],
+    /// Index of the half that is written.
     current: usize,
     /// Number of the last entry that the database includes.
     covered: u64,
     /// Number of the last entry in the former folder, if the folder was replaced; `None` otherwise.
     replaced: Option<u64>,
-    /// See [`Journal::damaged`].
+    /// Value of [`Journal::damaged`].
     damaged: u64,
 }
 
 impl Journal {
-    /// Reads the journal in `dir`; its files are opened for writing at the first entry. Returns the
-    /// entries in order, including those that the database has, until [`Journal::covered`] drops
-    /// them.
+    /// Reads the journal in `dir`, whose files are opened for writing only at the first new entry.
+    /// Also returns the entries in the order of their numbers, including entries that the database
+    /// already contains.
     ///
     /// # Errors
     /// Fails if a file exists and cannot be read.
@@ -254,14 +259,14 @@ impl Journal {
     ///
     /// # Errors
     /// Fails if the disk fails, if the journal is full, or if its folder was replaced and the
-    /// database lacks earlier entries. The end of the journal is unchanged then.
+    /// database lacks earlier entries. Earlier entries are then unchanged.
     pub fn append(&mut self, entries: &[u8], last: u64) -> Result<(), StoreError> {
-        if self.replaced.is_none() && self.halves.iter().any(Half::is_elsewhere) {
+        if self.replaced.is_none() && self.halves.iter().any(Half::has_vanished) {
             self.replaced = self.halves.iter().map(|half| half.last).max();
         }
-        self.adopt()?;
+        self.adopt_folder()?;
         let other = 1 - self.current;
-        if self.halves[self.current].bytes >= FILE_SOFT && self.halves[other].bytes == 0 {
+        if self.halves[self.current].bytes >= SWITCH_SIZE && self.halves[other].bytes == 0 {
             self.current = other;
         }
         let half = &mut self.halves[self.current];
@@ -290,7 +295,7 @@ impl Journal {
                 (half.bytes, half.last) = (bytes, last);
                 false
             }
-            // Until the next write cuts the unfinished entry off, a start stops reading there.
+            // A start ignores the unfinished entry; the next write cuts it off.
             Err(_) => disk
                 .run(FileOperation::Write, &path, || cut(file, whole))
                 .is_err(),
@@ -298,12 +303,12 @@ impl Journal {
         written
     }
 
-    /// Starts again in a folder that replaced the former folder. The files there belong to another
-    /// journal, or the database contains their entries.
+    /// If another folder has replaced the former one, starts again in that folder with empty files.
+    /// Files that it contains belong to another journal, or the database contains their entries.
     ///
     /// # Errors
     /// Fails if the database lacks entries that were in the former folder, or if the disk fails.
-    fn adopt(&mut self) -> Result<(), StoreError> {
+    fn adopt_folder(&mut self) -> Result<(), StoreError> {
         let Some(last) = self.replaced else {
             return Ok(());
         };
@@ -323,14 +328,14 @@ impl Journal {
         Ok(())
     }
 
-    /// Records that the database includes all entries up to `number`, and empties the files without
-    /// a later entry.
+    /// Records that the database includes all entries up to `number`, and empties each file that
+    /// has no later entry.
     ///
     /// # Errors
-    /// Fails if the disk fails. The entries then stay, and reading them again changes nothing.
+    /// Fails if the disk fails. The entries then stay, and applying them again changes nothing.
     pub fn covered(&mut self, number: u64) -> Result<(), StoreError> {
         self.covered = number;
-        self.adopt()?;
+        self.adopt_folder()?;
         for half in &mut self.halves {
             if half.bytes > 0 && half.last <= number {
                 let path = half.path.clone();
@@ -345,8 +350,8 @@ impl Journal {
 }
 
 impl Half {
-    /// Whether the file with the entries is no longer in the folder.
-    fn is_elsewhere(&self) -> bool {
+    /// Whether the file that contains the entries is no longer in the folder.
+    fn has_vanished(&self) -> bool {
         match &self.file {
             Some(file) => !store_io::is_at(file, &self.path),
             None if self.bytes > 0 => {
@@ -356,7 +361,7 @@ impl Half {
         }
     }
 
-    /// Opens the file durably in its folder, without an unfinished entry at its end.
+    /// Opens the file, cuts off an unfinished entry, and makes the file durable in its folder.
     fn open(&mut self, disk: &Disk) -> Result<&mut File, StoreError> {
         let file = match self.file.take() {
             Some(file) => file,
@@ -379,7 +384,7 @@ impl Half {
     }
 }
 
-/// Truncates the file to `bytes`, where the next write begins.
+/// Truncates the file to `bytes` bytes, and moves the position of the next write there.
 fn cut(file: &mut File, bytes: u64) -> io::Result<()> {
     file.set_len(bytes)?;
     file.seek(SeekFrom::Start(bytes))?;
@@ -393,6 +398,7 @@ mod tests {
 
     use super::*;
 
+    /// An entry that sets and clears one record.
     fn entry(number: u64) -> JournalEntry {
         let table = Namespace::new("members").unwrap();
         let key = number.to_be_bytes().to_vec();
@@ -418,6 +424,7 @@ mod tests {
         journal.append(&bytes, last).unwrap();
     }
 
+    /// The numbers of the entries in `dir`, whose rows are checked.
     fn read(dir: &Path) -> Vec<u64> {
         let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
         for found in &entries {
@@ -427,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_back_in_order_until_they_are_covered() {
+    fn entries_are_read_in_order_until_a_commit_covers_them() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, entries) = Journal::open(dir.path(), Disk::new()).unwrap();
         assert_eq!(entries, []);
@@ -444,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_not_whole_ends_its_file() {
+    fn reading_stops_at_an_incomplete_entry_at_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
         append(&mut journal, 1..=2);
@@ -487,7 +494,7 @@ mod tests {
         let (mut journal, entries) = Journal::open(dir.path(), Disk::new()).unwrap();
         assert_eq!(entries.len(), 99);
         assert!(journal.damaged() > 0);
-        // The next entry cuts none of them off.
+        // The next entry is appended after all of them.
         append(&mut journal, [101]);
         let read = read(dir.path());
         assert_eq!((read.len(), read.last()), (100, Some(&101)));
@@ -498,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_left_for_the_other_one() {
+    fn full_file_is_left_for_the_other_file() {
         let dir = tempfile::tempdir().unwrap();
         let (mut journal, _) = Journal::open(dir.path(), Disk::new()).unwrap();
         let mut number = 0;
@@ -513,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_append_leaves_the_entries_before() {
+    fn failed_append_keeps_the_entries_before_it() {
         let dir = tempfile::tempdir().unwrap();
         let full = Arc::new(AtomicBool::new(false));
         let disk = Disk::with_fault({

@@ -1,7 +1,7 @@
-//! The store of this machine, with a shared store that is kept up to date with it.
+//! The store of this machine, with a shared store that follows it.
 //!
-//! The shared store is never ahead of this machine's store: no answer to a host waits for the
-//! shared store, and after an outage it gets the last value of each changed row.
+//! No answer to a host waits for the shared store. After an outage, the shared store gets the last
+//! value of each changed row.
 
 use super::replica::ReplicaHandle;
 use super::shared_tables::LOCAL_TABLES;

@@ -1,4 +1,4 @@
-//! Babbling ports, which send traps without pause.
+//! Babbling ports: ports that send far more traps than an agent may.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,63 +10,65 @@ use rsm_mad::Time;
 const WINDOW: Duration = Duration::from_secs(60);
 
 /// Number of counted traps within the window that makes a port babble. An agent repeats a trap that
-/// is not repressed at most five times per second (IBA 13.4.9), and rsm represses each trap within
-/// the share of its port.
+/// is not repressed at most five times per second (IBA 13.4.9), which is 300 times in the window,
+/// and rsm represses each trap within the share of its port.
 const STORM: u32 = 250;
 
-/// Time below the limit after which a port no longer babbles.
+/// Time without further storms after which a port no longer babbles.
 const QUIET: Duration = Duration::from_secs(300);
 
 /// Maximum number of ports whose traps are counted.
-const PORTS: usize = 4096;
+const MAX_PORTS: usize = 4096;
 
-/// Number of bytes of a notice.
-const NOTICE: usize = 64;
+/// Length of a notice in bytes.
+const NOTICE_LEN: usize = 64;
 
 /// A trap of a port.
 #[derive(Clone, Copy, Debug)]
 pub struct HeardTrap<'a> {
     /// The notice.
-    pub notice: &'a [u8; NOTICE],
-    /// Whether the trap is within the share of its port, and gets a TrapRepress. More traps than
-    /// the share has come from no agent that keeps to five a second.
+    pub notice: &'a [u8; NOTICE_LEN],
+    /// Whether the trap is within the share of its port, and gets a TrapRepress. An agent that
+    /// sends at most five traps per second does not exceed the share.
     pub is_within_share: bool,
-    /// Whether the trap says what others do to the port, or belongs to one of its virtual ports: any
-    /// number of them is no fault of the port.
+    /// Whether the trap reports what others do to the port, or belongs to one of its virtual ports.
+    /// The port is not at fault for such traps, however many there are.
     pub is_of_others: bool,
 }
 
 /// The traps of a port within the window.
 #[derive(Clone, Copy, Debug)]
 struct Traps {
+    /// Start of the window.
     begun: Time,
+    /// Number of counted traps in the window.
     count: u32,
     /// The last notice that got a TrapRepress; `None` if there is none.
-    repressed: Option<[u8; NOTICE]>,
+    repressed: Option<[u8; NOTICE_LEN]>,
 }
 
 /// The traps of ports, and the ports that babble.
 #[derive(Clone, Default, Debug)]
 pub struct Babbling {
     ports: BTreeMap<PortKey, Traps>,
-    /// Number of traps in the last storm of each port, and the time at which the storm ends if no
-    /// trap follows.
+    /// Number of counted traps in the last window of each babbling port, and the time of the last
+    /// counted trap.
     storms: BTreeMap<PortKey, (u32, Time)>,
 }
 
 impl Babbling {
-    /// Takes a trap of a port, and counts it if it repeats one that got a TrapRepress, or is beyond
-    /// the port's share. Returns whether the port begins to babble.
+    /// Handles a trap of a port. Counts the trap if it repeats the last one that got a TrapRepress,
+    /// or is beyond the port's share. Returns whether the port begins to babble.
     pub fn heard(&mut self, port: PortKey, trap: HeardTrap<'_>, now: Time) -> bool {
         if trap.is_of_others {
             return false;
         }
-        if self.ports.len() >= PORTS && !self.ports.contains_key(&port) {
+        if self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port) {
             let storms = &self.storms;
             self.ports.retain(|port, traps| {
                 now.since(traps.begun) <= WINDOW || storms.contains_key(port)
             });
-            if self.ports.len() >= PORTS {
+            if self.ports.len() >= MAX_PORTS {
                 return false;
             }
         }
@@ -92,7 +94,7 @@ impl Babbling {
         self.storms.insert(port, (traps.count, now)).is_none()
     }
 
-    /// Forgets storms that have ended. Returns whether there were any.
+    /// Forgets the storms of ports that no longer babble. Returns whether there were any.
     pub fn release(&mut self, now: Time) -> bool {
         let is_over = |&(_, &(_, end)): &(&PortKey, &(u32, Time))| end + QUIET <= now;
         let over = self.storms.iter().filter(is_over);
@@ -109,12 +111,12 @@ impl Babbling {
         self.storms.values().map(|&(_, end)| end + QUIET).min()
     }
 
-    /// The babbling ports, with the last trap of each.
+    /// The babbling ports, each with the time of its last counted trap.
     pub fn storms(&self) -> impl Iterator<Item = (PortKey, Time)> {
         self.storms.iter().map(|(&port, &(_, end))| (port, end))
     }
 
-    /// The babbling ports, with their traps per minute.
+    /// The babbling ports, each with its number of counted traps in the last window of a minute.
     pub fn ports(&self) -> impl Iterator<Item = (PortKey, u32)> {
         self.storms.iter().map(|(&port, &(count, _))| (port, count))
     }
@@ -131,7 +133,7 @@ mod tests {
     }
 
     /// A trap within the share of its port.
-    fn trap(notice: &[u8; NOTICE]) -> HeardTrap<'_> {
+    fn trap(notice: &[u8; NOTICE_LEN]) -> HeardTrap<'_> {
         HeardTrap {
             notice,
             is_within_share: true,
@@ -139,10 +141,10 @@ mod tests {
         }
     }
 
-    const SAME: [u8; NOTICE] = [1; NOTICE];
+    const SAME: [u8; NOTICE_LEN] = [1; NOTICE_LEN];
 
     #[test]
-    fn storm_of_one_port_is_told_once_and_forgotten_after_quiet() {
+    fn storm_of_a_port_is_reported_once_and_ends_after_five_quiet_minutes() {
         let mut babbling = Babbling::default();
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let begun: Vec<bool> = (0..1000)
@@ -166,12 +168,12 @@ mod tests {
     }
 
     #[test]
-    fn different_traps_within_the_share_are_no_storm_and_beyond_it_they_are() {
+    fn different_traps_are_a_storm_only_beyond_the_share_of_their_port() {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let begins = |is_within_share| {
             let mut babbling = Babbling::default();
             (0..300_u64).any(|n| {
-                let notice = [n as u8; NOTICE];
+                let notice = [n as u8; NOTICE_LEN];
                 let heard = HeardTrap {
                     is_within_share,
                     ..trap(&notice)
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn traps_about_what_others_do_are_never_held_against_a_port() {
+    fn traps_caused_by_others_never_make_a_port_babble() {
         let mut babbling = Babbling::default();
         for n in 0..10_000 {
             let heard = HeardTrap {
@@ -199,12 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn ports_that_are_counted_are_bounded() {
+    fn number_of_ports_whose_traps_are_counted_is_bounded() {
         let mut babbling = Babbling::default();
-        for node in 0..3 * PORTS as u64 {
+        for node in 0..3 * MAX_PORTS as u64 {
             babbling.heard(port(node), trap(&SAME), Time::ZERO);
         }
-        assert_eq!(babbling.ports.len(), PORTS);
+        assert_eq!(babbling.ports.len(), MAX_PORTS);
         babbling.heard(
             port(1 << 40),
             trap(&SAME),

@@ -1,5 +1,4 @@
-//! Notices for subscribers, with the ports that may receive them.
-
+//! Notices for subscribers, and the rule which ports may receive each of them.
 use std::sync::Arc;
 
 use rsm_ids::Lid;
@@ -20,7 +19,8 @@ pub struct PublishedNotice {
     pub audience: Audience,
 }
 
-/// The ports that may receive a notice (o13-17.1.1): ports that share a partition with its subject.
+/// The ports that may receive a notice (IBA o13-17.1.1): ports that share a partition with the
+/// subject of the notice.
 #[derive(Clone, Debug)]
 pub enum Audience {
     /// The notice is about its issuer, a port with these P_Keys.
@@ -44,7 +44,7 @@ impl Audience {
     }
 }
 
-/// The subject of a notice. Of several notices about one subject, a subscriber needs only the last.
+/// The subject of a notice. A subscriber needs only the last of several notices about one subject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NoticeSubject {
     generic: bool,
@@ -80,7 +80,7 @@ impl PublishedNotice {
         PublishedNotice::of_gid(directory, trap, mgid, Audience::Group(p_key))
     }
 
-    /// A port's trap, to be forwarded; `None` if no port has the issuer's LID.
+    /// The notice of a trap that a port sent; `None` if no port has the issuer's LID.
     pub fn of_trap(directory: &Directory, notice: &Notice) -> Option<PublishedNotice> {
         let issuer = directory.by_lid(notice.issuer_lid())?;
         let mut forwarded = SaNotice::default();
@@ -114,7 +114,7 @@ impl PublishedNotice {
         }
     }
 
-    /// The subject of the notice.
+    /// The subject of the notice. Both traps about a GID, such as 64 and 65, have the same subject.
     pub fn subject(&self) -> NoticeSubject {
         let notice = self.notice.notice();
         let trap = match notice.trap_number() {
@@ -131,8 +131,8 @@ impl PublishedNotice {
         }
     }
 
-    /// Whether only trusted subscribers may receive the notice (C15-0.2-1.16): it is about a wrong
-    /// key, and its details help to find the right key.
+    /// Whether only trusted subscribers may receive the notice (IBA C15-0.2-1.16), because it is
+    /// about a wrong key, and its details help to find the right key.
     pub(crate) fn is_security(&self) -> bool {
         let notice = self.notice.notice();
         notice.notice_type() == NoticeType::Security

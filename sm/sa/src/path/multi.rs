@@ -45,11 +45,12 @@ const SHARED: [(ComponentMask, ComponentMask); 17] = [
     ),
 ];
 
-/// Answers GetMulti: PathRecords, at most NumbPath of them.
+/// Answers a GetMulti with a table of PathRecords, at most NumbPath of them.
 ///
 /// # Errors
 /// ERR_REQ_INSUFFICIENT_COMPONENTS if the numbers of GIDs are missing or zero, ERR_REQ_INVALID if
-/// there are fewer GIDs than those numbers, ERR_REQ_INVALID_GID for a GID that no port has.
+/// the request contains fewer GIDs than it states or unknown components, ERR_REQ_INVALID_GID for a
+/// GID that no port has.
 pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
     const COUNTS: ComponentMask = MultiPathRecord::SGID_COUNT.with(MultiPathRecord::DGID_COUNT);
 
@@ -81,17 +82,18 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         constraints,
         names: (None, None),
     };
-    let mut left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
-    let paths = apart_first(sources, destinations)
+    let mut paths_left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
+    let paths = disjoint_first(sources, destinations)
         .flat_map(move |(from, to)| Pairs::new(finder.clone(), only(from), only(to), None))
         .map_while(move |path: Option<PathRecord>| {
-            let is_wanted = left > 0;
-            left -= usize::from(is_wanted && path.is_some());
+            let is_wanted = paths_left > 0;
+            paths_left -= usize::from(is_wanted && path.is_some());
             is_wanted.then_some(path)
         });
     Ok(Body::table(paths))
 }
 
+/// The single end `ix`, with all its LIDs.
 fn only(EndIx(ix): EndIx) -> Ends {
     Ends {
         range: ix..ix + 1,
@@ -99,14 +101,14 @@ fn only(EndIx(ix): EndIx) -> Ends {
     }
 }
 
-/// Every pair of a source and a destination. Pairs that share no end with an earlier pair come
-/// first, for a host that switches from a failed path to another.
-fn apart_first(
+/// Every pair of a source and a destination. The first pairs have no end in common, so that a host
+/// can switch from a failed path to an independent one.
+fn disjoint_first(
     sources: Vec<EndIx>,
     destinations: Vec<EndIx>,
 ) -> impl Iterator<Item = (EndIx, EndIx)> + Send + 'static {
     let (rows, columns) = (sources.len(), destinations.len());
-    // Both counts have eight bits.
+    // The two numbers of GIDs have eight bits, so that the copies are small.
     (0..rows.max(columns)).flat_map(move |shift| {
         let (sources, destinations) = (sources.clone(), destinations.clone());
         (0..rows.min(columns)).map(move |index| {
@@ -119,7 +121,7 @@ fn apart_first(
     })
 }
 
-/// Converts the constraints into those of a PathRecord.
+/// Converts the constraints of a MultiPathRecord into a PathRecord and its component mask.
 fn as_path(record: &MultiPathRecord, mask: ComponentMask) -> (PathRecord, ComponentMask) {
     let mut path = PathRecord::default();
     path.set_service_id(u64::from(record.service_id_8_msb()) << 56 | record.service_id_56_lsb())
@@ -150,11 +152,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_pair_comes_once_and_those_apart_first() {
+    fn each_pair_comes_once_and_pairs_without_common_ends_come_first() {
         for (rows, columns) in [(1, 1), (2, 2), (2, 3), (3, 2), (1, 4)] {
             let sources = (0..rows).map(EndIx).collect();
             let destinations = (10..10 + columns).map(EndIx).collect();
-            let pairs: Vec<_> = apart_first(sources, destinations).collect();
+            let pairs: Vec<_> = disjoint_first(sources, destinations).collect();
             let different: BTreeSet<_> = pairs.iter().collect();
             assert_eq!(pairs.len(), (rows * columns) as usize);
             assert_eq!(different.len(), pairs.len());

@@ -1,3 +1,5 @@
+//! Tests of queries for paths between ports, to other subnets and to multicast groups.
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -21,6 +23,7 @@ use crate::mcast::Parameters;
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
 
+/// The query for paths between two LIDs.
 fn between(slid: Lid, dlid: Lid) -> PathRecord {
     let mut record = PathRecord::default();
     record.set_slid(slid).set_dlid(dlid);
@@ -28,7 +31,7 @@ fn between(slid: Lid, dlid: Lid) -> PathRecord {
 }
 
 #[test]
-fn a_path_record_has_all_that_a_connection_needs() {
+fn path_record_contains_all_parameters_of_a_connection() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let (from, to) = (hosts[0], hosts[3]);
@@ -84,7 +87,7 @@ fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
         .set_dgid(Gid::new(PREFIX, Guid(0xDEAD)));
     let invalid = SaStatus::REQ_INVALID_GID;
     assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
-    // The GID is of another subnet, to which no router leads.
+    // The GID belongs to another subnet, and no route leads there.
     wanted.set_dgid(Gid::new(0x1234, world.guid(hosts[1])));
     assert_eq!(world.get(GIDS, &wanted).unwrap_err(), invalid);
     // GID and LID belong to different ports.
@@ -94,7 +97,7 @@ fn unknown_lids_have_no_records_and_unknown_gids_are_invalid() {
 }
 
 #[test]
-fn the_path_to_another_subnet_is_that_to_its_router() {
+fn path_to_another_subnet_leads_to_the_router_port() {
     let (routed, elsewhere, unrouted) = (0xFEC0_0000_0000_0001, 0x1234, 0x5678);
     let (fabric, plan) = planned_as(SMALL, |fabric| {
         let hosts = fabric
@@ -143,7 +146,7 @@ fn the_path_to_another_subnet_is_that_to_its_router() {
 }
 
 #[test]
-fn lids_of_a_port_give_as_many_paths() {
+fn each_pair_of_lids_gives_a_path_and_a_get_returns_the_first() {
     let mut world = World::with_lmc(SMALL, 1);
     let hosts = world.hosts();
     let mut wanted = PathRecord::default();
@@ -180,7 +183,7 @@ fn adapter(world: &World, name: &str) -> Lid {
 }
 
 #[test]
-fn rails_decide_which_lid_comes_first() {
+fn rails_of_the_ends_determine_the_first_lids() {
     let mut world = World::with_lmc("superpod:su=1", 2);
     let bases = ["host-001 mlx5_1", "host-002 mlx5_1", "host-002 mlx5_4"];
     let [own, same, other] = bases.map(|name| adapter(&world, name));
@@ -201,7 +204,7 @@ fn rails_decide_which_lid_comes_first() {
     assert_eq!(bits(&mut world, own, same), (0, 0));
     assert_eq!(bits(&mut world, own, other), (3, 1));
     assert_eq!(bits(&mut world, other, own), (1, 3));
-    // A query for one LID gets that LID.
+    // A query that names a LID gets a path to that LID.
     let mut wanted = PathRecord::default();
     wanted
         .set_sgid(world.gid(own))
@@ -209,7 +212,7 @@ fn rails_decide_which_lid_comes_first() {
         .set_dlid(Lid(other.0 + 2));
     let path = world.get(GIDS | PathRecord::DLID, &wanted).unwrap();
     assert_eq!(path.dlid(), Lid(other.0 + 2));
-    // If no port is on a rail, base LIDs come first.
+    // If ports have no rails, base LIDs come first.
     let policy = Policy {
         order: OrderPolicy {
             rails: false,
@@ -224,7 +227,7 @@ fn rails_decide_which_lid_comes_first() {
 }
 
 #[test]
-fn the_p_key_of_a_path_is_one_of_both_ends() {
+fn path_has_a_p_key_of_both_ends_or_none_for_raw_traffic() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut wanted = between(hosts[0], hosts[1]);
@@ -273,7 +276,7 @@ fn multi_path_queries_pair_every_source_with_every_destination() {
 }
 
 #[test]
-fn a_path_is_traced_node_by_node() {
+fn trace_lists_the_nodes_that_packets_pass() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let ends: Vec<PortRef> = world.fabric().end_ports().map(|(at, _)| at).collect();
@@ -288,7 +291,7 @@ fn a_path_is_traced_node_by_node() {
                 .ask(Method::GET_TRACE_TABLE, PAIR, &between(slid, dlid))
                 .unwrap();
             let nodes: Vec<Guid> = traced.iter().map(TraceRecord::node_id).collect();
-            let walked = walked.iter().flat_map(|found| &found.nodes);
+            let walked = walked.iter().flat_map(|route| &route.nodes);
             let walked: Vec<Guid> = walked.map(|at| fabric.node(at.node).guid).collect();
             if from == to {
                 assert_eq!(nodes, [fabric.node(from.node).guid]);
@@ -362,7 +365,7 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
     assert_eq!((path.mtu(), path.rate()), (group.mtu, group.rate));
     let mtu = PathRecord::MTU | PathRecord::MTU_SELECTOR;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap(), path);
-    // A group has exactly one MTU; no path to it has a smaller one.
+    // A group has exactly one MTU: no path to the group has a smaller one.
     wanted.set_mtu_selector(Selector::Exactly);
     let none = SaStatus::NO_RECORDS;
     assert_eq!(world.get(GIDS | mtu, &wanted).unwrap_err(), none);
@@ -374,7 +377,7 @@ fn paths_to_multicast_groups_have_the_parameters_of_the_group() {
 }
 
 #[test]
-fn columns_are_kept_while_neither_tables_nor_links_change() {
+fn paths_follow_slower_links_and_stay_if_nothing_changed() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     world.prepare();
@@ -417,7 +420,7 @@ fn answers_go_to_the_address_of_the_request() {
 }
 
 #[test]
-fn a_path_has_the_service_level_that_its_route_needs() {
+fn path_has_the_service_level_that_its_route_requires() {
     let policy = Policy {
         engine: EngineKind::Torus,
         ..Policy::default()
@@ -448,12 +451,13 @@ fn a_path_has_the_service_level_that_its_route_needs() {
         );
         seen[usize::from(needed)] = true;
     }
-    // Paths that cross neither ring, one of them, the other, and both.
+    // The four levels belong to paths that cross the dateline of neither ring, of either ring, and
+    // of both.
     assert_eq!(seen, [true; 4]);
 }
 
 #[test]
-fn mappings_are_answered_as_they_are_planned() {
+fn sl_to_vl_mapping_records_contain_the_planned_rows() {
     let policy = Policy {
         engine: EngineKind::Torus,
         ..Policy::default()

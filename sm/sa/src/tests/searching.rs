@@ -1,4 +1,4 @@
-//! Tests that no query makes a call examine more than a turn's candidates.
+//! Tests that each call examines only as many candidates as one turn permits, whatever the query.
 
 use rsm_mad::ids::Tid;
 use rsm_mad::wire::header::{Method, Status};
@@ -31,7 +31,7 @@ fn search<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> (Sta
 }
 
 #[test]
-fn a_get_without_a_lid_is_searched_in_turns() {
+fn get_without_a_lid_is_answered_in_several_turns() {
     let mut world = World::new(LARGE);
     let hosts = world.hosts();
     let ports = 1024 + 320 * 17;
@@ -43,7 +43,7 @@ fn a_get_without_a_lid_is_searched_in_turns() {
     let (status, turns) = search(&mut world, by_lease, &port);
     assert_eq!(status, SaStatus::NO_RECORDS);
     assert!(turns >= least, "{turns} of {least}");
-    // The search ends with the second record.
+    // Without components, all records match, and the search ends at the second one.
     let (status, turns) = search(&mut world, ComponentMask::NONE, &port);
     assert_eq!((status, turns), (SaStatus::TOO_MANY_RECORDS, 0));
 
@@ -70,7 +70,7 @@ fn a_get_without_a_lid_is_searched_in_turns() {
 }
 
 #[test]
-fn ports_without_records_count_as_candidates() {
+fn ports_without_records_count_as_examined_candidates() {
     let mut world = World::new(LARGE);
     let mut table = LinearForwardingTableRecord::default();
     table.set_block_num(1023);
@@ -81,6 +81,6 @@ fn ports_without_records_count_as_candidates() {
     while !answer.pull(&mut [0; 4096]).ended {
         pulls += 1;
     }
-    // There is a candidate for each end port, in addition to those for the blocks of each switch.
+    // There is a candidate for each end port, and one more for each block of each switch.
     assert!(pulls > (1024 + 320) / WORK_PER_PULL, "{pulls}");
 }

@@ -5,6 +5,7 @@ use rsm_mad::wire::sa::SaStatus;
 use super::super::GroupRules;
 use super::*;
 
+/// A subnet whose registry has these rules.
 fn subnet(rules: GroupRules) -> Subnet {
     let mut subnet = Subnet::with_broadcast(8);
     let config = GroupRegistryConfig {
@@ -21,6 +22,7 @@ fn solicited(last: u32) -> Gid {
     Gid(0xFF12_601B_FFFF_u128 << 80 | 0x1_FF00_0000 | u128::from(last & 0xFF_FFFF))
 }
 
+/// A request of host `number` for `mgid` with the parameters of the broadcast group.
 fn ipv6(mgid: Gid, number: u64) -> McMemberRecord {
     let mut record = request(number, mgid, FULL);
     record
@@ -31,7 +33,7 @@ fn ipv6(mgid: Gid, number: u64) -> McMemberRecord {
 }
 
 #[test]
-fn solicited_node_groups_share_a_multicast_lid_only_where_the_operator_wants_it() {
+fn solicited_node_groups_share_a_multicast_lid_only_if_configured() {
     let separate = GroupRules::default();
     let together = GroupRules {
         consolidate_ipv6_snm: true,
@@ -57,19 +59,19 @@ fn solicited_node_groups_share_a_multicast_lid_only_where_the_operator_wants_it(
 }
 
 #[test]
-fn joins_that_contradict_their_group_are_taken_only_where_the_operator_wants_it() {
+fn joins_that_contradict_their_group_are_accepted_only_if_configured() {
     let strict = GroupRules::default();
     let lenient = GroupRules {
         validate_joins: false,
         ..strict
     };
-    for (rules, taken) in [(strict, false), (lenient, true)] {
+    for (rules, accepted) in [(strict, false), (lenient, true)] {
         let mut subnet = subnet(rules);
         subnet.join(1, NAME, FULL).unwrap();
         let mut record = request(2, NAME, FULL);
         record.set_q_key(0x1234).set_sl(3);
         let answer = subnet.set(2, &record, COMPLETE);
-        assert_eq!(answer.is_ok(), taken, "{answer:?}");
+        assert_eq!(answer.is_ok(), accepted, "{answer:?}");
         if let Ok(answer) = answer {
             // The answer has the parameters of the group.
             assert_eq!((answer.q_key(), answer.sl()), (0x0B1B, 0));
@@ -84,21 +86,21 @@ fn joins_that_contradict_their_group_are_taken_only_where_the_operator_wants_it(
 }
 
 #[test]
-fn ip_groups_without_the_parameters_of_their_broadcast_group_are_made_only_where_wanted() {
+fn ip_groups_that_differ_from_their_broadcast_group_are_created_only_if_configured() {
     let strict = GroupRules::default();
     let lenient = GroupRules {
         validate_ipoib: false,
         ..strict
     };
-    for (rules, made) in [(strict, false), (lenient, true)] {
+    for (rules, created) in [(strict, false), (lenient, true)] {
         let mut subnet = subnet(rules);
         let mut record = ipv6(solicited(1), 1);
         record.set_q_key(0x1234);
-        assert_eq!(subnet.set(1, &record, COMPLETE).is_ok(), made);
+        assert_eq!(subnet.set(1, &record, COMPLETE).is_ok(), created);
         // The rule also applies to a partition without a broadcast group.
         let p_key = u128::from(SOME.0) << 80;
         let mut record = ipv6(Gid(0xFF12_601B_u128 << 96 | p_key | 0x1_FF00_0001), 2);
         record.set_p_key(SOME);
-        assert_eq!(subnet.set(2, &record, COMPLETE).is_ok(), made);
+        assert_eq!(subnet.set(2, &record, COMPLETE).is_ok(), created);
     }
 }
