@@ -55,8 +55,8 @@ impl Directory {
         let switches = self.fabric.switches();
         let capacities = switches.filter_map(|(_, node)| node.switch.as_ref());
         let capacities = capacities.map(|info| info.multicast_fdb_cap());
-        // Without a switch that can multicast, ports at both ends of one cable can still form a
-        // group.
+        // Even without a switch that can multicast, ports at one switch or at the ends of one cable
+        // can form a group.
         capacities.filter(|&cap| cap > 0).min().unwrap_or(u16::MAX)
     }
 

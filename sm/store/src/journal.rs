@@ -6,9 +6,11 @@
 //! it includes, and the journal then drops the entries up to that one.
 //!
 //! ```text
-//! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows; one file is written while the other waits to
-//!                        be covered by a commit
+//! journal.0, journal.1   entries: length (4) checksum (8) number (8) rows
 //! ```
+//!
+//! Numbers in parentheses are lengths in bytes. One file is written while the entries of the other
+//! wait to be covered by a commit.
 //!
 //! An entry at the end of a file that is not whole is ignored, because a process may have died
 //! while it wrote that entry. If whole entries follow bytes that are no entry, these bytes were

@@ -1,4 +1,4 @@
-//! Forward error correction of one port: its counters as last read, and how much they moved.
+//! Forward error correction of one port: the counters at the last reading, and how much they moved.
 
 use std::time::Duration;
 
@@ -7,25 +7,26 @@ use rsm_mad::Time;
 
 use super::causes::Corrections;
 
-/// Time between two readings of a port. It is long, because trends last for days, and because these
-/// counters of 270,000 ports are as many requests as all their others.
+/// Time between two readings of a port. An hour is short enough, because trends last for days, and
+/// a shorter time would cost too much: reading these counters of 270,000 ports takes as many
+/// requests as reading all their other counters.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Minimum share of the rate that the code can correct at which a port is worth watching: below it,
-/// the port loses no packets within weeks.
+/// Share of the rate that the code can correct from which on a port is worth watching: below this
+/// share, the port loses no packets within weeks.
 const WATCHED: f64 = 1e-5;
 
 /// Counters of forward error correction of a port.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Corrected {
-    /// Counters as last read.
+    /// Counters at the last reading.
     pub counters: Corrections,
     /// Time of the last reading.
     pub at: Time,
-    /// Differences from the reading before. `None` after the first reading, after a reset, and
-    /// while the counter of symbols is at its end.
+    /// Differences between the last two readings. `None` after the first reading, after a reset,
+    /// and if the counter of symbols was already at its maximum at the former reading.
     pub moved: Option<MovedCorrections>,
-    /// Symbols a second that correction can mend on the link; zero if that is not known.
+    /// Symbols per second that the link can correct; zero if that is unknown.
     pub mendable_per_s: f32,
 }
 
@@ -33,16 +34,17 @@ pub struct Corrected {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MovedCorrections {
     /// Number of corrected symbols, the errors of the link before correction; a lower bound if the
-    /// counter has reached its end.
+    /// counter has reached its maximum.
     pub symbols: u64,
-    /// Blocks that could not be corrected: the errors of the link after correction.
+    /// Number of blocks that could not be corrected, the errors of the link after correction.
     pub lost_blocks: u64,
     /// Time between the readings.
     pub over: Duration,
 }
 
 impl Corrected {
-    /// Takes a reading after an earlier one.
+    /// The state after a reading at `at`, given the state `before`; `None` before the first
+    /// reading.
     pub(super) fn next(
         before: Option<&Corrected>,
         counters: Corrections,
@@ -73,7 +75,7 @@ impl Corrected {
         }
     }
 
-    /// Symbols corrected a second between the last two readings; `None` where that is not known.
+    /// Symbols corrected per second between the last two readings; `None` if `moved` is `None`.
     pub fn symbols_per_s(&self) -> Option<f64> {
         let moved = self.moved?;
         Some(moved.symbols as f64 / moved.over.as_secs_f64())
@@ -86,19 +88,19 @@ impl Corrected {
         (mendable > 0.0).then_some(self.symbols_per_s()? / mendable)
     }
 
-    /// Whether the counter of symbols is at its end and counts no more until another program resets
-    /// it.
+    /// Whether the counter of symbols is at its maximum, and counts no further until another
+    /// program resets it.
     pub fn is_full(&self) -> bool {
         self.counters.corrected_symbols == u32::MAX
     }
 
-    /// Whether the port corrects so much that its past is worth keeping.
+    /// Whether the port corrects so many symbols that its past is worth keeping.
     pub fn is_watched(&self) -> bool {
         self.share().is_some_and(|share| share >= WATCHED)
     }
 
-    /// Whether a port that was last read at `last` is read again. Ports have phases of their own,
-    /// so that their readings are spread over the time between.
+    /// Whether a port that was last read at `last` (`None` if never) is due again. Each port has a
+    /// phase of its own, so that the readings of all ports are spread evenly over the hour.
     pub(super) fn is_due(port: PortKey, last: Option<Time>, now: Time) -> bool {
         let every = EVERY.as_nanos() as u64;
         let seed = (port.node.0 ^ u64::from(port.port.0) << 56).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_need_two_readings_and_a_counter_that_counts() {
+    fn rate_is_known_after_two_readings_unless_the_counter_was_at_its_end() {
         let first = read(None, 1000, 3, 0);
         assert_eq!(first.symbols_per_s(), None);
         let second = read(Some(&first), 361_000, 5, 3600);
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn counter_that_goes_back_has_no_rate_until_the_next_reading() {
+    fn counter_that_decreases_has_no_rate_until_the_next_reading() {
         let first = read(None, 5000, 0, 0);
         let reset = read(Some(&first), 10, 0, 3600);
         assert_eq!(reset.moved, None);
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn each_port_is_due_once_an_hour_at_a_time_of_its_own() {
+    fn each_port_is_due_once_an_hour_and_the_turns_are_spread_evenly() {
         let mut in_minute = [0; 60];
         for node in 0..600 {
             let port = PortKey::new(Guid(0x2C9_0300_0000 + node), PortNum(1));

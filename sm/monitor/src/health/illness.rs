@@ -11,7 +11,7 @@ use rsm_mad::Time;
 use super::evidence::{MAX_PORTS, PortErrors};
 use super::saved::{SavedHealth, SavedIllness, checksum};
 
-/// Time over which the reports of ports are counted.
+/// Span of time in which the reports of a port are counted.
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Time after recovery within which a new illness counts as a relapse. After a relapse, the port
@@ -21,8 +21,8 @@ const RELAPSE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of doublings of the quiet time.
 const DOUBLINGS: u32 = 4;
 
-/// Factor by which a rate must change to update the text of an illness.
-const RETOLD_BY: f64 = 2.0;
+/// Factor by which the excess of an unhealthy port must grow for its text to be updated.
+const UPDATE_FACTOR: f64 = 2.0;
 
 /// An unhealthy port.
 #[derive(Clone, Debug)]
@@ -31,23 +31,25 @@ struct UnhealthyPort {
     text: String,
     /// Largest ratio of a symptom to its limit when the text was written.
     excess: f64,
+    /// The symptoms in the text: bit n for the symptom with number n.
     symptoms: u32,
     /// Time at which the port is healthy again, if no error occurs until then.
     ends: Time,
-    /// Total of errors counted so far.
+    /// Sum of the port's error counters at the last evidence.
     total: u64,
-    /// Time for which the port must be quiet to recover.
+    /// Time without new errors after which the port is healthy again.
     quiet: Duration,
 }
 
-/// A port that was unhealthy.
+/// The former illness of a port. Unhealthy ports have one as well.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
+    /// Time of the recovery; for an unhealthy port, time at which it became unhealthy.
     at: Time,
-    /// Total of errors at the recovery. Old errors that still count in the rate make no new
-    /// illness.
+    /// Sum of the port's error counters at the recovery. If the sum has not changed, a rate above
+    /// its limit is due to old errors, and makes the port not unhealthy again.
     total: u64,
-    /// Number of successive illnesses.
+    /// Number of successive illnesses, each within [`RELAPSE`] after the one before.
     times: u32,
 }
 
@@ -56,13 +58,15 @@ struct Recovery {
 struct Reports {
     /// Times of the latest reports; at most the number that makes a port unhealthy.
     recent: VecDeque<Time>,
+    /// Number of all reports.
     count: u64,
 }
 
 /// Decides which ports are unhealthy.
 ///
-/// [`Health::count`] and [`Health::report`] take evidence, and [`Health::release`] makes quiet
-/// ports healthy. Each method returns whether the set of unhealthy ports or a text has changed.
+/// [`Health::count`] and [`Health::report`] handle evidence, and [`Health::release`] makes quiet
+/// ports healthy. Each of these methods returns whether the set of unhealthy ports or a text has
+/// changed.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     policy: HealthPolicy,
@@ -83,8 +87,8 @@ impl Health {
         }
     }
 
-    /// Restores the unhealthy ports of an earlier run, unless the limits have changed. Errors since
-    /// then count as new.
+    /// Restores the unhealthy ports of an earlier run, unless the limits have changed since. The
+    /// first errors in this run count as new.
     pub fn restored(policy: HealthPolicy, saved: &SavedHealth) -> Health {
         let mut health = Health::new(policy);
         if saved.limits != checksum(&policy) {
@@ -111,7 +115,7 @@ impl Health {
         health
     }
 
-    /// The unhealthy ports to store; `isolated` are the ports that routes avoid.
+    /// The unhealthy ports in saved form; `isolated` are the ports that routes avoid.
     pub fn saved(&self, isolated: impl Iterator<Item = PortKey>) -> SavedHealth {
         let saved = |(&port, unhealthy): (&PortKey, &UnhealthyPort)| {
             let recovery = self.recovered.get(&port);
@@ -139,7 +143,8 @@ impl Health {
         &self.policy
     }
 
-    /// Changes the policy. If the limits differ, every port is healthy until there is new evidence.
+    /// Changes the policy. If limits or quiet time differ, all ports are healthy until there is new
+    /// evidence.
     pub fn configure(&mut self, policy: HealthPolicy) {
         if self.policy.limits != policy.limits || self.policy.quiet != policy.quiet {
             self.ill.clear();
@@ -148,26 +153,26 @@ impl Health {
         self.policy = policy;
     }
 
-    /// Replaces the evidence from counters by `errors`, the ports above a limit. Returns whether
-    /// anything changed.
+    /// Replaces the evidence from counters with `errors`, the ports above a limit. Returns whether
+    /// anything has changed.
     pub fn count(&mut self, errors: Arc<BTreeMap<PortKey, PortErrors>>, now: Time) -> bool {
         self.counted = errors.clone();
         let mut changed = false;
         for (&port, errors) in errors.iter() {
             let is_old = |total| total == errors.total;
-            let goes_on = match (self.ill.get(&port), self.recovered.get(&port)) {
+            let has_new_errors = match (self.ill.get(&port), self.recovered.get(&port)) {
                 (Some(unhealthy), _) => !is_old(unhealthy.total),
                 (None, Some(recovery)) => !is_old(recovery.total),
                 (None, None) => true,
             };
-            if goes_on && errors.excess(&self.policy.limits) >= 1.0 {
-                changed |= self.fall_ill(port, errors.total, now);
+            if has_new_errors && errors.excess(&self.policy.limits) >= 1.0 {
+                changed |= self.become_unhealthy(port, errors.total, now);
             }
         }
         changed
     }
 
-    /// Counts a port's report of link errors. Returns whether anything changed.
+    /// Counts a port's report of link errors. Returns whether anything has changed.
     pub fn report(&mut self, port: PortKey, now: Time) -> bool {
         let Some(limit) = self.policy.limits.of(Symptom::Reports) else {
             return false;
@@ -194,17 +199,18 @@ impl Health {
             return false;
         }
         let total = self.ill.get(&port).map_or(0, |unhealthy| unhealthy.total);
-        self.fall_ill(port, total, now)
+        self.become_unhealthy(port, total, now)
     }
 
-    /// Handles errors of a port. Returns whether its illness is new, or its text has changed.
-    fn fall_ill(&mut self, port: PortKey, total: u64, now: Time) -> bool {
+    /// Handles new errors of a port above a limit. Returns whether the port was healthy before, or
+    /// its text has changed.
+    fn become_unhealthy(&mut self, port: PortKey, total: u64, now: Time) -> bool {
         let (symptoms, excess, text) = self.symptoms(port, now);
         if let Some(unhealthy) = self.ill.get_mut(&port) {
             unhealthy.ends = now + unhealthy.quiet;
             unhealthy.total = total.max(unhealthy.total);
-            let is_alike = excess < unhealthy.excess * RETOLD_BY;
-            if unhealthy.symptoms == symptoms && is_alike {
+            let is_similar = excess < unhealthy.excess * UPDATE_FACTOR;
+            if unhealthy.symptoms == symptoms && is_similar {
                 return false;
             }
             (unhealthy.symptoms, unhealthy.excess, unhealthy.text) = (symptoms, excess, text);
@@ -238,7 +244,8 @@ impl Health {
         true
     }
 
-    /// The symptoms of a port as bits, the largest ratio to a limit, and a text of both.
+    /// The symptoms of a port that exceed their limits as bits, the largest ratio of a symptom to
+    /// its limit, and a text that describes them.
     fn symptoms(&self, port: PortKey, now: Time) -> (u32, f64, String) {
         let errors = self.counted.get(&port).copied().unwrap_or_default();
         let reports = self.reports.get(&port).map_or(0, |reports| {
@@ -271,7 +278,8 @@ impl Health {
         (bits, worst, words.join("; "))
     }
 
-    /// Makes ports healthy that have been quiet for long enough. Returns whether there were any.
+    /// Makes the ports healthy that have been quiet for long enough. Returns whether there were
+    /// any.
     pub fn release(&mut self, now: Time) -> bool {
         let before = self.ill.len();
         let recovered = &mut self.recovered;
@@ -288,23 +296,27 @@ impl Health {
         self.ill.len() < before
     }
 
-    /// Time at which [`Health::release`] makes the next port healthy, if it stays quiet.
+    /// Time at which [`Health::release`] makes the next port healthy, if it stays quiet; `None` if
+    /// all ports are healthy.
     pub fn next_release(&self) -> Option<Time> {
         self.ill.values().map(|unhealthy| unhealthy.ends).min()
     }
 
-    /// The latest time at which an unhealthy port is healthy again.
+    /// Time at which the last unhealthy port is healthy again, if all of them stay quiet; `None` if
+    /// all ports are healthy.
     pub fn last_release(&self) -> Option<Time> {
         self.ill.values().map(|unhealthy| unhealthy.ends).max()
     }
 
-    /// The unhealthy ports, each with a description and the largest ratio to a limit.
+    /// The unhealthy ports, each with a description and the largest ratio of a symptom to its
+    /// limit.
     pub fn ill(&self) -> impl Iterator<Item = (PortKey, &str, f64)> {
         let ill = self.ill.iter();
         ill.map(|(&port, unhealthy)| (port, unhealthy.text.as_str(), unhealthy.excess))
     }
 
-    /// Time for which an unhealthy port must be quiet.
+    /// Time for which a port must be quiet until it is healthy; the policy's time for a port that
+    /// is healthy.
     pub fn quiet(&self, port: PortKey) -> Duration {
         self.ill
             .get(&port)
@@ -347,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn port_over_a_limit_is_ill_until_it_has_been_quiet() {
+    fn port_above_a_limit_is_unhealthy_until_it_has_been_quiet() {
         let mut health = health();
         assert!(!health.count(symbols(119.0, 50), at(0)));
         assert!(health.count(symbols(121.0, 51), at(10)));
@@ -367,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn port_that_falls_ill_again_must_be_quiet_for_longer() {
+    fn port_must_be_quiet_for_longer_after_each_relapse() {
         let mut health = health();
         let mut now = 0;
         for (times, total) in (0..7).zip(10..) {
@@ -385,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_reports_in_an_hour_make_a_port_ill_and_rare_ones_do_not() {
+    fn ten_reports_in_an_hour_make_a_port_unhealthy_and_rare_ones_do_not() {
         let mut health = health();
         for minute in 0..100 {
             assert!(!health.report(PORT, at(minute * 600)));
@@ -399,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn symptom_without_a_limit_makes_no_port_ill() {
+    fn symptom_without_a_limit_makes_no_port_unhealthy() {
         let mut limits = SymptomLimits::default();
         limits.0[Symptom::SymbolErrors as usize] = 0;
         limits.0[Symptom::Reports as usize] = 0;
@@ -415,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn text_follows_a_rate_that_doubles_and_a_new_symptom() {
+    fn text_changes_when_the_rate_doubles_or_a_symptom_is_new() {
         let mut health = health();
         assert!(health.count(symbols(200.0, 1), at(0)));
         assert!(!health.count(symbols(390.0, 2), at(1)));
@@ -435,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn other_limits_need_evidence_anew() {
+    fn all_ports_are_healthy_after_limits_change() {
         let mut health = health();
         health.count(symbols(200.0, 1), at(0));
         let policy = HealthPolicy {
@@ -451,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn illnesses_of_an_earlier_run_count_unless_other_limits_are_in_force() {
+    fn unhealthy_ports_are_restored_unless_limits_have_changed() {
         let mut before = health();
         assert!(before.count(symbols(500.0, 10), at(0)));
         assert!(before.release(at(600)));
@@ -461,7 +473,7 @@ mod tests {
         let mut after = Health::restored(*before.policy(), &saved);
         assert_eq!(after.saved([PORT].into_iter()), saved);
         assert_eq!(after.next_release(), Some(at(700 + 1200)));
-        // This error is of this run, whose counters start again.
+        // The counters of this run have started again, so that the total is smaller.
         assert!(!after.count(symbols(130.0, 2), at(800)));
         assert_eq!(after.next_release(), Some(at(800 + 1200)));
         assert!(after.release(at(2000)));
@@ -482,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn storm_of_reports_from_any_number_of_ports_is_bounded() {
+    fn number_of_reporting_and_unhealthy_ports_is_bounded() {
         let mut health = health();
         for node in 0..3 * MAX_PORTS as u64 {
             for second in 0..10 {
@@ -491,7 +503,7 @@ mod tests {
         }
         assert_eq!(health.reports.len(), MAX_PORTS);
         assert_eq!(health.ill().count(), MAX_PORTS);
-        // After an hour there is room for other ports.
+        // After an hour, there is room for other ports.
         health.report(PortKey::new(Guid(1 << 40), PortNum(1)), at(4000));
         assert_eq!(health.reports.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Assigning and releasing alias GUIDs (IBA 15.2.5.18).
+//! Requests to assign and release alias GUIDs (IBA 15.2.5.18).
 
 use rsm_ids::Guid;
 use rsm_mad::wire::attr::{GuidInfo, PortInfo};
@@ -12,18 +12,18 @@ use crate::mcast;
 use crate::template::Template;
 use crate::trust::Trust;
 
-/// The components that identify a block of a port.
+/// The components that identify a block of a port's GUIDs.
 const NAMED: ComponentMask = ComponentMask(GuidInfoRecord::LID.0 | GuidInfoRecord::BLOCK_NUM.0);
 
-/// Upper half of generated alias GUIDs: locally administered, so that no manufacturer assigns it,
-/// followed by `RSM`.
+/// Upper half of generated alias GUIDs: a byte that marks the GUID as locally administered, so that
+/// no manufacturer assigns it, and `RSM`.
 const ASSIGNED: u64 = 0x0252_534D << 32;
 
-/// Number of generated GUIDs to try. One of them is free, unless a host has asked for such GUIDs on
-/// purpose.
-const NAMES_TRIED: usize = 1000;
+/// Maximum number of generated GUIDs that are tried. One of them is free, unless a host has
+/// requested such GUIDs on purpose.
+const MAX_GUIDS_TRIED: usize = 1000;
 
-/// The requester, and the state required to answer it.
+/// The requester, and the state required to answer the request.
 #[derive(Clone, Copy)]
 pub(crate) struct AliasRequester<'a> {
     pub(crate) directory: &'a Directory,
@@ -32,125 +32,132 @@ pub(crate) struct AliasRequester<'a> {
     pub(crate) multicast: &'a mcast::GroupRegistry,
 }
 
-/// The alias GUIDs that a request concerns.
-struct Places {
+/// The entries of a port's GUID table that a request concerns.
+struct Entries {
     /// GUID of the port.
     port: Guid,
+    /// Number of the block.
     block: u8,
-    /// Indices in the port's table, each with the GUID in the request.
+    /// Indices in the port's table, from 1, each with the GUID in the request.
     indices: Vec<(u8, Guid)>,
 }
 
 impl AliasRegistry {
-    /// Answers Set of GUIDInfoRecord: gives a port the alias GUIDs that the mask selects. GUID 0
-    /// asks for a generated GUID, or for the present GUID if there is one. A GUID of another port
-    /// is refused: the answer then contains the present block.
+    /// Answers a Set of GUIDInfoRecord: assigns a port the alias GUIDs that the mask selects. GUID
+    /// 0 requests a generated GUID, or the present GUID if there is one. A GUID that is in use is
+    /// not assigned: the answer then shows the present entry.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub(crate) fn assign(
         &mut self,
         record: &GuidInfoRecord,
         mask: ComponentMask,
         requester: &AliasRequester<'_>,
     ) -> Result<GuidInfoRecord, Status> {
-        let places = places(record, mask, requester)?;
-        let wanted = places.indices.iter().filter(|&&(index, wanted)| {
-            let held = self.name(places.port, index);
+        let entries = entries(record, mask, requester)?;
+        let wanted = entries.indices.iter().filter(|&&(index, wanted)| {
+            let held = self.alias(entries.port, index);
             !wanted.is_zero() && held != Some(wanted) || held.is_none()
         });
         let wanted: Vec<(u8, Guid)> = wanted.copied().collect();
         for &(index, _) in &wanted {
-            self.check_unused(&places, index, requester)?;
+            self.check_unused(&entries, index, requester)?;
         }
         if self.names.owners.len() + wanted.len() > limits::MAX_ALIASES {
             return Err(SaStatus::NO_RESOURCES);
         }
         for (index, wanted) in wanted {
-            let is_free = |name| requester.directory.by_guid(name).is_none();
-            let name = if wanted.is_zero() {
+            let is_free = |guid| requester.directory.by_guid(guid).is_none();
+            let alias = if wanted.is_zero() {
                 let protections = &requester.directory.plan.policy.partitions.protections;
-                let has_owner = |name| protections.owner_of_guid(name).is_some();
-                let name = self.make_up(|name| is_free(name) && !has_owner(name));
-                Some(name.ok_or(SaStatus::NO_RESOURCES)?)
+                let has_owner = |guid| protections.owner_of_guid(guid).is_some();
+                let alias = self.generate(|guid| is_free(guid) && !has_owner(guid));
+                Some(alias.ok_or(SaStatus::NO_RESOURCES)?)
             } else {
                 let free = is_free(wanted) && self.names.owner(wanted).is_none();
                 free.then_some(wanted)
             };
-            if let Some(name) = name {
-                self.insert(places.port, index, name);
+            if let Some(alias) = alias {
+                self.insert(entries.port, index, alias);
             }
         }
-        Ok(self.answer(record, &places))
+        Ok(self.answer(record, &entries))
     }
 
-    /// Answers Delete of GUIDInfoRecord: releases the alias GUIDs that the mask selects.
+    /// Answers a Delete of GUIDInfoRecord: releases the alias GUIDs that the mask selects.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub(crate) fn release(
         &mut self,
         record: &GuidInfoRecord,
         mask: ComponentMask,
         requester: &AliasRequester<'_>,
     ) -> Result<GuidInfoRecord, Status> {
-        let places = places(record, mask, requester)?;
-        for &(index, _) in &places.indices {
-            self.check_unused(&places, index, requester)?;
+        let entries = entries(record, mask, requester)?;
+        for &(index, _) in &entries.indices {
+            self.check_unused(&entries, index, requester)?;
         }
-        for &(index, _) in &places.indices {
-            self.remove(places.port, index);
+        for &(index, _) in &entries.indices {
+            self.remove(entries.port, index);
         }
-        Ok(self.answer(record, &places))
+        Ok(self.answer(record, &entries))
     }
 
-    fn name(&self, port: Guid, index: u8) -> Option<Guid> {
+    /// The alias GUID at this index of a port's table; `None` if there is none.
+    fn alias(&self, port: Guid, index: u8) -> Option<Guid> {
         self.names.aliases.by_port.get(&port)?.get(&index).copied()
     }
 
-    /// Refuses to change an alias GUID with which the port is a member of a multicast group.
+    /// Checks that the port is in no multicast group with the alias GUID at this index.
+    ///
+    /// # Errors
+    /// ERR_REQ_DENIED if it is.
     fn check_unused(
         &self,
-        places: &Places,
+        entries: &Entries,
         index: u8,
         requester: &AliasRequester<'_>,
     ) -> Result<(), Status> {
-        let name = self.name(places.port, index);
-        match name {
-            Some(name) if requester.multicast.is_member_as(places.port, name) => {
+        match self.alias(entries.port, index) {
+            Some(alias) if requester.multicast.is_member_as(entries.port, alias) => {
                 Err(SaStatus::REQ_DENIED)
             }
             _ => Ok(()),
         }
     }
 
-    fn make_up(&mut self, is_free: impl Fn(Guid) -> bool) -> Option<Guid> {
-        (0..NAMES_TRIED).find_map(|_| {
+    /// The next generated GUID that is free and no port's alias GUID; `None` if none is found.
+    fn generate(&mut self, is_free: impl Fn(Guid) -> bool) -> Option<Guid> {
+        (0..MAX_GUIDS_TRIED).find_map(|_| {
             self.assigned = self.assigned.wrapping_add(1);
-            let name = Guid(ASSIGNED | u64::from(self.assigned));
-            (is_free(name) && self.names.owner(name).is_none()).then_some(name)
+            let guid = Guid(ASSIGNED | u64::from(self.assigned));
+            (is_free(guid) && self.names.owner(guid).is_none()).then_some(guid)
         })
     }
 
-    fn answer(&self, record: &GuidInfoRecord, places: &Places) -> GuidInfoRecord {
+    /// The record in the answer: the request with the present GUIDs of the block.
+    fn answer(&self, record: &GuidInfoRecord, entries: &Entries) -> GuidInfoRecord {
         let mut answer = *record;
-        let guids = self.names.aliases.block(places.port, places.block);
+        let guids = self.names.aliases.block(entries.port, entries.block);
         answer.guid_info_mut().set_guids(guids);
         answer
     }
 }
 
-/// Port, block and indices that a request concerns.
+/// The entries that a request concerns.
 ///
 /// # Errors
-/// ERR_NO_RECORDS for a port or block that does not exist; ERR_REQ_DENIED if the requester is
-/// neither the port itself nor trusted; ERR_REQ_INVALID for the port's own GUID, and for indices
-/// beyond GUIDCap.
-fn places(
+/// ERR_REQ_INSUFFICIENT_COMPONENTS if LID or block number is missing; ERR_NO_RECORDS for a port or
+/// block that does not exist; ERR_REQ_DENIED if the requester is neither the port itself nor
+/// trusted; ERR_REQ_INVALID for the port's own GUID, for indices beyond GUIDCap, and for virtual
+/// ports.
+fn entries(
     record: &GuidInfoRecord,
     mask: ComponentMask,
     requester: &AliasRequester<'_>,
-) -> Result<Places, Status> {
+) -> Result<Entries, Status> {
     if !mask.contains(NAMED) {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
@@ -168,7 +175,7 @@ fn places(
     let (_, port) = directory.port(ix);
     let capacity = port.info.as_ref().map_or(0, PortInfo::guid_cap);
     if directory.end(ix).vport.is_some() {
-        // The host owns the GUIDInfo of its virtual ports.
+        // The host itself manages the GUIDInfo of its virtual ports.
         return Err(SaStatus::REQ_INVALID);
     }
     let block = record.block_num();
@@ -177,17 +184,17 @@ fn places(
         return Err(SaStatus::NO_RECORDS);
     }
     let mut indices = Vec::new();
-    for (place, guid) in record.guid_info().guids().into_iter().enumerate() {
-        let component = GuidInfoRecord::guid_component(place);
+    for (offset, guid) in record.guid_info().guids().into_iter().enumerate() {
+        let component = GuidInfoRecord::guid_component(offset);
         if !component.is_some_and(|component| mask.contains(component)) {
             continue;
         }
-        match u8::try_from(first + place) {
+        match u8::try_from(first + offset) {
             Ok(index) if index != 0 && index < capacity => indices.push((index, guid)),
             _ => return Err(SaStatus::REQ_INVALID),
         }
     }
-    Ok(Places {
+    Ok(Entries {
         port: directory.end(ix).guid,
         block,
         indices,

@@ -1,5 +1,5 @@
-//! MTU, rate and packet life time: the values of a new group, and the check whether a group
-//! satisfies a request.
+//! MTU, rate and packet life time: the choice for a new group, and the check whether an existing
+//! group satisfies a request.
 
 use rsm_mad::wire::attr::Mtu;
 use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate, Selector};
@@ -15,12 +15,14 @@ const MTUS: [Mtu; 5] = [
     Mtu::Bytes4096,
 ];
 
-/// A value in a request, with its selector. It counts only if both components are present.
+/// A value in a request, with its selector. Both components must be present; otherwise there is no
+/// constraint.
 struct Constraint<T> {
     selector: Selector,
     value: T,
 }
 
+/// The constraint, if `mask` contains both of its `components`.
 fn constraint<T>(
     mask: ComponentMask,
     components: ComponentMask,
@@ -47,7 +49,7 @@ fn life_time_constraint(record: &McMemberRecord, mask: ComponentMask) -> Option<
     constraint(mask, components, record.packet_life_time_selector(), value)
 }
 
-/// Whether MTU and rate in a request are defined values.
+/// Whether MTU and rate in a request, if present, are values that IBA defines.
 pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> bool {
     let mtu = mtu_constraint(record, mask);
     let rate = rate_constraint(record, mask);
@@ -58,8 +60,8 @@ pub(crate) fn is_meaningful(record: &McMemberRecord, mask: ComponentMask) -> boo
     })
 }
 
-/// The MTU of a new group that `port` can carry: the exact MTU of the request, or the best that its
-/// selector accepts. `None` if `port` could not be a member of such a group.
+/// The MTU of a new group: the highest one that the request accepts and that `port`, the first
+/// member, can carry. `None` if there is no such MTU.
 pub(super) fn mtu(
     record: &McMemberRecord,
     mask: ComponentMask,
@@ -77,24 +79,25 @@ pub(super) fn mtu(
     MTUS.into_iter().rev().find(fits)
 }
 
-/// The rate of a new group that `port` can carry, chosen as by [`mtu`].
+/// The rate of a new group: the highest one that the request accepts and that `port`, the first
+/// member, can carry. `None` if there is no such rate.
 pub(super) fn rate(
     record: &McMemberRecord,
     mask: ComponentMask,
     port: &MemberPort<'_>,
 ) -> Option<Rate> {
     let wanted = rate_constraint(record, mask);
-    let most = port.rate.tenth_gbps()?;
+    let port_rate = port.rate.tenth_gbps()?;
     let fits = |rate: &Rate| {
         let value = rate.tenth_gbps();
-        value.is_some_and(|value| value <= most)
+        value.is_some_and(|value| value <= port_rate)
             && wanted.as_ref().is_none_or(|constraint| {
                 constraint
                     .selector
                     .accepts(value, constraint.value.tenth_gbps())
             })
     };
-    let is_asked = |rate: &Rate| {
+    let is_requested = |rate: &Rate| {
         // If a rate has two codes, the code of the request is used.
         wanted
             .as_ref()
@@ -102,7 +105,7 @@ pub(super) fn rate(
     };
     let best = Rate::all().rev().find(fits)?;
     let same = Rate::all().filter(|rate| rate.tenth_gbps() == best.tenth_gbps());
-    Some(same.into_iter().find(is_asked).unwrap_or(best))
+    Some(same.into_iter().find(is_requested).unwrap_or(best))
 }
 
 /// The packet life time of a new group: `usual`, or the nearest value that the request accepts;
@@ -126,8 +129,8 @@ pub(super) fn packet_life_time(
     }
 }
 
-/// The first of a group's MTU, rate and packet life time that does not satisfy a request, as its
-/// name and the codes in the request and of the group. `None` if all satisfy it.
+/// The first of a group's MTU, rate and packet life time that does not satisfy a request: its name,
+/// the code in the request, and the code of the group. `None` if all three satisfy the request.
 pub(super) fn mismatch(
     record: &McMemberRecord,
     mask: ComponentMask,

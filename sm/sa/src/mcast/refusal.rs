@@ -1,4 +1,4 @@
-//! Reasons for refused joins, for findings.
+//! The reasons for refused joins, which findings state.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use rsm_mad::wire::sa::{ComponentMask, McMemberRecord, Rate};
 
 use super::{GroupRegistry, MemberPort, MulticastGroup, join, mgid, realize};
 
-/// Reason why the join of a port is refused, if the cause is the port or its group rather than the
-/// form of the request.
+/// Reason why the join of a port is refused, if the cause is the port or the group rather than an
+/// invalid request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JoinRefusal {
     /// The link is slower than the group's rate.
@@ -36,7 +36,7 @@ pub enum JoinRefusal {
         /// P_Key of the group.
         p_key: PKey,
     },
-    /// The request has another value than the group.
+    /// A component of the request differs from the group.
     Differs {
         /// Component of MCMemberRecord.
         component: &'static str,
@@ -66,7 +66,7 @@ impl JoinRefusal {
         }
     }
 
-    /// Remedy for the operator.
+    /// Advice to the operator, without a final period.
     pub fn remedy(&self) -> &'static str {
         match self {
             JoinRefusal::Rate { .. } => {
@@ -163,13 +163,15 @@ impl GroupRegistry {
                 let of_mgid = mgid::ip_partition(record.mgid());
                 let asked = mask.contains(McMemberRecord::P_KEY).then(|| record.p_key());
                 let p_key = of_mgid.or(asked);
-                let is_meant = mgid::is_valid(record.mgid()) && !mask.contains(join::TO_CREATE);
-                is_meant.then_some(JoinRefusal::NoGroup { p_key })
+                let expects_group =
+                    mgid::is_valid(record.mgid()) && !mask.contains(join::TO_CREATE);
+                expects_group.then_some(JoinRefusal::NoGroup { p_key })
             }
         }
     }
 }
 
+/// Reason why a join of an existing group is refused.
 fn of_group(
     group: &MulticastGroup,
     record: &McMemberRecord,

@@ -1,5 +1,5 @@
-//! The links between switches and the attachments of end ports, which make up the paths of a
-//! snapshot.
+//! The limits of the links that make up paths: links between switches, and attachments of end ports
+//! to switches.
 
 use rsm_ids::PortNum;
 use rsm_model::fabric::{Fabric, Node, Port, PortRef};
@@ -12,8 +12,8 @@ use crate::ends::{EndPort, Ends};
 /// Attachment of an end port to the fabric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attachment {
-    /// Switch at the other end of the port's cable, or whose port 0 the port is; `None` if the plan
-    /// does not reach the port.
+    /// Switch at the other end of the port's cable, or the switch that has the port as its port 0;
+    /// `None` if the plan does not reach the port.
     pub(crate) switch: Option<SwitchIdx>,
     /// Limits of the port's link; no limits for a switch's port 0, which has no link.
     pub(crate) link: Limits,
@@ -22,24 +22,29 @@ pub(crate) struct Attachment {
     /// End port at the other end of the cable, if there is no switch between the two; `None`
     /// otherwise.
     pub(crate) neighbour: Option<PortRef>,
+    /// The port itself.
     pub(crate) at: PortRef,
 }
 
 /// The limits of the links at each port of each switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Links {
-    /// Index of each switch's first entry in `limits`.
+    /// Index of each switch's first entry in `limits`, by [`SwitchIdx`].
     start: Vec<u32>,
+    /// Limits of each port, in the order of switches and port numbers.
     limits: Vec<Limits>,
-    /// Limits of all links between switches, if they are equal; `None` otherwise.
+    /// Limits of all links between switches, if they are equal; `None` if they differ or if there
+    /// is no such link.
     pub(crate) uniform: Option<Limits>,
 }
 
 impl Attachment {
+    /// Whether the port is port 0 of a switch.
     pub(crate) fn is_port0(&self) -> bool {
         self.at.port == PortNum::ZERO
     }
 
+    /// The attachment of the port `end`.
     pub(crate) fn of(fabric: &Fabric, topology: &Topology, end: &EndPort) -> Attachment {
         let port = fabric.port(end.at);
         let planned = topology
@@ -68,8 +73,8 @@ impl Attachment {
     }
 }
 
-/// Updates the attachments of all ends after changes of nodes. Switches and end ports of the
-/// topology must be unchanged.
+/// Updates the attachments of all physical ends after changes of nodes. The topology must have the
+/// same switches and end ports as before.
 pub(super) fn follow_attachments(
     attached: &mut [Attachment],
     (fabric, topology): (&Fabric, &Topology),
@@ -94,9 +99,9 @@ pub(super) fn follow_attachments(
 }
 
 impl Links {
-    /// The links after a change, if all links between switches have equal limits before and after
-    /// it. `None` if they do not, or if the changes are unknown. Both topologies must have the same
-    /// switches.
+    /// The links after a change, if all links between switches had equal limits before the change
+    /// and have the same limits after it; `None` if not, or if the changes are unknown. Both
+    /// topologies must have the same switches.
     pub(super) fn follow(
         &self,
         fabric: &Fabric,
@@ -122,8 +127,8 @@ impl Links {
         };
         let first = self.start[switch.index()] as usize;
         let ports = topology.port_uses(switch).len();
-        let behind = self.start.get(switch.index() + 1);
-        if first + ports != behind.map_or(self.limits.len(), |&next| next as usize) {
+        let next_start = self.start.get(switch.index() + 1);
+        if first + ports != next_start.map_or(self.limits.len(), |&next| next as usize) {
             return None;
         }
         let held = &mut self.limits[first..first + ports];
@@ -137,6 +142,7 @@ impl Links {
         Some(())
     }
 
+    /// The links of all switches in `topology`.
     pub(crate) fn of(fabric: &Fabric, topology: &Topology) -> Links {
         let mut links = Links {
             start: Vec::with_capacity(topology.switch_count()),
@@ -158,6 +164,7 @@ impl Links {
         links
     }
 
+    /// The limits of the link at a port of a switch.
     pub(crate) fn of_port(&self, switch: SwitchIdx, port: PortNum) -> Limits {
         self.limits[self.start[switch.index()] as usize + port.index()]
     }
@@ -177,6 +184,7 @@ fn at_ports(
     })
 }
 
+/// The limits of a port and its link; the lowest ones if the PortInfo is unknown.
 fn of_port(port: &Port) -> Limits {
     port.info.as_ref().map_or(Limits::LEAST, Limits::of_link)
 }

@@ -1,4 +1,4 @@
-//! Tests that every request has one answer, and that the answer ends.
+//! Tests that the SA answers each valid request of random content once, and that the answer ends.
 
 use proptest::prelude::*;
 use rsm_mad::wire::MadBytes;
@@ -7,8 +7,9 @@ use rsm_mad::wire::sa::{SaHeader, SaMad};
 
 use super::world::{SM_KEY, SMALL, World};
 
+/// A datagram with random contents.
 fn any_request() -> impl Strategy<Value = MadBytes> {
-    // Most values are valid; otherwise hardly a request would get beyond its header.
+    // Most values are valid; otherwise hardly any request would pass the checks of its header.
     let class = prop_oneof![9 => Just(3u8), 1 => any::<u8>()];
     let version = prop_oneof![9 => Just(2u8), 1 => any::<u8>()];
     let known = prop::sample::select(&[0x01u8, 0x02, 0x12, 0x13, 0x14, 0x15][..]);
@@ -33,6 +34,7 @@ fn any_request() -> impl Strategy<Value = MadBytes> {
     )
 }
 
+/// Whether the SA must answer a request with this header.
 fn is_answered(header: &SaHeader) -> bool {
     let mad = header.mad();
     let unanswered = [Method::TRAP, Method::TRAP_REPRESS, Method::SEND];
@@ -46,27 +48,27 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn every_request_has_one_answer_that_ends(
+    fn each_valid_request_has_one_answer_that_ends(
         mad in any_request(),
         more in prop::collection::vec(any::<u8>(), 0..600),
         cut in 0..=256usize,
     ) {
         let mut world = World::new(SMALL);
         let header = SaMad::from_bytes(&mad).header;
-        // RMPP carries messages of more than one datagram.
+        // The message may be longer than a datagram, as after reassembly by RMPP.
         let answer = world.handle(&[&mad[..], &more].concat());
         prop_assert_eq!(answer.is_some(), is_answered(&header));
         if let Some(mut answer) = answer {
             prop_assert!(answer.header().mad().method().is_response());
             prop_assert_eq!(answer.header().mad().tid(), header.mad().tid());
             prop_assert_eq!(answer.header().sm_key(), 0);
-            // In so small a subnet, every record is found at once.
+            // The subnet is so small that one turn finds every record.
             prop_assert!(!answer.is_open());
             prop_assert!(answer.status().is_ok() || answer.datagram().is_some());
             let mut room = [0; 4096];
             while !answer.pull(&mut room).ended {}
         }
-        // The message is then handled in truncated form.
+        // A truncated message must not panic either.
         if let Some(mut answer) = world.handle(&mad[..cut]) {
             while !answer.pull(&mut [0; 4096]).ended {}
         }

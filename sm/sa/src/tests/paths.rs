@@ -451,8 +451,7 @@ fn path_has_the_service_level_that_its_route_requires() {
         );
         seen[usize::from(needed)] = true;
     }
-    // The four levels belong to paths that cross the dateline of neither ring, of either ring, and
-    // of both.
+    // The four levels belong to paths that cross neither ring, the first, the second, and both.
     assert_eq!(seen, [true; 4]);
 }
 

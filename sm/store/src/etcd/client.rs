@@ -1,4 +1,4 @@
-//! Calls of etcd's API: failover between endpoints, TLS, user and password.
+//! Calls of etcd's API, with failover between endpoints, TLS, and user and password.
 
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub struct EtcdOptions {
     pub prefix: String,
     /// PEM files for `https`.
     pub tls: TlsFiles,
-    /// User and password; `None` if etcd does not ask for them.
+    /// User and password; `None` if etcd requires none.
     pub user: Option<(String, String)>,
 }
 
@@ -64,20 +64,21 @@ pub struct TlsFiles {
 /// Keys of a range, all at one revision.
 #[derive(Default)]
 pub(super) struct Ranged {
-    /// The keys that the request asked for.
+    /// The keys that changed at the requested revision or later.
     pub(super) pairs: Vec<KeyValue>,
-    /// The revision.
+    /// Revision of the store at which the keys were read.
     pub(super) revision: i64,
-    /// Number of keys in the range, including keys that the request did not ask for: etcd counts
-    /// before it compares the revisions of keys.
+    /// Number of keys in the range, including keys that did not change: etcd counts before it
+    /// compares the revisions of keys.
     pub(super) count: u64,
 }
 
 /// Time limits of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
-    /// Time before the next endpoint is asked as well, while the first one may still answer. The
-    /// first answer counts, so that a member of etcd that hangs costs at most this time.
+    /// Time after which the next endpoint is called as well, while the former ones may still
+    /// answer. The first answer counts, so that a hanging member of etcd delays a call by at most
+    /// this time.
     pub(super) alone: Duration,
     /// Time limit of all endpoints together.
     pub(super) all: Duration,
@@ -89,17 +90,21 @@ pub(super) struct Client {
     /// Index of the endpoint that answered last, or of the endpoint to try next.
     present: usize,
     user: Option<(String, String)>,
+    /// Token that etcd has issued for the user; `None` if there is none yet.
     token: Mutex<Option<AsciiMetadataValue>>,
+    /// The endpoints as text, for errors.
     named: String,
     deadline: Deadline,
 }
 
+/// An endpoint of etcd.
 struct Target {
     endpoint: Endpoint,
     host: String,
     port: u16,
+    /// TLS connector and name of the server; `None` for `http`.
     tls: Option<(TlsConnector, ServerName<'static>)>,
-    /// The connection; `None` unless it works.
+    /// The connection; `None` if there is none, or if a call through it failed.
     channel: Mutex<Option<Channel>>,
 }
 
@@ -242,8 +247,12 @@ impl Client {
         self.call(limits, done, request).await
     }
 
-    /// Calls the endpoint that answered last, and then the other endpoints in turn until one
-    /// answers.
+    /// Calls the endpoint that answered last, and then the other endpoints in turn until one of
+    /// them answers.
+    ///
+    /// # Errors
+    /// [`StoreError::Refused`] if an endpoint refuses the call; [`StoreError::Unreachable`] if no
+    /// endpoint answers within the limits.
     async fn call<Q: Clone + 'static, A: 'static>(
         &mut self,
         limits: Limits,
@@ -252,14 +261,14 @@ impl Client {
     ) -> Result<A, StoreError> {
         let count = self.endpoints.len();
         let order: Vec<usize> = (0..count).map(|at| (self.present + at) % count).collect();
-        let mut unasked = order.iter().copied();
+        let mut not_called = order.iter().copied();
         let mut reason = "no answer".to_owned();
         let (begun, mut next) = (now(), now());
         let end = begun + limits.all;
         let mut attempts: Vec<Attempt<'_, A>> = Vec::new();
         let outcome = loop {
             if (attempts.is_empty() || next <= now())
-                && let Some(number) = unasked.next()
+                && let Some(number) = not_called.next()
             {
                 let call = self.attempt(number, &send, question.clone());
                 attempts.push(Box::pin(async move { (number, call.await) }));
@@ -268,7 +277,7 @@ impl Client {
             if attempts.is_empty() {
                 break None;
             }
-            let more = unasked.len() > 0;
+            let more = not_called.len() > 0;
             tokio::select! {
                 biased;
                 (number, answer) = first(&mut attempts) => match answer {
@@ -339,11 +348,13 @@ impl Client {
                 Code::Unauthenticated | Code::PermissionDenied | Code::InvalidArgument => {
                     return Err(Failure::Refused(status.message().to_owned()));
                 }
-                _ => return Err(Failure::Silent(target.told(status.message()))),
+                _ => return Err(Failure::Silent(target.with_address(status.message()))),
             }
         }
     }
 
+    /// The connection to an endpoint, which is made if there is none, and a token for the user if
+    /// there is none.
     async fn connected(&self, target: &Target) -> Result<Channel, Failure> {
         let channel = target.channel.lock().clone();
         let channel = match channel {
@@ -351,9 +362,9 @@ impl Client {
             None => {
                 let connected = timeout(CONNECT, target.connect()).await;
                 let connected = connected
-                    .map_err(|_| target.told("no connection"))
+                    .map_err(|_| target.with_address("no connection"))
                     .and_then(|connected| {
-                        connected.map_err(|error| target.told(&with_causes(&error)))
+                        connected.map_err(|error| target.with_address(&with_causes(&error)))
                     });
                 let channel = connected.map_err(Failure::Silent)?;
                 *target.channel.lock() = Some(channel.clone());
@@ -369,8 +380,8 @@ impl Client {
             let mut auth = AuthClient::new(channel.clone());
             let token = match auth.authenticate(request).await {
                 Ok(answer) => answer.into_inner().token,
-                Err(status) if is_passing(status.code()) => {
-                    return Err(Failure::Silent(target.told(status.message())));
+                Err(status) if is_temporary(status.code()) => {
+                    return Err(Failure::Silent(target.with_address(status.message())));
                 }
                 Err(status) => return Err(Failure::Refused(status.message().to_owned())),
             };
@@ -407,7 +418,9 @@ fn now() -> Instant {
 
 /// Reason why an endpoint gave no answer.
 enum Failure {
+    /// The endpoint cannot be reached, or its failure may be temporary: another one may answer.
     Silent(String),
+    /// etcd refuses the call; every endpoint would.
     Refused(String),
 }
 
@@ -418,7 +431,8 @@ impl Failure {
     }
 }
 
-fn is_passing(code: Code) -> bool {
+/// Whether a failed call may succeed later, or at another endpoint.
+fn is_temporary(code: Code) -> bool {
     matches!(
         code,
         Code::Unavailable | Code::DeadlineExceeded | Code::Unknown | Code::Cancelled
@@ -461,11 +475,12 @@ impl Target {
         })
     }
 
-    /// Adds this endpoint's address to `what`.
-    fn told(&self, what: &str) -> String {
+    /// The text `what`, preceded by the address of this endpoint.
+    fn with_address(&self, what: &str) -> String {
         format!("{}:{}: {what}", self.host, self.port)
     }
 
+    /// Connects to the endpoint.
     async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
         let (address, tls) = ((self.host.clone(), self.port), self.tls.clone());
         let connector = service_fn(move |_: Uri| {
@@ -521,6 +536,7 @@ fn connector(files: &TlsFiles) -> Result<TlsConnector, StoreError> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// Reads the certificates in `file`, which the configuration key `key` names.
 fn certificates(key: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let read = read.map_err(|error| unusable(key, file, &error))?;
@@ -563,7 +579,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_that_are_none_are_refused_with_what_was_expected() {
+    fn invalid_endpoints_are_refused_with_the_expected_form() {
         for wrong in [
             "",
             "10.0.0.1:2379",

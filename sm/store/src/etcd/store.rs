@@ -29,15 +29,15 @@ const RELEASED: &str = "released";
 /// remaining operations write the generation.
 const OPS_MAX: usize = 120;
 
-/// Time limits of a reading of all keys: one answer may contain pages of the whole subnet.
+/// Time limits of a reading of all keys, whose answers may contain the pages of the whole subnet.
 const LOAD: Limits = Limits {
     alone: Duration::from_secs(2),
     all: Duration::from_secs(5),
 };
 
 /// Time limits of a write. One member of etcd gets most of the time, because two members that make
-/// the same write at different times could put an old value over a newer one. etcd itself gives up
-/// after seven seconds.
+/// the same write at different times could overwrite a newer value with an older one. etcd itself
+/// gives up after seven seconds.
 const WRITE: Limits = Limits {
     alone: Duration::from_secs(5),
     all: Duration::from_secs(7),
@@ -77,6 +77,7 @@ pub struct EtcdStore {
     format: Option<String>,
     /// Revision of the last reading; 0 if all keys must be read.
     revision: i64,
+    /// Generation of the last stored plan.
     generation: u64,
     /// Tables whose pages were read since the last [`SharedStore::follow`].
     touched: BTreeSet<String>,
@@ -84,8 +85,10 @@ pub struct EtcdStore {
     unwritten: BTreeSet<PageName>,
     /// The epoch that this manager holds, with the modification revision of its key.
     held: Option<(Epoch, i64)>,
+    /// Number of signs of life so far.
     beats: u64,
-    /// Revision and time of the last compaction. The next one compacts up to this revision.
+    /// Revision and time of the last compaction; the next compaction drops values before this
+    /// revision. `None` before the first write.
     compacted: Option<(i64, Instant)>,
     closed: bool,
 }
@@ -126,18 +129,19 @@ impl EtcdStore {
         })
     }
 
+    /// The key with this name below the prefix.
     fn key(&self, name: &str) -> Vec<u8> {
         format!("{}{name}", self.prefix).into_bytes()
     }
 
-    /// Reads all keys below `name`.
+    /// Reads all keys whose names begin with `name`.
     fn read(&mut self, name: &str, limits: Limits) -> Result<Vec<KeyValue>, StoreError> {
         let (from, end) = self.span(name);
         let range = self.client.range(&from, &end, 0, limits);
         Ok(self.runtime.block_on(range)?.pairs)
     }
 
-    /// The range of all keys below `name`.
+    /// The range of all keys whose names begin with `name`: its first key, and the key after it.
     fn span(&self, name: &str) -> (Vec<u8>, Vec<u8>) {
         let from = self.key(name);
         let mut end = from.clone();
@@ -156,10 +160,13 @@ impl EtcdStore {
         }
     }
 
-    /// Brings pages and state up to date: reads the keys that changed since the last call; the
+    /// Brings pages and state up to date: reads the keys that have changed since the last call. The
     /// first call reads all keys.
+    ///
+    /// # Errors
+    /// Fails if the store is unreachable, damaged, or contains keys that rsm did not write.
     fn read_changes(&mut self, limits: Limits) -> Result<(), StoreError> {
-        // If this call fails before its end, the next call reads all keys.
+        // If this call fails later, the next call reads all keys.
         let before = std::mem::take(&mut self.revision);
         let (from, end) = self.span("");
         let since = if before == 0 { 0 } else { before + 1 };
@@ -167,15 +174,15 @@ impl EtcdStore {
         let ranged = match self.runtime.block_on(range) {
             Ok(ranged) => ranged,
             Err(error) => {
-                // The answer changed no key.
+                // Nothing was read, so that the next call continues from here.
                 self.revision = before;
                 return Err(error);
             }
         };
         let revision = ranged.revision;
         if before == 0 {
-            // Pages and state are emptied only after an answer: while the store does not answer, a
-            // manager continues with the last state.
+            // Pages and state are emptied only once the store has answered: until then, a manager
+            // continues with the last state.
             (self.pages, self.state) = (Pages::default(), Persisted::default());
             (self.keys, self.format) = (BTreeSet::new(), None);
             self.generation = 0;
@@ -185,20 +192,20 @@ impl EtcdStore {
             self.take(&name, &pair.value)?;
             self.keys.insert(name);
         }
-        // One request mostly suffices: the numbers differ only if keys were removed.
+        // The numbers differ only if keys were removed, so that one request is mostly enough.
         if ranged.count != self.keys.len() as u64 {
             let names = self.client.names(&from, &end, revision, limits);
             let names = self.runtime.block_on(names)?;
             let names: Result<BTreeSet<String>, _> =
                 names.iter().map(|pair| self.name_of(pair)).collect();
             let names = names?;
-            for gone in self.keys.difference(&names) {
-                match gone.strip_prefix("pages/") {
+            for removed in self.keys.difference(&names) {
+                match removed.strip_prefix("pages/") {
                     Some(page) => {
                         self.touched.insert(table_of(page).to_owned());
                         self.pages.forget(page, &mut self.state);
                     }
-                    None if gone == "format" => self.format = None,
+                    None if removed == "format" => self.format = None,
                     None => {}
                 }
             }
@@ -217,7 +224,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Takes in one key that was read.
+    /// Applies a key that was read to pages and state.
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         match name.split_once('/') {
             None if name == "format" => self.format = Some(text(value)),
@@ -238,6 +245,7 @@ impl EtcdStore {
         Ok(())
     }
 
+    /// Name of a key, without the prefix.
     fn name_of(&self, pair: &KeyValue) -> Result<String, StoreError> {
         let key = text(&pair.key);
         match key.strip_prefix(&self.prefix) {
@@ -253,7 +261,12 @@ impl EtcdStore {
         }
     }
 
-    /// Runs `success` on the condition that this manager still holds the epoch.
+    /// Runs the operations `success` on the condition that this manager still holds the epoch.
+    /// Returns the revision of the store after them.
+    ///
+    /// # Errors
+    /// [`StoreError::Deposed`] if another manager holds the epoch; then no operation was run. Also
+    /// fails if this manager holds no epoch, or if the store is unreachable.
     fn fenced(&mut self, success: Vec<RequestOp>, limits: Limits) -> Result<i64, StoreError> {
         let Some((_, revision)) = self.held else {
             return Err(StoreError::NoEpoch);
@@ -263,7 +276,7 @@ impl EtcdStore {
         if answer.succeeded {
             return Ok(answer.header.map_or(0, |header| header.revision));
         }
-        // If this request is not answered, the next write reads the epoch again.
+        // If this reading fails, `held` stays, and the next write fails at the epoch again.
         let seen = self.observe()?;
         self.held = None;
         // The rows of the failed transaction are not in the store: a later claim reads all keys.
@@ -273,8 +286,8 @@ impl EtcdStore {
         }
     }
 
-    /// The conditions of a claim. `is_followed` adds the condition that the key `format` has this
-    /// version's value.
+    /// The conditions of a claim. With `is_followed`, the key `format` must also have the value of
+    /// this version.
     fn conditions(
         &self,
         seen: Option<SeenEpoch>,
@@ -298,6 +311,7 @@ impl EtcdStore {
         conditions
     }
 
+    /// Runs a transaction: the operations `success` if all conditions in `compare` are met.
     fn transact(
         &mut self,
         compare: Vec<Compare>,
@@ -326,7 +340,7 @@ impl EtcdStore {
         Ok(())
     }
 
-    /// Pages of the next transaction, at least one, and their changes.
+    /// The pages of the next transaction, at least one, and the operations that write them.
     fn next_batch(&self) -> Result<(Vec<PageName>, Vec<RequestOp>), StoreError> {
         let names: Vec<&PageName> = self.unwritten.iter().collect();
         let (mut batch, mut ops, mut bytes) = (Vec::new(), Vec::new(), 0);
@@ -341,8 +355,9 @@ impl EtcdStore {
             if !fits && !ops.is_empty() {
                 break;
             }
-            // A family is split only if it alone is too large. Its wide rows are written first, so
-            // that a row that moves is in two pages meanwhile, rather than in none.
+            // A family is split only if it alone is too large for a transaction. Its wide rows are
+            // then written first, so that a row that moves is for a moment in two pages, rather
+            // than in none.
             encoded.reverse();
             for (name, op) in encoded {
                 let size = op_size(&op);
@@ -357,8 +372,8 @@ impl EtcdStore {
         Ok((batch, ops))
     }
 
-    /// Compacts etcd up to the revision of the last compaction. Without compaction, etcd keeps all
-    /// old values for ever.
+    /// Every [`COMPACT_EVERY`], makes etcd drop the values that were replaced before the revision
+    /// of the last compaction. Without compaction, etcd keeps all old values.
     fn compact(&mut self, revision: i64) {
         let Some((before, at)) = self.compacted else {
             self.compacted = Some((revision, now()));
@@ -429,7 +444,8 @@ impl SharedStore for EtcdStore {
 
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let (mut epoch, mut beat, mut is_released, mut plan) = (None, 0, false, 0);
-        // One request suffices: between these keys, rsm has only the short key `format`.
+        // One request for the range from `beat` to `generation` is enough: rsm has only the keys
+        // `epoch` and `format` between them.
         let (from, end) = (self.key("beat"), self.key("generation\0"));
         let range = self.client.range(&from, &end, 0, QUICK);
         for pair in self.runtime.block_on(range)?.pairs {
@@ -487,7 +503,7 @@ impl SharedStore for EtcdStore {
         let revision = match answer.succeeded {
             true => answer.header.map_or(0, |header| header.revision),
             false => match self.observe()?.filter(|seen| seen.epoch == epoch) {
-                // Another member of etcd executed the same transaction, and its answer was lost.
+                // The claim has succeeded at another member of etcd, whose answer was lost.
                 Some(seen) => seen.revision,
                 None => {
                     if is_followed {
@@ -501,8 +517,8 @@ impl SharedStore for EtcdStore {
         // of its predecessor.
         self.deadline.set(None);
         self.read_changes(LOAD)?;
-        // Until the end of this epoch, the pages have the content to write; after its end, all
-        // pages are read again.
+        // During this epoch, the pages have the contents to write. After the epoch, all keys are
+        // read again.
         self.revision = 0;
         self.held = Some((epoch, revision));
         Ok(Some(epoch))
@@ -583,6 +599,7 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// The condition that `key` was last modified at `revision`; 0 for a key that does not exist.
 fn compare_revision(key: Vec<u8>, revision: i64) -> Compare {
     Compare {
         result: CompareResult::Equal.into(),
@@ -606,6 +623,7 @@ fn op(key: Vec<u8>, value: Option<Vec<u8>>) -> RequestOp {
     }
 }
 
+/// Number of bytes of an operation: the key and the value.
 fn op_size(op: &RequestOp) -> usize {
     match &op.request {
         Some(Op::RequestPut(put)) => put.key.len() + put.value.len(),
@@ -618,6 +636,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// The epoch in the value of the key `epoch`; `None` if the text is invalid.
 fn read_epoch(text: &str) -> Option<Epoch> {
     let (number, holder) = text.split_once(' ')?;
     Some(Epoch {
@@ -633,7 +652,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_epoch_is_read_as_it_is_written_and_other_text_is_none() {
+    fn epoch_is_read_as_it_was_written_and_invalid_text_is_refused() {
         let epoch = Epoch {
             number: 7,
             holder: Guid(0x0002_c903_0000_0001),
@@ -652,7 +671,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_that_take_requests_and_answer_none_are_given_up_together() {
+    fn all_hanging_endpoints_together_delay_a_call_no_longer_than_its_limit() {
         let listeners: Vec<TcpListener> = (0..6)
             .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
             .collect();
