@@ -1,4 +1,5 @@
-//! Requests to the agents of ports, each with at most one in flight, and the turns of the others.
+//! Requests in flight to the agents of ports, at most one to each agent, and the turns of the other
+//! agents.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use rsm_mad::Time;
 use rsm_mad::ids::Tid;
 use rsm_mad::transport::Datagram;
 
-/// Time until another attempt after the transport accepted no datagram, or its port was down.
+/// Pause after the transport accepted no datagram or its port was down, until the next attempt.
 pub(crate) const SEND_PAUSE: Duration = Duration::from_millis(20);
 
 /// A request to be sent.
@@ -16,7 +17,7 @@ pub(crate) const SEND_PAUSE: Duration = Duration::from_millis(20);
 pub struct Transmit {
     /// The datagram.
     pub datagram: Datagram,
-    /// Time for which the answer is useful.
+    /// Time after which an answer counts as missing.
     pub timeout: Duration,
 }
 
@@ -28,8 +29,8 @@ pub(crate) struct Flight<R> {
     deadline: Time,
 }
 
-/// Turns of agents, and requests in flight. The owner removes the turn of an agent that it asks, and
-/// gives it another one after the answer.
+/// Turns of agents, and requests in flight. The owner removes the turn of an agent when it sends a
+/// request, and gives the agent another turn after the answer.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentWindow<R> {
     /// Turns of the agents without a request in flight.
@@ -38,6 +39,7 @@ pub(crate) struct AgentWindow<R> {
     flights: HashMap<u32, Flight<R>>,
     /// Deadline and transaction ID of each request in flight.
     deadlines: BTreeSet<(Time, u32)>,
+    /// The last transaction ID used, lower half.
     last_tid: u32,
 }
 
@@ -64,17 +66,17 @@ impl<R> AgentWindow<R> {
         *self = AgentWindow::new(self.last_tid);
     }
 
-    /// Gives an agent a turn.
+    /// Gives an agent a turn at `due`.
     pub(crate) fn enqueue(&mut self, due: Time, agent: PortKey) {
         self.turns.insert((due, agent));
     }
 
-    /// Takes a turn from an agent.
+    /// Removes the turn of an agent at `due`.
     pub(crate) fn dequeue(&mut self, due: Time, agent: PortKey) {
         self.turns.remove(&(due, agent));
     }
 
-    /// The earliest turn, with its agent.
+    /// The earliest turn, with its agent; `None` if no agent has a turn.
     pub(crate) fn first_turn(&self) -> Option<(Time, PortKey)> {
         self.turns.first().copied()
     }
@@ -84,7 +86,7 @@ impl<R> AgentWindow<R> {
         self.flights.len()
     }
 
-    /// Notes a request that is sent. Returns its transaction ID.
+    /// Adds a request in flight. Returns its transaction ID.
     pub(crate) fn launch(&mut self, agent: PortKey, request: R, deadline: Time) -> Tid {
         let tid = self.free_tid();
         let flight = Flight {
@@ -97,6 +99,7 @@ impl<R> AgentWindow<R> {
         Tid(tid.into())
     }
 
+    /// The next transaction ID that no request in flight has; never 0.
     fn free_tid(&mut self) -> u32 {
         loop {
             self.last_tid = self.last_tid.wrapping_add(1);
@@ -107,7 +110,7 @@ impl<R> AgentWindow<R> {
         }
     }
 
-    /// The request in flight with this transaction ID.
+    /// The request in flight with this transaction ID; `None` if there is none.
     pub(crate) fn get(&self, tid: Tid) -> Option<&Flight<R>> {
         self.flights.get(&tid.low())
     }
@@ -119,14 +122,13 @@ impl<R> AgentWindow<R> {
         Some(flight)
     }
 
-    /// Ends the request that has been unanswered for longest beyond its deadline; `None` if there
-    /// is none.
+    /// Ends the request with the earliest deadline, if that has passed; `None` if it has not.
     pub(crate) fn land_overdue(&mut self, now: Time) -> Option<Flight<R>> {
         let &(deadline, tid) = self.deadlines.first()?;
         (deadline <= now).then(|| self.land(Tid(tid.into())))?
     }
 
-    /// The earliest deadline of a request in flight.
+    /// The earliest deadline of a request in flight; `None` if there is none.
     pub(crate) fn first_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|&(at, _)| at)
     }
@@ -143,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_land_once_by_answer_or_deadline() {
+    fn each_request_ends_once_by_answer_or_deadline() {
         let agent = |guid| PortKey::new(Guid(guid), PortNum(1));
         let mut window = AgentWindow::new(u32::MAX - 1);
         let tids = [30, 10, 20].map(|ms| window.launch(agent(ms), ms, at(ms)));
@@ -160,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on_after_all_requests_are_dropped() {
+    fn transaction_ids_continue_after_all_requests_are_dropped() {
         let agent = PortKey::new(Guid(1), PortNum(1));
         let mut window = AgentWindow::new(7);
         window.enqueue(at(1), agent);

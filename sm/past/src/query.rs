@@ -1,4 +1,4 @@
-//! Queries of the past: series of counts, and sums by port.
+//! Queries of the past: series of counts over time, and sums by port.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -15,17 +15,17 @@ use crate::step_accumulator::{ClassSum, Traffic};
 use crate::store::PastReader;
 use crate::tier::Tier;
 
-/// Usual steps of a series, in seconds, for a query without a step. All but the first two are whole
+/// Lengths of steps, in seconds, for queries that state none. All but the first two are whole
 /// minutes.
 const STEPS_S: [u64; 14] = [
     10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
 ];
 
-/// Maximum number of points of a series for a query without a step.
-const POINTS: u64 = 240;
+/// Maximum number of points of a series for a query that states no step.
+const MAX_POINTS: u64 = 240;
 
-/// Minimum number of steps in a span for sums: a step that begins before the span and ends in it
-/// counts as a whole.
+/// Minimum number of steps in a span for sums, which keeps the error small: a step that is only
+/// partly in the span counts as a whole.
 const STEPS_OF_SUMS: u64 = 96;
 
 /// The part of the fabric that a query is about.
@@ -50,11 +50,13 @@ pub struct Span {
 }
 
 impl Span {
+    /// Length of the span in milliseconds.
     fn ms(self) -> u64 {
         self.until_unix_ms.saturating_sub(self.since_unix_ms)
     }
 
-    fn has(self, from: u64, until: u64) -> bool {
+    /// Whether the time from `from` to `until` overlaps the span.
+    fn overlaps(self, from: u64, until: u64) -> bool {
         from < self.until_unix_ms && until >= self.since_unix_ms
     }
 }
@@ -73,7 +75,7 @@ pub enum Wanted {
 pub struct Series {
     /// Length of a step in milliseconds, at least the time between two readings.
     pub step_ms: u64,
-    /// Steps with a reading, by ascending time; no counts are known between them.
+    /// Steps with a reading, by ascending time. The counts of missing steps are unknown.
     pub points: Vec<Point>,
 }
 
@@ -84,7 +86,8 @@ pub struct Point {
     pub start_unix_ms: u64,
     /// Number of ports whose traffic is known.
     pub ports: u32,
-    /// Sum, over the ports, of the seconds in which the traffic was counted; 0 if it is unknown.
+    /// Sum, over the ports, of the seconds in which the traffic was counted; 0 if the traffic is
+    /// unknown.
     pub port_seconds: u64,
     /// Counts of the step.
     pub counts: Counts,
@@ -111,11 +114,11 @@ pub struct Trends {
 /// Traffic and errors of a port in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Trend {
-    /// Seconds in which the traffic was counted; 0 if it is unknown.
+    /// Seconds in which the traffic was counted; 0 if the traffic is unknown.
     pub seconds: u64,
     /// Data sent plus data received, in words of 4 bytes.
     pub words: u64,
-    /// Errors, summed as by [`Counts::errors`].
+    /// Number of errors, as [`Counts::errors`] counts them.
     pub errors: u64,
 }
 
@@ -126,7 +129,7 @@ pub struct Moved {
     pub port: PortKey,
     /// Whether the port's node is a switch.
     pub is_switch: bool,
-    /// Seconds of the span in which the port was read; 0 if its past is unknown.
+    /// Seconds for which the port was counted in the span; 0 if its past is unknown.
     pub seconds: u64,
     /// Counts; traffic is zero if only errors were read.
     pub counts: Counts,
@@ -155,12 +158,14 @@ pub struct CorrectedStep {
     pub link_downs: u64,
 }
 
-/// Times of readings that steps of a coarser tier have.
+/// Times of the first and last reading of each step of coarser tiers, in milliseconds since the
+/// Unix epoch, ascending.
 #[derive(Default)]
 struct Covered(Vec<(u64, u64)>);
 
 impl Covered {
-    fn has(&self, from: u64, until: u64) -> bool {
+    /// Whether a coarser step contains the time from `from` to `until`.
+    fn contains(&self, from: u64, until: u64) -> bool {
         let after = self.0.partition_point(|&(begin, _)| begin <= from);
         let before = after.checked_sub(1).map(|at| self.0[at]);
         before.is_some_and(|(_, end)| until <= end)
@@ -169,7 +174,7 @@ impl Covered {
 
 /// Receives the segments and steps of a query, one after the other.
 trait Visitor {
-    /// Called when a segment begins, with its own port table.
+    /// Called when a segment begins; each segment has a port table of its own.
     fn begin(&mut self);
     /// Called for each entry of the segment's port table.
     fn entry(&mut self, number: usize, entry: Entry);
@@ -180,18 +185,18 @@ trait Visitor {
 }
 
 impl PastReader {
-    /// Counts of `part` in `span`, in steps of `step_ms`, or in as many steps as a chart shows. The
-    /// steps are longer if readings were less frequent, or if finer steps are no longer kept.
+    /// Counts of `part` in `span`, in steps of `step_ms`; if that is `None`, in at most 240 steps.
+    /// The steps are longer if readings were less frequent, or if finer steps are no longer kept.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn series(
         &self,
         part: Part,
         span: Span,
         step_ms: Option<u64>,
     ) -> Result<Series, StoreError> {
-        let wanted = step_ms.unwrap_or_else(|| nice(span.ms() / POINTS));
+        let wanted = step_ms.unwrap_or_else(|| rounded_step(span.ms() / MAX_POINTS));
         let main = self.tier_for(span, wanted);
         let mut visitor = SeriesVisitor {
             part,
@@ -224,18 +229,18 @@ impl PastReader {
         })
     }
 
-    /// Traffic and errors of each port of `node` in `span`, in the same steps as
-    /// [`PastReader::series`]. Takes as long as one series.
+    /// Traffic and errors of each port of `node` in `span`, in steps as of [`PastReader::series`].
+    /// Takes as long as one series.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn trends(
         &self,
         node: Guid,
         span: Span,
         step_ms: Option<u64>,
     ) -> Result<Trends, StoreError> {
-        let wanted = step_ms.unwrap_or_else(|| nice(span.ms() / POINTS));
+        let wanted = step_ms.unwrap_or_else(|| rounded_step(span.ms() / MAX_POINTS));
         let main = self.tier_for(span, wanted);
         let mut visitor = TrendVisitor {
             node,
@@ -259,11 +264,12 @@ impl PastReader {
         Ok(Trends { step_ms, steps })
     }
 
-    /// Errors before correction of each of `ports` in `span`, by the start of steps of `step_ms`,
-    /// in milliseconds since the Unix epoch. Steps without any are left out, and so are such ports.
+    /// Errors before correction of each of `ports` in `span`, by the start of each step of
+    /// `step_ms`, in milliseconds since the Unix epoch. Omits steps without such errors, and ports
+    /// without such steps.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn corrected(
         &self,
         ports: &BTreeSet<PortKey>,
@@ -281,12 +287,12 @@ impl PastReader {
         Ok(visitor.found)
     }
 
-    /// Counts of each of `ports` in `span`, or of every port. Ports that were not read are left
-    /// out. A step that is partly in the span counts whole; it is at most a hundredth of the span,
-    /// or as fine as steps are kept.
+    /// Counts of each of `ports` in `span`, or of every port if `ports` is `None`, in the order of
+    /// ports. Omits ports that were not read. A step that is only partly in the span counts as a
+    /// whole; a step is about a hundredth of the span, or the shortest one that is still kept.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// Fails if a file cannot be read.
     pub fn moved(
         &self,
         ports: Option<&BTreeSet<PortKey>>,
@@ -317,14 +323,16 @@ impl PastReader {
             .min()
     }
 
+    /// Time of the earliest reading in a tier, in milliseconds since the Unix epoch; `None` if
+    /// there is none.
     fn oldest(&self, tier: Tier) -> Option<u64> {
         let segments = self.segments(tier);
         let with_steps = segments.iter().filter(|segment| segment.steps > 0);
         with_steps.map(|segment| segment.from).min()
     }
 
-    /// The coarsest tier whose steps are at most `step_ms` long; a coarser tier if only that tier
-    /// reaches back to the beginning of the span.
+    /// The coarsest tier whose steps are at most `step_ms` long, or a coarser tier if that tier
+    /// reaches further back and the former one does not reach the beginning of the span.
     fn tier_for(&self, span: Span, step_ms: u64) -> Tier {
         let fits = |tier: &&Tier| tier.step_ms() <= step_ms;
         let fitting = Tier::ALL.iter().rev().find(fits);
@@ -338,14 +346,14 @@ impl PastReader {
         main
     }
 
-    /// Visits the steps of `main` in a span, and steps of finer tiers at times that no coarser step
-    /// covers: since its last step, and before a crash.
+    /// Visits the steps of `main` in a span, and the steps of finer tiers at times that no coarser
+    /// step covers: after the last coarser step, and where a crash lost one.
     fn visit(&self, main: Tier, span: Span, visitor: &mut dyn Visitor) -> Result<(), StoreError> {
         let mut covered = Covered::default();
         for tier in Tier::ALL.into_iter().rev().filter(|&tier| tier <= main) {
             let mut visited = Vec::new();
             for segment in self.segments(tier) {
-                if segment.steps > 0 && span.has(segment.from, segment.until) {
+                if segment.steps > 0 && span.overlaps(segment.from, segment.until) {
                     self.visit_segment(tier, &segment, span, &covered, &mut visited, visitor)?;
                 }
             }
@@ -355,6 +363,8 @@ impl PastReader {
         Ok(())
     }
 
+    /// Visits the steps of a segment in a span, except steps in `covered`. Adds their times to
+    /// `visited`.
     fn visit_segment(
         &self,
         tier: Tier,
@@ -365,7 +375,7 @@ impl PastReader {
         visitor: &mut dyn Visitor,
     ) -> Result<(), StoreError> {
         let failed = |error| unread(&segment.path, error);
-        // A segment that was removed meanwhile is beyond the bounds.
+        // A segment that has vanished was removed to keep the bounds.
         let opened = Frames::open(&self.disk, &segment.path, Some(segment.bytes))?;
         let Some(mut frames) = opened else {
             return Ok(());
@@ -378,7 +388,7 @@ impl PastReader {
                 }
                 Item::Step(step) => {
                     let (from, until) = (step.head.from, step.head.until);
-                    if span.has(from, until) && !covered.has(from, until) {
+                    if span.overlaps(from, until) && !covered.contains(from, until) {
                         visited.push((from, until));
                         visitor.step(tier, &step, &frames).map_err(failed)?;
                     }
@@ -390,23 +400,23 @@ impl PastReader {
     }
 }
 
-/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer, or if
-/// readings were less frequent. `found` has the tier of each step, and the maximum number of
-/// seconds between two readings.
+/// Length of a step in milliseconds: `wanted`, or longer if steps of `main` are longer or readings
+/// were less frequent. `found` has, for each step, its tier and the maximum number of seconds
+/// between two readings of a port.
 fn widened(wanted: u64, main: Tier, found: impl Iterator<Item = (Tier, u32)>) -> u64 {
     let rare = found.map(|(tier, widest)| {
-        // A step has as many readings as fit; a reading that spans more is the only one of its
-        // step.
+        // A reading that spans more than a step of its tier is the only one in its step.
         let widest_ms = u64::from(widest) * 900;
         let is_rare = widest_ms > tier.step_ms() * 5 / 4;
-        if is_rare { nice(widest_ms) } else { 0 }
+        if is_rare { rounded_step(widest_ms) } else { 0 }
     });
     let step_ms = wanted.max(main.step_ms()).max(rare.max().unwrap_or(0));
     step_ms.next_multiple_of(main.step_ms())
 }
 
-/// The first usual step of at least this many milliseconds, or a whole number of days.
-fn nice(ms: u64) -> u64 {
+/// The first of [`STEPS_S`] that is at least `ms` long, in milliseconds; if none is, the next whole
+/// number of days.
+fn rounded_step(ms: u64) -> u64 {
     const DAY_MS: u64 = 86_400_000;
     let usual = STEPS_S.into_iter().map(|seconds| seconds * 1000);
     let first = usual.clone().find(|&step| step >= ms);
@@ -416,6 +426,7 @@ fn nice(ms: u64) -> u64 {
 /// Counts of a part in a step of a tier.
 struct Found {
     tier: Tier,
+    /// Start of the step, in milliseconds since the Unix epoch.
     start: u64,
     sum: ClassSum,
 }
@@ -468,7 +479,7 @@ impl Visitor for SeriesVisitor {
     fn end(&mut self) {}
 }
 
-/// Traffic of switches, and errors of all ports.
+/// The sums of [`Part::Fabric`] in a step.
 fn fabric(step: &Step) -> ClassSum {
     let [switches, others] = step.head.sums;
     if switches.ports == 0 {
@@ -483,7 +494,7 @@ fn fabric(step: &Step) -> ClassSum {
     sum
 }
 
-/// Adds the ports with these numbers, all of which are in one chunk.
+/// Adds the counts of the ports with these numbers, ascending and all in the chunk of `columns`.
 fn add_ports(columns: &Columns, numbers: &[usize], sum: &mut ClassSum) {
     for number in numbers {
         let port = number % chunk::PORTS;
@@ -519,7 +530,8 @@ struct FoundPort {
 
 struct TrendVisitor {
     node: Guid,
-    /// Numbers, in the port table, of the node's ports in the segment, ascending.
+    /// The node's ports in the segment: their numbers in the port table, ascending, and at the
+    /// node.
     numbers: Vec<(usize, PortNum)>,
     found: Vec<FoundPort>,
 }
@@ -575,7 +587,7 @@ fn sum_of(columns: &Columns, number: usize) -> ClassSum {
 struct CorrectedVisitor<'a> {
     ports: &'a BTreeSet<PortKey>,
     step_ms: u64,
-    /// Wanted ports of the segment, by chunk and number in it.
+    /// Wanted ports of the segment, by chunk and by index in the chunk.
     numbers: HashMap<usize, BTreeMap<usize, PortKey>>,
     found: BTreeMap<PortKey, BTreeMap<u64, CorrectedStep>>,
 }
@@ -622,13 +634,16 @@ impl Visitor for CorrectedVisitor<'_> {
 }
 
 struct SumVisitor<'a> {
+    /// The wanted ports; `None` for all ports.
     ports: Option<&'a BTreeSet<PortKey>>,
     with_traffic: bool,
     /// Entries of the wanted ports of the segment, by number in the port table.
     entries: Vec<Option<Entry>>,
     /// Seconds and traffic, by number in the port table.
     sums: Vec<(u64, Traffic)>,
+    /// Errors in the segment, by number in the port table and counter.
     errors: BTreeMap<(usize, Quantity), MovedErrors>,
+    /// Counts in all former segments.
     moved: HashMap<PortKey, Moved>,
 }
 
@@ -674,7 +689,7 @@ impl Visitor for SumVisitor<'_> {
             for (port, quantity, count) in columns.errors {
                 if entries.get(port).is_some_and(Option::is_some) {
                     let (from, until) = (step.head.from, step.head.until);
-                    note(
+                    add_errors(
                         &mut self.errors,
                         (first + port, quantity),
                         count,
@@ -706,11 +721,12 @@ impl Visitor for SumVisitor<'_> {
             let total = &mut moved.counts[quantity];
             *total = total.saturating_add(errors.count);
             let (first, last) = (errors.first_unix_ms, errors.last_unix_ms);
-            note(&mut moved.errors, quantity, errors.count, first, last);
+            add_errors(&mut moved.errors, quantity, errors.count, first, last);
         }
     }
 }
 
+/// The counts of a port, which begin at zero.
 fn moved_of(moved: &mut HashMap<PortKey, Moved>, entry: Entry) -> &mut Moved {
     moved.entry(entry.key).or_insert_with(|| Moved {
         port: entry.key,
@@ -721,8 +737,14 @@ fn moved_of(moved: &mut HashMap<PortKey, Moved>, entry: Entry) -> &mut Moved {
     })
 }
 
-/// Adds errors that occurred between two times.
-fn note<K: Ord>(errors: &mut BTreeMap<K, MovedErrors>, key: K, count: u64, first: u64, last: u64) {
+/// Adds errors that occurred between the times `first` and `last`.
+fn add_errors<K: Ord>(
+    errors: &mut BTreeMap<K, MovedErrors>,
+    key: K,
+    count: u64,
+    first: u64,
+    last: u64,
+) {
     let all = errors.entry(key).or_insert(MovedErrors {
         count: 0,
         first_unix_ms: first,

@@ -1,4 +1,4 @@
-//! The SA's timed work: deadlines, groups and alias GUIDs for the core, and records to save.
+//! The SA's timed work: deadlines, groups and alias GUIDs for the core, and registrations to save.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,28 +17,28 @@ use super::{Directory, Sa, mcast};
 /// set, and no host notices the delay.
 const GROUPS_PAUSE: Duration = Duration::from_millis(20);
 
-/// Time added to [`GROUPS_PAUSE`] for every membership in the groups of the last set: ten times the
-/// cost of building it, so that the SA still answers while a whole subnet joins one group.
+/// Time added to [`GROUPS_PAUSE`] for each membership that the last set examined: ten times the
+/// time that this takes, so that the SA still answers while a whole subnet joins one group.
 const PAUSE_PER_MEMBER: Duration = Duration::from_micros(2);
 
-/// Minimum time between two sets of alias GUIDs for the core, for which [`PAUSE_PER_MEMBER`] counts
-/// alias GUIDs: a host that changes its own without an end costs the core as little as one that
-/// joins and leaves.
+/// Minimum time between two sets of alias GUIDs for the core, to which [`PAUSE_PER_MEMBER`] is
+/// added for each alias GUID. The pause keeps a host that changes its alias GUIDs repeatedly from
+/// loading the core.
 const ALIASES_PAUSE: Duration = GROUPS_PAUSE;
 
-/// Minimum time between two saves. Each costs a disk write, and a copy of the state that changes
-/// during the write.
+/// Minimum time between two saves. Each save costs a disk write, and a copy of the state that
+/// changes during the write.
 const SAVE_PAUSE: Duration = Duration::from_millis(250);
 
 impl Sa {
-    /// Does the work due at `now`, up to the amount of one turn. The caller must also call it after
-    /// each [`Sa::answer_from`].
+    /// Does the work due at `now`, as much as one turn permits. The owner must also call this
+    /// method after each [`Sa::answer_from`].
     pub fn handle_deadline(&mut self, now: Time) {
-        if self.is_looking()
+        if self.is_examining()
             && let Some(directory) = self.sa_snapshot.in_force().cloned()
         {
             if std::mem::take(&mut self.is_unseen) {
-                self.see(&directory, now);
+                self.compare_ports(&directory, now);
             }
             let ports = directory.as_ref();
             self.multicast
@@ -67,16 +67,16 @@ impl Sa {
         }
     }
 
-    /// Handles a change of the subnet: finds the ports that appeared and vanished.
-    fn see(&mut self, directory: &Arc<Directory>, now: Time) {
+    /// Handles a change of the subnet: finds the ports that appeared, vanished or changed
+    /// partitions since the last compared directory.
+    fn compare_ports(&mut self, directory: &Arc<Directory>, now: Time) {
         self.services.ports_changed(directory, now);
         self.guids.ports_changed(directory, now);
         self.events.ports_changed(directory, now);
         self.reregister.ports_changed(directory);
         self.refused_joins.ports_changed(directory);
         let before = self.seen.replace(Arc::clone(directory));
-        // The first directory produces no notices, because there is no earlier one to compare it
-        // with.
+        // The first directory causes no notices, because there is no earlier one to compare with.
         if let Some(before) = &before {
             self.events.compare(before, directory, now);
         }
@@ -86,26 +86,26 @@ impl Sa {
         }
     }
 
-    /// Time of the next call of [`Sa::handle_deadline`], or of a poll for groups, alias GUIDs,
-    /// saves and findings.
+    /// Time of the next call of [`Sa::handle_deadline`], or of the next poll for reports, groups,
+    /// alias GUIDs, saves or findings; `None` if no work is pending.
     pub fn next_deadline(&self) -> Option<Time> {
-        let groups = self.multicast.is_stale().then(|| self.next_telling());
+        let groups = self.multicast.is_stale().then(|| self.next_groups());
         let unsaved = self.multicast.is_unsaved()
             || self.services.is_unsaved()
             || self.guids.is_unsaved()
             || self.events.is_unsaved();
-        let save = unsaved.then(|| self.next_saving());
+        let save = unsaved.then(|| self.next_save());
         let of_groups = self.multicast.next_deadline();
         let of_services = self.services.next_deadline();
         let of_guids = self.guids.next_deadline();
         let of_events = self.sa_snapshot.in_force().and(self.events.next_deadline());
-        let names = self.guids.has_pending().then(|| self.next_aliases());
-        let look = self.is_looking().then_some(Time::ZERO);
+        let aliases = self.guids.has_pending().then(|| self.next_aliases());
+        let examining = self.is_examining().then_some(Time::ZERO);
         [
             groups,
-            names,
+            aliases,
             save,
-            look,
+            examining,
             of_groups,
             of_services,
             of_guids,
@@ -119,23 +119,23 @@ impl Sa {
     }
 
     /// Whether there are ports left to examine.
-    fn is_looking(&self) -> bool {
+    fn is_examining(&self) -> bool {
         let is_left = self.is_unseen || !self.unexamined.is_empty();
         is_left && self.sa_snapshot.in_force().is_some()
     }
 
-    /// The members of multicast groups for the core's plans; `None` if they have not changed.
-    /// Changes in quick succession share one set.
+    /// The members of multicast groups, for the core's plans. `None` if they have not changed, or
+    /// if the last set is too recent: changes in quick succession share one set.
     pub fn poll_groups(&mut self, now: Time) -> Option<Arc<GroupSet>> {
-        if !self.multicast.is_stale() || now < self.next_telling() {
+        if !self.multicast.is_stale() || now < self.next_groups() {
             return None;
         }
         self.last_group_set = Some((now, self.multicast.stale_members()));
         Some(self.multicast.group_set())
     }
 
-    /// The alias GUIDs of all ports, for the core to write; `None` if they have not changed.
-    /// Changes in quick succession share one set.
+    /// The alias GUIDs of all ports, for the core to write. `None` if they have not changed, or if
+    /// the last set is too recent: changes in quick succession share one set.
     pub fn poll_guids(&mut self, now: Time) -> Option<Arc<AliasGuids>> {
         if now < self.next_aliases() {
             return None;
@@ -151,9 +151,9 @@ impl Sa {
         self.reregister.take()
     }
 
-    /// The state to save; `None` if nothing has changed.
+    /// The registrations to save; `None` if nothing has changed, or if the last save is too recent.
     pub fn poll_save(&mut self, now: Time) -> Option<Unsaved> {
-        if now < self.next_saving() {
+        if now < self.next_save() {
             return None;
         }
         let groups = self.multicast.take_unsaved();
@@ -173,20 +173,23 @@ impl Sa {
         Some(unsaved)
     }
 
-    fn next_telling(&self) -> Time {
+    /// Time from which on the next set of groups may be polled.
+    fn next_groups(&self) -> Time {
         self.last_group_set
             .map_or(Time::ZERO, |(last_group_set, members)| {
                 last_group_set + GROUPS_PAUSE + PAUSE_PER_MEMBER * members
             })
     }
 
+    /// Time from which on the next set of alias GUIDs may be polled.
     fn next_aliases(&self) -> Time {
-        self.last_aliases.map_or(Time::ZERO, |(passed, count)| {
-            passed + ALIASES_PAUSE + PAUSE_PER_MEMBER * count
+        self.last_aliases.map_or(Time::ZERO, |(polled, count)| {
+            polled + ALIASES_PAUSE + PAUSE_PER_MEMBER * count
         })
     }
 
-    fn next_saving(&self) -> Time {
+    /// Time from which on the next save may be polled.
+    fn next_save(&self) -> Time {
         self.saved.map_or(Time::ZERO, |saved| saved + SAVE_PAUSE)
     }
 }

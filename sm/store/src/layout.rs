@@ -29,23 +29,23 @@ impl Layout {
         self.dir.join("fabric")
     }
 
-    /// Directory of sled.
+    /// Directory of the database (sled's files).
     pub(super) fn database(&self) -> PathBuf {
         self.dir.join("db")
     }
 
-    /// Marker that exists while the database is not whole: empty while a new database is written,
-    /// and with a generation while the database takes a commit in several batches.
+    /// Marker that exists while the database is incomplete: empty while a new database is written,
+    /// and with a generation while a commit is written in several batches.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.dir.join("db.unfinished")
     }
 
-    /// Copy of the database from after the last unclean stop, made before the database was opened.
+    /// Copy of the database, made after the last unclean stop before the database was opened.
     pub(super) fn as_found(&self) -> PathBuf {
         self.dir.join("db.prev")
     }
 
-    /// The sidecar file.
+    /// The sidecar: the state that the database must at least contain.
     pub(super) fn sidecar(&self) -> PathBuf {
         self.dir.join("store.meta")
     }
@@ -55,22 +55,22 @@ impl Layout {
         self.dir.join("export.jsonl")
     }
 
-    /// The former export, from before the export was last written as a whole.
+    /// The former export, which the last export that was written as a whole has replaced.
     pub(super) fn export_before(&self) -> PathBuf {
         self.dir.join("export.prev.jsonl")
     }
 
-    /// File that counts the successive attempts to open the database that did not end.
+    /// File with the number of successive attempts to open the database that did not end.
     pub(super) fn attempts(&self) -> PathBuf {
         self.dir.join("opening")
     }
 
-    /// Moves the database, and the copy made before it was opened, into quarantine. Returns the new
-    /// path.
+    /// Moves the database, and its copy from before it was opened, into a new directory in
+    /// quarantine. Returns the path of that directory.
     pub(super) fn quarantine(&self, disk: &Disk) -> Result<PathBuf, StoreError> {
-        let shelf = self.dir.join("quarantine");
-        disk.create_dir(&shelf)?;
-        let kept = disk.list(&shelf)?;
+        let quarantine = self.dir.join("quarantine");
+        disk.create_dir(&quarantine)?;
+        let kept = disk.list(&quarantine)?;
         let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();
         let next = kept
             .iter()
@@ -78,7 +78,7 @@ impl Layout {
             .max()
             .map_or(1, |n| n.saturating_add(1));
         // Names have a fixed width, so that they sort by age.
-        let path = shelf.join(format!("{next:06}"));
+        let path = quarantine.join(format!("{next:06}"));
         disk.create_dir(&path)?;
         disk.rename(&self.database(), &path.join("db"))?;
         let as_found = self.as_found();

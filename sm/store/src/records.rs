@@ -7,27 +7,32 @@ use rsm_model::LidClaim;
 
 /// Maximum length of a namespace in bytes. Each key of the table repeats the namespace.
 pub const NAMESPACE_MAX: usize = 32;
+
 /// Maximum length of a generic record's key in bytes. An MGID followed by a port GID takes 32.
 pub const RECORD_KEY_MAX: usize = 256;
+
 /// Largest size of a generic record's value in bytes. A service record takes 176 bytes; a row of a
 /// GPU inventory takes a few kilobytes. Larger values must be split into several records.
 pub const RECORD_VALUE_MAX: usize = 64 * 1024;
 
-/// Key or value of a record. A change shares it with the states that the change is applied to: the
-/// records of 45,056 hosts are as large as all other content of the store.
+/// Key or value of a record. A change shares these bytes with the states to which it is applied,
+/// because the records of 45,056 hosts are as large as all other contents of the store.
 pub type Bytes = Arc<[u8]>;
 
 /// Name of a table of generic records: 1 to 32 characters of `a-z`, `0-9`, `_` and `-`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Namespace(Arc<str>);
 
-/// A text that cannot name a table.
+/// Error of a text that cannot name a table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a namespace: expected 1 to 32 characters of a-z, 0-9, `_` and `-`")]
 pub struct NamespaceError(pub String);
 
 impl Namespace {
-    /// Creates a namespace with this name; fails if the text cannot name a table.
+    /// Creates a namespace with this name.
+    ///
+    /// # Errors
+    /// Fails if the text cannot name a table.
     pub fn new(name: &str) -> Result<Namespace, NamespaceError> {
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
         if name.is_empty() || name.len() > NAMESPACE_MAX || !name.bytes().all(plain) {
@@ -50,15 +55,16 @@ impl fmt::Display for Namespace {
 
 /// Everything that survives a restart.
 ///
-/// The state is a cache of facts that a sweep can read again: the LIDs that ports hold win over the
-/// stored ones.
+/// The state is a cache: a sweep can read the LIDs of ports again, and these take precedence over
+/// the stored ones.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Persisted {
     /// Claims to LIDs, by port GUID.
     pub claims: BTreeMap<Guid, LidClaim>,
     /// Generation of the last plan; the next plan has a higher one.
     pub plan_generation: u64,
-    /// Tables of generic records by name, key → value, which the store does not interpret.
+    /// Tables of generic records by name; each table has values by key, which the store does not
+    /// interpret.
     pub records: BTreeMap<Namespace, BTreeMap<Bytes, Bytes>>,
 }
 
@@ -91,7 +97,7 @@ impl Persisted {
         }
     }
 
-    /// Removes a record, and its table if that was its last record.
+    /// Removes a record, and the table if it has no other record.
     pub(super) fn remove_record(&mut self, namespace: &Namespace, key: &[u8]) {
         if let Some(table) = self.records.get_mut(namespace) {
             table.remove(key);
@@ -101,8 +107,8 @@ impl Persisted {
         }
     }
 
-    /// Number in the row `key` of the table `table`, as [`ChangeSet::set_number`] writes it; 0 if
-    /// there is none.
+    /// The number that [`ChangeSet::set_number`] wrote to the row `key` of the table `table`; 0 if
+    /// there is no such row, or if it contains no number.
     pub fn number(&self, table: &str, key: &[u8]) -> u64 {
         let namespace = Namespace::new(table).ok();
         let table = namespace.and_then(|namespace| self.records.get(&namespace));
@@ -111,7 +117,7 @@ impl Persisted {
         bytes.map_or(0, u64::from_be_bytes)
     }
 
-    /// Number of records on the disk, without the plan generation.
+    /// Number of claims and generic records.
     pub fn len(&self) -> usize {
         let generic: usize = self.records.values().map(BTreeMap::len).sum();
         self.claims.len() + generic
@@ -123,8 +129,8 @@ impl Persisted {
     }
 }
 
-/// Puts `rows` into `table`, all at once if there are at least as many rows as the table has: a map
-/// built at once takes half the memory of a growing one.
+/// Puts `rows` into `table`. If there are at least as many rows as the table has, the map is built
+/// anew, because such a map takes half the memory of a map that grew row by row.
 fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
     if rows.len() < table.len() {
         table.extend(rows);
@@ -136,8 +142,11 @@ fn put_all<K: Ord, V>(table: &mut BTreeMap<K, V>, mut rows: BTreeMap<K, V>) {
 /// The changes of one commit. A later change of the same record replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ChangeSet {
+    /// New claims by port GUID; `None` to remove a claim.
     pub(super) claims: BTreeMap<Guid, Option<LidClaim>>,
+    /// New plan generation; `None` if it does not change.
     pub(super) plan_generation: Option<u64>,
+    /// New values of generic records by table and key; `None` to remove a record.
     pub(super) records: BTreeMap<(Namespace, Bytes), Option<Bytes>>,
 }
 
@@ -159,7 +168,7 @@ pub enum ChangeError {
     KeyTooLong {
         /// The table.
         namespace: Namespace,
-        /// Length of the key.
+        /// Length of the key in bytes.
         bytes: usize,
     },
     /// The value of a generic record is too long.
@@ -167,7 +176,7 @@ pub enum ChangeError {
     ValueTooLong {
         /// The table.
         namespace: Namespace,
-        /// Length of the value.
+        /// Length of the value in bytes.
         bytes: usize,
     },
 }
@@ -190,7 +199,7 @@ impl ChangeSet {
         self.records.extend(records);
     }
 
-    /// The changes of all tables except these.
+    /// The changes without those of the generic tables `tables`.
     #[must_use]
     pub fn without(mut self, tables: &[&str]) -> ChangeSet {
         self.records
@@ -198,7 +207,7 @@ impl ChangeSet {
         self
     }
 
-    /// The changes that make `state` equal `wanted`, except in the tables `except`.
+    /// The changes that make `state` equal to `wanted`, except in the tables `except`.
     pub fn between(state: &Persisted, wanted: &Persisted, except: &[&str]) -> ChangeSet {
         let mut changes = ChangeSet::new();
         for (&guid, claim) in &wanted.claims {
@@ -206,8 +215,8 @@ impl ChangeSet {
                 changes.claims.insert(guid, Some(*claim));
             }
         }
-        let gone = state.claims.keys();
-        for &guid in gone.filter(|guid| !wanted.claims.contains_key(guid)) {
+        let former = state.claims.keys();
+        for &guid in former.filter(|guid| !wanted.claims.contains_key(guid)) {
             changes.claims.insert(guid, None);
         }
         let rows = |state: &Persisted| -> BTreeMap<(Namespace, Bytes), Bytes> {
@@ -226,8 +235,8 @@ impl ChangeSet {
                 changes.records.insert(key, Some(value));
             }
         }
-        let gone = before.into_keys().map(|key| (key, None));
-        changes.records.extend(gone);
+        let removed = before.into_keys().map(|key| (key, None));
+        changes.records.extend(removed);
         if wanted.plan_generation != state.plan_generation {
             changes.plan_generation = Some(wanted.plan_generation);
         }
@@ -244,7 +253,10 @@ impl ChangeSet {
         self.claims.is_empty() && self.records.is_empty() && self.plan_generation.is_none()
     }
 
-    /// Records that the port `guid` holds `claim`; fails if the claim is not valid.
+    /// Sets the claim of the port `guid`.
+    ///
+    /// # Errors
+    /// Fails if the GUID is zero or the claim is not valid.
     pub fn set_claim(&mut self, guid: Guid, claim: LidClaim) -> Result<(), ChangeError> {
         if guid.is_zero() || !claim.is_valid() {
             let LidClaim { lid, lmc, .. } = claim;
@@ -264,7 +276,10 @@ impl ChangeSet {
         self.plan_generation = Some(generation);
     }
 
-    /// Writes one generic record; fails if its key or value is too long.
+    /// Sets a generic record.
+    ///
+    /// # Errors
+    /// Fails if the key or the value is too long.
     pub fn set_record(
         &mut self,
         namespace: &Namespace,
@@ -285,8 +300,8 @@ impl ChangeSet {
         Ok(())
     }
 
-    /// Writes a number, big-endian, into the row `key` of the table `table`, both of which fit the
-    /// store. Logs those that do not.
+    /// Sets the row `key` of the table `table` to a number, big-endian. The names of table and row
+    /// are constants that fit the store; logs an error if the key is too long.
     pub fn set_number(&mut self, table: &str, key: &[u8], number: u64) {
         if let Ok(table) = Namespace::new(table)
             && let Err(error) = self.set_record(&table, key, &number.to_be_bytes())
@@ -306,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claim_stays_inside_the_unicast_range() {
+    fn claims_outside_the_unicast_range_are_refused() {
         let claim = |lid, lmc| LidClaim {
             lid: Lid(lid),
             lmc: Lmc::new(lmc).unwrap(),
@@ -323,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn too_large_records_and_invalid_namespaces_are_refused() {
+    fn records_that_are_too_large_and_invalid_namespaces_are_refused() {
         let table = Namespace::new("services").unwrap();
         let mut changes = ChangeSet::new();
         assert!(
@@ -343,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_read_as_written_and_zero_without_a_readable_row() {
+    fn numbers_are_read_as_written_and_a_missing_or_invalid_row_is_zero() {
         let mut changes = ChangeSet::new();
         changes.set_number("journal", b"covered", 0x0102);
         let table = Namespace::new("journal").unwrap();
@@ -360,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_changes_keeps_the_later_ones() {
+    fn merged_changes_have_the_effect_of_both_in_order() {
         let table = Namespace::new("mcast").unwrap();
         let mut first = ChangeSet::new();
         first.set_record(&table, b"a", b"1").unwrap();
@@ -380,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_between_two_states_lead_from_one_to_the_other_and_spare_excepted_tables() {
+    fn changes_between_two_states_turn_one_into_the_other_except_in_excepted_tables() {
         let (table, own) = (
             Namespace::new("mcast").unwrap(),
             Namespace::new("journal").unwrap(),
@@ -415,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_records_is_gone() {
+    fn table_without_records_is_removed() {
         let table = Namespace::new("mcast").unwrap();
         let mut state = Persisted::default();
         let mut changes = ChangeSet::new();

@@ -8,21 +8,21 @@ use rsm_mad::Time;
 
 use crate::counters::{CountersSnapshot, PortReading};
 
-/// Maximum number of ports with evidence; the ports furthest above their limits are kept. If more
-/// links seem damaged, links are not the cause.
+/// Maximum number of ports with evidence; the ports furthest above their limits are kept. If even
+/// more links seem damaged, the cause is not in the links.
 pub const MAX_PORTS: usize = 4096;
 
 /// The errors of a port by symptom, without [`Symptom::Reports`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PortErrors {
-    /// Errors per hour, over five minutes at least.
+    /// Errors per hour by [`Symptom`], computed over at least five minutes.
     pub per_hour: [f64; Symptom::ALL.len()],
-    /// Total of errors of all symptoms; it grows as long as errors occur.
+    /// Sum of the error counters of all symptoms, which grows while errors occur.
     pub total: u64,
 }
 
 impl PortErrors {
-    /// The errors in a reading; `None` if there are none.
+    /// The errors in a reading; `None` if no error was counted since the first reading.
     fn of(reading: &PortReading) -> Option<PortErrors> {
         let rates = reading.errors()?;
         let counters = Symptom::ALL.map(Symptom::counter);
@@ -35,7 +35,7 @@ impl PortErrors {
         })
     }
 
-    /// Largest ratio of a symptom to its limit: 1 at the limit.
+    /// Largest ratio of a rate to the limit of its symptom: 1 at the limit, 0 without limits.
     pub fn excess(&self, limits: &SymptomLimits) -> f64 {
         let excess = Symptom::ALL.into_iter().filter_map(|symptom| {
             let limit = limits.of(symptom)?;
@@ -51,17 +51,17 @@ pub fn evidence(
     limits: &SymptomLimits,
     now: Time,
 ) -> BTreeMap<PortKey, PortErrors> {
-    let mut over: Vec<(PortKey, PortErrors)> = Vec::new();
+    let mut above: Vec<(PortKey, PortErrors)> = Vec::new();
     for port in counters.ports(None) {
         let errors = PortErrors::of(port.reading);
         let errors = errors.filter(|errors| errors.excess(limits) >= 1.0);
         if let Some(errors) = errors.filter(|_| !counters.is_stale(&port, now)) {
-            over.push((port.key, errors));
+            above.push((port.key, errors));
         }
     }
-    if over.len() > MAX_PORTS {
-        over.sort_by(|(_, a), (_, b)| b.excess(limits).total_cmp(&a.excess(limits)));
-        over.truncate(MAX_PORTS);
+    if above.len() > MAX_PORTS {
+        above.sort_by(|(_, a), (_, b)| b.excess(limits).total_cmp(&a.excess(limits)));
+        above.truncate(MAX_PORTS);
     }
-    over.into_iter().collect()
+    above.into_iter().collect()
 }

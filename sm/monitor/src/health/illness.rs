@@ -47,7 +47,7 @@ struct Recovery {
     /// Time of the recovery; for an unhealthy port, time at which it became unhealthy.
     at: Time,
     /// Sum of the port's error counters at the recovery. If the sum has not changed, a rate above
-    /// its limit is due to old errors, and makes the port not unhealthy again.
+    /// its limit is due to old errors, and does not make the port unhealthy again.
     total: u64,
     /// Number of successive illnesses, each within [`RELAPSE`] after the one before.
     times: u32,

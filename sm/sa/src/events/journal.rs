@@ -1,11 +1,11 @@
 //! The journal of notices, which each subscriber reads at its own pace.
 //!
-//! One list serves all subscribers, each of which has a position in it. Its memory therefore
-//! depends neither on the number of subscribers nor on the number of subscribers that do not
-//! answer. Two rules keep the list short:
+//! All subscribers share one list, and each has a position in it. The memory of the list therefore
+//! does not depend on the number of subscribers, nor on how many of them do not answer. Two rules
+//! keep the list short:
 //!
-//! * After a notice about a subject, further notices about it are held back for [`QUIET`]; after
-//!   that, only the last one is added.
+//! * After a notice about a subject, further notices about that subject are held back for
+//!   [`QUIET`]; then only the last one of these is added.
 //! * A later notice supersedes an earlier one about the same subject. A subscriber that has not
 //!   received the earlier notice receives the later one.
 
@@ -17,22 +17,26 @@ use rsm_mad::Time;
 use super::limits::{MAX_NOTICES, MAX_QUIET, QUIET};
 use super::published_notice::{NoticeSubject, PublishedNotice};
 
-/// The journal.
+/// The journal of notices.
 #[derive(Debug, Default)]
 pub(super) struct NoticeJournal {
     /// Notices from number `start` on; `None` for a notice that a later one superseded.
     list: VecDeque<Option<Arc<PublishedNotice>>>,
+    /// Number of the first notice in `list`.
     start: u64,
+    /// Number of the last notice about each subject in `list`.
     latest: BTreeMap<NoticeSubject, u64>,
-    /// Subjects in their quiet time, each with its end and the notice to add then.
+    /// Subjects whose notices are held back, each with the end of that time and the last notice
+    /// held back; `None` if there is none.
     quiet: BTreeMap<NoticeSubject, (Time, Option<PublishedNotice>)>,
+    /// Ends of the times in `quiet`, ascending.
     timers: BTreeSet<(Time, NoticeSubject)>,
     coalesced: u64,
     dropped: u64,
 }
 
 impl NoticeJournal {
-    /// Takes in a notice at `now`. Returns whether it was added to the list.
+    /// Adds a notice at `now`, or holds it back. Returns whether it was added to the list.
     pub(super) fn take(&mut self, published: PublishedNotice, now: Time) -> bool {
         let subject = published.subject();
         if let Some((_, next)) = self.quiet.get_mut(&subject) {
@@ -40,30 +44,33 @@ impl NoticeJournal {
             *next = Some(published);
             return false;
         }
-        self.speak(subject, published, now);
+        self.add(subject, published, now);
         true
     }
 
     /// Adds the notices whose quiet time has ended. Returns whether there were any.
     pub(super) fn handle_deadline(&mut self, now: Time) -> bool {
-        let mut spoken = false;
+        let mut any_added = false;
         while let Some(&(due, subject)) = self.timers.first()
             && due <= now
         {
             self.timers.pop_first();
             if let Some((_, Some(published))) = self.quiet.remove(&subject) {
-                self.speak(subject, published, now);
-                spoken = true;
+                self.add(subject, published, now);
+                any_added = true;
             }
         }
-        spoken
+        any_added
     }
 
+    /// Time at which [`NoticeJournal::handle_deadline`] next has work; `None` if no subject is held
+    /// back.
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.timers.first().map(|&(due, _)| due)
     }
 
-    fn speak(&mut self, subject: NoticeSubject, published: PublishedNotice, now: Time) {
+    /// Adds a notice to the list, and holds back further notices about its subject.
+    fn add(&mut self, subject: NoticeSubject, published: PublishedNotice, now: Time) {
         if self.quiet.len() < MAX_QUIET {
             let until = now + QUIET;
             self.quiet.insert(subject, (until, None));
@@ -72,8 +79,8 @@ impl NoticeJournal {
         let number = self.end();
         self.list.push_back(Some(Arc::new(published)));
         if let Some(before) = self.latest.insert(subject, number)
-            && let Some(overtaken) = self.slot(before)
-            && overtaken.take().is_some()
+            && let Some(superseded) = self.slot(before)
+            && superseded.take().is_some()
         {
             self.coalesced += 1;
         }
@@ -86,6 +93,7 @@ impl NoticeJournal {
         }
     }
 
+    /// The place in the list of the notice with this number; `None` if the list no longer has it.
     fn slot(&mut self, number: u64) -> Option<&mut Option<Arc<PublishedNotice>>> {
         let index = number.checked_sub(self.start)?;
         self.list.get_mut(usize::try_from(index).ok()?)
@@ -107,7 +115,7 @@ impl NoticeJournal {
         self.list.get(usize::try_from(index).ok()?)?.as_ref()
     }
 
-    /// Number of notices superseded by a later one about the same subject.
+    /// Number of notices superseded by later notices about the same subject.
     pub(super) fn coalesced(&self) -> u64 {
         self.coalesced
     }

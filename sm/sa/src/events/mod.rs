@@ -1,14 +1,14 @@
 //! Events: hosts subscribe to notices, and get reports of them (IBA 13.4.8.3, 13.4.9, 15.2.5.12).
 //!
 //! [`Events`] is a state machine without I/O. It handles requests with InformInfo (`Events::set`),
-//! shows subscriptions to queries in a [`SubscriptionsView`], takes in notices ([`Events::take`]),
+//! shows subscriptions to queries in a [`SubscriptionsView`], handles notices ([`Events::take`]),
 //! and returns the reports to send (`Events::poll_report`).
 //!
 //! Each queue pair that subscribed gets one report of each notice, however many of its
 //! subscriptions match. The next report is sent after the former one was answered. An unanswered
-//! report is sent again; after [`limits::ATTEMPTS`] attempts its subscriptions end. A slow
-//! subscriber gets fewer reports, not later ones: see `journal`. An absent port gets no reports,
-//! and after `limits::KEEP` its subscriptions end.
+//! report is sent again; after [`limits::ATTEMPTS`] attempts, the subscriptions of the queue pair
+//! end. A slow subscriber misses superseded notices instead of getting all of them late (module
+//! `journal`). An absent port gets no reports, and its subscriptions end after `limits::KEEP`.
 
 mod interest;
 mod journal;
@@ -42,7 +42,7 @@ pub use self::view::SubscriptionsView;
 pub struct ReportCounters {
     /// Notices accepted.
     pub notices: u64,
-    /// Notices superseded by a later one about the same subject.
+    /// Notices superseded by later notices about the same subject.
     pub(crate) coalesced: u64,
     /// Notices dropped for lack of room; slow subscribers may have missed them.
     pub dropped: u64,
@@ -65,7 +65,7 @@ pub struct Events {
     subscriptions: Arc<BTreeMap<SubscriptionId, Subscription>>,
     journal: NoticeJournal,
     reports: Reports,
-    /// Absent ports with subscriptions, each with the time at which these end.
+    /// Absent ports with subscriptions, each with the time at which its subscriptions end.
     gone: BTreeMap<Guid, Time>,
     /// Whether anything has changed since the last [`Events::take_unsaved`].
     unsaved: bool,
@@ -73,7 +73,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Takes in a notice.
+    /// Handles a notice for subscribers.
     pub fn take(&mut self, published: PublishedNotice, now: Time) {
         self.counters.notices += 1;
         if self.reports.is_empty() {
@@ -114,13 +114,13 @@ impl Events {
         self.unsaved
     }
 
-    /// Whether there are changes to save since the last call.
+    /// Whether there are changes to save; marks them as saved.
     pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
 
-    /// Time at which `Events::handle_deadline` next has work. From that time on,
-    /// `Events::poll_report` may return a report as well.
+    /// Time at which `Events::handle_deadline` next has work, or `Events::poll_report` may have
+    /// another report; `None` if no work is pending.
     pub fn next_deadline(&self) -> Option<Time> {
         let gone = self.gone.values().copied().min();
         [
@@ -145,7 +145,7 @@ impl Events {
         self.unsaved = true;
     }
 
-    /// Ends one subscription.
+    /// Ends a single subscription.
     fn end_one(&mut self, id: SubscriptionId) {
         if let Some(ended) = Arc::make_mut(&mut self.subscriptions).remove(&id) {
             self.reports.unsubscribe(ended.subscriber(id), id.number);
@@ -160,7 +160,7 @@ impl Events {
         range.map(|(&id, subscription)| (id, subscription))
     }
 
-    /// The ports that subscribed.
+    /// GUIDs of the ports that have subscriptions.
     fn ports(&self) -> BTreeSet<Guid> {
         self.reports.ports().collect()
     }

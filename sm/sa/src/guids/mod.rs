@@ -27,9 +27,9 @@ const KEEP: Duration = Duration::from_secs(10);
 /// All alias GUIDs.
 #[derive(Debug, Default)]
 pub struct AliasRegistry {
-    /// Alias GUIDs, shared with readers; a change copies them while a reader holds them.
+    /// Alias GUIDs, shared with readers; a change copies them while a reader has them.
     names: AliasIndex,
-    /// Absent ports with alias GUIDs, each with the time at which it loses them.
+    /// Absent ports with alias GUIDs, each with the time at which it loses its alias GUIDs.
     gone: BTreeMap<Guid, Time>,
     /// Number of generated alias GUIDs.
     assigned: u32,
@@ -60,7 +60,7 @@ impl AliasRegistry {
         self.unsaved
     }
 
-    /// Whether there are changes to save since the last call.
+    /// Whether there are changes to save; marks them as saved.
     pub(crate) fn take_unsaved(&mut self) -> bool {
         std::mem::take(&mut self.unsaved)
     }
@@ -97,35 +97,38 @@ impl AliasRegistry {
         !lost.is_empty()
     }
 
-    /// Time at which [`AliasRegistry::handle_deadline`] next has work; `None` if never.
+    /// Time at which [`AliasRegistry::handle_deadline`] next has work; `None` if no port with alias
+    /// GUIDs is absent.
     pub fn next_deadline(&self) -> Option<Time> {
         self.gone.values().copied().min()
     }
 
-    /// Restores saved alias GUIDs at the start. Every port counts as absent until
-    /// [`AliasRegistry::ports_changed`] finds it, and keeps its GUIDs until `until`. GUIDs that
-    /// contradict others or the limits are skipped. Returns the number of skipped GUIDs.
+    /// Restores saved alias GUIDs at the start of the daemon. Every port counts as absent until
+    /// [`AliasRegistry::ports_changed`] finds it; absent ports keep their alias GUIDs until
+    /// `until`. Alias GUIDs that are invalid, contradict others or exceed the limits are skipped.
+    /// Returns the number of skipped GUIDs.
     pub fn restore(&mut self, saved: &AliasGuids, until: Time) -> usize {
-        let mut left_out = 0;
+        let mut skipped = 0;
         for (&port, names) in &saved.by_port {
             for (&index, &alias) in names {
-                let is_sound = index != 0
+                let is_valid = index != 0
                     && !alias.is_zero()
                     && alias != port
                     && !saved.by_port.contains_key(&alias)
                     && self.names.owner(alias).is_none()
                     && self.names.owners.len() < limits::MAX_ALIASES;
-                if is_sound {
+                if is_valid {
                     self.insert(port, index, alias);
                     self.gone.insert(port, until);
                 } else {
-                    left_out += 1;
+                    skipped += 1;
                 }
             }
         }
-        left_out
+        skipped
     }
 
+    /// Sets the alias GUID at this index of a port's table.
     fn insert(&mut self, port: Guid, index: u8, alias: Guid) {
         self.remove(port, index);
         let aliases = Arc::make_mut(&mut self.names.aliases);
@@ -138,6 +141,7 @@ impl AliasRegistry {
         self.changed();
     }
 
+    /// Removes the alias GUID at this index of a port's table, if there is one.
     fn remove(&mut self, port: Guid, index: u8) {
         let aliases = Arc::make_mut(&mut self.names.aliases);
         let Some(names) = aliases.by_port.get_mut(&port) else {
@@ -154,6 +158,7 @@ impl AliasRegistry {
         self.changed();
     }
 
+    /// Records a change, for the core and for the next save.
     fn changed(&mut self) {
         self.is_pending = true;
         self.unsaved = true;

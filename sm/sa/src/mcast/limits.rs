@@ -5,13 +5,13 @@
 pub const MAX_GROUPS: usize = 1 << 15;
 
 /// Maximum number of existing groups that requests of one port have created, whichever ports are
-/// members. The bound keeps a single port from taking all multicast LIDs, of which switches have
-/// some thousand. IP over InfiniBand creates a group for each IP multicast address that no other
-/// host of the partition has.
+/// members. The bound keeps a single port from taking all multicast LIDs, of which switches support
+/// a few thousand. IP over InfiniBand creates a group for each IP multicast address that no other
+/// host of the partition has joined.
 pub(crate) const MAX_CREATED_PER_PORT: usize = 1 << 10;
 
-/// Maximum number of memberships in all groups: two dozen groups each for 45,056 hosts, at about
-/// 200 bytes.
+/// Maximum number of memberships in all groups: 23 groups for each of 45,056 hosts, at about 200
+/// bytes for each membership.
 pub const MAX_MEMBERS: usize = 1 << 20;
 
 /// Maximum number of groups of one port, whichever port requested the membership. A host with many
@@ -25,8 +25,8 @@ pub(crate) const MAX_ALIASES_PER_GROUP: usize = 256;
 /// Maximum number of events that wait to be polled.
 pub(crate) const MAX_EVENTS: usize = 1 << 12;
 
-/// Maximum number of versions of the groups that answers in progress hold. Each version keeps a
-/// copy of the groups changed since. A table is fetched within milliseconds, so that there are
-/// rarely two versions; but a requester that starts thousands of transfers and fetches none, while
-/// members come and go, could otherwise make the SA hold as many.
+/// Maximum number of versions of the groups that answers in progress keep. Each version costs a
+/// copy of the groups that have changed since. A table is fetched within milliseconds, so that
+/// there are rarely two versions. Without the bound, a requester that starts thousands of transfers
+/// and fetches none, while members join and leave, could make the SA keep thousands of versions.
 pub(crate) const MAX_VERSIONS: usize = 64;

@@ -1,6 +1,5 @@
-//! Tests of records of virtual ports: lookups by LID and GUID, partitions, shared LIDs, any
-//! component mask.
-
+//! Tests of records of virtual ports: lookups by LID and GUID, partitions, shared LIDs, and queries
+//! with any component mask.
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -25,15 +24,17 @@ const ALL: ComponentMask = ComponentMask::NONE;
 const VPORTS: u64 = 16;
 const HOSTS: u64 = 4;
 const RED: PKey = PKey(0x8010);
-/// Capabilities of a port that its virtual ports lack.
+/// Capability of a physical port that its virtual ports lack.
 const OF_PORT: CapabilityMask = CapabilityMask::IS_DEVICE_MANAGEMENT_SUPPORTED;
+/// Capability of a physical port, in CapabilityMask2, that its virtual ports lack.
 const OF_PORT2: CapabilityMask2 = CapabilityMask2::IS_VIRTUALIZATION_SUPPORTED;
 
-/// The GUID of a virtual port.
+/// The GUID of the virtual port with this index at a host.
 pub(super) fn guid(host: u64, index: u64) -> Guid {
     Guid(0x00AA_0000 + host * 0x1000 + index)
 }
 
+/// The ports of hosts, in the order of nodes.
 pub(super) fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
     let ports = fabric.end_ports().map(|(at, _)| at);
     ports
@@ -41,7 +42,8 @@ pub(super) fn hosts_of(fabric: &Fabric) -> Vec<PortRef> {
         .collect()
 }
 
-/// A fabric of hosts with `count` virtual ports each, all Active, under these partitions.
+/// A world of hosts with `count` Active virtual ports each, with the partitions in the text
+/// `partitions`.
 pub(super) fn world_with(count: u64, partitions: &str) -> World {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
         for node in fabric.nodes_mut() {
@@ -72,6 +74,7 @@ pub(super) fn world_with(count: u64, partitions: &str) -> World {
     World::of(fabric, plan)
 }
 
+/// A world in which virtual port 2 of host 1 is the only member of the partition [`RED`].
 fn world() -> World {
     let red = guid(1, 2);
     world_with(
@@ -93,19 +96,20 @@ fn listing(mut world: World) -> World {
     world
 }
 
-/// The LID of a GUID, and the number of its end port.
+/// The LID of the end with this GUID.
 fn lid_of(world: &World, guid: Guid) -> Lid {
     let directory = world.sa.sa_snapshot.directory().unwrap();
     directory.end(directory.by_guid(guid).unwrap()).lid
 }
 
-/// All virtual ports with their own LID, each with that LID.
+/// The virtual ports with a LID of their own: host, index and LID.
 fn owners(world: &World) -> Vec<(u64, u64, Lid)> {
     let all = (0..HOSTS).flat_map(|host| (2..=VPORTS).step_by(2).map(move |index| (host, index)));
     all.map(|(host, index)| (host, index, lid_of(world, guid(host, index))))
         .collect()
 }
 
+/// A NodeRecord with these GUIDs.
 fn node_with(port_guid: Guid, node_guid: Guid) -> NodeRecord {
     let mut wanted = NodeRecord::default();
     let mut info = wanted.node_info();
@@ -122,7 +126,7 @@ fn trusted<R: Record>(world: &mut World, mask: ComponentMask, record: &R) -> Vec
 }
 
 #[test]
-fn vport_with_a_lid_is_found_by_lid_port_guid_and_node_guid() {
+fn vport_with_its_own_lid_is_found_by_lid_port_guid_and_node_guid() {
     let mut world = world();
     let hosts = world.hosts();
     let base = world.table(ALL, &NodeRecord::default());
@@ -196,9 +200,9 @@ fn port_info_of_a_vport_has_its_state_and_the_link_of_its_port() {
     }
 }
 
-/// A search for targets of device management finds each port once.
+/// A program that searches targets of device management must find each port once.
 #[test]
-fn search_by_capabilities_finds_ports_alone() {
+fn search_by_capabilities_finds_only_physical_ports() {
     for mut world in [world(), listing(world())] {
         let mut wanted = PortInfoRecord::default();
         wanted.port_info_mut().set_capability_mask(OF_PORT);
@@ -215,7 +219,7 @@ fn search_by_capabilities_finds_ports_alone() {
 }
 
 #[test]
-fn p_keys_and_guids_of_a_vport_are_found_by_its_lid() {
+fn p_keys_and_guids_of_a_vport_are_found_by_lid() {
     let mut world = world();
     for (host, index, lid) in owners(&world) {
         let guid = guid(host, index);
@@ -247,9 +251,9 @@ fn p_keys_and_guids_of_a_vport_are_found_by_its_lid() {
     }
 }
 
-/// GUIDInfoRecords contain the blocks that the adapter showed, up to GUIDCap entries.
+/// The entries of a block beyond GUIDCap are zero.
 #[test]
-fn guids_of_a_vport_are_those_that_its_adapter_shows() {
+fn guid_records_of_a_vport_contain_what_its_adapter_showed() {
     let further: GuidBlock = std::array::from_fn(|entry| Guid(0x00CC_0000 + entry as u64));
     let with_own = |guid: Guid| {
         let mut block = further;
@@ -301,8 +305,8 @@ fn guids_of_a_vport_are_those_that_its_adapter_shows() {
     }
 }
 
-/// Such virtual ports have the LID of their port, which already has records. A path has everything
-/// that a host needs.
+/// A virtual port that shares the LID of its physical port has no records, because the physical
+/// port has records with that LID. A path contains all that a host needs.
 #[test]
 fn vports_that_share_a_lid_have_paths_and_no_records() {
     for mut world in [world(), listing(world())] {
@@ -326,7 +330,7 @@ fn vports_that_share_a_lid_have_paths_and_no_records() {
     }
 }
 
-/// The identifiers of all records; each identifier may occur once.
+/// The identifiers of all NodeRecords, PortInfoRecords, GUIDInfoRecords and P_KeyTableRecords.
 fn identifiers(world: &mut World) -> Vec<(&'static str, u16, u8, u16)> {
     let mut all = Vec::new();
     let nodes = trusted(world, ALL, &NodeRecord::default());
@@ -348,7 +352,7 @@ fn identifiers(world: &mut World) -> Vec<(&'static str, u16, u8, u16)> {
 }
 
 #[test]
-fn tables_have_each_record_once_with_and_without_vports() {
+fn tables_contain_each_record_once_with_and_without_vports() {
     let (mut plain, mut listing) = (world(), listing(world()));
     let without = identifiers(&mut plain);
     let with = identifiers(&mut listing);
@@ -357,7 +361,7 @@ fn tables_have_each_record_once_with_and_without_vports() {
         assert_eq!(different.len(), all.len());
     }
     let owners = owners(&listing).len();
-    // Each kind adds one record.
+    // Each virtual port with a LID adds one record of each of the four kinds.
     assert_eq!(with.len(), without.len() + 4 * owners);
     assert_eq!(
         with.iter().filter(|id| id.0 == "node").count(),
@@ -366,7 +370,7 @@ fn tables_have_each_record_once_with_and_without_vports() {
 }
 
 #[test]
-fn requester_in_a_vport_sees_what_its_partitions_share() {
+fn vport_sees_only_ends_that_share_a_partition_with_it() {
     let (asker, friend, stranger) = (guid(1, 2), guid(2, 2), guid(3, 2));
     let partitions = format!(
         "Default=0x7fff : ALL=limited ;\nRed=0x10 : {asker}=full, {friend}=full ;\n\
@@ -402,10 +406,10 @@ fn requester_in_a_vport_sees_what_its_partitions_share() {
 }
 
 #[test]
-fn vport_that_leaves_is_in_no_answer_that_begins_then() {
+fn vport_that_vanished_is_only_in_answers_that_began_before() {
     let mut world = listing(world());
-    let gone = guid(1, 2);
-    let lid = lid_of(&world, gone);
+    let vanished = guid(1, 2);
+    let lid = lid_of(&world, vanished);
     let mad = SaMad::request(Method::GET_TABLE, Tid(5), ALL, &NodeRecord::default());
     let mut under_way = world.handle(mad.as_bytes()).unwrap();
     let mut first = [0; 200];
@@ -418,7 +422,7 @@ fn vport_that_leaves_is_in_no_answer_that_begins_then() {
     world.snapshot.fabric = Arc::new(fabric);
     world.sa.replace(&world.snapshot);
 
-    let mut wanted = node_with(gone, Guid(gone.0 | 1 << 40));
+    let mut wanted = node_with(vanished, Guid(vanished.0 | 1 << 40));
     wanted.set_lid(lid);
     for mask in [
         NodeRecord::LID,
@@ -433,7 +437,7 @@ fn vport_that_leaves_is_in_no_answer_that_begins_then() {
     assert_eq!(found, Err(SaStatus::NO_RECORDS));
     let now = world.table(ALL, &NodeRecord::default());
     assert!(!now.iter().any(|record| record.lid() == lid));
-    // The answer that was begun earlier ends in its original state: complete, and of one moment.
+    // The answer that began earlier has all records of the moment at which it began.
     let rest = under_way.into_message(usize::MAX).unwrap();
     let bytes = [&first[..], &rest[SA_HEADER_LEN..]].concat();
     let lids = bytes.chunks(NodeRecord::LEN);
@@ -444,7 +448,7 @@ fn vport_that_leaves_is_in_no_answer_that_begins_then() {
     assert!(lids.contains(&lid));
 }
 
-/// A guest may take the GUID of a port: the GUID stays the port's.
+/// A guest may claim the GUID of a physical port. Records then still show only the physical port.
 #[test]
 fn vport_with_the_guid_of_a_port_has_no_records() {
     let mut world = listing(world());
@@ -468,9 +472,9 @@ fn vport_with_the_guid_of_a_port_has_no_records() {
     assert_eq!(claims.count(), 1);
 }
 
-/// Two ports may have the same GUID: a lookup finds both, as a search without an index would.
+/// If two ports have the same GUID, a lookup finds both, as a search without an index would.
 #[test]
-fn all_ports_with_a_guid_are_found_by_it() {
+fn lookup_by_guid_finds_all_ports_with_that_guid() {
     let mut world = world();
     let hosts = world.hosts();
     let (twin, own) = (world.guid(hosts[0]), guid(1, 2));
@@ -489,7 +493,7 @@ fn all_ports_with_a_guid_are_found_by_it() {
 }
 
 #[test]
-fn lookups_look_at_what_they_find_alone() {
+fn lookups_by_lid_or_guid_examine_only_matching_ends() {
     const MANY: u64 = 1000;
     let mut world = listing(world_with(MANY, "Default=0x7fff : ALL=full ;"));
     let all = world.sa.sa_snapshot.directory().unwrap().len();
@@ -533,15 +537,15 @@ fn lookups_look_at_what_they_find_alone() {
     assert!(!answer.pull(&mut out).ended);
 }
 
-/// Any mask of components, with few or many bits.
+/// A random component mask with few or many bits.
 fn any_mask() -> impl Strategy<Value = u64> {
     let few = prop::collection::vec(0..15u32, 0..4);
     let few = few.prop_map(|bits| bits.iter().fold(0, |mask, bit| mask | 1 << bit));
     prop_oneof![8 => few, 1 => any::<u64>()]
 }
 
-/// Whether `record` has the components `mask` of `wanted`, compared bit by bit.
-fn fits<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
+/// Whether `record` agrees with `wanted` in the components `mask`, compared bit by bit.
+fn matches<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
     let bit = |of: &R, at: usize| of.as_bytes()[at / 8] >> (7 - at % 8) & 1;
     let asked = R::COMPONENTS
         .iter()
@@ -553,8 +557,8 @@ fn fits<R: Record>(record: &R, wanted: &R, mask: ComponentMask) -> bool {
     bits.all(|at| bit(record, at) == bit(wanted, at))
 }
 
-/// Compares a query with the table of all records, from which `wanted` is the record at `place`
-/// with a bit flipped at `flipped`.
+/// Checks the answer to a query against the table of all records. The query is for the record at
+/// index `place` of that table, with the bit `flipped` inverted; `None` inverts no bit.
 fn check<R: Record + PartialEq + std::fmt::Debug>(
     world: &mut World,
     mask: u64,
@@ -574,7 +578,7 @@ fn check<R: Record + PartialEq + std::fmt::Debug>(
     let last = R::COMPONENTS.last().unwrap().mask.0;
     match found {
         Ok(found) => {
-            let expected = all.iter().filter(|record| fits(*record, &wanted, mask));
+            let expected = all.iter().filter(|record| matches(*record, &wanted, mask));
             prop_assert_eq!(found, expected.copied().collect::<Vec<R>>());
         }
         Err(status) => {
@@ -590,7 +594,7 @@ proptest! {
 
     /// The answer to any query is the matching part of all records, in the same order.
     #[test]
-    fn any_query_finds_what_fits(
+    fn any_query_finds_exactly_the_matching_records(
         mask in any_mask(),
         place in any::<usize>(),
         flipped in prop::option::of(any::<usize>()),
@@ -601,7 +605,7 @@ proptest! {
         }
         WORLD.with_borrow_mut(|world| match kind {
             0 => check::<NodeRecord>(world, mask, (place, flipped)),
-            // Options choose the form of the answer.
+            // Options choose the form of the answer, and are not compared.
             1 => {
                 let mask = mask & !PortInfoRecord::OPTIONS.0;
                 check::<PortInfoRecord>(world, mask, (place, flipped))
@@ -616,9 +620,8 @@ proptest! {
     }
 }
 
-/// Joins, services and paths with several ends name virtual ports by GID.
 #[test]
-fn multi_path_leads_to_each_vport_by_its_gid() {
+fn multi_path_query_finds_paths_to_vports_by_gid() {
     let mut world = world();
     let hosts = world.hosts();
     let (own, shared) = (guid(2, 2), guid(2, 3));

@@ -1,4 +1,5 @@
-//! Tests of virtual ports: paths by GID, partitions of their own, requesters behind a shared LID.
+//! Tests of virtual ports: paths to their GIDs, partitions of their own, and requesters that share
+//! a LID.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,16 +19,18 @@ use super::world::{PREFIX, SMALL, World, planned_as};
 use crate::Directory;
 
 const GIDS: ComponentMask = PathRecord::SGID.with(PathRecord::DGID);
-/// A virtual port at the first host, with the LID of its port.
+/// A virtual port at the first host, with the LID of its physical port.
 const SHARED: Guid = Guid(0x00AA_0001);
 /// A virtual port at the last host, with its own LID.
 const OWN: Guid = Guid(0x00AA_0002);
-/// A virtual port at the last host, with the LID of its port.
+/// A virtual port at the last host, with the LID of its physical port.
 const OTHER: Guid = Guid(0x00AA_0003);
 /// A virtual port at the last host that is not Active.
 const DOWN: Guid = Guid(0x00AA_0004);
+/// The P_Key of a partition of [`SHARED`] and [`OTHER`].
 const RED: PKey = PKey(0x8010);
 
+/// A virtual port with this GUID and state; with `is_own`, it requires a LID of its own.
 pub(super) fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
     let mut vport = VPort {
         node: VNode {
@@ -47,6 +50,7 @@ pub(super) fn vport(guid: Guid, is_own: bool, state: PortState) -> VPort {
     vport
 }
 
+/// Gives the port `at` these virtual ports, with indices from 1.
 pub(super) fn give(fabric: &mut Fabric, at: PortRef, vports: Vec<VPort>) {
     let mut all = PortVPorts::default();
     all.info.set_enabled(true);
@@ -92,7 +96,7 @@ fn gid(guid: Guid) -> Gid {
     Gid::new(PREFIX, guid)
 }
 
-/// The path between two GUIDs.
+/// The path between the ports with two GUIDs.
 fn path(world: &mut World, from: Guid, to: Guid) -> PathRecord {
     let mut wanted = PathRecord::default();
     wanted.set_sgid(gid(from)).set_dgid(gid(to));
@@ -100,7 +104,7 @@ fn path(world: &mut World, from: Guid, to: Guid) -> PathRecord {
 }
 
 #[test]
-fn paths_to_vports_have_their_lids_and_a_grh_where_a_lid_is_shared() {
+fn paths_to_vports_have_their_lids_and_need_a_grh_if_a_lid_is_shared() {
     let mut world = world();
     let directory = directory(&world);
     let hosts = world.hosts();
@@ -137,7 +141,7 @@ fn paths_to_vports_have_their_lids_and_a_grh_where_a_lid_is_shared() {
 }
 
 #[test]
-fn a_vport_has_partitions_of_its_own() {
+fn vport_has_partitions_of_its_own() {
     let mut world = world();
     let mut ask = |from: Guid, to: Guid| {
         let mut wanted = PathRecord::default();
@@ -157,7 +161,7 @@ fn a_vport_has_partitions_of_its_own() {
 }
 
 #[test]
-fn active_vports_are_in_service_and_not_in_tables_of_ports() {
+fn active_vports_are_in_service_but_not_listed_in_tables() {
     let mut world = world();
     let directory = directory(&world);
     let in_service = directory.in_service();
@@ -176,7 +180,7 @@ fn active_vports_are_in_service_and_not_in_tables_of_ports() {
 }
 
 #[test]
-fn requester_behind_a_shared_lid_is_known_by_its_global_route_header() {
+fn global_route_header_identifies_a_requester_with_a_shared_lid() {
     let world = world();
     let directory = directory(&world);
     let hosts = world.hosts();
@@ -197,7 +201,7 @@ fn requester_behind_a_shared_lid_is_known_by_its_global_route_header() {
     };
     let port = ask(None);
     assert_eq!(ask(Some(OTHER)), OTHER);
-    // The GID of a port with another LID proves nothing.
+    // The GID of a port with another LID does not identify the requester.
     for foreign in [SHARED, OWN, Guid(0xDEAD)] {
         assert_eq!(ask(Some(foreign)), port, "{foreign}");
     }

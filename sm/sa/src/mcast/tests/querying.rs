@@ -3,6 +3,8 @@
 use super::super::{Cursor, McMemberAccess};
 use super::*;
 
+/// The records that host `by` gets to a query. Each step of the query examines `work` groups and
+/// members.
 fn ask(
     subnet: &Subnet,
     by: u64,
@@ -26,7 +28,9 @@ fn ask(
     found
 }
 
-fn peopled() -> Subnet {
+/// A subnet with four groups: the broadcast group with four members, [`NAME`] with two, a group in
+/// partition [`SOME`] with one, and a group without members.
+fn subnet_with_groups() -> Subnet {
     let mut subnet = Subnet::with_broadcast(4);
     for host in 1..=4 {
         subnet.join(host, broadcast(EVERYBODY).mgid, FULL).unwrap();
@@ -47,12 +51,12 @@ fn peopled() -> Subnet {
 }
 
 #[test]
-fn trusted_requesters_see_members_and_others_only_their_groups() {
-    let subnet = peopled();
+fn trusted_requesters_see_all_members_and_others_only_groups_of_their_partitions() {
+    let subnet = subnet_with_groups();
     let nothing = McMemberRecord::default();
     for work in [1, 2, 100] {
         let seen = |by, trusted| ask(&subnet, by, trusted, &nothing, ComponentMask::NONE, work);
-        // Groups with four, two and one members, and an empty group.
+        // A record for each member, and one for the group without members.
         let all = seen(1, true);
         assert_eq!(all.len(), 4 + 2 + 1 + 1, "work {work}");
         assert!(all.iter().any(McMemberRecord::proxy_join));
@@ -68,8 +72,8 @@ fn trusted_requesters_see_members_and_others_only_their_groups() {
 }
 
 #[test]
-fn components_of_a_query_narrow_its_records() {
-    let subnet = peopled();
+fn only_records_with_the_components_of_a_query_are_found() {
+    let subnet = subnet_with_groups();
     let count = |trusted, record: &McMemberRecord, mask| {
         let found = ask(&subnet, 2, trusted, record, mask, 1);
         assert_eq!(found, ask(&subnet, 2, trusted, record, mask, 1000));
@@ -104,8 +108,8 @@ fn components_of_a_query_narrow_its_records() {
 }
 
 #[test]
-fn changes_during_a_query_neither_repeat_nor_end_it() {
-    let mut subnet = peopled();
+fn changes_during_a_query_neither_repeat_records_nor_end_the_query() {
+    let mut subnet = subnet_with_groups();
     let trusted = McMemberAccess {
         trusted: true,
         p_keys: &[],
@@ -138,7 +142,7 @@ fn changes_during_a_query_neither_repeat_nor_end_it() {
         at = next;
     }
     assert_eq!(rest.len(), 3);
-    // A query that keeps its first view sees the groups as they were.
+    // A query that keeps its first view sees the groups as they were at its beginning.
     let mut at = Some(cursor);
     let mut seen = 1;
     while let Some(cursor) = at {
