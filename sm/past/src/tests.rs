@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn sums_of_steps_are_sums_of_readings_whatever_the_step(all in readings(), batch in 1usize..20) {
+    fn sums_of_steps_equal_sums_of_readings_for_any_step(all in readings(), batch in 1usize..20) {
         let dir = tempfile::tempdir().unwrap();
         let mut past = open(dir.path());
         for batch in all.clone().chunks_mut(batch) {
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn reopened_past_is_the_one_before(all in readings()) {
+    fn reopened_past_has_the_same_sums_and_bytes(all in readings()) {
         let dir = tempfile::tempdir().unwrap();
         let mut past = open(dir.path());
         past.add(&mut all.clone()).unwrap();
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_costs_at_most_the_step_or_the_port_table_that_it_is_in(
+    fn damaged_byte_loses_at_most_one_step_of_a_file(
         all in readings(), at: prop::sample::Index, bit in 0u8..8, cut: bool
     ) {
         let dir = tempfile::tempdir().unwrap();
@@ -217,7 +217,7 @@ proptest! {
 }
 
 #[test]
-fn flipped_bit_in_a_chunk_costs_the_counts_of_its_step_alone() {
+fn flipped_bit_in_a_chunk_loses_only_the_counts_of_its_step() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     steady(&mut past, 10);
@@ -243,7 +243,7 @@ fn flipped_bit_in_a_chunk_costs_the_counts_of_its_step_alone() {
 }
 
 #[test]
-fn port_that_was_not_read_is_a_gap_and_not_zero() {
+fn port_that_was_not_read_has_a_gap_in_its_series() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     let other = port(8, 1);
@@ -279,7 +279,7 @@ fn port_that_was_not_read_is_a_gap_and_not_zero() {
 }
 
 #[test]
-fn trends_of_a_node_are_the_series_of_its_ports() {
+fn trends_of_a_node_equal_the_series_of_its_ports() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     for at in (NOON..NOON + 5 * MINUTE).step_by(10_000) {
@@ -326,7 +326,7 @@ fn trends_of_a_node_are_the_series_of_its_ports() {
 }
 
 #[test]
-fn steps_are_never_finer_than_the_readings() {
+fn steps_of_a_series_are_at_least_as_long_as_the_time_between_readings() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     steady(&mut past, 20);
@@ -360,7 +360,7 @@ fn steps_are_never_finer_than_the_readings() {
 }
 
 #[test]
-fn last_hours_are_fine_and_older_ones_coarse_without_a_seam() {
+fn series_over_several_tiers_has_no_gap_and_the_step_of_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     steady(&mut past, 27 * 60);
@@ -389,7 +389,7 @@ fn last_hours_are_fine_and_older_ones_coarse_without_a_seam() {
 }
 
 #[test]
-fn bound_of_bytes_holds_and_removes_the_oldest() {
+fn oldest_segments_are_removed_to_keep_the_bound_of_bytes() {
     let dir = tempfile::tempdir().unwrap();
     let bounds = Bounds {
         days: 30,
@@ -422,7 +422,7 @@ fn bound_of_bytes_holds_and_removes_the_oldest() {
 }
 
 #[test]
-fn files_that_cannot_be_removed_count_until_they_are() {
+fn files_that_cannot_be_removed_count_until_they_are_removed() {
     let dir = tempfile::tempdir().unwrap();
     let keeps_all = Arc::new(AtomicBool::new(true));
     let disk = Disk::with_fault(Arc::new({
@@ -467,7 +467,7 @@ fn files_that_cannot_be_removed_count_until_they_are() {
 }
 
 #[test]
-fn full_disk_loses_the_steps_of_its_time_alone() {
+fn full_disk_loses_only_the_steps_of_that_time() {
     let dir = tempfile::tempdir().unwrap();
     let is_full = Arc::new(AtomicBool::new(false));
     let disk = Disk::with_fault(Arc::new({
@@ -510,7 +510,7 @@ fn full_disk_loses_the_steps_of_its_time_alone() {
 }
 
 #[test]
-fn folder_that_is_replaced_takes_the_next_steps() {
+fn next_steps_are_written_to_a_folder_that_replaced_the_former_one() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("past");
     let mut past = open(dir.path());
@@ -540,7 +540,7 @@ fn clock_set_back_loses_no_count() {
 }
 
 #[test]
-fn errors_are_told_with_port_number_and_times() {
+fn moved_errors_have_their_port_number_and_times() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     steady(&mut past, 30);
@@ -577,7 +577,7 @@ fn errors_are_told_with_port_number_and_times() {
 }
 
 #[test]
-fn switch_and_fabric_are_sums_of_their_ports() {
+fn counts_of_a_node_and_of_the_fabric_are_sums_of_ports() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
     let of = |words, errors| [(Quantity::XmitData, words), (Quantity::SymbolError, errors)];

@@ -9,6 +9,7 @@ use rsm_model::alias_guids::AliasGuids;
 /// The alias GUIDs of all ports at one moment.
 #[derive(Clone, Default, Debug)]
 pub struct AliasIndex {
+    /// Alias GUIDs by port GUID and index.
     pub(super) aliases: Arc<AliasGuids>,
     /// Port GUID by alias GUID.
     pub(super) owners: Arc<BTreeMap<Guid, Guid>>,

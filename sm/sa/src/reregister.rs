@@ -1,8 +1,8 @@
 //! Hosts that must register again (IBA 14.4.11), because their memberships and subscriptions ended
 //! while their ports were absent.
 //!
-//! A host that was reset registers again by itself. A host whose port stayed up while the path to
-//! it was cut does not register again by itself.
+//! A host that was reset registers again without being asked. A host whose port stayed up while the
+//! path to it was cut does not.
 
 use std::collections::BTreeSet;
 
@@ -10,16 +10,18 @@ use rsm_ids::Guid;
 
 use super::directory::Directory;
 
-/// Maximum number of absent ports that are kept: every port of a large subnet. Further hosts
-/// register again only after a reset, or by hand.
+/// Maximum number of absent ports that are recorded: every port of a large subnet. The hosts of
+/// further ports register again only after a reset, or if an operator makes them.
 const MAX_LOST: usize = 1 << 16;
 
 /// Ports whose hosts must register again, at once or after their return.
 #[derive(Debug, Default)]
 pub(super) struct LostRegistrations {
+    /// Absent ports whose registrations have ended.
     lost: BTreeSet<Guid>,
+    /// Ports that have returned, and whose hosts must register again now.
     due: BTreeSet<Guid>,
-    /// Number of ports beyond [`MAX_LOST`].
+    /// Number of ports that were not recorded because of [`MAX_LOST`].
     forgotten: u64,
 }
 
@@ -37,12 +39,12 @@ impl LostRegistrations {
 
     /// Handles a change of the subnet: absent ports that have returned are due.
     pub(super) fn ports_changed(&mut self, directory: &Directory) {
-        let is_back = |port: &Guid| directory.by_guid(*port).is_some();
-        let back: Vec<Guid> = self.lost.iter().copied().filter(is_back).collect();
-        for port in &back {
+        let is_present = |port: &Guid| directory.by_guid(*port).is_some();
+        let returned: Vec<Guid> = self.lost.iter().copied().filter(is_present).collect();
+        for port in &returned {
             self.lost.remove(port);
         }
-        self.due.extend(back);
+        self.due.extend(returned);
     }
 
     /// Whether any port is due.

@@ -1,21 +1,25 @@
 //! The store: state that survives a restart.
 //!
 //! The store is a *cache of claims*: the LIDs that each port holds, the registrations of hosts, and
-//! the last generations. Losing it costs a sweep, never correctness, because the LIDs that ports
-//! hold win over those on disk. However damaged the files are, [`SledStore::open`] ends in one of
-//! three ways: with everything that was committed; with the last export and a report of the reason;
-//! or with an error that tells the operator what to do, and unchanged files. It never returns less
-//! than was committed without a report.
+//! the last generations. Losing the store costs a sweep, never correctness, because the LIDs that
+//! ports hold take precedence over those on the disk. However damaged the files are,
+//! [`SledStore::open`] ends in one of three ways:
+//! * with everything that was committed;
+//! * with the last export, and a report of the reason;
+//! * with an error that says what the operator must do, and unchanged files.
 //!
-//! A commit has this order: a whole export and the sidecar are written under temporary names, then
-//! the database takes the batch and is flushed, then the files get their final names, or the commit
-//! is appended to the export. If the process dies or the disk fills up between any two steps, the
-//! state is that before or after the commit.
+//! The steps of a commit are:
+//! 1. The sidecar, and the export if it is written as a whole, are written under temporary names.
+//! 2. The database writes the batch and is flushed.
+//! 3. The files get their final names, or the commit is appended to the export.
 //!
-//! A commit that is too large for one batch of the database first goes into the export, under a
-//! marker with its generation. If a start finds the marker, either the export has the whole commit,
-//! and a new database is made from it; or the export has nothing of it, and neither has the
-//! database.
+//! If the process dies or the disk is full between any two steps, the state is that before or after
+//! the commit.
+//!
+//! A commit that is too large for one batch of the database is written to the export first, under a
+//! marker with its generation. If a start finds the marker, there are two cases. If the export
+//! contains the whole commit, a new database is made from the export. Otherwise neither the export
+//! nor the database contains any part of the commit.
 //!
 //! Input: LID claims and batches of rows, as bytes under the names of tables. Output: the state of
 //! the last commit with a report, or an error; for a store shared by several managers, also the

@@ -30,10 +30,11 @@ pub struct CongestionManager {
     policy: Arc<CongestionPolicy>,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// Turns, and attributes that are asked for or written; at most `policy.window` are in flight.
+    /// Turns of agents, and the attributes of requests in flight; at most `policy.window` requests
+    /// are in flight.
     window: AgentWindow<AttrId>,
-    /// Agents by (status, whether a switch's agent), except those in the statuses
-    /// [`AgentStatus::Pending`] and [`AgentStatus::Set`].
+    /// Agents by status, and by whether they belong to a switch. Agents with the status
+    /// [`AgentStatus::Pending`] or [`AgentStatus::Set`] are omitted.
     not_set: BTreeMap<(AgentStatus, bool), BTreeSet<PortKey>>,
     view: CongestionView,
     /// Whether a status has changed since the last [`CongestionManager::take_news`].
@@ -41,8 +42,8 @@ pub struct CongestionManager {
 }
 
 impl CongestionManager {
-    /// A manager without readings. `first_tid` should differ from the TIDs of an earlier process,
-    /// whose answers may still arrive.
+    /// A manager without agents. `first_tid` should differ from the transaction IDs of an earlier
+    /// process, whose answers may still arrive.
     pub fn new(policy: Arc<CongestionPolicy>, first_tid: u32) -> CongestionManager {
         CongestionManager {
             policy,
@@ -51,7 +52,8 @@ impl CongestionManager {
         }
     }
 
-    /// Changes the policy. If it differs from the former one, all agents are read again.
+    /// Changes the policy. If it differs from the former policy, forgets all agents, so that their
+    /// settings are read again.
     pub fn configure(&mut self, policy: &Arc<CongestionPolicy>) {
         if self.policy != *policy {
             self.policy = policy.clone();
@@ -79,7 +81,8 @@ impl CongestionManager {
         };
     }
 
-    /// Follows a new model of the subnet. Returns whether the model differs from the former one.
+    /// Follows a new model of the subnet. Returns whether the model is another one than before;
+    /// `false` if congestion control is off.
     pub fn follow(&mut self, fabric: &Arc<Fabric>, now: Time) -> bool {
         if !self.policy.enabled || Arc::ptr_eq(&self.fabric, fabric) {
             return false;
@@ -90,12 +93,14 @@ impl CongestionManager {
                 Some(node) => self.follow_node(node, earlier, now),
                 None => earlier
                     .into_iter()
-                    .for_each(|gone| self.forget_ports(gone.guid, &BTreeSet::new())),
+                    .for_each(|former| self.forget_ports(former.guid, &BTreeSet::new())),
             }
         }
         true
     }
 
+    /// Creates and forgets agents of a node that has changed. The settings of the node are read
+    /// again if one of its links has come up.
     fn follow_node(&mut self, node: &Node, earlier: Option<&Node>, now: Time) {
         let mut present = BTreeSet::new();
         if let Some(device) = self.device(node) {
@@ -139,13 +144,13 @@ impl CongestionManager {
     fn forget_ports(&mut self, node: Guid, present: &BTreeSet<PortNum>) {
         let all = PortKey::new(node, PortNum(0))..=PortKey::new(node, PortNum(255));
         let keys = self.agents.range(all).map(|(&key, _)| key);
-        let gone: Vec<PortKey> = keys.filter(|key| !present.contains(&key.port)).collect();
-        for key in gone {
-            self.take_out(key);
+        let absent: Vec<PortKey> = keys.filter(|key| !present.contains(&key.port)).collect();
+        for key in absent {
+            self.unlist(key);
             self.agents.remove(&key);
             self.view.remove(key);
             self.news = true;
-            // No agent will be found for the answer to a request in flight.
+            // The answer to a request in flight will find no agent, and is ignored.
         }
     }
 
@@ -182,8 +187,8 @@ impl CongestionManager {
         })
     }
 
-    /// Handles a request with this transaction ID that the transport did not accept: undoes the
-    /// poll.
+    /// Handles a request with this transaction ID that the transport did not accept. The agent gets
+    /// another turn after a pause.
     pub fn not_sent(&mut self, tid: Tid, now: Time) {
         if let Some(flight) = self.window.land(tid) {
             self.change(flight.agent, |agent, _| agent.due = Some(now + SEND_PAUSE));
@@ -207,7 +212,8 @@ impl CongestionManager {
         }
     }
 
-    /// Handles a request that the transport gave up on.
+    /// Handles a request with this transaction ID that the transport accepted and then failed to
+    /// send.
     pub fn on_send_failed(&mut self, tid: Tid, now: Time) {
         if let Some(flight) = self.window.land(tid) {
             self.change(flight.agent, |agent, _| agent.on_silence(now));
@@ -221,8 +227,8 @@ impl CongestionManager {
         }
     }
 
-    /// Time of the next action; `None` if there is none. `may_send` says whether requests may be
-    /// sent.
+    /// Time of the next request or of the next deadline of a request in flight; `None` if there is
+    /// neither. With `may_send` false, only deadlines count.
     pub fn next_deadline(&self, may_send: bool) -> Option<Time> {
         let turn = self.window.first_turn().map(|(due, _)| due);
         let turn = turn.filter(|_| may_send && self.has_room() && self.policy.enabled);
@@ -230,12 +236,14 @@ impl CongestionManager {
         turn.into_iter().chain(silence).min()
     }
 
+    /// Whether another request may be in flight.
     fn has_room(&self) -> bool {
         self.window.in_flight() < self.policy.window as usize
     }
 
-    /// Whether a status has changed since the last call, and no request is in flight or due at
-    /// `now`. Readers therefore see the result of a round, not each answer.
+    /// Whether a status has changed since the last call that returned `true`. Always `false` while
+    /// a request is in flight or due at `now`, so that readers get the result of a round of
+    /// requests instead of each answer.
     pub fn take_news(&mut self, now: Time) -> bool {
         let turn = self.window.first_turn();
         let is_busy = turn.is_some_and(|(due, _)| due <= now);
@@ -255,7 +263,7 @@ impl CongestionManager {
         let Some(mut agent) = self.agents.get(&key).cloned() else {
             return;
         };
-        // An agent with a turn has replaced the agent that was asked: the answer is not for it.
+        // An agent with a turn was created after the request, whose answer it must not get.
         if agent.due.is_some() {
             return;
         }
@@ -263,40 +271,42 @@ impl CongestionManager {
         self.put(key, agent);
     }
 
+    /// Adds or replaces an agent, and updates the lists that contain it.
     fn put(&mut self, key: PortKey, agent: Agent) {
-        self.take_out(key);
+        self.unlist(key);
         let report = agent.report();
         if let Some(due) = agent.due {
             self.window.enqueue(due, key);
         }
         if !matches!(report.status, AgentStatus::Pending | AgentStatus::Set) {
-            let place = (report.status, key.port == PortNum::ZERO);
-            self.not_set.entry(place).or_default().insert(key);
+            let group = (report.status, key.port == PortNum::ZERO);
+            self.not_set.entry(group).or_default().insert(key);
         }
         self.news |= self.view.agent(key) != Some(&report);
         self.view.put(key, report);
         self.agents.insert(key, agent);
     }
 
-    /// Removes an agent from the lists, and keeps its record.
-    fn take_out(&mut self, key: PortKey) {
+    /// Removes an agent from the turns and from [`CongestionManager::not_set`], but not from the
+    /// agents.
+    fn unlist(&mut self, key: PortKey) {
         let Some(agent) = self.agents.get(&key) else {
             return;
         };
         if let Some(due) = agent.due {
             self.window.dequeue(due, key);
         }
-        let place = (agent.report().status, key.port == PortNum::ZERO);
-        if let Some(same) = self.not_set.get_mut(&place) {
+        let group = (agent.report().status, key.port == PortNum::ZERO);
+        if let Some(same) = self.not_set.get_mut(&group) {
             same.remove(&key);
             if same.is_empty() {
-                self.not_set.remove(&place);
+                self.not_set.remove(&group);
             }
         }
     }
 
-    /// Findings about devices that lack settings although they could have them, and the number of
-    /// devices without congestion control.
+    /// The findings: one for each trouble that keeps agents from having the policy's settings, and
+    /// one that counts the devices without congestion control. `name` returns the name of a node.
     pub fn findings(&self, name: impl Fn(Guid) -> String) -> Vec<Finding> {
         let troubles = self
             .not_set
@@ -326,6 +336,7 @@ impl CongestionManager {
         findings
     }
 
+    /// The finding that counts the devices without congestion control; `None` if there are none.
     fn without_agent(&self) -> Option<Finding> {
         let absent = |of_switches: bool| -> usize {
             let all = self.not_set.iter();

@@ -1,39 +1,40 @@
-//! The Reed-Solomon codes of links, and how many errors they can mend.
+//! The Reed-Solomon codes of links, and how many errors they can correct.
 
 use rsm_ids::LinkSpeed;
 use rsm_mad::wire::attr::FecMode;
 
-/// Bits of a symbol in all codes of links.
+/// Number of bits of a symbol in all codes of links.
 const SYMBOL_BITS: f64 = 10.0;
 
 /// A Reed-Solomon code.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Code {
-    /// Symbols of a block, and those among them that carry data.
+    /// Number of symbols in a block.
     block: u32,
+    /// Number of symbols in a block that contain data.
     data: u32,
     /// Share of damaged symbols at which the code loses one of 10^12 blocks, if symbols are damaged
-    /// independently of each other: for RS(544,514) and RS(528,514) the bit error ratios 2.4e-4 and
-    /// 2e-5 that IEEE 802.3 permits before correction. A link of 400 Gb/s then loses a block in
-    /// some four hours.
+    /// independently of each other. For RS(544,514) and RS(528,514), this corresponds to the bit
+    /// error ratios 2.4e-4 and 2e-5 that IEEE 802.3 permits before correction. A link of 400 Gb/s
+    /// then loses a block about every four hours.
     share: f64,
 }
 
-/// The code of links of 25 Gb/s a lane; mends 7 symbols of a block.
+/// The code of links of 25 Gb/s per lane; corrects 7 symbols of a block.
 const RS_528: Code = Code {
     block: 528,
     data: 514,
     share: 2.25e-4,
 };
 
-/// The code of links of 50 Gb/s a lane and more; mends 15 symbols of a block.
+/// The code of links of 50 Gb/s per lane and more; corrects 15 symbols of a block.
 const RS_544: Code = Code {
     block: 544,
     data: 514,
     share: 2.4e-3,
 };
 
-/// The code of low latency; mends 7 symbols of a block.
+/// The code of low latency; corrects 7 symbols of a block.
 const RS_272: Code = Code {
     block: 272,
     data: 258,
@@ -41,7 +42,8 @@ const RS_272: Code = Code {
 };
 
 impl Code {
-    /// The code of a link: the one that its port states, or that of its speed.
+    /// The code of a link: the code that its port states, or the usual one of its speed. `None` if
+    /// the link has no Reed-Solomon code.
     fn of(speed: LinkSpeed, mode: Option<FecMode>) -> Option<Code> {
         let usual = match speed {
             LinkSpeed::Edr => RS_528,
@@ -56,9 +58,9 @@ impl Code {
     }
 }
 
-/// The damaged symbols a second that error correction can mend on a link of `data_mbps` megabits of
-/// data a second; `None` for a link without a Reed-Solomon code. `mode` is the code that the port
-/// states, if it does.
+/// The number of damaged symbols per second that a link can correct, at `data_mbps` megabits of
+/// data per second; `None` for a link without a Reed-Solomon code. `mode` is the code that the port
+/// states; `None` if it states none.
 pub fn mendable_per_s(speed: LinkSpeed, mode: Option<FecMode>, data_mbps: f64) -> Option<f64> {
     let code = Code::of(speed, mode)?;
     let symbols = data_mbps * 1e6 / SYMBOL_BITS * f64::from(code.block) / f64::from(code.data);
@@ -83,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn each_code_loses_one_of_a_million_million_blocks_at_its_share() {
+    fn each_code_loses_one_block_in_a_million_million_at_its_share() {
         for (code, mends) in [(RS_528, 7), (RS_544, 15), (RS_272, 7)] {
             assert_eq!(code.block - code.data, 2 * mends, "{code:?}");
             let lost = lost(code, mends);
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn stated_code_comes_before_that_of_the_speed_and_slow_links_have_none() {
+    fn stated_code_overrides_the_code_of_the_speed_and_slow_links_have_none() {
         let of = |speed, mode| mendable_per_s(speed, mode, 400_000.0);
         let usual = of(LinkSpeed::Ndr, None).unwrap();
         assert!((1.0e8..1.03e8).contains(&usual), "{usual}");

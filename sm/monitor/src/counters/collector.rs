@@ -17,7 +17,7 @@ use rsm_routing::topology::Topology;
 use super::agent::{Agent, Next, Verdict};
 use super::config::CountersConfig;
 use super::request::{Request, answered_port, p_key_index};
-use super::snapshot::{AgentState, CountersSnapshot, Holds};
+use super::snapshot::{AgentState, CountersSnapshot, StaleAfter};
 use super::stats::CollectorStats;
 use crate::agent_window::{AgentWindow, Flight, SEND_PAUSE, Transmit};
 
@@ -40,7 +40,7 @@ pub struct CountedSubnet {
     pub fabric: Arc<Fabric>,
     /// Service levels of the plan; `None` before the first plan.
     pub levels: Option<PlannedLevels>,
-    /// Service level, 0 to 15, for destinations without a particular one.
+    /// Service level, 0 to 15, for destinations for which the plan states none.
     pub sl: u8,
 }
 
@@ -56,7 +56,7 @@ pub struct PlannedLevels {
 }
 
 impl PlannedLevels {
-    /// The service level of packets to a LID; `None` if any service level will do.
+    /// The service level that packets to a LID require; `None` if they may have any.
     fn to(&self, lid: Lid) -> Option<u8> {
         let switch = |lid| Some(self.topology.destination_of(lid)?.switch);
         let lanes = &self.routing.lanes;
@@ -64,18 +64,19 @@ impl PlannedLevels {
     }
 }
 
-/// Addressing of agents: P_Keys of the manager's port, and service levels.
+/// Data for the addresses of agents: P_Keys of the manager's port, and service levels.
 #[derive(Clone, Default, Debug)]
 pub struct Routes {
+    /// P_Key table of the manager's port; empty if it is unknown.
     p_keys: Vec<PKey>,
     levels: Option<PlannedLevels>,
-    /// Service level, 0 to 15, for destinations without a particular one.
+    /// Service level, 0 to 15, for destinations for which the plan states none.
     sl: u8,
 }
 
 impl Routes {
-    /// Creates the routes in a model; `sl` is the service level for destinations without a
-    /// particular one.
+    /// Creates the routes in a model; `sl` is the service level for destinations for which the plan
+    /// states none.
     pub fn new(fabric: &Fabric, levels: Option<PlannedLevels>, sl: u8) -> Routes {
         let own = fabric.local.map(|at| fabric.port(at));
         let image = own.and_then(|port| port.p_keys.as_ref());
@@ -95,11 +96,14 @@ impl Routes {
         }
     }
 
+    /// The service level of packets to a LID.
     fn level(&self, lid: Lid) -> u8 {
         let planned = self.levels.as_ref().and_then(|levels| levels.to(lid));
         planned.unwrap_or(self.sl)
     }
 
+    /// The address for a request to an agent, or to the target of its redirection. `None` if that
+    /// target is in a partition of which the manager's port is no member.
     fn remote(&self, agent: &Agent, request: Request) -> Option<RemoteAddress> {
         // Only performance management is redirected.
         if let Some(redirect) = agent.redirect().filter(|_| request != Request::Firmware) {
@@ -120,8 +124,9 @@ struct Asked {
 ///
 /// The owner calls [`Collector::poll_transmit`] until it returns nothing, then waits for datagrams
 /// ([`Collector::handle`]) or until [`Collector::next_deadline`]. The owner reports each change of
-/// the subnet by [`Collector::follow`]. While reading, the collector has a record for each end port
-/// of the fabric and for each port of a switch; it forgets ports that vanish.
+/// the subnet with [`Collector::follow`]. While counters are read, the collector has an agent for
+/// each end port of the fabric, with a reading for each port of a switch; it forgets ports that
+/// vanish.
 #[derive(Clone, Default)]
 pub struct Collector {
     config: CountersConfig,
@@ -129,16 +134,16 @@ pub struct Collector {
     is_master: bool,
     fabric: Arc<Fabric>,
     agents: BTreeMap<PortKey, Agent>,
-    /// Turns and requests; at most `config.window` are in flight.
+    /// Turns of agents, and requests in flight; at most `config.window` requests are in flight.
     window: AgentWindow<Asked>,
-    /// Time before which the next request must not be sent.
+    /// Time from which on the configured rate permits the next request.
     paced: Time,
     stats: CollectorStats,
 }
 
 impl Collector {
-    /// A collector without readings. `first_tid` should differ from the TIDs of an earlier process,
-    /// whose answers may still arrive.
+    /// A collector without readings. `first_tid` should differ from the transaction IDs of an
+    /// earlier process, whose answers may still arrive.
     pub fn new(config: CountersConfig, first_tid: u32) -> Collector {
         Collector {
             config,
@@ -156,7 +161,7 @@ impl Collector {
             let adapters = fabric.nodes().filter(|node| !node.is_switch());
             adapters.for_each(|node| self.follow_node(node, now));
         }
-        self.turn(was_collecting, now);
+        self.start_or_stop(was_collecting, now);
     }
 
     /// Follows nodes, LIDs and links of the subnet. Counters are read only while this subnet
@@ -172,18 +177,20 @@ impl Collector {
                 Some(node) => self.follow_node(node, now),
                 None => earlier
                     .into_iter()
-                    .for_each(|gone| self.forget(gone.guid, |_| true)),
+                    .for_each(|former| self.forget(former.guid, |_| true)),
             }
         }
-        self.turn(was_collecting, now);
+        self.start_or_stop(was_collecting, now);
     }
 
+    /// Whether counters are read.
     fn is_collecting(&self) -> bool {
         self.config.enabled && self.is_master
     }
 
-    /// Starts or stops the collection, if the decision about it has changed.
-    fn turn(&mut self, was_collecting: bool, now: Time) {
+    /// Starts or stops the collection, if [`Collector::is_collecting`] differs from
+    /// `was_collecting`.
+    fn start_or_stop(&mut self, was_collecting: bool, now: Time) {
         if was_collecting == self.is_collecting() {
             return;
         }
@@ -201,6 +208,7 @@ impl Collector {
         }
     }
 
+    /// Creates, updates and forgets agents of a node that has changed.
     fn follow_node(&mut self, node: &Node, now: Time) {
         let is_read = node.is_switch() || self.config.adapters;
         let end_ports = node.end_ports().filter(|_| is_read);
@@ -214,9 +222,9 @@ impl Collector {
                 .get(&key)
                 .is_some_and(|agent: &Agent| agent.fits(node))
         };
-        let fitting: BTreeSet<PortKey> = keys.iter().copied().filter(|&key| stays(key)).collect();
-        self.forget(node.guid, |key| !fitting.contains(&key));
-        // The records of a large fabric take much memory, and are kept only while counters are
+        let staying: BTreeSet<PortKey> = keys.iter().copied().filter(|&key| stays(key)).collect();
+        self.forget(node.guid, |key| !staying.contains(&key));
+        // The agents of a large fabric take much memory, and are created only while counters are
         // read.
         let is_collecting = self.is_collecting();
         for key in keys {
@@ -234,17 +242,18 @@ impl Collector {
         }
     }
 
-    fn forget(&mut self, node: Guid, is_gone: impl Fn(PortKey) -> bool) {
+    /// Forgets the agents of a node for whose ports `is_obsolete` returns true.
+    fn forget(&mut self, node: Guid, is_obsolete: impl Fn(PortKey) -> bool) {
         let all =
             PortKey::new(node, rsm_ids::PortNum(0))..=PortKey::new(node, rsm_ids::PortNum(255));
         let keys = self.agents.range(all).map(|(&key, _)| key);
-        let gone: Vec<PortKey> = keys.filter(|&key| is_gone(key)).collect();
-        for key in gone {
+        let obsolete: Vec<PortKey> = keys.filter(|&key| is_obsolete(key)).collect();
+        for key in obsolete {
             let agent = self.agents.remove(&key);
             if let Some(due) = agent.and_then(|agent| agent.due) {
                 self.window.dequeue(due, key);
             }
-            // No agent will be found for the answer to a request in flight.
+            // The answer to a request in flight will find no agent, and is ignored.
         }
     }
 
@@ -263,15 +272,18 @@ impl Collector {
         None
     }
 
+    /// Whether settings, window and rate permit a request now.
     fn may_send(&self, now: Time) -> bool {
         self.is_collecting() && self.has_room() && self.paced <= now
     }
 
+    /// Whether another request may be in flight.
     fn has_room(&self) -> bool {
         (self.window.in_flight() as u64) < u64::from(self.config.window)
     }
 
-    /// Sends the next request of an agent whose turn it is, or queues the agent again.
+    /// The next request of an agent whose turn it is. `None` if its reading has ended or no request
+    /// can be sent; the agent is then queued again.
     fn send(&mut self, key: PortKey, now: Time) -> Option<Transmit> {
         let agent = self.agents.get_mut(&key)?;
         agent.due = None;
@@ -282,7 +294,8 @@ impl Collector {
             return None;
         };
         let Some(remote) = self.routes.remote(agent, request) else {
-            // The redirection leads into a partition of which the own port is no member.
+            // The target of the redirection is in a partition of which the manager's port is no
+            // member.
             agent.fail(&self.config, now);
             let at = agent.next_turn();
             self.enqueue(key, at, now);
@@ -299,7 +312,8 @@ impl Collector {
         })
     }
 
-    /// Handles a request that the transport did not accept: undoes the poll.
+    /// Handles a request that the transport did not accept. The agent gets another turn after a
+    /// pause.
     pub fn not_sent(&mut self, transmit: &Transmit, now: Time) {
         let tid = MadHeader::of(&transmit.datagram.mad).tid();
         if let Some(flight) = self.window.land(tid) {
@@ -309,6 +323,7 @@ impl Collector {
         }
     }
 
+    /// Sets the time of the next request after a request at `now`.
     fn pace(&mut self, now: Time) {
         let each = Duration::from_secs(1) / self.config.requests_per_s.max(1);
         let earliest = Time::from_nanos(now.as_nanos().saturating_sub(BURST.as_nanos() as u64));
@@ -324,8 +339,8 @@ impl Collector {
         }
     }
 
-    /// Handles a datagram of performance management or the vendor's class, or the notice that a
-    /// request was not answered.
+    /// Handles a datagram of performance management or of the vendor's class, or the failure of a
+    /// request.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
             Inbound::Mad(datagram) => self.take(datagram, now),
@@ -355,6 +370,7 @@ impl Collector {
         }
     }
 
+    /// Handles a request that was not answered in time: repeats it, or gives the agent a pause.
     fn unanswered(&mut self, flight: &Flight<Asked>, now: Time) {
         self.stats.timed_out += 1;
         let Some(agent) = self.agents.get_mut(&flight.agent) else {
@@ -363,7 +379,7 @@ impl Collector {
         let at = if agent.may_repeat(REPETITIONS) {
             now
         } else if flight.request.request == Request::Firmware {
-            // A device without the class may leave it unanswered; its counters are read.
+            // A device without the vendor's class may not answer, but its counters can be read.
             agent.take_firmware(None, now);
             now
         } else {
@@ -373,6 +389,7 @@ impl Collector {
         self.enqueue(flight.agent, at, now);
     }
 
+    /// Handles a datagram that answers a request in flight; counts any other as stray.
     fn take(&mut self, datagram: &Datagram, now: Time) {
         let mad = PerfMad::from_bytes(&datagram.mad);
         let header = mad.header();
@@ -380,7 +397,7 @@ impl Collector {
             let Asked { request, lid } = flight.request;
             let select = request.port_select();
             let is_of_port = select.is_none_or(|port| {
-                // An agent that refuses a request may answer with other data.
+                // An agent that refuses a request may return other data.
                 !header.status().is_ok() || answered_port(mad.data()).0 == port
             });
             header.class() == request.class()
@@ -428,7 +445,8 @@ impl Collector {
         self.enqueue(flight.agent, at, now);
     }
 
-    /// Time of the next action; `None` while counters are not read.
+    /// Time of the next request or of the next deadline of a request in flight; `None` if there is
+    /// neither.
     pub fn next_deadline(&self) -> Option<Time> {
         let times_out = self.window.first_deadline();
         let turn = self.window.first_turn();
@@ -444,7 +462,7 @@ impl Collector {
         CountersSnapshot {
             at: now,
             is_collecting: self.is_collecting(),
-            holds: Holds::of(&self.config),
+            stale_after: StaleAfter::of(&self.config),
             stats: CollectorStats {
                 agents: self.agents.len(),
                 silent: agents().filter(is_silent).count(),

@@ -15,15 +15,18 @@ use rsm_mad::wire::vendor::{GENERAL_INFO, GeneralInfoMad};
 
 use super::port::{Mask, Sample, TRAFFIC};
 
-/// A request to an agent.
+/// A request to an agent. The numbers are PortSelect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Request {
+    /// ClassPortInfo.
     Capabilities,
     /// PortCountersExtended of a port, or of all ports together (AllPortSelect).
     Wide(u8),
-    /// PortCounters.
+    /// PortCounters of a port, or of all ports together (AllPortSelect).
     Narrow(u8),
+    /// PortRcvErrorDetails.
     RcvCauses(u8),
+    /// PortXmitDiscardDetails.
     XmitCauses(u8),
     /// PortExtendedSpeedsCounters.
     Corrections(u8),
@@ -32,6 +35,7 @@ pub(super) enum Request {
 }
 
 impl Request {
+    /// The request for the sums of all ports.
     pub(super) fn sums(is_wide: bool) -> Request {
         match is_wide {
             true => Request::Wide(ALL_PORTS),
@@ -58,7 +62,7 @@ impl Request {
         }
     }
 
-    /// PortSelect, which is byte 1 of all attributes with counters.
+    /// PortSelect, byte 1 of all attributes with counters; `None` for other attributes.
     pub(super) fn port_select(self) -> Option<u8> {
         match self {
             Request::Capabilities | Request::Firmware => None,
@@ -70,6 +74,7 @@ impl Request {
         }
     }
 
+    /// Whether the request is for the sums of all ports.
     pub(super) fn is_of_all_ports(self) -> bool {
         self.port_select() == Some(ALL_PORTS)
     }
@@ -103,10 +108,12 @@ impl Capabilities {
         self.mask.contains(bit)
     }
 
+    /// Whether the agent answers with the sums of all ports.
     pub(super) fn sums(self) -> bool {
         self.has(PerfCapabilityMask::ALL_PORT_SELECT)
     }
 
+    /// Whether the agent has PortCountersExtended.
     pub(super) fn wide(self) -> bool {
         self.has(PerfCapabilityMask::EXTENDED_WIDTH)
             || self.has(PerfCapabilityMask::EXTENDED_WIDTH_WITHOUT_CAST)
@@ -137,7 +144,7 @@ impl Capabilities {
             | Counter::MulticastRcvPkts => self.has(PerfCapabilityMask::EXTENDED_WIDTH),
             _ => true,
         };
-        let is_there = |counter: &Counter| match is_wide {
+        let has_field = |counter: &Counter| match is_wide {
             true => {
                 let is_traffic = TRAFFIC.contains(counter) && *counter != Counter::XmitWait;
                 is_traffic || self.wide_errors()
@@ -145,11 +152,10 @@ impl Capabilities {
             false => counter.narrow_max().is_some(),
         };
         let all = Counter::ALL.into_iter();
-        all.filter(counts).filter(is_there).collect()
+        all.filter(counts).filter(has_field).collect()
     }
 
-    /// Adds the counters of an answer to `sample`, which keeps the 64-bit counters that it already
-    /// has.
+    /// Adds the counters of an answer to `sample`, except counters that `sample` already has.
     pub(super) fn read(self, request: Request, data: &[u8; PERF_DATA_LEN], sample: &mut Sample) {
         let present = self.present(request);
         let is_narrow = matches!(request, Request::Narrow(_));
@@ -186,14 +192,16 @@ pub(super) struct Redirect {
 /// The redirection in a ClassPortInfo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Redirection {
+    /// The agent does not redirect requests.
     None,
+    /// The agent redirects requests to this target.
     To(Redirect),
-    /// A redirection by GID only, or without a queue pair.
+    /// The agent redirects requests to a GID without a LID, or without a queue pair.
     Unusable,
 }
 
-/// Index of the P_Key's partition in the local port's table, or of the default partition if `key`
-/// has no partition. `None` if the port is no member of the partition.
+/// Index of the partition of `key` in the local port's `table`, or of the default partition if
+/// `key` is invalid. `None` if the port is not in that partition.
 pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
     let base = |key: PKey| key.0 & 0x7FFF;
     let wanted = match base(key) {
@@ -204,11 +212,13 @@ pub(super) fn p_key_index(table: &[PKey], key: PKey) -> Option<u16> {
         // An unknown table is assumed to be as after power-on (IBA 10.9.1.2).
         return Some(0);
     }
-    let place = table.iter().position(|&held| base(held) == wanted)?;
-    u16::try_from(place).ok()
+    let index = table.iter().position(|&held| base(held) == wanted)?;
+    u16::try_from(index).ok()
 }
 
 impl Redirect {
+    /// The address of the target, given the P_Key table of the local port. `None` if the local port
+    /// is not in the partition of the redirection.
     pub(super) fn remote(&self, p_keys: &[PKey]) -> Option<RemoteAddress> {
         let grh = (self.gid != Gid::default()).then_some(Grh {
             gid: self.gid,
@@ -229,7 +239,7 @@ impl Redirect {
     }
 }
 
-/// Parses ClassPortInfo in an answer: capabilities and redirection.
+/// The capabilities and the redirection in a ClassPortInfo.
 pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redirection) {
     let mut bytes = *data;
     let info = match ClassPortInfo::from_prefix_mut(&mut bytes) {
@@ -266,7 +276,7 @@ pub(super) fn class_port_info(data: &[u8; PERF_DATA_LEN]) -> (Capabilities, Redi
     (capabilities, redirection)
 }
 
-/// The port of an answer: byte 1 of each attribute with counters.
+/// PortSelect of an answer: byte 1 of each attribute with counters.
 pub(super) fn answered_port(data: &[u8; PERF_DATA_LEN]) -> PortNum {
     PortNum(data[1])
 }

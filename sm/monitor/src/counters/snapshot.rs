@@ -1,4 +1,4 @@
-//! The last readings, as readers of the snapshot see them.
+//! The last readings of all ports, in the form in which the daemon's other parts read them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,9 +20,9 @@ pub enum AgentState {
     New,
     /// The agent's last answer was valid.
     Answers,
-    /// Number of successive requests without an answer. The agent is asked at growing intervals, up
-    /// to ten minutes. At least 1 after a busy answer, after which the agent is asked again at the
-    /// usual time.
+    /// The agent did not answer, in this number of successive turns; it is asked at growing
+    /// intervals, up to ten minutes. Or the agent was busy; then the number is at least 1, and the
+    /// agent is asked again at the usual time.
     Silent(u16),
     /// The agent knows no attribute with counters, or redirects requests to an address to which rsm
     /// cannot send. rsm asks the agent once per hour.
@@ -35,7 +35,7 @@ pub enum DeviceFirmware {
     /// The device has not been asked yet.
     #[default]
     New,
-    /// The device is of a vendor without a public attribute for it, and is not asked.
+    /// The device is not asked, because its vendor has no public attribute with the firmware.
     OtherVendor,
     /// The device's answer.
     Known {
@@ -67,10 +67,11 @@ pub struct AgentCounters {
     pub capabilities2: PerfCapabilityMask2,
     /// Firmware of the device.
     pub firmware: DeviceFirmware,
-    /// Duration of the last reading of all its ports; `None` before the first one.
+    /// Duration of the last reading of all ports of the agent; `None` before the first one.
     pub took: Option<Duration>,
     /// Number of the port at index 0.
     pub(super) first: PortNum,
+    /// Readings by index of the port, including ports that were never read.
     pub(super) ports: Box<[PortReading]>,
 }
 
@@ -103,20 +104,20 @@ pub struct PortCounters<'a> {
     pub reading: &'a PortReading,
 }
 
-/// Number of intervals without a reading after which a port's last reading is stale: two readings
-/// may fail, and be repeated, before that.
+/// Number of intervals without a reading after which a port's last reading is stale, so that two
+/// readings in succession may fail.
 const INTERVALS_UNTIL_STALE: u32 = 3;
 
-/// Times for which readings stay valid.
+/// Times after which readings are stale.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Holds {
+pub(super) struct StaleAfter {
     switch_ports: Duration,
     adapters: Duration,
 }
 
-impl Holds {
-    pub(super) fn of(config: &CountersConfig) -> Holds {
-        Holds {
+impl StaleAfter {
+    pub(super) fn of(config: &CountersConfig) -> StaleAfter {
+        StaleAfter {
             switch_ports: config.ports_interval * INTERVALS_UNTIL_STALE,
             adapters: config.adapters_interval * INTERVALS_UNTIL_STALE,
         }
@@ -133,7 +134,7 @@ pub struct CountersSnapshot {
     pub is_collecting: bool,
     /// Statistics of the collector.
     pub stats: CollectorStats,
-    pub(super) holds: Holds,
+    pub(super) stale_after: StaleAfter,
     /// Agents by ascending key.
     pub(super) agents: Arc<[Arc<AgentCounters>]>,
 }
@@ -144,7 +145,7 @@ impl Default for CountersSnapshot {
             at: Time::ZERO,
             is_collecting: false,
             stats: CollectorStats::default(),
-            holds: Holds::of(&CountersConfig::default()),
+            stale_after: StaleAfter::of(&CountersConfig::default()),
             agents: Arc::from([]),
         }
     }
@@ -154,11 +155,13 @@ impl CountersSnapshot {
     /// Whether the reading of a port is stale at `now`: the port was not read for three times the
     /// interval of its kind, so its counters may have moved.
     pub fn is_stale(&self, port: &PortCounters<'_>, now: Time) -> bool {
-        let holds = match port.agent.is_switch {
-            true => self.holds.switch_ports,
-            false => self.holds.adapters,
+        let stale_after = match port.agent.is_switch {
+            true => self.stale_after.switch_ports,
+            false => self.stale_after.adapters,
         };
-        port.reading.at().is_none_or(|at| now.since(at) > holds)
+        port.reading
+            .at()
+            .is_none_or(|at| now.since(at) > stale_after)
     }
 
     /// All agents by ascending key.
@@ -186,7 +189,8 @@ impl CountersSnapshot {
         })
     }
 
-    /// The ports that were read, ascending by (node, port), from the first port above `after`.
+    /// The ports that were read, in the order of nodes and ports, after the port `after`; all if it
+    /// is `None`.
     pub fn ports(&self, after: Option<PortKey>) -> impl Iterator<Item = PortCounters<'_>> {
         let start = after.map_or(0, |after| {
             self.agents

@@ -1,17 +1,17 @@
 //! Minimum MTU and rate along the paths between any two switches, according to the forwarding
 //! tables.
 //!
-//! In most fabrics all links between switches have equal limits, and the plan is proved to reach
-//! all ports: two ports then only have to be in the same connected part. Other fabrics have
-//! columns.
+//! In most fabrics, all links between switches have equal limits, and the plan is proved to reach
+//! all ports. The limits of a path are then those of any link, if both ports are in the same
+//! connected part. In other fabrics, columns are computed.
 //!
-//! A column has the limits of all paths to one switch: to every LID at it, from every switch. One
-//! pass over the rows of its LIDs in the tables computes the column; each path then takes one
-//! lookup. The pass takes as long as following a thousand single paths. It therefore runs after a
-//! thousand requests, or ahead of time in [`Minima::prepare`], so that no request waits for it
-//! after a re-route. If the paths of a pair of switches differ by LID (parallel links of different
-//! rates, or tables that do not agree), the column marks the pair, and the path of the single LID
-//! is followed.
+//! A column has the limits of all paths to one switch: from each switch to every LID at that one.
+//! The column is computed in one pass over the entries of these LIDs in the tables; each path then
+//! takes one lookup. The pass takes as long as following a thousand single paths. It therefore runs
+//! after a thousand requests, or ahead of time in [`Minima::prepare`], so that no request waits for
+//! it after a re-route. If the paths of a pair of switches differ by LID (parallel links of
+//! different rates, or tables that do not agree), the column marks the pair, and the path of the
+//! single LID is followed.
 
 pub(super) mod limits;
 mod links;
@@ -31,18 +31,18 @@ use self::links::{Attachment, Links, follow_attachments};
 use super::changed_nodes::ChangedNodes;
 use super::ends::{EndIx, Ends};
 
-/// Paths of one snapshot.
+/// The limits of the paths in one snapshot.
 #[derive(Debug)]
 pub(crate) struct Minima {
     plan: Arc<Plan>,
-    /// Attachment of each end port.
+    /// Attachment of each end, by [`EndIx`].
     attached: Vec<Attachment>,
     links: Arc<Links>,
-    /// Whether packets between a host and any port connected with it are proved to arrive.
+    /// Whether packets between a host and any port connected to it are proved to arrive.
     hosts_proved: bool,
     /// Whether packets between connected switches are proved to arrive.
     switches_proved: bool,
-    /// Columns by destination switch. Together they have at most two bytes for each pair of
+    /// Columns by destination switch. All columns together have two bytes for each pair of
     /// switches.
     columns: Arc<[Column]>,
 }
@@ -64,31 +64,32 @@ struct Column {
 struct Entry(u16);
 
 impl Entry {
-    /// No LID is reached. Packed limits are never 0, because no MTU has code 0.
+    /// Packets to no LID arrive. Packed limits are never 0, because no MTU has code 0.
     const UNREACHED: Entry = Entry(0);
-    /// The limits depend on the LID.
+    /// The limits depend on the LID, or packets to some LIDs do not arrive.
     const MIXED: Entry = Entry(u16::MAX);
     /// The entry is not computed yet.
     const UNKNOWN: Entry = Entry(u16::MAX - 1);
     /// The entry is being computed.
     const OPEN: Entry = Entry(u16::MAX - 2);
 
+    /// The entry with these limits.
     fn of(limits: Limits) -> Entry {
         Entry(limits.pack())
     }
 
     /// The limits; `None` for one of the constants.
     fn limits(self) -> Option<Limits> {
-        let is_one = self != Self::UNREACHED && self.0 < Self::OPEN.0;
-        is_one.then(|| Limits::unpack(self.0))
+        let has_limits = self != Self::UNREACHED && self.0 < Self::OPEN.0;
+        has_limits.then(|| Limits::unpack(self.0))
     }
 
-    /// The entry of two equal entries; [`Entry::MIXED`] if they differ.
+    /// The common value of two entries; [`Entry::MIXED`] if they differ.
     fn join(self, other: Entry) -> Entry {
         if self == other { self } else { Entry::MIXED }
     }
 
-    /// The entry extended by one more link.
+    /// The entry for paths that are one link longer.
     fn through(self, link: Limits) -> Entry {
         self.limits()
             .map_or(self, |limits| Entry::of(limits.meet(link)))
@@ -96,10 +97,11 @@ impl Entry {
 }
 
 impl Minima {
-    /// Computes the paths along the tables of `plan`, over the links of `fabric`. Keeps columns of
-    /// `previous` if neither tables nor links have changed. `is_proved` says whether the proof of
-    /// `plan` is valid for `fabric`. `changed` are the nodes that differ since `previous`, if all
-    /// ends are unchanged: then only the parts near these nodes are computed.
+    /// Computes the limits of paths through the tables of `plan`, over the links of `fabric`. Keeps
+    /// the columns of `previous` if neither tables nor links have changed. `is_proved` says whether
+    /// the proof of `plan` is valid for `fabric`. `changed` are the nodes that differ since
+    /// `previous`, if all ends are unchanged; then only links and attachments of these nodes are
+    /// computed.
     pub(crate) fn new(
         (fabric, plan): (&Fabric, &Arc<Plan>),
         ends: &Ends,
@@ -110,7 +112,7 @@ impl Minima {
         let topology = &plan.topology;
         let step = previous
             .zip(changed)
-            .filter(|(previous, _)| has_same_places(&previous.plan.topology, topology));
+            .filter(|(previous, _)| has_same_indices(&previous.plan.topology, topology));
         let links = step.and_then(|(previous, changed)| {
             let topologies = (&*previous.plan.topology, &**topology);
             previous.links.follow(fabric, topologies, changed)
@@ -156,20 +158,18 @@ impl Minima {
         }
     }
 
-    /// The switches of two ports, at the other end of their cables or their own; `None` for a port
-    /// without a switch.
+    /// The switches of two ports; see [`Attachment::switch`].
     pub(crate) fn switches(&self, from: EndIx, to: EndIx) -> [Option<SwitchIdx>; 2] {
         [from, to].map(|end| self.attached[end.0 as usize].switch)
     }
 
-    /// The service level that packets between two ports require; `None` if any service level will
-    /// do.
+    /// The service level that packets between two ports require; `None` if they may have any.
     pub(crate) fn level(&self, from: EndIx, to: EndIx) -> Option<u8> {
         let [from, to] = self.switches(from, to);
         self.plan.routing.lanes.level(from?, to?)
     }
 
-    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` if none arrive.
+    /// The limits of packets from `from` to the LID `dlid` of `to`; `None` if they do not arrive.
     pub(crate) fn between(&self, from: EndIx, to: EndIx, dlid: Lid) -> Option<Limits> {
         let (a, b) = (
             &self.attached[from.0 as usize],
@@ -186,7 +186,7 @@ impl Minima {
         } else {
             self.hosts_proved
         };
-        let way = match self.links.uniform {
+        let between_switches = match self.links.uniform {
             Some(link) if proved => self.uniform(source, target, link),
             _ => match self.entry(source, target) {
                 Some(Entry::UNREACHED) => None,
@@ -194,19 +194,19 @@ impl Minima {
                 Some(entry) => entry.limits(),
             },
         };
-        Some(a.link.meet(way?).meet(b.link))
+        Some(a.link.meet(between_switches?).meet(b.link))
     }
 
-    /// The limits of paths between two switches, if every link has the limits `link` and packets
-    /// arrive wherever cables lead.
+    /// The limits of paths between two switches, provided that every link has the limits `link` and
+    /// packets arrive wherever cables lead; `None` if the switches are not connected.
     fn uniform(&self, source: SwitchIdx, target: SwitchIdx, link: Limits) -> Option<Limits> {
         let topology = &self.plan.topology;
         let joined = topology.component_of(source) == topology.component_of(target);
         joined.then_some(if source == target { Limits::NONE } else { link })
     }
 
-    /// Computes all missing columns, at about a millisecond each. Any thread may call it while
-    /// other threads look up paths.
+    /// Computes all missing columns, in about a millisecond each. Any thread may call this method
+    /// while other threads look up paths.
     pub(crate) fn prepare(&self) {
         if self.links.uniform.is_some() && self.hosts_proved && self.switches_proved {
             return;
@@ -228,8 +228,8 @@ impl Minima {
         Some(entries[source.index()])
     }
 
-    /// Follows the packets to one LID; `None` if they do not arrive. The function ends because no
-    /// path passes more switches than there are.
+    /// The limits of the path from a switch to one LID, which is followed switch by switch; `None`
+    /// if packets do not arrive. A route that passes more switches than the subnet has is a loop.
     fn walk(&self, source: SwitchIdx, dlid: Lid) -> Option<Limits> {
         let topology = &self.plan.topology;
         let mut limits = Limits::NONE;
@@ -255,7 +255,7 @@ impl Minima {
         &self.plan.routing.tables
     }
 
-    /// Computes all paths to one switch.
+    /// Computes the column of one switch: the entries by source switch.
     fn column(&self, target: SwitchIdx) -> Box<[Entry]> {
         let topology = &self.plan.topology;
         let lids = ranges(topology.destinations_of(target));
@@ -277,7 +277,7 @@ impl Minima {
                         stack.extend(next.filter(|peer| column[peer.index()] == Entry::UNKNOWN));
                     }
                     Entry::OPEN => {
-                        column[switch.index()] = self.by_next(switch, &lids, &column);
+                        column[switch.index()] = self.entry_from_next(switch, &lids, &column);
                         stack.pop();
                     }
                     _ => {
@@ -289,8 +289,8 @@ impl Minima {
         column
     }
 
-    /// The entry of the target itself: reached if it forwards every LID to the port that has the
-    /// LID.
+    /// The entry of the target itself: no limits if it forwards every LID to the port that has the
+    /// LID, otherwise [`Entry::MIXED`].
     fn at_target(&self, target: SwitchIdx) -> Entry {
         let table = self.tables().lft(target);
         let destinations = self.plan.topology.destinations_of(target);
@@ -306,26 +306,29 @@ impl Minima {
         }
     }
 
-    /// The entry of a switch, derived from the entries of the switches that it sends to.
-    fn by_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
+    /// The entry of a switch, derived from the entries of the switches to which it forwards the
+    /// LIDs.
+    fn entry_from_next(&self, switch: SwitchIdx, lids: &[Range<usize>], column: &[Entry]) -> Entry {
         let exits = self.exits(switch, lids);
         let none = exits.some_dropped.then_some(Entry::UNREACHED);
-        let ways = exits
+        let entries = exits
             .ports()
             .map(|port| match self.plan.topology.peer(switch, port) {
                 None => Entry::UNREACHED,
                 Some((peer, _)) => match column[peer.index()] {
-                    // Packets to some LID may loop, or LIDs use each other's paths.
+                    // Packets to a LID may loop, or the paths of two LIDs pass this switch in
+                    // opposite directions.
                     Entry::OPEN | Entry::UNKNOWN => Entry::MIXED,
                     next => next.through(self.links.of_port(switch, port)),
                 },
             });
-        ways.chain(none)
+        entries
+            .chain(none)
             .reduce(Entry::join)
             .unwrap_or(Entry::UNREACHED)
     }
 
-    /// The ports by which a switch sends packets to any of `lids`.
+    /// The ports through which a switch forwards packets to `lids`, given as ranges.
     fn exits(&self, switch: SwitchIdx, lids: &[Range<usize>]) -> Exits {
         let table = self.tables().lft(switch);
         let mut exits = Exits::default();
@@ -346,7 +349,7 @@ impl Minima {
 }
 
 /// Whether two topologies have the same switches and end ports, with the same indices.
-fn has_same_places(these: &Topology, those: &Topology) -> bool {
+fn has_same_indices(these: &Topology, those: &Topology) -> bool {
     let mut switches = these.switches().iter().zip(those.switches());
     these.changes_since(those.id()) == Some(&[])
         || (these.destinations() == those.destinations()
@@ -368,15 +371,17 @@ fn ranges(destinations: &[Destination]) -> Vec<Range<usize>> {
     ranges
 }
 
+/// The ports through which a switch forwards packets to some LIDs.
 #[derive(Default)]
 struct Exits {
-    /// Mask of the ports.
+    /// Mask of the ports: bit n of word w stands for port 64 w + n.
     ports: [u64; 4],
-    /// Whether some LID has no path.
+    /// Whether a LID has no path.
     some_dropped: bool,
 }
 
 impl Exits {
+    /// The ports, ascending.
     fn ports(&self) -> impl Iterator<Item = PortNum> + use<> {
         let words = self.ports;
         (0u8..4).flat_map(move |word| {
@@ -392,6 +397,8 @@ impl Exits {
 
 #[cfg(test)]
 impl Minima {
+    /// Whether both have the same attachments, links and proofs, so that they give the same
+    /// answers.
     pub(crate) fn answers_as(&self, other: &Minima) -> bool {
         self.attached == other.attached
             && self.links == other.links

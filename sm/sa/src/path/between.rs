@@ -1,5 +1,5 @@
-//! Paths between two ports as a host would get them, for viewers of the subnet, or the reason for
-//! which a host would get none.
+//! The paths between two ports that a host would get, for viewers of the subnet, or the reason why
+//! a host would get none.
 
 use std::sync::Arc;
 
@@ -31,13 +31,13 @@ pub struct PathQuery {
     pub from: PathEnd,
     /// Destination end.
     pub to: PathEnd,
-    /// P_Key of the partition, with any membership bit; `None` for any.
+    /// P_Key of the partition, with any membership bit; `None` for any partition.
     pub p_key: Option<PKey>,
-    /// Service level; `None` for any.
+    /// Service level; `None` for any service level.
     pub sl: Option<u8>,
-    /// ServiceID, for rules of the policy.
+    /// ServiceID, which rules of the QoS policy match; `None` if the query has none.
     pub service_id: Option<u64>,
-    /// QoSClass of 12 bits, for rules of the policy.
+    /// QoSClass of 12 bits, which rules of the QoS policy match; `None` if the query has none.
     pub qos_class: Option<u16>,
     /// Maximum number of paths.
     pub most: usize,
@@ -46,7 +46,7 @@ pub struct PathQuery {
 /// A path, and the nodes along it, including both ends.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TracedPath {
-    /// Record that a host would get.
+    /// The record that a host would get.
     pub record: PathRecord,
     /// Reason for the service level of the path.
     pub sl_reason: SlReason,
@@ -55,6 +55,7 @@ pub struct TracedPath {
 }
 
 impl PathEnd {
+    /// The single end, with the LID that the path must use.
     fn ends(self) -> Ends {
         let EndIx(ix) = self.port;
         Ends {
@@ -70,10 +71,11 @@ impl PathEnd {
 }
 
 impl Directory {
-    /// The paths that the port at one end would get from a query for paths to the other, in order.
+    /// The paths that the port `from` would get from a query for paths to the port `to`, in the
+    /// order of the answer.
     ///
     /// # Errors
-    /// The reason why it would get none.
+    /// Fails with the reason if the port would get none.
     ///
     /// # Panics
     /// Panics if a port's index belongs to another directory and is out of range.
@@ -87,7 +89,7 @@ impl Directory {
             qos_class,
             most,
         } = *question;
-        // A host sends the query with the key that it holds.
+        // A host puts its own P_Key of the partition into the query.
         let held = |wanted: PKey| {
             let mut keys = self.p_keys(from.port).iter();
             keys.find(|key| key.base() == wanted.base())

@@ -22,6 +22,7 @@ use super::*;
 
 mod firmware;
 
+/// AllPortSelect, 64-bit counters, PortXmitWait and QP1Dropped.
 const FULL: PerfCapabilityMask = PerfCapabilityMask(0x9300);
 const ADDITIONAL: PerfCapabilityMask2 = PerfCapabilityMask2::ADDITIONAL_COUNTERS;
 
@@ -30,21 +31,24 @@ const ADDITIONAL: PerfCapabilityMask2 = PerfCapabilityMask2::ADDITIONAL_COUNTERS
 struct Device {
     mask: PerfCapabilityMask,
     mask2: PerfCapabilityMask2,
+    /// Counters by port number.
     ports: BTreeMap<u8, CounterSet>,
     is_silent: bool,
-    /// Statuses of its answers by attribute.
+    /// Status of the answers by attribute; other attributes get a valid answer.
     refuses: BTreeMap<u16, Status>,
     /// Target of redirections: LID, queue pair, P_Key.
     redirects: Option<(Lid, u32, PKey)>,
+    /// Attribute and port of each request so far.
     asked: Vec<(u16, u8)>,
     firmware: FirmwareVersion,
-    /// Whether requests of the vendor's class stay without an answer.
+    /// Whether requests of the vendor's class are not answered.
     ignores_vendor: bool,
-    /// Symbols that error correction has corrected.
+    /// Number of corrected symbols by port number.
     corrected: BTreeMap<u8, u32>,
 }
 
 impl Device {
+    /// The counters of a port, or the sums of all ports.
     fn sum(&self, port: u8) -> CounterSet {
         let mut sum = CounterSet::default();
         let chosen = self
@@ -55,6 +59,7 @@ impl Device {
         sum
     }
 
+    /// The answer to a request; `None` if the device does not answer.
     fn answer(&mut self, request: &Datagram) -> Option<Datagram> {
         if self.is_silent {
             return None;
@@ -118,15 +123,18 @@ struct Bench {
     subnet: CountedSubnet,
     devices: BTreeMap<Lid, Device>,
     now: Time,
+    /// Requests sent so far, with their times.
     sent: Vec<(Time, Datagram)>,
+    /// Maximum number of requests in flight so far.
     in_flight_at_most: usize,
 }
 
-/// One leaf with two hosts under two spines, and the same once more. LIDs go up with the node.
+/// Two leaves with two hosts each, under two spines. LIDs ascend with the index of the node.
 fn fabric() -> Fabric {
     fabric_at(None)
 }
 
+/// The fabric with links of this speed; `None` for the usual speed.
 fn fabric_at(speed: Option<LinkSpeed>) -> Fabric {
     let (mut nodes, mut cables) = generate("pgft:2;2,2;1,2;1,1").unwrap().into_parts();
     for (node, lid) in nodes.iter_mut().zip(1..) {
@@ -224,12 +232,13 @@ impl Bench {
         self.collector.snapshot(self.now)
     }
 
-    /// A switch between others.
+    /// GUID and LID of the first switch.
     fn switch(&self) -> (Guid, Lid) {
         let (_, node) = self.subnet.fabric.switches().next().unwrap();
         (node.guid, node.ports[0].lid())
     }
 
+    /// GUID and LID of the first channel adapter.
     fn adapter(&self) -> (Guid, Lid) {
         let mut nodes = self.subnet.fabric.nodes();
         let node = nodes.find(|node| !node.is_switch()).unwrap();
@@ -240,11 +249,13 @@ impl Bench {
         self.devices.get_mut(&lid).unwrap()
     }
 
+    /// Adds `count` to a counter of the device with this LID.
     fn add(&mut self, lid: Lid, port: u8, counter: Counter, count: u64) {
         let counters = self.device(lid).ports.entry(port).or_default();
         counters.add(counter, count);
     }
 
+    /// Attribute and port of each request to a device since the last call.
     fn asked(&mut self, lid: Lid) -> Vec<(u16, u8)> {
         std::mem::take(&mut self.device(lid).asked)
     }
@@ -254,6 +265,7 @@ impl Bench {
     }
 }
 
+/// A device with sums, and with traffic and errors of 64 bits.
 fn modern() -> Device {
     Device {
         mask: FULL,
@@ -269,7 +281,7 @@ fn key(node: Guid, port: u8) -> PortKey {
 }
 
 #[test]
-fn every_cabled_port_is_read_and_adapters_more_rarely() {
+fn each_cabled_port_is_read_and_adapters_less_often_than_switches() {
     let mut bench = Bench::new(&modern());
     let ((switch, lid), (_, host)) = (bench.switch(), bench.adapter());
     bench.run(MINUTE * 2);
@@ -294,7 +306,7 @@ fn every_cabled_port_is_read_and_adapters_more_rarely() {
 }
 
 #[test]
-fn error_reads_the_ports_of_its_switch_long_before_their_turn() {
+fn error_makes_the_ports_of_its_switch_be_read_before_their_turn() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     bench.run(Duration::from_secs(35));
@@ -308,7 +320,7 @@ fn error_reads_the_ports_of_its_switch_long_before_their_turn() {
 }
 
 #[test]
-fn silent_agent_is_asked_more_and_more_rarely_and_returns() {
+fn silent_agent_is_asked_at_growing_intervals_until_it_answers() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     bench.device(lid).is_silent = true;
@@ -334,7 +346,7 @@ fn silent_agent_is_asked_more_and_more_rarely_and_returns() {
 }
 
 #[test]
-fn agent_without_class_port_info_is_read_by_port_counters() {
+fn agent_without_class_port_info_is_read_with_port_counters() {
     let mut device = Device::default();
     device
         .refuses
@@ -368,7 +380,7 @@ fn agent_without_class_port_info_is_read_by_port_counters() {
 }
 
 #[test]
-fn refused_attribute_is_remembered_for_an_hour() {
+fn refused_attribute_is_requested_again_only_after_an_hour() {
     let mut device = modern();
     device.refuses.insert(0x001D, Status::UNSUPPORTED_METHOD);
     let mut bench = Bench::new(&device);
@@ -383,7 +395,7 @@ fn refused_attribute_is_remembered_for_an_hour() {
 }
 
 #[test]
-fn agent_that_refuses_everything_is_left_alone_for_an_hour() {
+fn agent_that_refuses_all_counters_is_not_asked_for_an_hour() {
     let mut device = modern();
     for attribute in [0x0012, 0x001D] {
         device
@@ -401,7 +413,7 @@ fn agent_that_refuses_everything_is_left_alone_for_an_hour() {
 }
 
 #[test]
-fn redirected_requests_go_where_the_agent_says_in_its_partition() {
+fn redirected_requests_go_to_the_target_in_its_partition() {
     let mut bench = Bench::new(&modern());
     let ((switch, lid), (_, host)) = (bench.switch(), bench.adapter());
     let at = bench.subnet.fabric.local.unwrap();
@@ -431,7 +443,7 @@ fn redirected_requests_go_where_the_agent_says_in_its_partition() {
         .find(|(_, datagram)| datagram.remote.qpn == 1)
         .unwrap();
     assert_eq!((plain.1.remote.pkey_index, plain.1.remote.sl), (0, 3));
-    // The agent that it named dies: the node itself is asked again.
+    // After the target of the redirection has vanished, requests go to the node itself again.
     let gone = Lid(0x77);
     bench.device(lid).redirects = None;
     bench.devices.remove(&host);
@@ -441,7 +453,7 @@ fn redirected_requests_go_where_the_agent_says_in_its_partition() {
 }
 
 #[test]
-fn redirection_in_a_circle_ends() {
+fn agents_that_redirect_to_each_other_count_as_unreadable() {
     let mut bench = Bench::new(&modern());
     let ((switch, lid), (_, host)) = (bench.switch(), bench.adapter());
     bench.device(lid).redirects = Some((host, 1, PKey(0xFFFF)));
@@ -452,7 +464,7 @@ fn redirection_in_a_circle_ends() {
 }
 
 #[test]
-fn busy_agent_gets_time() {
+fn busy_agent_is_asked_again_after_a_pause() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     bench.device(lid).refuses.insert(0x001D, Status::BUSY);
@@ -465,7 +477,7 @@ fn busy_agent_gets_time() {
 }
 
 #[test]
-fn answers_of_others_and_late_ones_change_nothing() {
+fn late_and_forged_answers_count_as_stray() {
     let mut bench = Bench::new(&modern());
     let (_, lid) = bench.switch();
     bench.device(lid).is_silent = true;
@@ -480,7 +492,7 @@ fn answers_of_others_and_late_ones_change_nothing() {
     let late = bench.device(lid).answer(&request).unwrap();
     let stray = bench.snapshot().stats.stray;
     bench.collector.handle(&Inbound::Mad(late), bench.now);
-    // In flight, from another LID; of another attribute; a request.
+    // The second stray answer comes from another LID; the third is a request instead of an answer.
     bench.run(Duration::from_secs(5));
     let transmit = loop {
         if let Some(transmit) = bench.collector.poll_transmit(bench.now) {
@@ -499,7 +511,7 @@ fn answers_of_others_and_late_ones_change_nothing() {
 }
 
 #[test]
-fn window_and_rate_bound_what_is_sent() {
+fn window_and_rate_limit_requests() {
     let config = CountersConfig {
         window: 2,
         requests_per_s: 100,
@@ -515,7 +527,7 @@ fn window_and_rate_bound_what_is_sent() {
 }
 
 #[test]
-fn port_that_does_not_take_datagrams_makes_no_agent_silent() {
+fn requests_that_are_not_sent_make_no_agent_silent() {
     let mut bench = Bench::new(&modern());
     for _ in 0..200 {
         while let Some(transmit) = bench.collector.poll_transmit(bench.now) {
@@ -557,7 +569,7 @@ fn standby_sends_nothing_and_keeps_the_last_readings() {
 }
 
 #[test]
-fn records_are_made_when_reading_begins() {
+fn agents_are_created_when_reading_begins() {
     let mut bench = Bench::new(&modern());
     bench.run(MINUTE);
     let all = bench.snapshot().stats.agents;
@@ -600,7 +612,7 @@ fn with_peer(fabric: &Fabric, at: PortKey, peer: Option<PortKey>) -> Arc<Fabric>
 }
 
 #[test]
-fn link_that_flaps_keeps_its_errors_and_another_cable_begins_anew() {
+fn errors_of_a_link_survive_a_flap_and_begin_anew_with_another_cable() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     let at = key(switch, 1);
@@ -635,7 +647,7 @@ fn link_that_flaps_keeps_its_errors_and_another_cable_begins_anew() {
 }
 
 #[test]
-fn node_that_leaves_is_forgotten_and_another_lid_is_followed() {
+fn agent_follows_a_new_lid_and_ends_when_its_node_vanishes() {
     let mut bench = Bench::new(&modern());
     bench.run(MINUTE);
     let (host, _) = bench.adapter();
@@ -659,7 +671,7 @@ fn node_that_leaves_is_forgotten_and_another_lid_is_followed() {
 }
 
 #[test]
-fn counters_of_a_device_that_reboots_give_no_rate_and_no_errors() {
+fn rebooted_device_gives_no_rates_and_keeps_its_totals() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     for counter in Counter::ALL {
@@ -677,7 +689,7 @@ fn counters_of_a_device_that_reboots_give_no_rate_and_no_errors() {
 }
 
 #[test]
-fn causes_are_read_where_errors_moved() {
+fn causes_are_read_only_for_errors_that_moved() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     bench.run(MINUTE);
@@ -700,7 +712,7 @@ fn causes_are_read_where_errors_moved() {
     );
 }
 
-/// Ports that were asked for their corrections.
+/// Ports whose PortExtendedSpeedsCounters were requested since the last call.
 fn asked_for_corrections(bench: &mut Bench, lid: Lid) -> Vec<u8> {
     let asked = bench.asked(lid).into_iter();
     let asked = asked.filter(|&(attribute, _)| attribute == 0x1F);
@@ -708,7 +720,7 @@ fn asked_for_corrections(bench: &mut Bench, lid: Lid) -> Vec<u8> {
 }
 
 #[test]
-fn corrections_are_read_where_the_mask_has_them_and_errors_of_the_link_moved() {
+fn corrections_are_read_after_link_errors_if_the_agent_supports_them() {
     for (bit, expected) in [
         (PerfCapabilityMask(0), 0),
         (PerfCapabilityMask::RS_FEC_COUNTERS, 1),
@@ -736,7 +748,7 @@ fn corrections_are_read_where_the_mask_has_them_and_errors_of_the_link_moved() {
 }
 
 #[test]
-fn corrections_of_links_with_a_code_are_read_every_hour_and_rated() {
+fn corrections_of_links_with_a_code_are_read_every_hour() {
     const HOUR: Duration = Duration::from_secs(3600);
     let mut device = modern();
     device.mask = device.mask | PerfCapabilityMask::RS_FEC_COUNTERS;
@@ -749,7 +761,7 @@ fn corrections_of_links_with_a_code_are_read_every_hour_and_rated() {
     ports.sort_unstable();
     let cabled: Vec<u8> = (1..=ports.len() as u8).collect();
     assert_eq!(ports, cabled, "each port at first");
-    // The first reading in a port's own phase comes within the hour.
+    // Within an hour, each port is read in its own phase.
     bench.run(HOUR);
     bench.asked(lid);
     bench.device(lid).corrected.insert(1, 500 + 36_000_000);
@@ -797,7 +809,7 @@ fn agent_that_refuses_corrections_is_not_asked_for_them_again() {
 }
 
 #[test]
-fn errors_of_32_bits_are_read_beside_traffic_of_64() {
+fn errors_of_32_bits_are_read_in_addition_to_traffic_of_64_bits() {
     let device = Device {
         mask: FULL,
         ..Device::default()
@@ -821,9 +833,9 @@ mod hostile {
     use super::*;
 
     proptest! {
-        /// Agents answer anything: any status, any data.
+        /// The answers have any status and any data.
         #[test]
-        fn any_answers_leave_a_collector_that_goes_on(
+        fn collector_continues_after_any_answers(
             seeds in proptest::collection::vec((any::<u16>(), any::<[u8; 32]>()), 1..200),
         ) {
             let mut bench = Bench::new(&modern());
