@@ -29,6 +29,7 @@ fn port(node: u64, number: u8) -> PortKey {
     PortKey::new(Guid(node), PortNum(number))
 }
 
+/// Counts with these values, and zero for other counters.
 fn counts(of: &[(Quantity, u64)]) -> Counts {
     let mut counts = Counts::default();
     of.iter()
@@ -36,6 +37,7 @@ fn counts(of: &[(Quantity, u64)]) -> Counts {
     counts
 }
 
+/// A reading of a switch port at `at`, after a former reading at `since`.
 fn reading(port: PortKey, since: u64, at: u64, of: &[(Quantity, u64)]) -> Reading {
     Reading {
         port,
@@ -50,6 +52,7 @@ fn open(dir: &Path) -> Past {
     Past::open(dir, Disk::new(), BOUNDS).unwrap()
 }
 
+/// The files of the past in the state directory `dir`.
 fn files(dir: &Path) -> Vec<PathBuf> {
     Disk::new().list(&dir.join("past")).unwrap()
 }
@@ -62,9 +65,9 @@ fn total(series: &Series, quantity: Quantity) -> u64 {
         .sum()
 }
 
-/// Adds readings of port 1 of node 7 every 30 seconds for `minutes`, each with a symbol error and
+/// Adds readings of port 1 of node 7 every 30 seconds for `minutes`, each with one symbol error and
 /// 640 words.
-fn steady(past: &mut Past, minutes: u64) {
+fn add_steady_readings(past: &mut Past, minutes: u64) {
     for at in (NOON..NOON + minutes * MINUTE).step_by(30_000) {
         let of = [(Quantity::SymbolError, 1), (Quantity::XmitData, 640)];
         past.add(&mut [reading(port(7, 1), at - 30_000, at, &of)])
@@ -72,8 +75,7 @@ fn steady(past: &mut Past, minutes: u64) {
     }
 }
 
-/// Readings of a few ports: whether the traffic is known, time since the former reading, port, and
-/// counts.
+/// Random readings of a few ports, by ascending time.
 fn readings() -> impl Strategy<Value = Vec<Reading>> {
     let one = (
         any::<bool>(),
@@ -165,7 +167,7 @@ proptest! {
     ) {
         let dir = tempfile::tempdir().unwrap();
         let mut past = open(dir.path());
-        // All readings share one port table, so that its damage shows as no step at all.
+        // All readings share one port table. Damage of that table loses no step, only its counts.
         past.add(&mut all.iter().map(|one| Reading { port: port(1, 1), ..*one }).collect::<Vec<_>>())
             .unwrap();
         past.flush().unwrap();
@@ -202,7 +204,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("past")).unwrap();
         let mut file = Vec::new();
-        // A payload with a valid checksum passes the first check.
+        // With `whole`, the frames have valid checksums, so that their payloads are decoded.
         for kind in [frame::Kind::PortTable, frame::Kind::Head, frame::Kind::Chunk] {
             match whole {
                 true => frame::encode(kind, &bytes, &mut file),
@@ -220,7 +222,7 @@ proptest! {
 fn flipped_bit_in_a_chunk_loses_only_the_counts_of_its_step() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
-    steady(&mut past, 10);
+    add_steady_readings(&mut past, 10);
     past.flush().unwrap();
     drop(past);
     let file = files(dir.path())
@@ -329,7 +331,7 @@ fn trends_of_a_node_equal_the_series_of_its_ports() {
 fn steps_of_a_series_are_at_least_as_long_as_the_time_between_readings() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
-    steady(&mut past, 20);
+    add_steady_readings(&mut past, 20);
     let adapter = port(9, 1);
     for at in (NOON..NOON + 20 * MINUTE).step_by(300_000) {
         past.add(&mut [reading(
@@ -363,7 +365,7 @@ fn steps_of_a_series_are_at_least_as_long_as_the_time_between_readings() {
 fn series_over_several_tiers_has_no_gap_and_the_step_of_the_oldest() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
-    steady(&mut past, 27 * 60);
+    add_steady_readings(&mut past, 27 * 60);
     let reader = past.reader();
     let until_unix_ms = NOON + 27 * HOUR;
     let series = |ago: u64, step| {
@@ -377,7 +379,7 @@ fn series_over_several_tiers_has_no_gap_and_the_step_of_the_oldest() {
     assert_eq!(series(5 * HOUR, Some(1)).step_ms, MINUTE);
     let all = series(27 * HOUR, Some(1));
     assert_eq!(all.step_ms, 15 * MINUTE);
-    // The step under way is not written in the coarsest tier; its minutes and seconds are.
+    // The last step of the coarsest tier is not written yet, but its minutes and seconds are.
     let errors = total(&all, Quantity::SymbolError);
     assert!((27 * 120 - 2..=27 * 120).contains(&errors), "{errors}");
     let kept = reader
@@ -514,7 +516,7 @@ fn next_steps_are_written_to_a_folder_that_replaced_the_former_one() {
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("past");
     let mut past = open(dir.path());
-    steady(&mut past, 10);
+    add_steady_readings(&mut past, 10);
     std::fs::remove_dir_all(&folder).unwrap();
     let at = NOON + HOUR;
     let mut add = |at| past.add(&mut [reading(port(7, 1), at - MINUTE, at, &[])]);
@@ -532,8 +534,8 @@ fn next_steps_are_written_to_a_folder_that_replaced_the_former_one() {
 fn clock_set_back_loses_no_count() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
-    steady(&mut past, 10);
-    steady(&mut past, 10);
+    add_steady_readings(&mut past, 10);
+    add_steady_readings(&mut past, 10);
     past.flush().unwrap();
     let moved = past.reader().moved(None, ALWAYS, Wanted::Errors).unwrap();
     assert_eq!(moved[0].counts[Quantity::SymbolError], 40);
@@ -543,7 +545,7 @@ fn clock_set_back_loses_no_count() {
 fn moved_errors_have_their_port_number_and_times() {
     let dir = tempfile::tempdir().unwrap();
     let mut past = open(dir.path());
-    steady(&mut past, 30);
+    add_steady_readings(&mut past, 30);
     let (bad, good) = (port(3, 12), port(3, 13));
     for minute in 0..30 {
         let at = NOON + minute * MINUTE;

@@ -1,5 +1,5 @@
-//! Requests to change records against the rules: in the name of another port, or for a name of
-//! another partition.
+//! Requests to change records that breach the rules of trust: in the name of another port, or for
+//! an MGID or alias GUID that another partition owns.
 
 use rsm_config::TrustMode;
 use rsm_ids::Guid;
@@ -12,8 +12,8 @@ use crate::ends::EndIx;
 use crate::mcast::{self, GroupRegistry};
 use crate::trust::{self, Offence, TrustRules};
 
-/// The offence of a request from `requester`, with its treatment; `None` if there is no offence, or
-/// its treatment is `off`.
+/// The offence of a request from `requester`, with its treatment, the strictest one if there are
+/// two offences. `None` if there is no offence, or if its treatment is `off`.
 pub(crate) fn breach(
     rules: &TrustRules,
     directory: &Directory,
@@ -31,8 +31,8 @@ pub(crate) fn breach(
     strictest.filter(|&(_, mode)| mode != TrustMode::Off)
 }
 
-/// The offence of a request for a name of another partition, and the partition that owns the name;
-/// `None` for other requests.
+/// The offence of a request for an MGID or alias GUID of another partition, and the P_Key of the
+/// partition that owns it; `None` for other requests.
 fn of_name(
     directory: &Directory,
     groups: &GroupRegistry,
@@ -56,11 +56,12 @@ fn of_name(
     }
 }
 
-/// The partition that owns the MGID of a join, if the group is or would be in another one.
+/// The partition that owns the MGID of a join, if the group is or would be in another partition, or
+/// if the port is no member of the owning partition; `None` otherwise.
 ///
-/// An MGID of IP over InfiniBand contains the P_Key of its partition (RFC 4391, 4). A join with
-/// such an MGID is no offence of a port without that P_Key: the host has merely configured one
-/// interface too many.
+/// An MGID of IP over InfiniBand contains the P_Key of its partition (RFC 4391, 4), which owns it.
+/// A join with that P_Key is no offence, even if the port is no member: the host has merely
+/// configured one interface too many.
 fn of_group(
     directory: &Directory,
     groups: &GroupRegistry,
@@ -71,8 +72,8 @@ fn of_group(
     let of_ip = mcast::ip_partition(mgid).filter(|p_key| p_key.is_valid());
     let protections = &directory.plan.policy.partitions.protections;
     let owner = of_ip.or_else(|| protections.owner_of_group(mgid))?;
-    // A member of the owning partition that asks for its own partition commits no offence, even if
-    // another host has taken the name before.
+    // The P_Key of the request counts, even if the group exists in another partition: a member of
+    // the owning partition commits no offence if another host has taken the MGID before.
     let has_key = header.component_mask().contains(McMemberRecord::P_KEY);
     let asked = has_key.then(|| record.p_key());
     let of_group = || groups.group(mgid).map(|group| group.parameters.p_key);
@@ -82,21 +83,24 @@ fn of_group(
     is_foreign.then_some(owner)
 }
 
-/// The partition that owns one of the alias GUIDs of a request, if the port is no member of it.
+/// The partition that owns one of the alias GUIDs of a request, if the port is no member of that
+/// partition; `None` otherwise.
 fn of_aliases(directory: &Directory, header: &SaHeader, record: &GuidInfoRecord) -> Option<PKey> {
     let port = directory.by_lid(record.lid())?;
     let mask = header.component_mask();
-    let is_asked = |place: usize| {
-        let component = GuidInfoRecord::guid_component(place);
+    let is_requested = |index: usize| {
+        let component = GuidInfoRecord::guid_component(index);
         component.is_some_and(|component| mask.contains(component))
     };
     let protections = &directory.plan.policy.partitions.protections;
     let guids = record.guid_info().guids().into_iter().enumerate();
-    let asked = guids.filter(|&(place, guid): &(usize, Guid)| is_asked(place) && !guid.is_zero());
-    let mut owners = asked.filter_map(|(_, guid)| protections.owner_of_guid(guid));
+    let requested =
+        guids.filter(|&(index, guid): &(usize, Guid)| is_requested(index) && !guid.is_zero());
+    let mut owners = requested.filter_map(|(_, guid)| protections.owner_of_guid(guid));
     owners.find(|&owner| !is_in(directory, port, owner))
 }
 
+/// Whether a port is a full or limited member of the partition of `p_key`.
 fn is_in(directory: &Directory, port: EndIx, p_key: PKey) -> bool {
     let keys = directory.p_keys(port);
     keys.iter().any(|key| key.base() == p_key.base())

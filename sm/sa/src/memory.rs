@@ -1,9 +1,9 @@
-//! The registrations with the SA, which no other component holds, kept over restarts.
+//! Saving the registrations with the SA, which no other component has.
 //!
-//! Registrations survive a restart and a SIGKILL: no host has to register again. Services are
-//! stored with the end of their lease as wall-clock time, groups with their members, alias GUIDs
-//! with their port. A service stays while its port is absent, until its lease ends; an alias GUID
-//! ends with its port.
+//! Registrations survive a restart and a SIGKILL, so that no host has to register again. Services
+//! are stored with the end of their lease as wall-clock time, groups with their members, and alias
+//! GUIDs with their port. A service whose port is absent stays until its lease ends; an alias GUID
+//! ends if its port is absent for too long.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::events::{SavedSubscription, SubscriptionsView};
 use super::services::{self, SavedService, ServicesView};
 use super::{GroupsView, SavedGroup};
 
-/// Saved state, to be restored at the start.
+/// Saved registrations, which [`Sa::restore`](super::Sa::restore) restores.
 #[derive(Clone, Default, Debug)]
 pub struct SavedSaState {
     /// Multicast groups with their members.
@@ -28,7 +28,7 @@ pub struct SavedSaState {
     pub subscriptions: Vec<SavedSubscription>,
 }
 
-/// A change that the SA has acknowledged to its requester.
+/// A change of registrations that the SA has acknowledged to its requester.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touched {
     /// A port has joined or left a group, or changed its membership.
@@ -46,7 +46,8 @@ pub enum Touched {
     Subscriptions(Guid),
 }
 
-/// The state to save: each changed part as a whole.
+/// The registrations to save. A part that has changed is saved as a whole; `None` for a part that
+/// has not changed.
 #[derive(Clone, Default, Debug)]
 pub struct Unsaved {
     /// Multicast groups with their members.

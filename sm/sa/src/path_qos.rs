@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_of_ports_has_its_ports_and_no_other() {
+    fn end_set_contains_exactly_its_ports() {
         let set = EndSet::of(130, |end| end % 3 == 0);
         assert!((0..130).all(|end| set.contains(EndIx(end)) == (end % 3 == 0)));
         assert!(!set.contains(EndIx(130)) && !set.contains(EndIx(u32::MAX)));

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_outside_the_mask_do_not_count() {
+    fn only_components_in_the_mask_are_compared() {
         let mut record = LinkRecord::default();
         record.set_from_lid(Lid(5)).set_to_port(PortNum(3));
         let mask = LinkRecord::FROM_LID | LinkRecord::TO_PORT;

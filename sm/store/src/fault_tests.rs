@@ -28,12 +28,14 @@ fn claim(lid: u16) -> ChangeSet {
     changes
 }
 
+/// The claimed LIDs in the store, and the report of its opening.
 fn load(dir: &Path) -> (Vec<u16>, LoadReport) {
     let (state, report) = FolderStore::open(dir, HARDWARE).unwrap().load().unwrap();
     let lids = state.claims.values().map(|claim| claim.lid.0);
     (lids.collect(), report)
 }
 
+/// Appends an entry with this number and one row.
 fn append(journal: &mut Journal, number: u64) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let row = RowChange::Set {
@@ -45,6 +47,7 @@ fn append(journal: &mut Journal, number: u64) -> Result<(), StoreError> {
     journal.append(&bytes, number)
 }
 
+/// The numbers of the entries in the journal.
 fn numbers(dir: &Path) -> Vec<u64> {
     let (_, entries) = Journal::open(dir, Disk::new()).unwrap();
     entries.iter().map(|entry| entry.number).collect()
@@ -62,7 +65,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Puts a copy of `dir` in its place, as after a disk was exchanged.
+/// Replaces `dir` with a copy, as after an exchange of the disk.
 fn replace(dir: &Path) {
     let aside = dir.with_extension("before");
     fs::rename(dir, &aside).unwrap();
@@ -70,7 +73,7 @@ fn replace(dir: &Path) {
 }
 
 #[test]
-fn store_whose_folder_is_replaced_is_written_to_the_new_one() {
+fn store_writes_to_a_folder_that_replaced_the_former_one() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     let mut store = FolderStore::open(&dir, HARDWARE).unwrap();
@@ -81,7 +84,7 @@ fn store_whose_folder_is_replaced_is_written_to_the_new_one() {
     if store.commit(&changes).is_err() {
         store.commit(&changes).unwrap();
     }
-    // SIGKILL closes nothing.
+    // The copy has the state after a SIGKILL, which closes nothing.
     let killed = parent.path().join("killed");
     copy(&dir, &killed);
     let (lids, report) = load(&killed);
@@ -92,7 +95,7 @@ fn store_whose_folder_is_replaced_is_written_to_the_new_one() {
 }
 
 #[test]
-fn store_whose_folder_is_replaced_by_an_empty_one_is_written_anew() {
+fn store_writes_all_records_to_an_empty_folder_that_replaced_the_former_one() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     let mut store = FolderStore::open(&dir, HARDWARE).unwrap();
@@ -112,7 +115,7 @@ fn store_whose_folder_is_replaced_by_an_empty_one_is_written_anew() {
 }
 
 #[test]
-fn folder_that_another_daemon_uses_by_now_is_not_written() {
+fn store_does_not_write_to_a_folder_that_another_daemon_uses() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     let mut store = FolderStore::open(&dir, HARDWARE).unwrap();
@@ -128,7 +131,7 @@ fn folder_that_another_daemon_uses_by_now_is_not_written() {
 }
 
 #[test]
-fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() {
+fn database_rebuilt_after_a_failure_is_complete_at_the_next_start() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     let fails = Arc::new(AtomicBool::new(false));
@@ -148,7 +151,8 @@ fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() 
     store.commit(&claim(1)).unwrap();
     fails.store(true, Ordering::Relaxed);
     assert!(store.commit(&claim(2)).is_err());
-    // The failure has damaged the database, and a second failure occurs while a new one is made.
+    // The first failure has damaged the database, and a second one occurs while a new database is
+    // built.
     let database = dir.join("db/db");
     let length = fs::metadata(&database).unwrap().len() as usize;
     fs::write(&database, vec![0xA5; length]).unwrap();
@@ -162,7 +166,7 @@ fn database_that_was_built_anew_after_a_failure_is_complete_at_the_next_start() 
 }
 
 #[test]
-fn journal_whose_folder_is_replaced_is_written_to_the_new_one() {
+fn journal_writes_to_a_new_folder_once_the_store_has_earlier_entries() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("state");
     fs::create_dir(&dir).unwrap();
@@ -170,7 +174,7 @@ fn journal_whose_folder_is_replaced_is_written_to_the_new_one() {
     append(&mut journal, 1).unwrap();
     fs::rename(&dir, parent.path().join("before")).unwrap();
     fs::create_dir(&dir).unwrap();
-    // Entry 1 is missing, and no later entry is accepted until the store has it.
+    // Entry 1 is missing in the new folder. No later entry is accepted until the store has entry 1.
     assert!(append(&mut journal, 2).is_err());
     assert!(append(&mut journal, 2).is_err());
     journal.covered(1).unwrap();
@@ -182,7 +186,7 @@ fn journal_whose_folder_is_replaced_is_written_to_the_new_one() {
 }
 
 #[test]
-fn append_that_is_torn_and_cannot_be_cut_off_hides_no_later_entry() {
+fn later_entries_are_read_after_a_torn_append_that_could_not_be_cut_off() {
     let dir = tempfile::tempdir().unwrap();
     let fails = Arc::new(AtomicBool::new(false));
     let disk = Disk::with_fault({

@@ -14,8 +14,8 @@ pub enum Origin {
     Unclean,
     /// The named export, because the database could not be used.
     Export(PathBuf),
-    /// The named export, because the database had only a part of the last commit. The export has
-    /// the whole commit.
+    /// The named export, which has the whole last commit, because the database had only a part of
+    /// it.
     Resumed(PathBuf),
     /// The named export, because the directory is not writable, so that the database could not be
     /// opened.
@@ -25,7 +25,7 @@ pub enum Origin {
 /// A database that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Path to which the database was moved; `None` if nothing of it was left.
+    /// Path to which the database was moved; `None` if there was nothing to move.
     pub path: Option<PathBuf>,
     /// Reason why the database could not be used.
     pub reason: String,
@@ -38,10 +38,10 @@ pub struct LoadReport {
     pub origin: Origin,
     /// Number of the last commit, counted over the store's whole life.
     pub generation: u64,
-    /// The former database, if it could not be used; `None` otherwise. With [`Origin::Fresh`]
-    /// nothing could be restored: the only claims are the LIDs that ports still hold.
+    /// The former database, if it could not be used; `None` otherwise. If the origin is
+    /// [`Origin::Fresh`], nothing could be restored, and only the ports still have their LIDs.
     pub quarantined: Option<Quarantined>,
-    /// Other files that were damaged, one sentence each.
+    /// Descriptions of other damaged files, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -54,8 +54,8 @@ impl LoadReport {
         }
     }
 
-    /// Whether committed records may be missing. Damage to a file next to the database does not
-    /// count: the database contains the whole of one commit, according to its count and digest.
+    /// Whether committed records may be missing. Damage of other files than the database does not
+    /// count, because the count and the digest in the database show that it is complete.
     pub fn may_lack_records(&self) -> bool {
         self.quarantined.is_some() || matches!(self.origin, Origin::Export(_))
     }

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mtu_of_a_path_may_be_below_its_limit() {
+    fn path_gets_the_highest_mtu_that_the_query_accepts() {
         assert_eq!(
             mtu(Selector::GreaterThan, Mtu::Bytes1024),
             Some(Mtu::Bytes2048)
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_compare_by_speed_and_not_by_code() {
+    fn rates_are_compared_by_speed_and_not_by_code() {
         let mut record = PathRecord::default();
         let mask = PathRecord::RATE | PathRecord::RATE_SELECTOR;
         // Code 4 is 30 Gb/s, code 3 is 10 Gb/s, code 6 is 20 Gb/s.
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn packet_life_times_above_that_of_the_subnet_are_accepted() {
+    fn packet_life_times_above_the_life_time_of_the_subnet_are_accepted() {
         let mut record = PathRecord::default();
         let mask = PathRecord::PACKET_LIFE_TIME | PathRecord::PACKET_LIFE_TIME_SELECTOR;
         let mut of = |selector, value| {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_selector_is_ignored_and_half_a_service_id_is_refused() {
+    fn value_without_selector_is_ignored_and_half_a_service_id_is_refused() {
         let mut record = PathRecord::default();
         record.set_mtu(Mtu::Bytes4096);
         let constraints = PathConstraints::of(&record, PathRecord::MTU).unwrap();

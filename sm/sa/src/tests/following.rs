@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_changes(spec in 0..SPECS.len(), changes in prop::collection::vec(change(), 1..12)) {
+    fn directory_after_any_changes_equals_a_directory_built_anew(spec in 0..SPECS.len(), changes in prop::collection::vec(change(), 1..12)) {
         let mut subnet = Subnet::new(SPECS[spec]);
         let mut followed = Directory::of(&subnet.snapshot, None).unwrap();
         for change in changes {
@@ -159,7 +159,7 @@ proptest! {
 /// A cable between switches that vanishes and returns concerns no end port: all parts ordered by
 /// end ports are shared.
 #[test]
-fn a_cable_between_switches_leaves_the_ends_as_they_are() {
+fn change_of_a_cable_between_switches_keeps_all_parts_indexed_by_end() {
     let mut subnet = Subnet::new("pgft:2;3,3;1,2;1,2");
     let before = Directory::of(&subnet.snapshot, None).unwrap();
     let is_switch = |end: PortRef| subnet.whole.node(end.node).is_switch();

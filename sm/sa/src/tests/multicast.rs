@@ -51,7 +51,7 @@ fn after_findings(world: &mut World) -> Time {
 }
 
 #[test]
-fn joins_of_the_broadcast_group_reach_the_core() {
+fn joins_of_the_broadcast_group_reach_the_core_and_the_save_together() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let start = Time::ZERO + Duration::from_secs(1);
@@ -93,7 +93,7 @@ fn joins_of_the_broadcast_group_reach_the_core() {
 }
 
 #[test]
-fn queries_show_groups_to_all_and_members_to_trusted_requesters() {
+fn queries_show_groups_to_all_and_members_only_to_trusted_requesters() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     for &host in &hosts {
@@ -130,7 +130,7 @@ fn queries_show_groups_to_all_and_members_to_trusted_requesters() {
 }
 
 #[test]
-fn ports_that_are_gone_lose_their_memberships() {
+fn absent_ports_lose_their_memberships() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let start = Time::ZERO;
@@ -152,7 +152,7 @@ fn ports_that_are_gone_lose_their_memberships() {
 
 /// The SA examines only ports that differ between two comparisons; this port is in neither.
 #[test]
-fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
+fn port_that_joins_and_vanishes_between_two_comparisons_loses_its_membership() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[2];
     let record = member(&world, host, BROADCAST);
@@ -171,7 +171,7 @@ fn a_port_that_joins_between_two_looks_and_goes_loses_its_membership() {
 }
 
 #[test]
-fn a_member_that_is_restored_when_its_port_was_seen_long_ago_stays() {
+fn membership_restored_after_its_port_was_examined_stays() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[2];
     world.sa.handle_deadline(Time::ZERO);
@@ -195,7 +195,7 @@ fn a_member_that_is_restored_when_its_port_was_seen_long_ago_stays() {
 }
 
 #[test]
-fn a_port_in_other_partitions_is_examined() {
+fn port_whose_partitions_changed_is_examined() {
     let world = World::new(SMALL);
     let host = world.hosts()[1];
     let guid = world.guid(host);

@@ -1,12 +1,11 @@
-//! Trust in requesters: the keys and records that they see, and the registrations of other hosts
-//! that they may change.
+//! Trust in requesters: which keys and records they see, and whose registrations they may change.
 //!
-//! A port acts for itself: it joins and leaves groups, and registers services and alias GUIDs, for
-//! its own GIDs, and for the other ports and virtual ports of its adapter. Requesters with the key
-//! of the SA, and the operator's proxies, act for any port.
+//! A port may join and leave groups, and register services and alias GUIDs, for its own GIDs, and
+//! for the other ports and virtual ports of its adapter. Requesters with the key of the SA, and the
+//! operator's proxies, may act for any port.
 //!
-//! The partitions of a port may have a treatment of their own for requests about it, and a
-//! partition for requests about its names.
+//! A partition may have its own treatment of requests about its members, and of requests for its
+//! MGIDs and alias GUIDs.
 
 mod offences;
 
@@ -28,7 +27,7 @@ use super::ends::EndIx;
 /// The operator's rules for requests in the name of another port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrustRules {
-    /// Treatment of such requests.
+    /// Treatment of requests in the name of another port.
     pub mode: TrustMode,
     /// GUIDs of ports that may make such requests without the key of the SA.
     pub proxies: Arc<BTreeSet<Guid>>,
@@ -48,12 +47,12 @@ pub enum Trust {
 }
 
 impl Trust {
-    /// The trust that the key `shown` gives if `sa_key` is the SA's key, or 0 if the SA has none;
-    /// `None` for a wrong key, whose request is discarded.
+    /// The trust that the key `shown` in a request gives; `None` for a wrong key, whose request is
+    /// discarded. `sa_key` is the SA's key, 0 if the SA has none.
     ///
-    /// The publicly known key gives no trust, and its request is not discarded: tools of OpenSM's
-    /// sites show it by default. If the SA has no key, there is none to find by trial, and no
-    /// request is discarded.
+    /// The publicly known key gives no trust, but a request with it is not discarded, because tools
+    /// made for OpenSM show it by default. If the SA has no key, no request is discarded, because
+    /// there is no key to find by trial.
     pub fn of(shown: u64, sa_key: u64) -> Option<Trust> {
         match (shown, sa_key) {
             (0 | KNOWN_KEY, _) | (_, 0) => Some(Trust::Untrusted),
@@ -80,8 +79,8 @@ impl Trust {
         self == Trust::Trusted
     }
 
-    /// Hides the M_Key of `info` from an untrusted requester, before the record is matched, so that
-    /// no query can find it by trial.
+    /// Hides the M_Key of `info` from an untrusted requester. The caller does this before the
+    /// record is compared, so that no query can find the key by trial.
     pub(crate) fn conceal(self, info: &mut PortInfo) {
         if !self.is_trusted() {
             info.set_m_key(0);
@@ -90,8 +89,8 @@ impl Trust {
 }
 
 impl TrustRules {
-    /// The treatment of requests about a port: the strictest of those that its partitions have of
-    /// their own.
+    /// The treatment of requests about a port: the strictest one that its partitions have of their
+    /// own, or [`TrustRules::mode`] if they have none.
     pub(crate) fn of_port(&self, directory: &Directory, port: EndIx) -> TrustMode {
         let protections = &directory.plan.policy.partitions.protections;
         let keys = directory.p_keys(port).iter();
@@ -100,8 +99,8 @@ impl TrustRules {
     }
 }
 
-/// Whether a request from `requester` shows the GID of another port in its global route header, or
-/// one that no port has. A router passes on requests from other subnets.
+/// Whether a request from `requester` shows a GID in its global route header that another port or
+/// no port has. Always `false` for a router, which forwards requests from other subnets.
 pub(crate) fn shows_foreign_gid(
     directory: &Directory,
     requester: EndIx,
@@ -116,8 +115,9 @@ pub(crate) fn shows_foreign_gid(
         && directory.port(requester).0.kind() != NodeType::Router
 }
 
-/// The offence of a request to change a record of a port that is not the requester's own, and that
-/// port; `None` for its own, and where no port of the subnet is named.
+/// The offence of a request to change a record of a port for which the requester may not act, and
+/// that port; `None` if the requester may act for it, or if the request names no port of the
+/// subnet.
 pub(crate) fn offence(
     directory: &Directory,
     requester: EndIx,
@@ -135,7 +135,7 @@ pub(crate) fn offence(
         }
         ServiceRecord::ID => {
             let gid = ServiceRecord::from_prefix(data)?.service_gid();
-            // A group has no host that could speak for it.
+            // A service of a multicast group belongs to no port.
             let subject = (!gid.is_multicast()).then(|| directory.by_name(gid.guid()))??;
             (subject, Offence::Service)
         }
@@ -148,9 +148,9 @@ pub(crate) fn offence(
     (!acts_for(directory, requester, subject)).then_some((offence, subject))
 }
 
-/// Whether `subject` counts as the requester's own port: the same port or, if the requester is a
-/// port, another port or virtual port of its adapter. The host of a virtual port is a guest, and
-/// acts only for that virtual port.
+/// Whether the requester may act for `subject`: for the same end or, if the requester is a physical
+/// port, for the other ports and virtual ports of its adapter. A virtual port belongs to a guest,
+/// which may act only for that virtual port.
 fn acts_for(directory: &Directory, requester: EndIx, subject: EndIx) -> bool {
     let [from, of] = [requester, subject].map(|ix| directory.end(ix));
     requester == subject || from.vport.is_none() && from.at.node == of.at.node
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_everybody_knows_opens_and_closes_nothing() {
+    fn publicly_known_key_gives_no_trust_and_is_not_discarded() {
         for own in [0, 1, 7] {
             assert_eq!(Trust::of(0, own), Some(Trust::Untrusted));
             assert_eq!(Trust::of(1, own), Some(Trust::Untrusted));
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn without_an_own_key_every_request_is_untrusted() {
+    fn without_a_key_of_the_sa_every_request_is_untrusted() {
         for shown in [0, 1, 7, u64::MAX] {
             assert_eq!(Trust::of(shown, 0), Some(Trust::Untrusted));
         }
     }
 
     #[test]
-    fn only_the_trusted_see_the_m_key() {
+    fn m_key_is_hidden_from_untrusted_requesters() {
         let mut info = PortInfo::default();
         info.set_m_key(9);
         Trust::Trusted.conceal(&mut info);

@@ -195,7 +195,7 @@ fn answer(events: &Receiver<ReplicaEvent>) -> ReplicaEvent {
 }
 
 #[test]
-fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_call() {
+fn claim_over_a_silent_master_is_made_with_one_call_at_the_end_of_the_silence() {
     let store = Shared::new();
     let (replica, events) = watching(&store);
     let claimed = now();
@@ -214,7 +214,7 @@ fn a_claim_over_a_silent_master_waits_for_its_silence_and_is_then_made_with_one_
 }
 
 #[test]
-fn a_sign_of_life_ends_the_wait_and_the_claim() {
+fn sign_of_life_ends_the_wait_and_the_claim_is_refused() {
     let store = Shared::new();
     let (replica, events) = watching(&store);
     replica.claim(over_master(false));
@@ -226,7 +226,7 @@ fn a_sign_of_life_ends_the_wait_and_the_claim() {
 }
 
 #[test]
-fn a_sign_of_life_at_the_last_moment_keeps_the_epoch() {
+fn sign_of_life_at_the_moment_of_the_claim_keeps_the_epoch() {
     let store = Shared::new();
     store.0.lock().beats_at_claim = true;
     let (replica, events) = watching(&store);
@@ -238,7 +238,7 @@ fn a_sign_of_life_at_the_last_moment_keeps_the_epoch() {
 }
 
 #[test]
-fn a_claim_that_is_taken_back_while_it_waits_is_not_made() {
+fn claim_that_is_released_while_it_waits_is_not_made() {
     let store = Shared::new();
     let (replica, events) = watching(&store);
     replica.claim(over_master(false));
@@ -257,7 +257,7 @@ fn a_claim_that_is_taken_back_while_it_waits_is_not_made() {
 }
 
 #[test]
-fn a_look_follows_a_sign_of_life_by_a_beat_and_another_look_by_less() {
+fn readings_are_more_frequent_after_a_reading_without_a_sign_of_life() {
     let store = Shared::new();
     let (replica, _events) = watching(&store);
     std::thread::sleep(3 * BEAT);
@@ -270,7 +270,7 @@ fn a_look_follows_a_sign_of_life_by_a_beat_and_another_look_by_less() {
 }
 
 #[test]
-fn a_claim_that_insists_waits_for_no_silence() {
+fn claim_that_insists_waits_for_no_silence() {
     let store = Shared::new();
     let (replica, events) = watching(&store);
     store.beat();
@@ -282,7 +282,7 @@ fn a_claim_that_insists_waits_for_no_silence() {
 }
 
 #[test]
-fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
+fn claim_over_a_silent_master_is_answered_in_time_if_the_store_hangs() {
     // The store hangs in a reading before the claim, or while the claim waits for the end of a
     // silence.
     for before in [true, false] {
@@ -316,7 +316,7 @@ fn a_claim_over_a_silent_master_is_answered_in_time_by_a_store_that_hangs() {
 }
 
 #[test]
-fn a_check_is_a_sign_of_life_and_no_look() {
+fn check_writes_a_sign_of_life_without_reading_the_epoch() {
     let store = Shared::new();
     store.0.lock().seen.epoch.holder = OWN;
     let (replica, events) = watching(&store);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_port_that_goes_and_comes_back_is_reported_to_subscribers() {
+fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
     let mut world = up();
     let hosts = world.hosts();
     let mut info = all_of(64);
@@ -180,7 +180,7 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
 }
 
 #[test]
-fn a_storm_of_traps_is_reported_once_per_quiet_time() {
+fn storm_of_traps_is_reported_once_per_quiet_time() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -211,7 +211,7 @@ fn a_storm_of_traps_is_reported_once_per_quiet_time() {
 }
 
 #[test]
-fn slow_subscribers_get_the_last_notice_of_each_subject_one_by_one() {
+fn slow_subscriber_gets_only_the_last_notice_of_each_subject() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
@@ -293,7 +293,7 @@ fn unanswered_reports_end_the_subscription() {
 }
 
 #[test]
-fn reports_that_the_transport_gives_up_are_sent_again() {
+fn reports_are_sent_again_after_the_transport_gave_up() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(128)).unwrap();
@@ -312,7 +312,7 @@ fn reports_that_the_transport_gives_up_are_sent_again() {
 }
 
 #[test]
-fn a_port_has_one_subject_whether_it_comes_or_goes() {
+fn notices_that_a_port_appeared_or_vanished_have_the_same_subject() {
     let world = up();
     let directory = crate::Directory::of(&world.snapshot, None).unwrap();
     let port = |lid, up| {
