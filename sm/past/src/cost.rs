@@ -12,6 +12,7 @@ const HOSTS: u64 = 45_056;
 /// Number of switch ports in three full tiers of 64-port switches.
 const SWITCH_PORTS: u64 = 5 * HOSTS;
 
+/// The next random number (xorshift).
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -27,9 +28,9 @@ fn cpu_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-/// Counts of a port over `seconds`: a tenth of the ports is idle, and all others carry jobs with
-/// loads of their own that differ by a third between readings; packets have at most 4 KiB; a
-/// quarter waits; one in 20,000 readings has errors.
+/// Random counts of a port in `seconds`. A tenth of the ports is idle. Each of the others has a
+/// load of its own, which varies by a third between readings. Packets have at most 4 KiB. In a
+/// quarter of the readings, packets had to wait; one in 20,000 readings has errors.
 fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
     let mut counts = Counts::default();
     if port % 10 == 9 {
@@ -53,8 +54,8 @@ fn counts(port: u64, seconds: u64, state: &mut u64) -> Counts {
     counts
 }
 
-/// CPU seconds of queries about the whole span.
-fn questions(reader: &PastReader, until_unix_ms: u64) -> String {
+/// A text with the CPU seconds of queries about the whole span.
+fn query_costs(reader: &PastReader, until_unix_ms: u64) -> String {
     let span = Span {
         since_unix_ms: 0,
         until_unix_ms,
@@ -94,8 +95,8 @@ pub(crate) fn day() {
         let before = cpu_seconds();
         let at_unix_ms = NOON + batch * 10_000;
         readings.clear();
-        // A third of the switches' ports, and a thirtieth of the hosts' ports, is read in each ten
-        // seconds.
+        // Every ten seconds, a third of the ports of switches and a thirtieth of the ports of hosts
+        // are read.
         for port in 0..SWITCH_PORTS {
             if port / 64 % 3 == batch % 3 {
                 let key = PortKey::new(Guid(port / 64), PortNum((port % 64 + 1) as u8));
@@ -135,7 +136,7 @@ pub(crate) fn day() {
         let full = bytes * kept / steps.max(1) as u64;
         text += &format!(" {tier:?} {bytes} bytes for {steps} steps, {full} when full;");
     }
-    text += &questions(&past.reader(), NOON + hours * 3_600_000);
+    text += &query_costs(&past.reader(), NOON + hours * 3_600_000);
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let peak = status
         .lines()

@@ -1,11 +1,12 @@
-//! The ports of a segment, in the order of its columns.
+//! The table of the ports in a segment, in the order of their values in columns.
 
 use std::collections::HashMap;
 
 use rsm_ids::{Guid, PortKey, PortNum};
 
-/// Maximum number of ports in the table: four times the ports of 45,056 hosts. When the table is
-/// full, segments begin anew, without ports that have vanished.
+/// Maximum number of ports in the table: nearly four times the ports of a fabric of 45,056 hosts.
+/// When the table is full, new segments begin with an empty table, so that ports that have vanished
+/// are dropped.
 pub(crate) const MAX_PORTS: usize = 1 << 20;
 
 /// A port of the table.
@@ -16,9 +17,10 @@ pub(crate) struct Entry {
     pub(crate) is_switch: bool,
 }
 
-/// Numbers of ports, in the order in which they were first read.
+/// Ports, numbered from 0 in the order in which they were first read.
 #[derive(Default, Debug)]
 pub(crate) struct PortTable {
+    /// Ports by number.
     entries: Vec<Entry>,
     numbers: HashMap<PortKey, u32>,
 }
@@ -28,11 +30,13 @@ impl PortTable {
         self.entries.len()
     }
 
+    /// The ports by number.
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The number of a port, assigned if the port has none; `None` if the table is full.
+    /// The number of a port, which is assigned if the port has none yet; `None` if the table is
+    /// full.
     pub(crate) fn number(&mut self, entry: Entry) -> Option<usize> {
         let next = self.entries.len();
         if let Some(&number) = self.numbers.get(&entry.key) {
@@ -66,8 +70,8 @@ pub(crate) fn encode(first: usize, entries: &[Entry]) -> Vec<u8> {
     out
 }
 
-/// Calls `visit` with each entry of an encoded port table and its number, up to the end or to
-/// damage.
+/// Calls `visit` with the number of each entry of an encoded port table and with the entry. Stops
+/// at the end, or at the first entry that is invalid.
 pub(crate) fn decode(payload: &[u8], mut visit: impl FnMut(usize, Entry)) {
     let Some((first, mut rest)) = payload.split_first_chunk::<4>() else {
         return;

@@ -1,4 +1,5 @@
-//! Gathers readings into steps, writes the steps, and keeps the files within their bounds.
+//! The files of the past: readings are added up in steps, steps are written to segments, and the
+//! oldest segments are removed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -23,14 +24,14 @@ const FOLDER: &str = "past";
 /// Suffix of the names of segments.
 const SUFFIX: &str = ".past";
 
-/// Inverse of the share of [`Bounds::bytes`] that one segment may take.
+/// A segment is full when its size reaches [`Bounds::bytes`] divided by this number.
 const SEGMENT_SHARE: u64 = 32;
 
 /// Bounds of the past. Segments beyond them are removed, the oldest first, but never a segment that
 /// is being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Days whose steps of 15 minutes are kept, 1 or more.
+    /// Number of days whose steps of 15 minutes are kept, 1 or more.
     pub days: u32,
     /// Maximum size of all segments, in bytes. The largest tier loses segments first.
     pub bytes: u64,
@@ -60,6 +61,7 @@ impl PastReader {
         segments.map(|segment| segment.bytes).sum()
     }
 
+    /// Changes the lists of segments.
     fn change<T>(&self, change: impl FnOnce(&mut Segments) -> T) -> T {
         let segments = self.segments.write();
         change(&mut segments.unwrap_or_else(PoisonError::into_inner))
@@ -75,10 +77,11 @@ struct Current {
     entries: usize,
 }
 
-/// The step of a tier that is under way, and the segment that it goes to.
+/// The step of a tier that is under way, and the segment to which it will be written.
 #[derive(Debug)]
 struct Writer {
     accumulator: StepAccumulator,
+    /// The segment to write to; `None` if the next step begins a new one.
     current: Option<Current>,
     /// Number of the next segment.
     next: u64,
@@ -97,10 +100,11 @@ pub struct Past {
 }
 
 impl Past {
-    /// Opens the past in `state_dir`. Steps of earlier runs stay; new steps go to new segments.
+    /// Opens the past in `state_dir`. Steps of earlier runs stay; new steps are written to new
+    /// segments.
     ///
     /// # Errors
-    /// The folder cannot be created or listed, or a segment cannot be read.
+    /// Fails if the folder cannot be created or listed, or if a segment cannot be read.
     pub fn open(state_dir: &Path, disk: Disk, bounds: Bounds) -> Result<Past, StoreError> {
         let dir = state_dir.join(FOLDER);
         disk.create_dir(&dir)?;
@@ -108,13 +112,13 @@ impl Past {
         let mut next = [0; Tier::ALL.len()];
         for path in disk.list(&dir)? {
             let Some((tier, number)) = number_of(&path).filter(|_| path.is_file()) else {
-                foreign(&path);
+                warn_foreign(&path);
                 continue;
             };
             next[tier as usize] = next[tier as usize].max(number + 1);
             match Segment::found(&disk, number, path.clone())? {
                 Some(segment) => segments[tier as usize].push(Arc::new(segment)),
-                None => foreign(&path),
+                None => warn_foreign(&path),
             }
         }
         for tier in &mut segments {
@@ -140,16 +144,16 @@ impl Past {
         Ok(past)
     }
 
-    /// A reader of the steps that were written.
+    /// A reader of all steps that are written.
     pub fn reader(&self) -> PastReader {
         self.reader.clone()
     }
 
-    /// Adds readings, which are sorted by time, and writes the steps that they end.
+    /// Sorts readings by time, adds them, and writes the steps that they end.
     ///
     /// # Errors
-    /// A step cannot be written: it is lost, and all others are kept. The first such error is
-    /// returned after all readings were added.
+    /// Fails if a step cannot be written; that step is lost, and all others are kept. The first
+    /// such error is returned after all readings were added.
     pub fn add(&mut self, readings: &mut [Reading]) -> Result<(), StoreError> {
         readings.sort_by_key(|reading| reading.at_unix_ms);
         let mut result = Ok(());
@@ -169,7 +173,7 @@ impl Past {
             let number = match self.port_table.number(entry) {
                 Some(number) => Some(number),
                 None => {
-                    result = result.and(self.begin_anew());
+                    result = result.and(self.begin_segments());
                     self.port_table.number(entry)
                 }
             };
@@ -181,11 +185,11 @@ impl Past {
         result
     }
 
-    /// Writes the steps that end before `now_unix_ms`, in milliseconds since the Unix epoch. All
-    /// later readings must be after that time.
+    /// Writes the steps that end before `now_unix_ms`, in milliseconds since the Unix epoch.
+    /// Readings that are added later must be after that time.
     ///
     /// # Errors
-    /// A step cannot be written: it is lost, and all others are kept.
+    /// Fails if a step cannot be written; that step is lost, and all others are kept.
     pub fn advance(&mut self, now_unix_ms: u64) -> Result<(), StoreError> {
         let mut result = Ok(());
         for tier in Tier::ALL {
@@ -199,14 +203,14 @@ impl Past {
     /// Writes all steps under way, although further readings may belong to them.
     ///
     /// # Errors
-    /// A step cannot be written: it is lost, and all others are kept.
+    /// Fails if a step cannot be written; that step is lost, and all others are kept.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         let written = Tier::ALL.map(|tier| self.write(tier));
         written.into_iter().collect()
     }
 
-    /// Begins new segments, with only the ports that are read from now on.
-    fn begin_anew(&mut self) -> Result<(), StoreError> {
+    /// Begins new segments with an empty port table, because the table is full.
+    fn begin_segments(&mut self) -> Result<(), StoreError> {
         let result = self.flush();
         self.port_table = PortTable::default();
         for writer in &mut self.writers {
@@ -225,16 +229,18 @@ impl Past {
         result.and_then(|()| self.keep_bounds())
     }
 
+    /// Appends the step of a tier that is under way to its segment, or to a new segment if that is
+    /// full or gone.
     fn append(&mut self, tier: Tier) -> Result<(), StoreError> {
         let share = self.bounds.bytes / SEGMENT_SHARE;
         let writer = &mut self.writers[tier as usize];
-        let is_full = |current: &Current| {
+        let is_unusable = |current: &Current| {
             let segment = &current.segment;
             // If the folder was replaced, writes to the file would be lost.
-            let is_gone = !is_at(&current.file, &segment.path);
-            is_gone || segment.steps >= tier.in_segment() || segment.bytes >= share
+            let has_vanished = !is_at(&current.file, &segment.path);
+            has_vanished || segment.steps >= tier.in_segment() || segment.bytes >= share
         };
-        if writer.current.as_ref().is_none_or(is_full) {
+        if writer.current.as_ref().is_none_or(is_unusable) {
             writer.current = Some(begin(&self.disk, &self.dir, tier, &mut writer.next)?);
         }
         let Some(current) = &mut writer.current else {
@@ -256,7 +262,7 @@ impl Past {
             .disk
             .run(FileOperation::Append, path, || file.write_all(&bytes));
         if let Err(error) = written {
-            // A part of this step that reached the disk must not precede the next step.
+            // The next step must not follow a part of this step that has reached the disk.
             if current.segment.steps == 0 || file.set_len(current.segment.bytes).is_err() {
                 let path = path.clone();
                 let is_empty = current.segment.steps == 0;
@@ -319,7 +325,7 @@ impl Past {
         let mut failure = None;
         for (tier, segment) in removed.into_iter().rev() {
             if let Err(error) = self.disk.remove_file(&segment.path) {
-                // The segment's bytes still count, and the next step tries again to remove it.
+                // The segment still counts, and is removed after the next step.
                 segments.change(|segments| segments[tier as usize].insert(0, segment));
                 failure = Some(error);
             }
@@ -328,7 +334,7 @@ impl Past {
     }
 }
 
-/// Begins a segment.
+/// Creates the file of a new segment, with the number `next`, which is then increased.
 fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current, StoreError> {
     let number = *next;
     *next += 1;
@@ -343,10 +349,10 @@ fn begin(disk: &Disk, dir: &Path, tier: Tier, next: &mut u64) -> Result<Current,
     })
 }
 
-/// Appends the frames of a step.
+/// Appends the frames of a step to `out`.
 ///
 /// # Errors
-/// The compressor refuses a column; `out` is unchanged.
+/// Fails if the compressor refuses a column; `out` is then unchanged.
 fn encode(step: &StepAccumulator, out: &mut Vec<u8>) -> Result<(), PcoError> {
     let mut chunks = Vec::new();
     let mut places = Vec::new();
@@ -366,7 +372,7 @@ fn encode(step: &StepAccumulator, out: &mut Vec<u8>) -> Result<(), PcoError> {
     Ok(())
 }
 
-/// Tier and number of a segment, parsed from its name.
+/// Tier and number in the name of a segment; `None` if the name is not one of a segment.
 fn number_of(path: &Path) -> Option<(Tier, u64)> {
     let name = path.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
     let (word, number) = name.split_once('-')?;
@@ -379,7 +385,8 @@ fn number_of(path: &Path) -> Option<(Tier, u64)> {
     Some((tier, number))
 }
 
-fn foreign(path: &Path) {
+/// Logs that a file in the folder is no segment.
+fn warn_foreign(path: &Path) {
     tracing::warn!(
         path = %path.display(),
         "this is no segment of the past of the counters: it stays, and is not read"

@@ -1,5 +1,5 @@
-//! Quality of service of paths: the level that the operator's policy assigns to a query, and the
-//! service levels that ports on a path drop.
+//! Quality of service of paths: the QoS level that the operator's policy assigns to a query, and
+//! the service levels that ports on a path drop.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Criteria {
     pub(super) p_key: Option<PKey>,
 }
 
-/// Reason for the service level of a path.
+/// Why a path has its service level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlReason {
     /// The query requested the service level.
@@ -41,7 +41,7 @@ pub enum SlReason {
     Lowest,
 }
 
-/// The level of a query, and the rule that it matches.
+/// The QoS level of a query, and the rule that the query matches.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen<'a> {
     pub(super) level: &'a QosLevel,
@@ -50,6 +50,7 @@ pub(super) struct Chosen<'a> {
 }
 
 impl Chosen<'_> {
+    /// The reason for the service level of the QoS level.
     pub(super) fn reason(&self) -> SlReason {
         self.rule.map_or(SlReason::DefaultLevel, SlReason::Rule)
     }
@@ -59,22 +60,25 @@ impl Chosen<'_> {
 #[derive(Debug)]
 pub(super) struct PathQos {
     rules: Option<Rules>,
-    /// Mask of the SLs that each class of ports drops, in the order of [`PortClass::ALL`].
+    /// Mask of the SLs (bit n for SL n) that each class of ports drops, in the order of
+    /// [`PortClass::ALL`].
     dropped: [u16; PortClass::ALL.len()],
 }
 
+/// The operator's QoS policy, with the ports of its groups.
 #[derive(Debug)]
 struct Rules {
     policy: Arc<QosPolicy>,
-    /// Ports of each group; empty for groups that no rule uses.
+    /// Ports of each group, by the index of the group; empty for a group that no rule uses.
     groups: Vec<EndSet>,
 }
 
-/// A set of end ports.
+/// A set of ends, as bits: bit n of word w stands for the end with index 64 w + n.
 #[derive(Clone, Default, Debug)]
 struct EndSet(Vec<u64>);
 
 impl EndSet {
+    /// The ends below `ends` for which `has` returns true.
     fn of(ends: usize, has: impl Fn(usize) -> bool) -> EndSet {
         let mut words = vec![0_u64; ends.div_ceil(64)];
         for end in (0..ends).filter(|&end| has(end)) {
@@ -124,12 +128,13 @@ impl PathQos {
         set.map_or(0, EndSet::len)
     }
 
-    /// Mask of the SLs that ports of this class drop.
+    /// Mask of the SLs (bit n for SL n) that ports of this class drop.
     pub(super) fn dropped(&self, class: PortClass) -> u16 {
         self.dropped[class as usize]
     }
 
-    /// The level of a query for a path from one port to another; `None` if there is no policy.
+    /// The QoS level of a query for a path from one port to another, from the first matching rule
+    /// or the default; `None` if there is no policy.
     pub(super) fn choose(&self, from: EndIx, to: EndIx, criteria: &Criteria) -> Option<Chosen<'_>> {
         let rules = self.rules.as_ref()?;
         let policy = &rules.policy;
@@ -144,29 +149,31 @@ impl PathQos {
 }
 
 impl Rules {
+    /// Whether a query for a path from one port to another matches a rule.
     fn matches(&self, rule: &MatchRule, from: EndIx, to: EndIx, criteria: &Criteria) -> bool {
-        let in_one = |groups: &[usize], end| {
+        let in_any = |groups: &[usize], end| {
             groups.is_empty() || groups.iter().any(|&group| self.groups[group].contains(end))
         };
-        // A query without the component matches no list of its values.
+        // If the rule lists values of a component, a query without that component does not match.
         let has = |list: &Ranges, value: Option<u64>| {
             list.is_empty() || value.is_some_and(|value| list.contains(value))
         };
         has(&rule.service_ids, criteria.service_id)
             && has(&rule.qos_classes, criteria.qos_class.map(u64::from))
             && has(&rule.p_keys, criteria.p_key.map(|key| key.base().into()))
-            && in_one(&rule.sources, from)
-            && in_one(&rule.destinations, to)
+            && in_any(&rule.sources, from)
+            && in_any(&rule.destinations, to)
     }
 }
 
 /// Mask of the SLs that ports of a class drop.
 fn dropped(qos: &Qos, class: PortClass) -> u16 {
-    let lanes = qos.set(class).sl2vl.iter().enumerate();
-    let dropped = lanes.filter(|&(_, &vl)| vl == DROP);
+    let sl2vl = qos.set(class).sl2vl.iter().enumerate();
+    let dropped = sl2vl.filter(|&(_, &vl)| vl == DROP);
     dropped.fold(0, |mask, (sl, _)| mask | 1 << sl)
 }
 
+/// The ports of each group of the QoS policy; empty for groups that no rule uses.
 fn groups(
     rules: &QosPolicy,
     policy: &Policy,
@@ -196,7 +203,7 @@ fn groups(
     rules.groups.iter().enumerate().map(set).collect()
 }
 
-/// The P_Keys, without the membership bit, whose members belong to a group.
+/// The P_Keys, without the membership bit, of the partitions whose members belong to a group.
 fn p_keys(group: &PortGroup, policy: &Policy) -> Ranges {
     let list = policy.partitions.list.iter();
     let named = list.filter(|partition| group.partitions.contains(&partition.name));

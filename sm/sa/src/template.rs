@@ -1,4 +1,4 @@
-//! Matches records against the record in a query.
+//! The comparison of records with the record in a query.
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaStatus};
@@ -6,18 +6,20 @@ use rsm_mad::wire::sa::{ComponentMask, Record, SA_DATA_LEN, SaStatus};
 /// Number of bytes compared at once.
 const UNIT: usize = 8;
 
-/// The pattern of a query: a record in which only some components count (IBA 15.4.4).
+/// The template of a query: a record of which only some components are compared (IBA 15.4.4).
 ///
 /// The component mask is converted once into a mask of the record's bits, so that any query
 /// compares a few words of each record.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Template {
+    /// Mask of the compared bits.
     mask: [u64; SA_DATA_LEN / UNIT],
+    /// Values of the compared bits; 0 for all other bits.
     wanted: [u64; SA_DATA_LEN / UNIT],
 }
 
 impl Template {
-    /// The pattern of the components of `record` that are in `mask` and not in `not_compared`.
+    /// The template with the components of `record` that are in `mask` and not in `not_compared`.
     ///
     /// # Errors
     /// ERR_REQ_INVALID for a component that the record lacks. Reserved components are ignored.
@@ -33,7 +35,7 @@ impl Template {
         }
         let compared = mask.without(not_compared);
         if compared.is_empty() {
-            // Most queries contain only a key that the caller looks up.
+            // Most queries contain only a LID or GUID, by which the caller finds the record.
             return Ok(Template::default());
         }
         let mut bits = [0; SA_DATA_LEN];
@@ -52,7 +54,7 @@ impl Template {
         Ok(Template { mask, wanted })
     }
 
-    /// Whether `record` has the required components.
+    /// Whether `record` has the wanted values in all compared components.
     pub(super) fn matches<R: Record>(&self, record: &R) -> bool {
         let (units, _) = record.as_bytes().as_chunks::<UNIT>();
         units
@@ -69,6 +71,7 @@ fn set_bits(bytes: &mut [u8; SA_DATA_LEN], offset: u16, width: u16) {
     }
 }
 
+/// The bytes as words in the byte order of the machine.
 fn words(bytes: &[u8; SA_DATA_LEN]) -> [u64; SA_DATA_LEN / UNIT] {
     let (units, _) = bytes.as_chunks::<UNIT>();
     std::array::from_fn(|index| u64::from_ne_bytes(units[index]))

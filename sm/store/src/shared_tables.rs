@@ -18,16 +18,17 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "pushing",
 ];
 
-/// Name of the table of cables among [`FOLLOWED_TABLES`]: the largest table, which changes least.
+/// Name of the table of cables among [`FOLLOWED_TABLES`]. It is the largest of them and changes
+/// most rarely.
 pub const CABLING: &str = "cabling";
 
 /// Name of the table of LID claims among [`FOLLOWED_TABLES`].
 pub const CLAIMS: &str = "claims";
 
-/// Table with the number of the last commit that was passed to the shared store.
+/// Name of the table with the number of the last commit that was passed to the shared store.
 const COMMITS: &str = "shared-commits";
 
-/// Key of the table's only row, whose value is a big-endian number.
+/// Key of the only row of [`COMMITS`], whose value is a big-endian number.
 const LAST: &[u8] = b"last";
 
 /// Number of the last commit in `state`; 0 if there is none. The store of a machine and the shared
@@ -37,7 +38,8 @@ pub fn last_commit(state: &Persisted) -> u64 {
     state.number(COMMITS, LAST)
 }
 
-/// Gives the commit of `changes` the number after the last commit of `state`, in both.
+/// Numbers the commit of `changes`: writes the number after that of the last commit to `state` and
+/// to `changes`.
 pub fn number_commit(state: &mut Persisted, changes: &mut ChangeSet) {
     let mut numbered = ChangeSet::new();
     numbered.set_number(COMMITS, LAST, last_commit(state) + 1);

@@ -2,10 +2,11 @@
 //! down in response.
 //!
 //! [`CongestionManager`] is a state machine without I/O. It reads the settings of every agent of
-//! the class by general service datagrams, compares them with the
+//! the class with general service datagrams, compares them with the
 //! [`CongestionPolicy`](rsm_config::CongestionPolicy), and writes settings that differ. The core
-//! owns it, and sends its datagrams only while the core may write hardware and has no other work.
-//! While the feature is off, no datagram of the class is sent, and devices keep their settings.
+//! owns the manager, and sends its datagrams only while the core may write to devices and has no
+//! other work. While congestion control is off, no datagram of the class is sent, and devices keep
+//! their settings.
 //!
 //! ```text
 //! ClassPortInfo ─▶ CongestionInfo ─▶ CongestionKeyInfo ─▶ settings of a switch ─────────────▶ Set

@@ -325,7 +325,7 @@ impl Events {
                             return false;
                         };
                         match subscription.verdict(published, p_keys) {
-                            Verdict::Tell => true,
+                            Verdict::Report => true,
                             Verdict::Barred => {
                                 barred.push(id);
                                 false

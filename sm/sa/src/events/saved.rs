@@ -1,4 +1,4 @@
-//! Subscriptions in the form in which they are saved over restarts.
+//! Subscriptions in the form in which they survive a restart.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::{Events, Interest, Subscription, SubscriptionId, SubscriptionsView};
 pub struct SavedSubscription {
     /// GUID of the subscriber's port.
     pub port: Guid,
-    /// Number that distinguishes the subscription from others of its port.
+    /// Number of the subscription among those of its port.
     pub number: u16,
     /// GID of the subscriber.
     pub gid: Gid,
@@ -37,7 +37,7 @@ impl SubscriptionsView {
         self.iter().map(save)
     }
 
-    /// Subscriptions from `first` on in saved form, in the order of their ports and numbers.
+    /// Subscriptions from `first` on in saved form, in the order of port GUIDs and numbers.
     pub fn save_not_before(
         &self,
         first: SubscriptionId,
@@ -46,6 +46,7 @@ impl SubscriptionsView {
     }
 }
 
+/// A subscription in saved form.
 fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscription {
     SavedSubscription {
         port: id.port,
@@ -59,18 +60,19 @@ fn save((id, subscription): (SubscriptionId, &Subscription)) -> SavedSubscriptio
 }
 
 impl Events {
-    /// Restores saved subscriptions at the start. Every port counts as absent until
-    /// `Events::ports_changed` finds it. The subscriptions are kept until `until`, because a sweep
-    /// of a large subnet takes long.
+    /// Restores saved subscriptions at the start of the daemon. Every port counts as absent until
+    /// `Events::ports_changed` finds it. Absent ports keep their subscriptions until `until`,
+    /// because a sweep of a large subnet takes long.
     ///
-    /// Records that contradict themselves or present ones are skipped, because bytes on a disk
-    /// deserve no more trust than a request. Returns the number of skipped records.
+    /// Subscriptions that are invalid, repeat earlier ones or exceed the limits are skipped,
+    /// because bytes on a disk deserve no more trust than a request. Returns the number of skipped
+    /// subscriptions.
     pub fn restore(
         &mut self,
         saved: impl IntoIterator<Item = SavedSubscription>,
         until: Time,
     ) -> usize {
-        let mut left_out = 0;
+        let mut skipped = 0;
         for saved in saved {
             let id = SubscriptionId {
                 port: saved.port,
@@ -89,7 +91,7 @@ impl Events {
                     && !self.of_port(id.port).any(is_known)
             });
             let Some(interest) = interest else {
-                left_out += 1;
+                skipped += 1;
                 continue;
             };
             let subscription = Subscription {
@@ -104,6 +106,6 @@ impl Events {
             self.reports.subscribe(&subscription, id, &self.journal);
             self.gone.insert(id.port, until);
         }
-        left_out
+        skipped
     }
 }

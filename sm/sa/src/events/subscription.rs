@@ -34,21 +34,21 @@ pub struct SubscriberId {
 pub struct Subscription {
     /// GID of the subscriber.
     pub gid: Gid,
-    /// Address for reports, except that they go to the port's LID at the time of sending.
+    /// Address for reports. The LID in it is replaced by the port's LID at the time of sending.
     pub address: RemoteAddress,
-    /// P_Key of the request; each report looks up its index in the table of this manager's port.
-    /// `None` if only the index in `address` is known.
+    /// P_Key of the request, whose index in the table of this manager's port is looked up for each
+    /// report. `None` if only the index in `address` is known.
     pub p_key: Option<PKey>,
     /// Whether the subscriber showed the SM_Key, so that it may receive notices about wrong keys.
     pub trusted: bool,
-    /// The request, with the queue pair that reports go to.
+    /// The request, with the queue pair to which reports are sent.
     pub info: InformInfo,
     /// Interpretation of the request.
     pub interest: Interest,
 }
 
 impl Subscription {
-    /// The queue pair that reports go to.
+    /// The queue pair to which reports are sent.
     pub fn subscriber(&self, id: SubscriptionId) -> SubscriberId {
         SubscriberId {
             port: id.port,
@@ -62,13 +62,13 @@ impl Subscription {
             return Verdict::Nothing;
         }
         if self.trusted {
-            return Verdict::Tell;
+            return Verdict::Report;
         }
         if published.is_security() {
             return Verdict::Nothing;
         }
         if published.audience.includes(p_keys) {
-            return Verdict::Tell;
+            return Verdict::Report;
         }
         match published.audience {
             Audience::Issuer(_) if self.interest.sources != Sources::All => Verdict::Barred,
@@ -89,9 +89,11 @@ impl Subscription {
 
 /// Decision about a notice for a subscription.
 pub(super) enum Verdict {
-    Tell,
+    /// The subscriber gets a report.
+    Report,
+    /// The subscriber gets no report.
     Nothing,
     /// The subscriber can no longer communicate with the sources, so that the subscription ends
-    /// (o13-17.1.2).
+    /// (IBA o13-17.1.2).
     Barred,
 }

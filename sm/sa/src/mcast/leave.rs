@@ -1,4 +1,4 @@
-//! Handles requests to leave a group (IBA 15.2.5.17.4).
+//! Requests to leave a multicast group (IBA 15.2.5.17.4).
 
 use rsm_mad::wire::header::Status;
 use rsm_mad::wire::sa::{ComponentMask, JoinState, McMemberRecord, SaStatus};
@@ -7,11 +7,11 @@ use super::join::may_change;
 use super::{GroupRegistry, GroupRequester, Ports, group_mut};
 
 impl GroupRegistry {
-    /// Answers Delete of MCMemberRecord: a port gives up the join states in the request. The answer
-    /// contains the remaining states.
+    /// Answers a Delete of MCMemberRecord: a port gives up the join states in the request. The
+    /// answer contains the remaining states.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub fn leave(
         &mut self,
         record: &McMemberRecord,
@@ -30,14 +30,14 @@ impl GroupRegistry {
             .ok_or(SaStatus::REQ_INVALID)?;
         let received = member.receives();
         member.state = JoinState(member.state.0 & !state.0);
-        let left = *member;
-        let mut answer = group.record_of(&left);
+        let remaining = *member;
+        let mut answer = group.record_of(&remaining);
         answer.set_port_gid(record.port_gid());
         self.unsaved = true;
-        if received != left.receives() {
+        if received != remaining.receives() {
             self.stale.insert(group.mlid);
         }
-        if left.state == JoinState(0) {
+        if remaining.state == JoinState(0) {
             self.remove_member(mgid, alias);
         } else {
             self.end_if_over(mgid);

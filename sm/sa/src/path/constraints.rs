@@ -6,8 +6,9 @@ use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, Record, SaStatus, Selec
 
 use crate::path_qos::Criteria;
 
-/// The components of a query that constrain the path. Fields of the global route header are
-/// answered as requested, because any value fits a path within the subnet.
+/// The components of a query that constrain the path; `None` for a component that the query lacks.
+/// Fields of the global route header are answered as requested, because a path within the subnet
+/// permits any value.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct PathConstraints {
     pub(super) service_id: Option<u64>,
@@ -16,7 +17,7 @@ pub(crate) struct PathConstraints {
     pub(super) flow_label: u32,
     pub(super) hop_limit: u8,
     pub(super) t_class: u8,
-    /// Whether the reverse path must exist. `false` does not exclude it.
+    /// Whether the reverse path must exist. If `false`, it may exist.
     pub(super) reversible: bool,
     /// Maximum number of paths between two ports.
     pub(super) numb_path: Option<u8>,
@@ -27,12 +28,12 @@ pub(crate) struct PathConstraints {
     packet_life_time: Option<(Selector, u8)>,
 }
 
-/// Largest packet life time, of six bits.
+/// Largest code of a packet life time, which has six bits.
 const LIFE_TIME_MAX: u8 = 63;
 
 impl PathConstraints {
     /// The constraints in the components `mask` of `record`. A value without its selector, or a
-    /// selector without its value, does not count.
+    /// selector without its value, is no constraint.
     ///
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an undefined MTU
@@ -84,7 +85,7 @@ impl PathConstraints {
         })
     }
 
-    /// The components that rules of a policy match.
+    /// The components that rules of a QoS policy match.
     pub(super) fn criteria(&self) -> Criteria {
         Criteria {
             service_id: self.service_id,
@@ -93,20 +94,22 @@ impl PathConstraints {
         }
     }
 
-    /// The largest accepted MTU on a path that carries up to `most`; `None` if no MTU is accepted.
+    /// The largest MTU that the query accepts, on a path that carries packets up to `most`; `None`
+    /// if there is none.
     pub(super) fn mtu(&self, most: Mtu) -> Option<Mtu> {
         let all = (1..=5).map(Mtu::from_code);
         largest(self.mtu, most, all, |mtu| mtu)
     }
 
-    /// The fastest accepted rate on a path that carries up to `most`; `None` if no rate is
-    /// accepted.
+    /// The highest rate that the query accepts, on a path with rates up to `most`; `None` if there
+    /// is none.
     pub(super) fn rate(&self, most: Rate) -> Option<Rate> {
         largest(self.rate, most, Rate::all(), Rate::tenth_gbps)
     }
 
-    /// The shortest accepted packet life time on a path where packets live up to `least`; `None` if
-    /// none is accepted. The value is an upper bound, so that a longer one is valid as well.
+    /// The shortest packet life time that the query accepts, on a path where packets live up to
+    /// `least`; `None` if there is none. The value is an upper bound, so that any value from
+    /// `least` on is valid.
     pub(super) fn packet_life_time(&self, least: u8) -> Option<u8> {
         match self.packet_life_time {
             None | Some((Selector::Extreme, _)) => Some(least),
@@ -122,7 +125,8 @@ fn given<T: Default>(is_given: bool, value: T) -> T {
     if is_given { value } else { T::default() }
 }
 
-/// The largest accepted value up to `most` among `all`, which must be ascending.
+/// The largest value up to `most` that `constraint` accepts, among `all` values, which must be
+/// ascending by `key`; `None` if there is none.
 fn largest<T: Copy + PartialEq, K: Ord>(
     constraint: Option<(Selector, T)>,
     most: T,

@@ -1,9 +1,9 @@
 //! Bounds of the registry of services. Requests beyond them are answered with ERR_NO_RESOURCES.
 
-/// Maximum number of services of all ports. A host with several storage targets and a few managers
-/// has about ten, at about 400 bytes each.
+/// Maximum number of services of all ports. A host with several storage targets, or one of a few
+/// managers, has about ten services. Each service takes about 400 bytes.
 pub(crate) const MAX_SERVICES: usize = 1 << 16;
 
-/// Maximum number of services that one port registers, for itself or for others, so that no single
-/// port uses up all room.
+/// Maximum number of services that one port registers, for itself or for other ports, so that no
+/// single port uses up [`MAX_SERVICES`].
 pub(crate) const MAX_SERVICES_PER_PORT: usize = 1 << 10;

@@ -1,4 +1,4 @@
-//! Services at one moment, for queries.
+//! A view of all services, which answers queries while the registry changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -23,6 +23,7 @@ type Name = [u8; 64];
 #[derive(Clone, Default, Debug)]
 pub(super) struct Index {
     pub(super) by_id: BTreeMap<Id, Arc<Service>>,
+    /// Identifiers of the services with each ServiceName.
     by_name: BTreeMap<Name, BTreeSet<Id>>,
 }
 
@@ -57,19 +58,20 @@ impl ServicesView {
         ServicesView { index }
     }
 
-    /// All services, by ServiceID, ServiceGID and ServiceP_Key.
+    /// All services, in the order of ServiceID, ServiceGID and ServiceP_Key.
     pub fn services(&self) -> impl ExactSizeIterator<Item = &Service> {
         self.index.by_id.values().map(Arc::as_ref)
     }
 
-    /// The services after `after`, in the same order.
+    /// The services after `after`, in the order of [`ServicesView::services`]; all if `after` is
+    /// `None`.
     pub fn services_after(&self, after: Option<Id>) -> impl Iterator<Item = &Service> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let services = self.index.by_id.range((from, Bound::Unbounded));
         services.map(|(_, service)| service.as_ref())
     }
 
-    /// The service with this identifier.
+    /// The service with this identifier; `None` if there is none.
     pub fn get(&self, id: &Id) -> Option<&Service> {
         self.index.by_id.get(id).map(Arc::as_ref)
     }
@@ -84,8 +86,8 @@ pub(crate) struct ServiceAccess {
 }
 
 impl ServiceAccess {
-    /// Whether the requester may see a service: the requester can reach the port in the service's
-    /// partition, or in any partition if the service has none.
+    /// Whether the requester may see a service: whether it can reach the port of the service in the
+    /// service's partition, or in any partition if the service has none.
     fn allows(&self, service: &Service) -> bool {
         if self.trust.is_trusted() {
             return true;
@@ -98,8 +100,8 @@ impl ServiceAccess {
                 .common_p_keys(self.requester, port)
                 .any(|key| key.base() == p_key.base()),
             Some(port) => self.directory.may_see(self.requester, port),
-            // The port is absent: members of the service's partition see the service; if it has
-            // none, only trusted requesters see it.
+            // While the port is absent, members of the service's partition see the service. A
+            // service without a partition is then seen only by trusted requesters.
             None => {
                 let mut keys = self.directory.p_keys(self.requester).iter();
                 p_key.is_valid() && keys.any(|key: &PKey| key.base() == p_key.base())
@@ -108,7 +110,8 @@ impl ServiceAccess {
     }
 }
 
-/// The candidates of a Get or GetTable, each of which matches or does not.
+/// Examines the services for a Get or GetTable, one in each step: yields a record, or `None` for a
+/// service that does not match or that the requester may not see.
 #[derive(Debug)]
 pub(crate) struct ServiceQuery {
     view: ServicesView,
@@ -119,11 +122,12 @@ pub(crate) struct ServiceQuery {
     service: Option<u64>,
     /// ServiceName that candidates must have; `None` for any ServiceName.
     name: Option<Name>,
+    /// Where the next step begins.
     after: Bound<Id>,
 }
 
 impl ServiceQuery {
-    /// The query of `record` and `mask` at `now`.
+    /// The query for `record` with the component mask `mask` at `now`.
     ///
     /// # Errors
     /// ERR_REQ_INVALID for components that the record lacks.
@@ -154,6 +158,8 @@ impl ServiceQuery {
         })
     }
 
+    /// The record of a service; `None` if it does not match, if the requester may not see it, or if
+    /// its lease has ended.
     fn shown(&self, service: &Service) -> Option<ServiceRecord> {
         if service.is_over(self.now) || !self.access.allows(service) {
             return None;

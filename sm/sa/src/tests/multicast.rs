@@ -1,4 +1,4 @@
-//! Tests of multicast as hosts request it.
+//! Tests of joins, queries and memberships of multicast groups through the SA.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use super::world::{SM_KEY, SMALL, World};
 use crate::SavedSaState;
 use crate::mcast::SavedGroup;
 
+/// The components of every request to join or leave.
 const NAMED: ComponentMask = McMemberRecord::MGID
     .with(McMemberRecord::PORT_GID)
     .with(McMemberRecord::JOIN_STATE);
@@ -20,6 +21,7 @@ const NAMED: ComponentMask = McMemberRecord::MGID
 /// The broadcast group of the default partition, ff12:401b:ffff::ffff:ffff.
 const BROADCAST: Gid = Gid(0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF);
 
+/// A request of `host` to join or leave a group as a full member.
 fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
     let mut record = McMemberRecord::default();
     record
@@ -30,6 +32,7 @@ fn member(world: &World, host: Lid, mgid: Gid) -> McMemberRecord {
     record
 }
 
+/// The record in the answer to a request of the first host, or its status.
 fn change(
     world: &mut World,
     method: Method,
@@ -69,7 +72,6 @@ fn joins_of_the_broadcast_group_reach_the_core_and_the_save_together() {
     // later.
     for &host in &hosts[1..3] {
         let mut record = member(&world, host, BROADCAST);
-        // The join is in person: the host itself sends the request.
         record.set_port_gid(world.gid(host));
         change(&mut world, Method::SET, &record, NAMED).unwrap();
     }
@@ -150,19 +152,20 @@ fn absent_ports_lose_their_memberships() {
     assert_eq!(world.sa.multicast().groups().count(), 1);
 }
 
-/// The SA examines only ports that differ between two comparisons; this port is in neither.
+/// The SA examines only ports that differ between the directories of two comparisons; this port is
+/// in neither of them.
 #[test]
 fn port_that_joins_and_vanishes_between_two_comparisons_loses_its_membership() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[2];
     let record = member(&world, host, BROADCAST);
-    let whole = world.snapshot.clone();
+    let with_host = world.snapshot.clone();
     world.take_away(host);
-    let without = world.snapshot.clone();
+    let without_host = world.snapshot.clone();
     world.sa.handle_deadline(Time::ZERO);
-    world.sa.replace(&whole);
+    world.sa.replace(&with_host);
     change(&mut world, Method::SET, &record, NAMED).unwrap();
-    world.sa.replace(&without);
+    world.sa.replace(&without_host);
     world.sa.handle_deadline(Time::ZERO);
     assert_eq!(world.sa.multicast().members(), 1);
     let later = Time::ZERO + Duration::from_secs(60);
@@ -178,7 +181,8 @@ fn membership_restored_after_its_port_was_examined_stays() {
     let record = member(&world, host, BROADCAST);
     change(&mut world, Method::SET, &record, NAMED).unwrap();
     let mut groups: Vec<SavedGroup> = world.sa.multicast().save().collect();
-    // The broadcast group itself already exists.
+    // The broadcast group exists already in the new world, so that the saved group gets another
+    // MGID.
     groups[0].parameters.mgid = Gid(BROADCAST.0 & !1);
     groups[0].mlid = Lid(0xC005);
     let mut world = World::new(SMALL);

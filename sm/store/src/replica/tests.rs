@@ -1,4 +1,5 @@
-//! Tests of a claim over a silent master: its time, and the calls of the store that it makes.
+//! Tests of claims over a silent master: when they are made, and which calls of the store they
+//! cause.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, channel};
@@ -8,6 +9,7 @@ use crate::{LoadReport, MemoryStore, Store};
 
 const OWN: Guid = Guid(1);
 const MASTER: Guid = Guid(2);
+/// Time limit of a test for each event.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Duration of a call of a hanging store without a deadline.
 const HANGS: Duration = Duration::from_secs(20);
@@ -25,10 +27,11 @@ enum Call {
 struct Shared(Arc<Mutex<Inner>>);
 
 struct Inner {
+    /// The present epoch.
     seen: SeenEpoch,
     calls: Vec<Call>,
     /// Times at which the epoch was read.
-    looks: Vec<Instant>,
+    readings: Vec<Instant>,
     /// Whether the master shows a sign of life when its epoch is claimed.
     beats_at_claim: bool,
     deadline: Deadline,
@@ -51,13 +54,14 @@ impl Shared {
                 plan: 3,
             },
             calls: Vec::new(),
-            looks: Vec::new(),
+            readings: Vec::new(),
             beats_at_claim: false,
             deadline: Deadline::default(),
             hangs: false,
         })))
     }
 
+    /// Shows a sign of life of the master.
     fn beat(&self) {
         self.0.lock().seen.beat += 1;
     }
@@ -82,6 +86,7 @@ impl Shared {
         })
     }
 
+    /// The claims among the calls so far.
     fn claims(&self) -> Vec<Call> {
         let calls = self.0.lock().calls.clone();
         let is_claim = |call: &Call| matches!(call, Call::Claim(_));
@@ -111,7 +116,7 @@ impl SharedStore for Shared {
     fn observe(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         self.call(Call::Observe)?;
         let mut inner = self.0.lock();
-        inner.looks.push(now());
+        inner.readings.push(now());
         Ok(Some(inner.seen))
     }
 
@@ -164,8 +169,8 @@ impl SharedStore for Shared {
 /// A replica that has just seen a sign of life of the master, and its events.
 fn watching(store: &Shared) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
     let (sender, events) = channel();
-    let tell = Box::new(move |event| drop(sender.send(event)));
-    let replica = ReplicaHandle::start(Box::new(store.clone()), tell).unwrap();
+    let report = Box::new(move |event| drop(sender.send(event)));
+    let replica = ReplicaHandle::start(Box::new(store.clone()), report).unwrap();
     let seen = events.recv_timeout(LIMIT).unwrap();
     assert!(matches!(seen, ReplicaEvent::Seen(Some(_))), "{seen:?}");
     (replica, events)
@@ -184,7 +189,7 @@ fn over_master(insists: bool) -> Claim {
     }
 }
 
-/// The answer to a claim.
+/// The next event that answers a claim or a check.
 fn answer(events: &Receiver<ReplicaEvent>) -> ReplicaEvent {
     loop {
         let event = events.recv_timeout(LIMIT).unwrap();
@@ -207,8 +212,7 @@ fn claim_over_a_silent_master_is_made_with_one_call_at_the_end_of_the_silence() 
     );
     // The master was last seen alive at most one reading before the claim.
     assert!(claimed.elapsed() + BEAT >= SILENT);
-    // A sign of life since the last reading would have kept the epoch; no reading precedes the
-    // claim.
+    // The only call is a claim that a sign of life since the last reading would make fail.
     assert_eq!(store.claims(), [Call::Claim(ClaimCondition::HolderSilent)]);
     replica.close();
 }
@@ -245,14 +249,14 @@ fn claim_that_is_released_while_it_waits_is_not_made() {
     replica.release();
     std::thread::sleep(SILENT + 2 * BEAT);
     assert_eq!(store.claims(), []);
-    let told: Vec<ReplicaEvent> = events.try_iter().collect();
+    let reported: Vec<ReplicaEvent> = events.try_iter().collect();
     let is_answer = |event: &ReplicaEvent| {
         matches!(
             event,
             ReplicaEvent::Granted { .. } | ReplicaEvent::Refused(_)
         )
     };
-    assert!(!told.iter().any(is_answer), "{told:?}");
+    assert!(!reported.iter().any(is_answer), "{reported:?}");
     replica.close();
 }
 
@@ -261,8 +265,8 @@ fn readings_are_more_frequent_after_a_reading_without_a_sign_of_life() {
     let store = Shared::new();
     let (replica, _events) = watching(&store);
     std::thread::sleep(3 * BEAT);
-    let looks = store.0.lock().looks.clone();
-    let gaps: Vec<Duration> = looks.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let readings = store.0.lock().readings.clone();
+    let gaps: Vec<Duration> = readings.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let (first, later) = gaps.split_first().expect("it looks again");
     assert!(*first >= BEAT, "{gaps:?}");
     assert!(later.iter().any(|&gap| gap < BEAT / 2), "{gaps:?}");
