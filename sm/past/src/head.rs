@@ -1,4 +1,6 @@
-//! The head of a step on the disk.
+//! The head of a step on the disk. In parentheses are lengths in bytes; numbers are big-endian. The
+//! sums of switch ports come first, then the sums of all other ports, each with one count for each
+//! quantity. A chunk's number and length follow for each chunk.
 //!
 //! ```text
 //! start (8) from (8) until (8) quantities (1) { ports (4) seconds (8) widest (4) count (8)... }[2]
@@ -8,25 +10,27 @@
 use crate::quantity::Quantity;
 use crate::step_accumulator::{ClassSum, StepAccumulator};
 
-/// Place of a chunk that follows the head.
+/// Number and length of a chunk that follows the head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
+    /// Number of the chunk.
     pub(crate) chunk: u16,
     /// Length of the chunk's frame in bytes.
     pub(crate) length: u32,
 }
 
-/// Time and sums of a step.
+/// Times, sums and chunks of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
-    /// Start of the step, in milliseconds since the Unix epoch; `from` and `until` are the times of
-    /// its earliest and latest reading.
+    /// Start of the step, in milliseconds since the Unix epoch.
     pub(crate) start: u64,
+    /// Time of the earliest reading in the step, in the same unit.
     pub(crate) from: u64,
+    /// Time of the latest reading in the step, in the same unit.
     pub(crate) until: u64,
     /// Sums over ports of switches, and over all other ports.
     pub(crate) sums: [ClassSum; 2],
-    /// Places of the chunks, which follow in this order.
+    /// The chunks, in the order in which they follow the head.
     pub(crate) places: Vec<Place>,
 }
 
@@ -51,15 +55,16 @@ pub(crate) fn encode(step: &StepAccumulator, places: &[Place]) -> Vec<u8> {
     out
 }
 
-/// Decodes a head; `None` if it has damage that its checksum does not show.
+/// Decodes a head; `None` if it is too short. Quantities that this version does not know are
+/// ignored.
 pub(crate) fn decode(payload: &[u8]) -> Option<Head> {
     let mut rest = payload;
-    let mut long = || -> Option<u64> {
+    let mut next_u64 = || -> Option<u64> {
         let (bytes, after) = rest.split_first_chunk()?;
         rest = after;
         Some(u64::from_be_bytes(*bytes))
     };
-    let (start, from, until) = (long()?, long()?, long()?);
+    let (start, from, until) = (next_u64()?, next_u64()?, next_u64()?);
     let (&quantities, mut rest) = rest.split_first()?;
     let mut sums = [ClassSum::default(); 2];
     for sum in &mut sums {

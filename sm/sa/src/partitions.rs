@@ -23,8 +23,8 @@ pub(super) struct Memberships {
 }
 
 impl Memberships {
-    /// The planned tables. A port that the plan lacks is in no partition until a later plan
-    /// contains it.
+    /// The planned tables of all end ports. A port that the plan lacks is in no partition until a
+    /// later plan contains it.
     pub(super) fn of(fabric: &Arc<Fabric>, plan: &Plan, ends: &[EndPort]) -> Memberships {
         let default: Arc<[PKey]> = Arc::new(DEFAULT_P_KEYS);
         let none: Arc<[PKey]> = Arc::new([]);
@@ -44,7 +44,7 @@ impl Memberships {
         }
     }
 
-    /// The P_KeyTable of a port, up to the last key.
+    /// The P_KeyTable of a port, up to the last key in use; empty if the port is in no partition.
     pub(super) fn table(&self, ix: EndIx) -> &[PKey] {
         &self.tables[ix.0 as usize]
     }
@@ -54,12 +54,12 @@ impl Memberships {
     /// in all of its own partitions.
     pub(super) fn common(&self, a: EndIx, b: EndIx) -> impl Iterator<Item = PKey> + '_ {
         let theirs = self.table(b);
-        let talks = move |mine: &PKey| {
+        let is_common = move |mine: &PKey| {
             let meets =
                 |their: &PKey| their.base() == mine.base() && (their.is_full() || mine.is_full());
             mine.is_valid() && (a == b || theirs.iter().any(meets))
         };
-        self.table(a).iter().copied().filter(talks)
+        self.table(a).iter().copied().filter(is_common)
     }
 
     /// Whether `a` may know about `b` (IBA 15.4.1), because the two can communicate in some
@@ -69,7 +69,8 @@ impl Memberships {
     }
 }
 
-/// The planned P_Keys of an end port, as [`Memberships`] returns them.
+/// The planned P_Keys of an end port that is not a virtual port. A port without a P_KeyTable has
+/// full membership in the default partition; a port that the plan lacks has no P_Keys.
 pub fn planned_keys<'a>(fabric: &Fabric, plan: &'a Plan, end: PortRef) -> &'a [PKey] {
     if fabric.p_key_capacity(end) == 0 {
         return &DEFAULT_P_KEYS;
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn limited_members_cannot_talk_to_each_other() {
+    fn two_limited_members_have_no_common_partition() {
         assert_eq!(common(&[0xFFFF], &[0x7FFF]), [0xFFFF]);
         assert_eq!(common(&[0x7FFF], &[0xFFFF]), [0x7FFF]);
         assert!(common(&[0x7FFF], &[0x7FFF]).is_empty());
@@ -120,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_entries_are_no_partition() {
+    fn empty_table_entries_are_not_a_common_partition() {
         assert_eq!(common(&[0, 0x8000, 0x8002], &[0, 0x8000, 0x8002]), [0x8002]);
         assert!(common(&[], &[0xFFFF]).is_empty());
     }

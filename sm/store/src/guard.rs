@@ -30,19 +30,22 @@ pub(super) struct Opened {
     pub(super) is_exported: bool,
 }
 
-/// The state of the store according to the files next to the database.
+/// The contents of the files next to the database: the sidecar and the exports.
 struct Witness {
+    /// `None` if the file is missing or damaged.
     sidecar: Option<Sidecar>,
     /// The newest readable export, and its path.
     export: Option<(PathBuf, Export)>,
     /// Exports that cannot be read, each with the reason.
     damaged: Vec<(PathBuf, ExportError)>,
+    /// Sentences for the load report.
     notes: Vec<String>,
 }
 
 impl Witness {
-    /// Generation that the database must have reached.
-    fn floor(&self) -> u64 {
+    /// Minimum generation of a database that has lost no commit; zero if there is neither sidecar
+    /// nor export.
+    fn minimum_generation(&self) -> u64 {
         let sidecar = self.sidecar.map_or(0, |s| s.sentinel.generation);
         let export = self.export.as_ref().map_or(0, |(_, e)| e.generation);
         sidecar.max(export)
@@ -73,18 +76,18 @@ pub(super) fn open(disk: &Disk, layout: &Layout) -> Result<Opened, StoreError> {
         // database is checked like any other.
         Some(_) => disk.remove_file(&layout.unfinished())?,
     }
-    let why = if disk.list(&path)?.is_empty() {
-        if witness.floor() == 0 {
+    let reason = if disk.list(&path)?.is_empty() {
+        if witness.minimum_generation() == 0 {
             return create(disk, layout, witness, Cause::Fresh);
         }
         "the database is missing".to_owned()
     } else {
         match open_existing(disk, layout, &witness)? {
             Ok(opened) => return Ok(opened),
-            Err(why) => why,
+            Err(reason) => reason,
         }
     };
-    create(disk, layout, witness, Cause::Unusable(why))
+    create(disk, layout, witness, Cause::Unusable(reason))
 }
 
 /// Reason for creating a new database.
@@ -143,7 +146,7 @@ impl Witness {
         })
     }
 
-    /// Renames the damaged exports, so that they replace no good export.
+    /// Renames the damaged exports, so that the next export does not replace a good one with them.
     fn set_damaged_aside(&mut self, disk: &Disk) -> Result<(), StoreError> {
         for (path, error) in self.damaged.drain(..) {
             let aside = path.with_extension("damaged");
@@ -242,7 +245,7 @@ fn open_existing(
         }
     };
     write_attempts(disk, layout, 0)?;
-    let checked = match verify(contents, witness.floor()) {
+    let checked = match verify(contents, witness.minimum_generation()) {
         Ok(checked) => checked,
         Err(Untrusted::Schema(found)) => {
             return check_schema(found, path).map(|()| Err("names no schema".to_owned()));
@@ -273,7 +276,7 @@ fn open_existing(
     Ok(Ok(opened))
 }
 
-/// Creates a database from the last export, or an empty one.
+/// Creates a database from the newest readable export, or an empty database if there is none.
 fn create(
     disk: &Disk,
     layout: &Layout,
@@ -281,7 +284,7 @@ fn create(
     cause: Cause,
 ) -> Result<Opened, StoreError> {
     let path = layout.database();
-    let floor = witness.floor();
+    let minimum_generation = witness.minimum_generation();
     let is_resumed = matches!(cause, Cause::Interrupted);
     let quarantined = match cause {
         // An empty directory is not kept.
@@ -306,7 +309,7 @@ fn create(
     }
     let wanted = codec::encode_all(&state);
     let sums = sums_of(&wanted);
-    let sentinel = sentinel_for(&sums, floor + 1, state.plan_generation);
+    let sentinel = sentinel_for(&sums, minimum_generation + 1, state.plan_generation);
     let database = build(disk, layout, &wanted, &sentinel)?;
     Ok(Opened {
         database,
@@ -323,16 +326,16 @@ fn create(
     })
 }
 
-/// Writes the marker for a commit of `generation` that the database takes in several batches. The
-/// export of that generation follows before the first batch.
+/// Writes the marker for a commit of `generation` that is applied in several batches. The caller
+/// writes the export of that generation before the first batch.
 pub(super) fn announce(disk: &Disk, layout: &Layout, generation: u64) -> Result<(), StoreError> {
     disk.write(&layout.unfinished(), format!("{generation}\n").as_bytes())
 }
 
 /// Creates a database with `contents`.
 ///
-/// A marker next to the database says that it is not complete yet; a complete database without a
-/// sentinel is therefore damaged, not just interrupted.
+/// A marker file exists until the database is complete. A database without marker and without
+/// sentinel is therefore damaged, not interrupted.
 pub(super) fn build(
     disk: &Disk,
     layout: &Layout,
@@ -403,18 +406,23 @@ pub(super) fn sentinel_for(sums: &Sums, generation: u64, plan_generation: u64) -
     }
 }
 
+/// Reason why a database cannot be used.
 enum Untrusted {
+    /// The database has this schema, which is not [`SCHEMA`].
     Schema(u16),
+    /// The database is damaged, for the given reason.
     Damaged(String),
 }
 
+/// The contents of a database without damage.
 struct Checked {
     sentinel: Sentinel,
     sums: Sums,
     state: Persisted,
 }
 
-/// Checks that the database has all of one commit that is not older than `floor`.
+/// Checks that the database contains exactly the records of one commit, whose generation is at
+/// least `floor`.
 fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     let damaged = |why: String| Err(Untrusted::Damaged(why));
     let Some(at) = contents.iter().position(|(key, _)| *key == SENTINEL_KEY) else {
@@ -450,11 +458,11 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
         }
     }
     let sums = sums_of(&contents);
-    let held = sentinel_for(&sums, generation, sentinel.plan_generation);
-    if held != sentinel {
+    let actual = sentinel_for(&sums, generation, sentinel.plan_generation);
+    if actual != sentinel {
         return damaged(format!(
             "it holds {} records that are not the {} of generation {generation}",
-            held.count, sentinel.count
+            actual.count, sentinel.count
         ));
     }
     Ok(Checked {
@@ -464,6 +472,7 @@ fn verify(mut contents: Contents, floor: u64) -> Result<Checked, Untrusted> {
     })
 }
 
+/// Number of attempts to open the database since the last one that returned.
 fn read_attempts(disk: &Disk, layout: &Layout) -> Result<u32, StoreError> {
     let bytes = disk.read(&layout.attempts())?;
     let text = bytes.as_deref().and_then(|b| std::str::from_utf8(b).ok());

@@ -1,10 +1,12 @@
 use super::Checksum;
 use super::codec::Sentinel;
 
-/// The file `store.meta`: the minimum generation of the database, and its digest.
+/// The file `store.meta`: the sentinel of the last commit. A database with a lower generation has
+/// lost commits.
 ///
-/// A database that opens empty or old does not reveal this fact; this file does. The file is one
-/// line of `key=value` words; the last word is a checksum of the bytes before it.
+/// A database that opens empty or with old contents does not reveal this fact; this file does. The
+/// file is one line of words: a magic word, words `key=value`, and a checksum of the bytes before
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sidecar {
     /// The database's sentinel at the time of writing.
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sidecar_reads_back_and_a_damaged_one_is_refused() {
+    fn sidecar_is_read_as_written_and_a_damaged_one_is_refused() {
         let bytes = sample().to_bytes();
         assert_eq!(Sidecar::from_bytes(&bytes), Some(sample()));
         for cut in 0..bytes.len() {
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_schema_is_named_even_if_its_fields_differ() {
+    fn later_schema_is_read_even_if_its_fields_differ() {
         let body = "rsm-store schema=7 shards=3";
         let sum = hex::encode(Checksum::of(body.as_bytes()).to_be_bytes());
         let sidecar = Sidecar::from_bytes(format!("{body} sum={sum}\n").as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! The notices that a subscription asks for (IBA 13.4.8.3).
+//! The notices that a subscription requests (IBA 13.4.8.3).
 
 use rsm_ids::Lid;
 use rsm_mad::ids::Gid;
@@ -22,18 +22,18 @@ pub struct Interest {
     pub sources: Sources,
     /// Whether the notices are generic ones; if not, they are a vendor's.
     pub generic: bool,
-    /// Type of the notices; `None` for any, as in the next two fields.
+    /// Type of the notices; `None` for all types.
     pub notice_type: Option<u16>,
-    /// TrapNumber, or a vendor's DeviceID.
+    /// TrapNumber of generic notices, or DeviceID of a vendor's notices; `None` for all.
     pub trap_or_device: Option<u16>,
-    /// ProducerType, or VendorID; 24 bits.
+    /// ProducerType of generic notices, or VendorID of a vendor's notices; 24 bits; `None` for all.
     pub producer_or_vendor: Option<u32>,
 }
 
 impl Interest {
     /// Interprets a request. `None` if no notice can ever match: a LID that no port can have, a
-    /// range that ends before it begins, or a flag other than 0 and 1. An empty range, which
-    /// osmtest sends, is valid and matches no port.
+    /// range that ends before it begins, or a flag other than 0 and 1. The range from LID 0 to LID
+    /// 0, which osmtest sends, is valid and matches no port.
     pub fn of(info: &InformInfo) -> Option<Interest> {
         let sources = if info.gid() != Gid(0) {
             Sources::Port(info.gid())
@@ -45,8 +45,8 @@ impl Interest {
                 Lid(0) => first,
                 last => Lid(last.0.min(Lid::UNICAST_LAST.0)),
             };
-            let is_nobody = first == Lid::NONE && last == Lid::NONE;
-            if !is_nobody && (!first.is_unicast() || last < first) {
+            let matches_no_port = first == Lid::NONE && last == Lid::NONE;
+            if !matches_no_port && (!first.is_unicast() || last < first) {
                 return None;
             }
             Sources::Lids(first, last)
@@ -65,18 +65,18 @@ impl Interest {
         })
     }
 
-    /// Whether `notice` matches.
+    /// Whether the subscription requests `notice`.
     pub fn includes(&self, notice: &SaNotice) -> bool {
         let issuer_gid = notice.issuer_gid();
         let notice = notice.notice();
-        let from_there = match self.sources {
+        let source_matches = match self.sources {
             Sources::All => true,
             Sources::Port(gid) => gid == issuer_gid,
             Sources::Lids(first, last) => (first..=last).contains(&notice.issuer_lid()),
         };
         let is = |wanted: Option<u32>, given: u32| wanted.is_none_or(|wanted| wanted == given);
         let notice_type = u32::from(notice.notice_type().code());
-        from_there
+        source_matches
             && self.generic == notice.is_generic()
             && is(self.notice_type.map(u32::from), notice_type)
             && is(

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Maximum number of subscriptions of all ports: five each for 45,056 hosts, at about 300 bytes.
-/// Further requests are answered with ERR_NO_RESOURCES.
+/// Maximum number of subscriptions of all ports, about 300 bytes each: enough for five on each of
+/// 45,056 hosts. Further requests are answered with ERR_NO_RESOURCES.
 pub(crate) const MAX_SUBSCRIPTIONS: usize = 1 << 18;
 
 /// Maximum number of subscriptions of one port. A host needs one or two for each program that
@@ -22,11 +22,12 @@ pub(crate) const MAX_QUIET: usize = 1 << 16;
 /// second if subscribers answer, and does not delay answers to queries.
 pub(crate) const MAX_REPORTS: usize = 256;
 
-/// Number of subscriptions compared with notices before other work has its turn, which takes well
-/// below a millisecond.
+/// Number of comparisons of subscriptions with notices before other work has its turn; they take
+/// well below a millisecond.
 pub(crate) const WORK_PER_POLL: usize = 4096;
 
-/// Number of attempts of a report after which its subscriber counts as gone.
+/// Number of times that a report is sent without an answer before the subscriptions of its
+/// subscriber end.
 pub const ATTEMPTS: u32 = 4;
 
 /// Minimum wait for the answer to a report, even if the subscriber states a shorter response time:

@@ -21,8 +21,8 @@ impl Events {
         }
     }
 
-    /// Takes in notices about ports that appeared or vanished between two directories: traps 64 and
-    /// 65.
+    /// Adds notices about ports that appeared (trap 64) or vanished (trap 65) between two
+    /// directories.
     pub(crate) fn compare(&mut self, before: &Directory, after: &Directory, now: Time) {
         let (old, new) = (before.in_service(), after.in_service());
         if std::ptr::eq(old, new) {
@@ -32,11 +32,11 @@ impl Events {
         loop {
             let published = match (old.peek(), new.peek()) {
                 (None, None) => return,
-                (Some(went), came) if came.is_none_or(|came| went < came) => {
+                (Some(vanished), appeared) if appeared.is_none_or(|port| vanished < port) => {
                     let ix = old.next().and_then(|&guid| before.by_guid(guid));
                     ix.map(|ix| PublishedNotice::of_port(before, ix, false))
                 }
-                (went, Some(came)) if went.is_none_or(|went| came < went) => {
+                (vanished, Some(appeared)) if vanished.is_none_or(|port| appeared < port) => {
                     let ix = new.next().and_then(|&guid| after.by_guid(guid));
                     ix.map(|ix| PublishedNotice::of_port(after, ix, true))
                 }

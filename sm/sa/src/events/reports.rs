@@ -22,7 +22,8 @@ use super::{Events, SubscriberId, Subscription, SubscriptionId};
 use crate::directory::Directory;
 use crate::ends::EndIx;
 
-/// Time added to the transport's wait for the answer to a report: the transport must give up first.
+/// Time that the wait for an answer exceeds the transport's wait, because the transport must give
+/// up first.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// A report to send.
@@ -44,7 +45,9 @@ pub(super) struct Reports {
     ready: VecDeque<SubscriberId>,
     /// Subscribers whose report must be sent again.
     again: VecDeque<SubscriberId>,
+    /// Subscribers with a pending report, by its transaction ID.
     by_tid: BTreeMap<u32, SubscriberId>,
+    /// Ends of the waits for answers.
     timers: BTreeSet<(Time, SubscriberId)>,
     last_tid: u32,
 }
@@ -56,7 +59,7 @@ struct Subscriber {
     /// See [`Subscription::p_key`].
     p_key: Option<PKey>,
     patience: Duration,
-    /// Numbers of its subscriptions.
+    /// Numbers of the subscriber's subscriptions.
     numbers: BTreeSet<u16>,
     /// Number of the next notice to examine.
     next: u64,
@@ -72,6 +75,7 @@ struct Pending {
     /// Number of the notice.
     number: u64,
     published: Arc<PublishedNotice>,
+    /// Number of times that the report was sent.
     attempts: u32,
     /// End of the wait for the answer; `None` while the report waits to be sent.
     until: Option<Time>,
@@ -252,8 +256,8 @@ impl Reports {
 }
 
 impl Events {
-    /// The next report to send; `None` if there is none at present. If [`Events::next_deadline`]
-    /// has come nevertheless, more reports follow after other work had its turn.
+    /// The next report to send; `None` if there is none at present. If [`Events::next_deadline`] is
+    /// already due after `None`, call this again after other work had its turn.
     pub(crate) fn poll_report(&mut self, directory: &Directory, now: Time) -> Option<NoticeReport> {
         while let Some(id) = self.reports.again.pop_front() {
             if !self.reports.is_due_again(id) {
@@ -278,7 +282,7 @@ impl Events {
                 // The subscriber gets its turn when its port is back.
                 continue;
             };
-            match self.look_for(id, at, directory, &mut work) {
+            match self.next_notice(id, at, directory, &mut work) {
                 Some((number, published)) => {
                     let tid = self.reports.free_tid();
                     if let Some(subscriber) = self.reports.subscribers.get_mut(&id) {
@@ -301,8 +305,10 @@ impl Events {
         None
     }
 
-    /// The next notice that a subscriber asked for and may receive; `None` if there is none yet.
-    fn look_for(
+    /// The next notice that a subscriber requested and may receive, with its number. `None` if
+    /// there is none yet, or if `work`, the number of comparisons that remain, reached zero first.
+    /// Ends the subscriptions that the subscriber's P_Keys no longer permit.
+    fn next_notice(
         &mut self,
         id: SubscriberId,
         at: EndIx,
@@ -360,7 +366,7 @@ impl Events {
     /// Handles the transport giving up the wait for the answer to a report.
     pub(crate) fn unanswered(&mut self, tid: Tid) {
         if let Some(&id) = self.reports.by_tid.get(&tid.low()) {
-            self.try_again(id);
+            self.handle_unanswered(id);
         }
     }
 
@@ -369,12 +375,13 @@ impl Events {
         while let Some(&(due, id)) = self.reports.timers.first()
             && due <= now
         {
-            self.try_again(id);
+            self.handle_unanswered(id);
         }
     }
 
-    /// Handles a report that was not answered in time.
-    fn try_again(&mut self, id: SubscriberId) {
+    /// Handles a report that was not answered in time: it is sent again, postponed until the port
+    /// is back, or, after [`ATTEMPTS`], the subscriber's subscriptions end.
+    fn handle_unanswered(&mut self, id: SubscriberId) {
         let subscriber = self.reports.subscribers.get_mut(&id);
         let Some(pending) = subscriber.and_then(|subscriber| subscriber.pending.as_mut()) else {
             return;
@@ -394,7 +401,7 @@ impl Events {
         }
     }
 
-    /// Takes back a report that cannot be sent. The subscriber receives it when its port is back.
+    /// Cancels a report that cannot be sent. The subscriber receives it when its port is back.
     fn postpone(&mut self, id: SubscriberId) {
         if let Some(pending) = self.reports.release(id)
             && let Some(subscriber) = self.reports.subscribers.get_mut(&id)
@@ -414,6 +421,6 @@ fn all_of(first: Guid, last: Guid) -> RangeInclusive<SubscriberId> {
 /// 2^`resp_time_value`.
 fn wait_of(resp_time_value: u8) -> Duration {
     // The longest stated time is 2^31 × 4.096 µs, which fits.
-    let said = Duration::from_nanos(4096u64 << resp_time_value.min(31));
-    said.clamp(SHORTEST_WAIT, LONGEST_WAIT)
+    let stated = Duration::from_nanos(4096u64 << resp_time_value.min(31));
+    stated.clamp(SHORTEST_WAIT, LONGEST_WAIT)
 }

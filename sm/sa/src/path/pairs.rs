@@ -1,4 +1,4 @@
-//! The paths from any port of one set to any port of another, produced one after the other.
+//! Iterates over the paths from any port of one set to any port of another set.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::ends::EndIx;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub(super) range: Range<u32>,
-    /// LID that the paths must use; `None` for any LID of a port.
+    /// LID that the paths must use; `None` for all LIDs of each port.
     pub(super) lid: Option<Lid>,
 }
 
@@ -20,7 +20,7 @@ pub(super) struct Ends {
 const FIRST_CHOICE: u8 = 0;
 
 /// Preference of all other paths.
-const OTHERS: u8 = 2;
+const OTHER_CHOICE: u8 = 2;
 
 /// Examines pairs of ports, with all sources for each destination, and pairs of their LIDs.
 ///
@@ -32,19 +32,22 @@ pub(super) struct Pairs {
     from: Ends,
     to: Ends,
     /// Maximum number of paths between two ports; `None` if there is none.
-    most: Option<usize>,
+    max_paths: Option<usize>,
     /// Pair of ports under examination.
     current: Option<Pair>,
-    /// Next pair of ports.
+    /// Indices of the source and the destination of the next pair of ports.
     next: (u32, u32),
 }
 
+/// A pair of ports under examination.
 struct Pair {
     from: EndIx,
     to: EndIx,
     slids: Lids,
     dlids: Lids,
+    /// Number of pairs of LIDs examined so far, with those that were skipped.
     step: usize,
+    /// Number of paths found so far.
     found: usize,
 }
 
@@ -53,11 +56,12 @@ struct Pair {
 struct Lids {
     base: Lid,
     count: usize,
-    /// Index of the first LID.
+    /// Offset of the first LID from `base`.
     first: usize,
 }
 
 impl Lids {
+    /// The LID at a position in this order; `None` if `index` is not below `count`.
     fn get(self, index: usize) -> Option<Lid> {
         let offset = (self.first + index) % self.count;
         (index < self.count).then(|| Lid(self.base.0 + offset as u16))
@@ -65,13 +69,13 @@ impl Lids {
 }
 
 impl Pairs {
-    pub(super) fn new(finder: Finder, from: Ends, to: Ends, most: Option<usize>) -> Pairs {
+    pub(super) fn new(finder: Finder, from: Ends, to: Ends, max_paths: Option<usize>) -> Pairs {
         let next = (from.range.start, to.range.start);
         Pairs {
             finder,
             from,
             to,
-            most,
+            max_paths,
             current: None,
             next,
         }
@@ -128,24 +132,24 @@ impl Pair {
             let (row, column) = (rest / columns, rest % columns);
             let (slid, dlid) = (self.slids.get(row)?, self.dlids.get(column)?);
             if row != column {
-                return Some((slid, dlid, OTHERS));
+                return Some((slid, dlid, OTHER_CHOICE));
             }
         }
     }
 }
 
 impl Iterator for Pairs {
+    /// A path, or `None` for a step that found none.
     type Item = Option<PathRecord>;
-
     fn next(&mut self) -> Option<Self::Item> {
         let Some(pair) = &mut self.current else {
             let (from, to) = self.advance()?;
-            if self.most != Some(0) && self.finder.may_pair(from, to) {
+            if self.max_paths != Some(0) && self.finder.may_pair(from, to) {
                 self.current = Some(self.pair(from, to));
             }
             return Some(None);
         };
-        let enough = self.most.is_some_and(|most| pair.found >= most);
+        let enough = self.max_paths.is_some_and(|max_paths| pair.found >= max_paths);
         let Some((slid, dlid, preference)) = pair.lids().filter(|_| !enough) else {
             self.current = None;
             return Some(None);

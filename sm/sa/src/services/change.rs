@@ -15,7 +15,7 @@ use crate::template::Template;
 use crate::trust::Trust;
 
 /// Components that a request to register a service must contain.
-const NAMED: ComponentMask =
+const REQUIRED: ComponentMask =
     ComponentMask(ServiceRecord::SERVICE_ID.0 | ServiceRecord::SERVICE_GID.0);
 
 /// The requester of a change.
@@ -31,6 +31,7 @@ impl ServiceRequester<'_> {
         self.directory.end(self.port).guid
     }
 
+    /// Whether `port` is a full or limited member of the partition of `p_key`.
     fn is_in(&self, port: EndIx, p_key: PKey) -> bool {
         let mut keys = self.directory.p_keys(port).iter();
         p_key.is_valid() && keys.any(|key| key.base() == p_key.base())
@@ -43,7 +44,7 @@ impl ServiceRegistry {
     /// in any partition.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub(crate) fn register(
         &mut self,
         record: &ServiceRecord,
@@ -51,7 +52,7 @@ impl ServiceRegistry {
         requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
-        if !mask.contains(NAMED) {
+        if !mask.contains(REQUIRED) {
             return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
         }
         // Refuses components that the record lacks.
@@ -97,7 +98,7 @@ impl ServiceRegistry {
     /// mask, except ServiceLease, must match.
     ///
     /// # Errors
-    /// The status of the answer; nothing has changed then.
+    /// Fails with the status for the answer; then nothing has changed.
     pub(crate) fn delete(
         &mut self,
         record: &ServiceRecord,
@@ -105,7 +106,7 @@ impl ServiceRegistry {
         requester: &ServiceRequester<'_>,
         now: Time,
     ) -> Result<ServiceRecord, Status> {
-        let not_compared = NAMED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
+        let not_compared = REQUIRED | ServiceRecord::SERVICE_P_KEY | ServiceRecord::SERVICE_LEASE;
         let template = Template::new(record, mask, not_compared)?;
         let gid = normalized_gid(requester.directory, record.service_gid());
         let id = |p_key| Id {
@@ -114,7 +115,8 @@ impl ServiceRegistry {
             p_key,
         };
         let known = self.get(&id(record.service_p_key())).or_else(|| {
-            // A service registered without a P_Key has 0, even if this request has another value.
+            // A service registered without a P_Key has P_Key 0. The request may have another value
+            // in this field, because its mask omits the field.
             let open = !mask.contains(ServiceRecord::SERVICE_P_KEY);
             open.then(|| self.get(&id(PKey::INVALID))).flatten()
         });
@@ -130,7 +132,8 @@ impl ServiceRegistry {
     }
 }
 
-/// The port that offers the service to register. Normalises the GID.
+/// Normalises the record's GID, and returns the port that offers the service: the port with this
+/// GID, or the requester if the GID is a multicast GID.
 ///
 /// # Errors
 /// ERR_REQ_INVALID_GID if the port does not exist, or the requester may not see it; ERR_REQ_INVALID
@@ -163,7 +166,7 @@ fn offering_port(
 
 /// Whether the requester may change or delete a service: it must be the port that offers the
 /// service, the port that registered it, a trusted requester, or a requester that shows the
-/// service's key. A key of 0 does not count.
+/// service's key. A service whose key is 0 has no key.
 fn may_change(
     known: &Service,
     record: &ServiceRecord,
