@@ -14,7 +14,7 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// A store that holds `state`, as if an earlier process had left it.
+    /// A store that contains `state`, as if an earlier process had committed it.
     pub fn with(state: Persisted) -> MemoryStore {
         MemoryStore { state, commits: 0 }
     }

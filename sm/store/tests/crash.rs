@@ -142,7 +142,7 @@ fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
 }
 
 #[test]
-fn a_crash_at_any_step_loses_no_acknowledged_commit() {
+fn crash_at_any_step_loses_no_acknowledged_commit() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     for die_at in 0.. {
@@ -182,21 +182,21 @@ fn kill_rounds(rounds: u64) {
 }
 
 #[test]
-fn killed_at_any_time_nothing_acknowledged_is_lost() {
+fn kill_at_any_time_loses_no_acknowledged_commit() {
     let _alone = ONE_AT_A_TIME.lock();
     kill_rounds(20);
 }
 
 #[test]
 #[ignore = "a soak of some minutes"]
-fn killed_at_any_time_soak() {
+fn soak_of_kills_at_any_time_loses_no_acknowledged_commit() {
     let _alone = ONE_AT_A_TIME.lock();
     kill_rounds(300);
 }
 
 /// A file size limit acts like a full disk for the process.
 #[test]
-fn a_full_disk_is_an_error_and_no_loss() {
+fn commit_on_a_full_disk_fails_and_loses_nothing() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");

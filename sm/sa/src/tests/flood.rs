@@ -1,4 +1,4 @@
-//! Tests of hosts that take more than their share: bounds hold, and other hosts are answered.
+//! Tests of hosts that demand more than their share: limits are kept, and other hosts are answered.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ const COMPLETE: ComponentMask = ComponentMask(
         | McMemberRecord::FLOW_LABEL.0,
 );
 
-/// A transient group that the SA did not assign.
-fn name(number: u32) -> Gid {
+/// MGID of a transient group that the SA did not assign.
+fn group_name(number: u32) -> Gid {
     Gid(0xFF12_A01D_0000_0000_0000_0000_0000_0000 | u128::from(number))
 }
 
-/// The answer to a host that joins a group, or creates it.
+/// The answer to the request of a host to join a group, or to create it if it does not exist.
 fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMemberRecord, Status> {
     let mut record = McMemberRecord::default();
     record
@@ -47,11 +47,12 @@ fn join(world: &mut World, host: Lid, mgid: Gid, p_key: PKey) -> Result<McMember
         .set_p_key(p_key)
         .set_join_state(JoinState::FULL_MEMBER);
     let mad = SaMad::request(Method::SET, Tid(1), COMPLETE, &record);
-    let answer = from(world, host, &mad).expect("every request is answered");
+    let answer = answer_to(world, host, &mad).expect("every request is answered");
     super::world::records(answer).map(|records| records[0])
 }
 
-fn from(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::SaAnswer> {
+/// The answer to a request of `host`; `None` if there is none.
+fn answer_to(world: &mut World, host: Lid, mad: &SaMad) -> Option<crate::SaAnswer> {
     let request = SaRequest {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(host, 0),
@@ -73,20 +74,20 @@ fn two_partitions() -> (World, Vec<Lid>) {
 }
 
 #[test]
-fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
+fn port_that_creates_thousands_of_groups_is_refused_beyond_its_share() {
     let (mut world, hosts) = two_partitions();
     let greedy = hosts[0];
-    let (mut made, mut refused) = (0, 0);
+    let (mut created, mut refused) = (0, 0);
     for number in 0..MANY {
-        match join(&mut world, greedy, name(number), PKey(0x8001)) {
-            Ok(_) => made += 1,
+        match join(&mut world, greedy, group_name(number), PKey(0x8001)) {
+            Ok(_) => created += 1,
             Err(status) => {
                 assert_eq!(status, SaStatus::NO_RESOURCES);
                 refused += 1;
             }
         }
     }
-    assert_eq!(made, MAX_CREATED_PER_PORT);
+    assert_eq!(created, MAX_CREATED_PER_PORT);
     assert_eq!(refused, MANY as usize - MAX_CREATED_PER_PORT);
     let registry = world.sa.multicast();
     assert_eq!(registry.members(), MAX_CREATED_PER_PORT);
@@ -104,10 +105,10 @@ fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
         assert!(finding.text.contains(part), "{part}: {}", finding.text);
     }
     // A port that has used up its share may join its own groups again.
-    assert!(join(&mut world, greedy, name(0), PKey(0x8001)).is_ok());
+    assert!(join(&mut world, greedy, group_name(0), PKey(0x8001)).is_ok());
     // Other ports, in this partition and the other, create their groups.
     for (host, p_key) in [(hosts[1], 0x8001), (hosts[2], 0x8002), (hosts[3], 0x8002)] {
-        let own = name(MANY + u32::from(host.0));
+        let own = group_name(MANY + u32::from(host.0));
         let answer = join(&mut world, host, own, PKey(p_key)).unwrap();
         // No group gets a multicast LID of the other partition.
         let sharing = world.sa.multicast().groups();
@@ -117,25 +118,25 @@ fn a_port_that_makes_thousands_of_groups_is_refused_beyond_its_share() {
     // No query for all groups, or for a group by MGID, shows a group of another partition.
     let mut wanted = McMemberRecord::default();
     let all = SaMad::request(Method::GET_TABLE, Tid(2), ComponentMask::NONE, &wanted);
-    let table = from(&mut world, hosts[2], &all).unwrap();
+    let table = answer_to(&mut world, hosts[2], &all).unwrap();
     let seen = super::world::records::<McMemberRecord>(table).unwrap();
     assert!(seen.iter().all(|group| group.p_key().base() == 0x0002));
     assert_eq!(seen.len(), 2);
-    wanted.set_mgid(name(7));
+    wanted.set_mgid(group_name(7));
     let one = SaMad::request(Method::GET, Tid(3), McMemberRecord::MGID, &wanted);
-    let refused = from(&mut world, hosts[2], &one).unwrap();
+    let refused = answer_to(&mut world, hosts[2], &one).unwrap();
     assert_eq!(refused.status(), SaStatus::NO_RECORDS);
-    let taken = join(&mut world, hosts[2], name(7), PKey(0x8002));
+    let taken = join(&mut world, hosts[2], group_name(7), PKey(0x8002));
     assert_eq!(taken.unwrap_err(), SaStatus::REQ_INVALID);
 }
 
 #[test]
-fn thousands_of_memberships_end_when_their_port_is_gone() {
+fn thousands_of_memberships_end_after_their_port_vanished() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     world.sa.handle_deadline(Time::ZERO);
     for number in 0..MANY {
-        let _ = join(&mut world, hosts[2], name(number), PKey::DEFAULT_FULL);
+        let _ = join(&mut world, hosts[2], group_name(number), PKey::DEFAULT_FULL);
     }
     assert_eq!(world.sa.multicast().members(), MAX_CREATED_PER_PORT);
     world.take_away(hosts[2]);
@@ -151,19 +152,19 @@ fn thousands_of_memberships_end_when_their_port_is_gone() {
 }
 
 #[test]
-fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
+fn requests_with_guessed_keys_get_no_answer_and_change_nothing() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut record = McMemberRecord::default();
     record
-        .set_mgid(name(1))
+        .set_mgid(group_name(1))
         .set_port_gid(world.gid(hosts[0]))
         .set_p_key(PKey::DEFAULT_FULL)
         .set_join_state(JoinState::FULL_MEMBER);
     let mut mad = SaMad::request(Method::SET, Tid(1), COMPLETE, &record);
     let mut guesses = 0;
     for guess in 1..=u64::from(MANY) {
-        // Guesses close to the right key, and far from it.
+        // Some guesses are close to the right key, others are not.
         for key in [SM_KEY ^ guess, guess.rotate_left(32), guess] {
             // A key of 0, and the publicly known one, are no guesses.
             if key == SM_KEY || key == 0 || key == KNOWN_KEY {
@@ -171,7 +172,7 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
             }
             guesses += 1;
             mad.header.set_sm_key(key);
-            assert!(from(&mut world, hosts[0], &mad).is_none());
+            assert!(answer_to(&mut world, hosts[0], &mad).is_none());
         }
     }
     let counters = world.sa.counters();
@@ -187,7 +188,7 @@ fn guessed_keys_get_no_answer_change_nothing_and_cost_others_nothing() {
 }
 
 #[test]
-fn unfetched_tables_hold_at_most_max_versions() {
+fn unfetched_tables_keep_at_most_max_versions_of_the_groups() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let all = SaMad::request(
@@ -196,20 +197,21 @@ fn unfetched_tables_hold_at_most_max_versions() {
         ComponentMask::NONE,
         &McMemberRecord::default(),
     );
-    let mut held = Vec::new();
+    let mut unfetched = Vec::new();
     for number in 0..MAX_VERSIONS as u32 {
-        join(&mut world, hosts[1], name(number), PKey::DEFAULT_FULL).unwrap();
+        join(&mut world, hosts[1], group_name(number), PKey::DEFAULT_FULL).unwrap();
         // Two tables of the same version count as one.
         for _ in 0..2 {
-            let table = from(&mut world, hosts[0], &all).unwrap();
+            let table = answer_to(&mut world, hosts[0], &all).unwrap();
             assert_eq!(table.status(), Status::OK);
-            held.push(table);
+            unfetched.push(table);
         }
     }
-    join(&mut world, hosts[1], name(1000), PKey::DEFAULT_FULL).unwrap();
-    let refused = from(&mut world, hosts[0], &all).unwrap();
+    join(&mut world, hosts[1], group_name(1000), PKey::DEFAULT_FULL).unwrap();
+    let refused = answer_to(&mut world, hosts[0], &all).unwrap();
     assert_eq!(refused.status(), Status::BUSY);
-    // Other queries do not wait, and there is room again as soon as one table is fetched.
+    // Other queries are answered meanwhile. A new table is possible as soon as both tables of one
+    // version are fetched.
     let mut path = PathRecord::default();
     path.set_slid(hosts[1]).set_dlid(hosts[2]);
     assert!(
@@ -217,12 +219,14 @@ fn unfetched_tables_hold_at_most_max_versions() {
             .get(PathRecord::SLID | PathRecord::DLID, &path)
             .is_ok()
     );
-    held.drain(..2);
-    let table = from(&mut world, hosts[0], &all).unwrap();
+    unfetched.drain(..2);
+    let table = answer_to(&mut world, hosts[0], &all).unwrap();
     let groups = super::world::records::<McMemberRecord>(table).unwrap();
-    let made = groups.iter().filter(|group| group.mgid().0 >= name(0).0);
-    assert!(made.count() > MAX_VERSIONS);
-    // The first table shows the groups of that moment.
-    let first = super::world::records::<McMemberRecord>(held.remove(0)).unwrap();
+    let created = groups
+        .iter()
+        .filter(|group| group.mgid().0 >= group_name(0).0);
+    assert!(created.count() > MAX_VERSIONS);
+    // The first remaining table shows the groups at the time of its request.
+    let first = super::world::records::<McMemberRecord>(unfetched.remove(0)).unwrap();
     assert_eq!(first.len() + MAX_VERSIONS - 1, groups.len());
 }

@@ -13,14 +13,16 @@ use rsm_state::Snapshot;
 use super::world::{World, planned};
 use crate::{Directory, EndIx};
 
-/// Two levels with two cables between switches, three levels, and a network that is no tree.
+/// A tree of two levels with parallel cables between switches, a tree of three levels, and a
+/// network that is no tree.
 const SPECS: [&str; 3] = [
     "pgft:2;3,3;1,2;1,2",
     "fat-tree:k=4,levels=3",
     "random:switches=6,degree=3,hosts=2",
 ];
 
-/// A change of the subnet between two snapshots.
+/// A change of the subnet between two snapshots. The numbers select a cable or port, modulo their
+/// count.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     /// This cable vanishes, or returns.
@@ -48,20 +50,21 @@ fn change() -> impl Strategy<Value = Change> {
 /// The subnet of a test.
 struct Subnet {
     /// The fabric with all cables.
-    whole: Fabric,
-    gone: BTreeSet<PortKey>,
+    complete: Fabric,
+    /// Cables that are absent at present, each by one of its ports.
+    absent_cables: BTreeSet<PortKey>,
     plan: Arc<Plan>,
     snapshot: Snapshot,
 }
 
 impl Subnet {
     fn new(spec: &str) -> Subnet {
-        let (whole, plan) = planned(spec, 0);
-        let world = World::of(whole.clone(), plan);
+        let (complete, plan) = planned(spec, 0);
+        let world = World::of(complete.clone(), plan);
         let plan = world.snapshot.plan.clone().unwrap();
         Subnet {
-            whole,
-            gone: BTreeSet::new(),
+            complete,
+            absent_cables: BTreeSet::new(),
             plan,
             snapshot: world.snapshot,
         }
@@ -71,13 +74,13 @@ impl Subnet {
         match change {
             Change::Cable(number) => {
                 let cables: Vec<PortKey> = self
-                    .whole
+                    .complete
                     .links()
-                    .map(|(end, _)| self.whole.key(end))
+                    .map(|(end, _)| self.complete.key(end))
                     .collect();
                 let cable = cables[number % cables.len()];
-                if !self.gone.remove(&cable) {
-                    self.gone.insert(cable);
+                if !self.absent_cables.remove(&cable) {
+                    self.absent_cables.insert(cable);
                 }
             }
             Change::Mtu(number) => self.at_port(number, |info| {
@@ -100,9 +103,9 @@ impl Subnet {
             }),
             Change::Plan => {}
         }
-        self.snapshot.fabric = Arc::new(match self.gone.is_empty() {
-            true => self.whole.clone(),
-            false => self.whole.without(&self.gone),
+        self.snapshot.fabric = Arc::new(match self.absent_cables.is_empty() {
+            true => self.complete.clone(),
+            false => self.complete.without(&self.absent_cables),
         });
         if matches!(change, Change::Plan) {
             let job = PlanJob::after(&self.plan, self.snapshot.fabric.clone());
@@ -115,9 +118,9 @@ impl Subnet {
     }
 
     fn at_port(&mut self, number: usize, write: impl FnOnce(&mut rsm_mad::wire::attr::PortInfo)) {
-        let ports: Vec<_> = self.whole.end_ports().map(|(at, _)| at).collect();
+        let ports: Vec<_> = self.complete.end_ports().map(|(at, _)| at).collect();
         let at = ports[number % ports.len()];
-        write(self.whole.port_mut(at).info.as_mut().unwrap());
+        write(self.complete.port_mut(at).info.as_mut().unwrap());
     }
 }
 
@@ -140,14 +143,14 @@ proptest! {
     #[test]
     fn directory_after_any_changes_equals_a_directory_built_anew(spec in 0..SPECS.len(), changes in prop::collection::vec(change(), 1..12)) {
         let mut subnet = Subnet::new(SPECS[spec]);
-        let mut followed = Directory::of(&subnet.snapshot, None).unwrap();
+        let mut derived = Directory::of(&subnet.snapshot, None).unwrap();
         for change in changes {
-            let before = followed.clone();
+            let before = derived.clone();
             subnet.carry_out(change);
-            followed = Directory::of(&subnet.snapshot, Some(&followed)).unwrap();
-            let whole = Directory::of(&subnet.snapshot, None).unwrap();
-            prop_assert!(followed.answers_as(&whole), "after {change:?}");
-            for after in [&followed, &whole] {
+            derived = Directory::of(&subnet.snapshot, Some(&derived)).unwrap();
+            let complete = Directory::of(&subnet.snapshot, None).unwrap();
+            prop_assert!(derived.answers_as(&complete), "after {change:?}");
+            for after in [&derived, &complete] {
                 let differing = after.differing_members(&before).unwrap();
                 let expected = differing_one_by_one(&before, after);
                 prop_assert!(differing.is_superset(&expected), "after {change:?}");
@@ -156,14 +159,14 @@ proptest! {
     }
 }
 
-/// A cable between switches that vanishes and returns concerns no end port: all parts ordered by
-/// end ports are shared.
+/// A cable between switches that vanishes concerns no end port. The directory therefore shares all
+/// parts that are indexed by end ports with its predecessor.
 #[test]
 fn change_of_a_cable_between_switches_keeps_all_parts_indexed_by_end() {
     let mut subnet = Subnet::new("pgft:2;3,3;1,2;1,2");
     let before = Directory::of(&subnet.snapshot, None).unwrap();
-    let is_switch = |end: PortRef| subnet.whole.node(end.node).is_switch();
-    let ends: Vec<(PortRef, PortRef)> = subnet.whole.links().collect();
+    let is_switch = |end: PortRef| subnet.complete.node(end.node).is_switch();
+    let ends: Vec<(PortRef, PortRef)> = subnet.complete.links().collect();
     let between = ends.iter().position(|&(a, b)| is_switch(a) && is_switch(b));
     subnet.carry_out(Change::Cable(between.unwrap()));
     let seen = Directory::of(&subnet.snapshot, Some(&before)).unwrap();

@@ -14,8 +14,9 @@ use super::world::{SM_KEY, SMALL, World, planned_as};
 
 const ALL: ComponentMask = ComponentMask::NONE;
 
-/// A world of two partitions with two hosts each, and the switches in both; the first host sends
-/// the requests.
+/// A world of two partitions, and its hosts. One partition contains the first and the third host,
+/// the other one all hosts except the first; the switches are in both. The first host sends the
+/// requests.
 fn world() -> (World, Vec<Lid>) {
     let world = World::new(SMALL);
     let hosts = world.hosts();
@@ -30,7 +31,7 @@ fn world() -> (World, Vec<Lid>) {
     (world.with_partitions(&tables), hosts)
 }
 
-/// The answer to a trusted requester.
+/// All records that a trusted requester gets.
 fn trusted<R: Record>(world: &mut World) -> Vec<R> {
     world
         .ask_with(Method::GET_TABLE, ALL, &R::default(), |header| {
@@ -39,8 +40,8 @@ fn trusted<R: Record>(world: &mut World) -> Vec<R> {
         .unwrap()
 }
 
-/// Checks that the requester gets records, none of them about `hidden`, and that a trusted
-/// requester also gets those.
+/// Checks that the requester gets records but no record about the ports `hidden`, and that a
+/// trusted requester gets records about them. `lids` returns the LIDs of a record's ports.
 fn check<R: Record>(world: &mut World, hidden: &[Lid], lids: impl Fn(&R) -> Vec<Lid>) {
     let names_hidden = |record: &R| lids(record).iter().any(|lid| hidden.contains(lid));
     let shown = world.table(ALL, &R::default());
@@ -79,8 +80,8 @@ fn forwarding_tables_show_no_lid_of_a_hidden_port() {
     let (mut world, hosts) = world();
     let entry = |record: &LinearForwardingTableRecord, lid: Lid| {
         let block = usize::from(record.block_num());
-        let is_there = lid.index() / LinearForwardingTable::ENTRIES == block;
-        is_there.then(|| record.table().ports()[lid.index() % LinearForwardingTable::ENTRIES])
+        let is_in_block = lid.index() / LinearForwardingTable::ENTRIES == block;
+        is_in_block.then(|| record.table().ports()[lid.index() % LinearForwardingTable::ENTRIES])
     };
     let drop = LinearForwardingTable::DROP.0;
     let query = LinearForwardingTableRecord::default();
@@ -119,7 +120,7 @@ fn queries_for_hidden_ports_find_nothing() {
 }
 
 #[test]
-fn a_path_is_in_a_partition_of_both_its_ends() {
+fn path_has_a_p_key_of_a_partition_of_both_ends() {
     let (mut world, hosts) = world();
     let mut path = PathRecord::default();
     path.set_slid(hosts[0]).set_dlid(hosts[2]);
@@ -134,7 +135,7 @@ fn a_path_is_in_a_partition_of_both_its_ends() {
 }
 
 #[test]
-fn partitions_are_those_of_the_plan() {
+fn paths_and_p_key_tables_follow_the_planned_partitions() {
     let (fabric, plan) = planned_as(SMALL, |fabric| {
         for node in fabric.nodes_mut() {
             node.info.set_partition_cap(8);

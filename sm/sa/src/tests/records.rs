@@ -49,7 +49,7 @@ fn nodes_are_found_by_any_of_their_components() {
 }
 
 #[test]
-fn ports_of_switches_come_with_the_lid_of_the_switch() {
+fn records_of_switch_ports_have_the_lid_of_the_switch() {
     let mut world = World::new(SMALL);
     let lid = world.switches()[0];
     let mut wanted = PortInfoRecord::default();
@@ -72,7 +72,7 @@ fn ports_of_switches_come_with_the_lid_of_the_switch() {
 }
 
 #[test]
-fn capability_masks_match_whole_or_by_bit() {
+fn capability_masks_match_as_a_whole_or_bit_by_bit() {
     let (mut fabric, plan) = planned(SMALL, 0);
     let local = fabric.local.unwrap();
     let port = fabric.port_mut(local);
@@ -98,7 +98,7 @@ fn capability_masks_match_whole_or_by_bit() {
 }
 
 #[test]
-fn the_m_key_is_for_the_trusted_and_cannot_be_guessed() {
+fn m_key_is_shown_to_trusted_requesters_only_and_matches_no_guess() {
     let mut world = World::new(SMALL);
     let mut wanted = PortInfoRecord::default();
     wanted.port_info_mut().set_m_key(0x5EC2E7);
@@ -124,7 +124,7 @@ fn the_m_key_is_for_the_trusted_and_cannot_be_guessed() {
 }
 
 #[test]
-fn a_wrong_key_is_not_answered() {
+fn request_with_a_wrong_sm_key_gets_no_answer() {
     let mut world = World::new(SMALL);
     let mut mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &NodeRecord::default());
     mad.header.set_sm_key(SM_KEY + 1);
@@ -133,7 +133,7 @@ fn a_wrong_key_is_not_answered() {
 }
 
 #[test]
-fn requesters_without_extended_speeds_read_qdr() {
+fn requesters_without_extended_speeds_see_qdr_instead_of_ndr() {
     // All links are NDR.
     let mut world = World::new("superpod:su=1");
     let mut wanted = PortInfoRecord::default();
@@ -150,7 +150,7 @@ fn requesters_without_extended_speeds_read_qdr() {
 }
 
 #[test]
-fn switches_and_their_tables_are_as_planned() {
+fn records_of_switches_show_the_planned_tables() {
     let mut world = World::new(SMALL);
     let switches = world.table(ALL, &SwitchInfoRecord::default());
     let lids: Vec<_> = switches.iter().map(SwitchInfoRecord::lid).collect();
@@ -336,7 +336,7 @@ fn unknown_methods_attributes_and_components_are_refused() {
 }
 
 #[test]
-fn requests_get_no_answer_without_a_plan_a_master_or_a_known_lid() {
+fn requests_get_no_answer_without_a_plan_as_standby_or_from_an_unknown_lid() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &NodeRecord::default());
     let request = |lid| SaRequest {
@@ -409,7 +409,7 @@ fn responses_and_other_classes_get_no_answer() {
 }
 
 #[test]
-fn a_request_that_is_cut_short_is_refused() {
+fn request_with_a_truncated_record_is_refused() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET, Tid(1), ALL, &NodeRecord::default());
     let cut = &mad.as_bytes()[..SA_HEADER_LEN + NodeRecord::LEN - 1];
@@ -418,7 +418,7 @@ fn a_request_that_is_cut_short_is_refused() {
 }
 
 #[test]
-fn a_table_is_the_same_whole_and_in_pieces() {
+fn table_has_the_same_bytes_as_a_whole_and_in_pieces() {
     let mut world = World::new(SMALL);
     let mad = SaMad::request(Method::GET_TABLE, Tid(1), ALL, &PortInfoRecord::default());
     let whole = world.handle(mad.as_bytes()).unwrap();
@@ -443,7 +443,7 @@ fn a_table_is_the_same_whole_and_in_pieces() {
 }
 
 #[test]
-fn a_long_search_without_a_match_returns_in_turns() {
+fn long_search_without_a_match_is_divided_into_turns() {
     let mut world = World::new("pgft:2;18,36;1,18;1,1");
     let mut wanted = PathRecord::default();
     // No port is in this partition.

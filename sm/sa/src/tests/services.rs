@@ -12,14 +12,14 @@ use rsm_mad::wire::sa::*;
 use super::world::{SM_KEY, SMALL, World};
 use crate::services::{Id, limits};
 
-const NAMED: ComponentMask = ServiceRecord::SERVICE_ID.with(ServiceRecord::SERVICE_GID);
-const LEASED: ComponentMask = NAMED.with(ServiceRecord::SERVICE_LEASE);
+const REQUIRED: ComponentMask = ServiceRecord::SERVICE_ID.with(ServiceRecord::SERVICE_GID);
+const REQUIRED_AND_LEASE: ComponentMask = REQUIRED.with(ServiceRecord::SERVICE_LEASE);
 const NAME: ComponentMask = ServiceRecord::SERVICE_NAME;
 const KEY: ComponentMask = ServiceRecord::SERVICE_KEY;
 const P_KEY: ComponentMask = ServiceRecord::SERVICE_P_KEY;
 const ALL: ComponentMask = ComponentMask::NONE;
 
-type Asked = Result<Vec<ServiceRecord>, Status>;
+type Answer = Result<Vec<ServiceRecord>, Status>;
 
 fn name(text: &str) -> [u8; 64] {
     let mut name = [0; 64];
@@ -37,7 +37,7 @@ fn service(world: &World, host: Lid, id: u64) -> ServiceRecord {
     record
 }
 
-/// The answer to `host`; `sm_key` is 0 for an untrusted requester.
+/// The records in the answer to a request of `host`; `sm_key` is 0 for an untrusted requester.
 fn ask(
     world: &mut World,
     host: Lid,
@@ -45,24 +45,26 @@ fn ask(
     method: Method,
     mask: ComponentMask,
     record: &ServiceRecord,
-) -> Asked {
+) -> Answer {
     world.ask_from((host, sm_key), method, mask, record)
 }
 
-fn set(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Asked {
+fn set(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Answer {
     ask(world, host, 0, Method::SET, mask, record)
 }
 
-fn delete(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Asked {
+fn delete(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Answer {
     ask(world, host, 0, Method::DELETE, mask, record)
 }
 
+/// The IDs of the services that `host` finds.
 fn found(world: &mut World, host: Lid, mask: ComponentMask, record: &ServiceRecord) -> Vec<u64> {
     let found = ask(world, host, 0, Method::GET_TABLE, mask, record).unwrap();
     found.iter().map(ServiceRecord::service_id).collect()
 }
 
-fn later(world: &mut World, seconds: u64) {
+/// Moves the time forward, and does the work due then.
+fn advance(world: &mut World, seconds: u64) {
     world.now += Duration::from_secs(seconds);
     world.sa.handle_deadline(world.now);
 }
@@ -75,7 +77,7 @@ fn services_are_found_until_they_are_deleted() {
     };
     let mut record = service(&world, a, 7);
     record.set_service_data([3; 64]);
-    let registered = set(&mut world, a, NAMED, &record).unwrap()[0];
+    let registered = set(&mut world, a, REQUIRED, &record).unwrap()[0];
     assert_eq!(
         registered.service_lease(),
         ServiceRecord::LEASE_INDEFINITE,
@@ -91,7 +93,7 @@ fn services_are_found_until_they_are_deleted() {
     );
     // Registering the service again replaces its data.
     record.set_service_data([4; 64]);
-    set(&mut world, a, NAMED, &record).unwrap();
+    set(&mut world, a, REQUIRED, &record).unwrap();
     let all = world.table(ALL, &ServiceRecord::default());
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].service_data(), &[4; 64]);
@@ -122,7 +124,7 @@ fn any_component_finds_services_and_several_may_share_a_name() {
             .set_service_data(data)
             .set_service_p_key(PKey::DEFAULT_FULL)
             .set_service_key([number as u8 + 1; 16]);
-        let mask = NAMED | NAME | KEY | P_KEY | ServiceRecord::SERVICE_DATA;
+        let mask = REQUIRED | NAME | KEY | P_KEY | ServiceRecord::SERVICE_DATA;
         set(&mut world, host, mask, &record).unwrap();
     }
     let asker = hosts[3];
@@ -178,21 +180,21 @@ fn any_component_finds_services_and_several_may_share_a_name() {
 }
 
 #[test]
-fn a_service_ends_with_its_lease() {
+fn service_ends_with_its_lease() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[0];
     let mut record = service(&world, host, 1);
     record.set_service_lease(10);
-    set(&mut world, host, LEASED, &record).unwrap();
+    set(&mut world, host, REQUIRED_AND_LEASE, &record).unwrap();
     assert_eq!(world.sa.services().len(), 1);
-    later(&mut world, 4);
+    advance(&mut world, 4);
     let left = world.get(NAME, &record).unwrap();
     assert_eq!(left.service_lease(), 6);
     // A renewed lease runs from the renewal on.
     record.set_service_lease(8);
-    set(&mut world, host, LEASED, &record).unwrap();
+    set(&mut world, host, REQUIRED_AND_LEASE, &record).unwrap();
     let ends = world.now + Duration::from_secs(8);
-    later(&mut world, 7);
+    advance(&mut world, 7);
     assert_eq!(world.sa.services().len(), 1);
     world.sa.poll_save(world.now).unwrap();
     assert_eq!(world.sa.next_deadline(), Some(ends));
@@ -207,7 +209,7 @@ fn a_service_ends_with_its_lease() {
     assert_eq!(world.sa.next_deadline(), None);
     // A lease of 0 ends the service.
     record.set_service_lease(0);
-    set(&mut world, host, LEASED, &record).unwrap();
+    set(&mut world, host, REQUIRED_AND_LEASE, &record).unwrap();
     let over = world.get(NAME, &record);
     assert_eq!(over.unwrap_err(), SaStatus::NO_RECORDS);
 }
@@ -220,7 +222,7 @@ fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
     };
     let mut record = service(&world, a, 1);
     record.set_service_key([9; 16]);
-    let answer = set(&mut world, a, NAMED | KEY, &record).unwrap();
+    let answer = set(&mut world, a, REQUIRED | KEY, &record).unwrap();
     assert_eq!(answer[0].service_key(), &[0; 16]);
     let shown = world.get(ALL, &ServiceRecord::default()).unwrap();
     assert_eq!(shown.service_key(), &[0; 16]);
@@ -230,27 +232,27 @@ fn service_keys_allow_changes_and_only_trusted_requesters_see_them() {
     // No other port can change the service without its key.
     let mut wrong = record;
     wrong.set_service_key([8; 16]);
-    for (mask, record) in [(NAMED, &record), (NAMED | KEY, &wrong)] {
+    for (mask, record) in [(REQUIRED, &record), (REQUIRED | KEY, &wrong)] {
         let refused = set(&mut world, b, mask, record);
         assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
     }
-    let refused = delete(&mut world, b, NAMED, &record);
+    let refused = delete(&mut world, b, REQUIRED, &record);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
-    let refused = delete(&mut world, b, NAMED | KEY, &wrong);
+    let refused = delete(&mut world, b, REQUIRED | KEY, &wrong);
     assert_eq!(refused.unwrap_err(), SaStatus::NO_RECORDS);
-    set(&mut world, b, NAMED | KEY, &record).unwrap();
-    delete(&mut world, b, NAMED | KEY, &record).unwrap();
-    // A service without a key cannot be changed by key; the port itself needs none.
+    set(&mut world, b, REQUIRED | KEY, &record).unwrap();
+    delete(&mut world, b, REQUIRED | KEY, &record).unwrap();
+    // A service without a key cannot be changed with a key, not even with a key of 0.
     let record = service(&world, a, 2);
-    set(&mut world, a, NAMED, &record).unwrap();
-    let refused = delete(&mut world, b, NAMED | KEY, &record);
+    set(&mut world, a, REQUIRED, &record).unwrap();
+    let refused = delete(&mut world, b, REQUIRED | KEY, &record);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_DENIED);
     // The port that registered the service for another may delete it, and so may a trusted
     // requester.
     let theirs = service(&world, b, 3);
-    set(&mut world, a, NAMED, &theirs).unwrap();
-    delete(&mut world, a, NAMED, &theirs).unwrap();
-    ask(&mut world, b, SM_KEY, Method::DELETE, NAMED, &record).unwrap();
+    set(&mut world, a, REQUIRED, &theirs).unwrap();
+    delete(&mut world, a, REQUIRED, &theirs).unwrap();
+    ask(&mut world, b, SM_KEY, Method::DELETE, REQUIRED, &record).unwrap();
     assert!(world.sa.services().is_empty());
 }
 
@@ -265,35 +267,35 @@ fn services_are_registered_and_found_within_their_partition() {
         (hosts[3], &[0x0001]),
     ]);
     let mut record = service(&world, hosts[0], 1);
-    // A P_Key of neither port, a P_Key of the requester alone, and none.
+    // None of these is a valid P_Key of the host: another partition, the default partition, and 0.
     for p_key in [0x8002, 0x7FFF, 0] {
         record.set_service_p_key(PKey(p_key));
-        let refused = set(&mut world, hosts[0], NAMED | P_KEY, &record);
+        let refused = set(&mut world, hosts[0], REQUIRED | P_KEY, &record);
         assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID, "{p_key:#x}");
     }
     let mut proxy = service(&world, hosts[1], 1);
     proxy.set_service_p_key(PKey(0x8003));
-    let refused = set(&mut world, hosts[0], NAMED | P_KEY, &proxy);
+    let refused = set(&mut world, hosts[0], REQUIRED | P_KEY, &proxy);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID);
     // A hidden port counts as absent.
     let hidden = service(&world, hosts[2], 1);
-    let refused = set(&mut world, hosts[1], NAMED, &hidden);
+    let refused = set(&mut world, hosts[1], REQUIRED, &hidden);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
     let mut nobody = hidden;
     nobody.set_service_gid(Gid(0xFE80 << 112 | 0xBAD));
-    let refused = set(&mut world, hosts[1], NAMED, &nobody);
+    let refused = set(&mut world, hosts[1], REQUIRED, &nobody);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INVALID_GID);
     let refused = set(&mut world, hosts[1], ServiceRecord::SERVICE_ID, &hidden);
     assert_eq!(refused.unwrap_err(), SaStatus::REQ_INSUFFICIENT_COMPONENTS);
 
     record.set_service_p_key(PKey(0x8001));
-    set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
+    set(&mut world, hosts[0], REQUIRED | P_KEY, &record).unwrap();
     record.set_service_id(2).set_service_p_key(PKey(0x8003));
-    set(&mut world, hosts[0], NAMED | P_KEY, &record).unwrap();
+    set(&mut world, hosts[0], REQUIRED | P_KEY, &record).unwrap();
     let mut anywhere = service(&world, hosts[0], 3);
     // A component outside the mask does not count.
     anywhere.set_service_p_key(PKey(0x8002));
-    set(&mut world, hosts[0], NAMED, &anywhere).unwrap();
+    set(&mut world, hosts[0], REQUIRED, &anywhere).unwrap();
     let by = ServiceRecord::default();
     let seen = |world: &mut World, host| found(world, host, ALL, &by);
     assert_eq!(seen(&mut world, hosts[0]), [1, 2, 3]);
@@ -301,23 +303,23 @@ fn services_are_registered_and_found_within_their_partition() {
     assert_eq!(seen(&mut world, hosts[2]), [2, 3]);
     // A limited member communicates with the full one.
     assert_eq!(seen(&mut world, hosts[3]), [1, 3]);
-    delete(&mut world, hosts[0], NAMED, &anywhere).unwrap();
+    delete(&mut world, hosts[0], REQUIRED, &anywhere).unwrap();
     let limited = service(&world, hosts[3], 4);
-    set(&mut world, hosts[3], NAMED, &limited).unwrap();
+    set(&mut world, hosts[3], REQUIRED, &limited).unwrap();
     assert_eq!(seen(&mut world, hosts[2]), [2]);
 }
 
 #[test]
-fn a_service_stays_while_its_port_is_away() {
+fn service_stays_while_its_port_is_absent() {
     let mut world = World::new(SMALL);
     let hosts = world.hosts();
     let mut record = service(&world, hosts[2], 1);
     record.set_service_p_key(PKey::DEFAULT_FULL);
-    set(&mut world, hosts[2], NAMED | P_KEY, &record).unwrap();
+    set(&mut world, hosts[2], REQUIRED | P_KEY, &record).unwrap();
     let open = service(&world, hosts[2], 2);
-    set(&mut world, hosts[2], NAMED, &open).unwrap();
+    set(&mut world, hosts[2], REQUIRED, &open).unwrap();
     world.take_away(hosts[2]);
-    later(&mut world, 3600);
+    advance(&mut world, 3600);
     assert_eq!(world.sa.services().len(), 2);
     // The partitions of an absent port are unknown.
     let by = ServiceRecord::default();
@@ -331,29 +333,29 @@ fn registering_beyond_max_services_per_port_is_refused() {
     let mut refused = None;
     for id in 0..=limits::MAX_SERVICES_PER_PORT as u64 {
         let record = service(&world, hosts[0], id);
-        if let Err(status) = set(&mut world, hosts[0], NAMED, &record) {
+        if let Err(status) = set(&mut world, hosts[0], REQUIRED, &record) {
             refused = Some((id, status));
         }
     }
     let full = limits::MAX_SERVICES_PER_PORT as u64;
     assert_eq!(refused, Some((full, SaStatus::NO_RESOURCES)));
     let record = service(&world, hosts[0], 0);
-    set(&mut world, hosts[0], NAMED, &record).unwrap();
+    set(&mut world, hosts[0], REQUIRED, &record).unwrap();
     let record = service(&world, hosts[1], 0);
-    set(&mut world, hosts[1], NAMED, &record).unwrap();
-    // A service may still be changed, and deleting one makes room for another.
+    set(&mut world, hosts[1], REQUIRED, &record).unwrap();
+    // The port may still change its services, and the deletion of one makes room for another.
     let first = service(&world, hosts[0], 0);
-    delete(&mut world, hosts[0], NAMED, &first).unwrap();
+    delete(&mut world, hosts[0], REQUIRED, &first).unwrap();
     let other = service(&world, hosts[0], full);
-    set(&mut world, hosts[0], NAMED, &other).unwrap();
+    set(&mut world, hosts[0], REQUIRED, &other).unwrap();
 }
 
 #[test]
-fn saved_services_come_back_while_their_lease_lasts() {
+fn registered_service_is_in_the_next_save_only() {
     let mut world = World::new(SMALL);
     let host = world.hosts()[0];
     let record = service(&world, host, 1);
-    set(&mut world, host, NAMED, &record).unwrap();
+    set(&mut world, host, REQUIRED, &record).unwrap();
     let saved = world.sa.poll_save(world.now).unwrap();
     assert!(saved.groups.is_some(), "the groups that there always are");
     let view = saved.services.unwrap();

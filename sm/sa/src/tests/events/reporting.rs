@@ -15,8 +15,8 @@ fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
     assert!(reports(&mut world, START).is_empty(), "nothing is news yet");
     let before = world.sa.events().counters().notices;
 
-    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
-    publish(&mut world, &less, START);
+    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[3]));
+    publish(&mut world, &absent, START);
     let sent = reports(&mut world, START);
     assert_eq!(
         sent.iter().map(trap_of).collect::<Vec<_>>(),
@@ -37,7 +37,7 @@ fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
     assert_eq!(sent[0].patience, limits::SHORTEST_WAIT);
 
     // The port returns at once: the report waits for the end of the quiet time.
-    publish(&mut world, &whole, START);
+    publish(&mut world, &present, START);
     for report in &sent {
         answer(&mut world, report);
     }
@@ -67,7 +67,7 @@ fn port_that_vanishes_and_returns_is_reported_to_subscribers() {
     assert_eq!(world.sa.events().len(), 1);
     let much_later = later + limits::QUIET * 2;
     world.sa.handle_deadline(much_later);
-    publish(&mut world, &less, much_later);
+    publish(&mut world, &absent, much_later);
     let sent = reports(&mut world, much_later);
     assert_eq!(
         sent.iter().map(trap_of).collect::<Vec<_>>(),
@@ -162,7 +162,7 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
     }
     let notice = link_change(switches[0]);
     world.sa.notice(&notice, START);
-    let told_to: BTreeSet<u32> = reports(&mut world, START)
+    let reported_to: BTreeSet<u32> = reports(&mut world, START)
         .iter()
         .map(|report| {
             assert_eq!(notice_in(report).notice(), notice);
@@ -170,9 +170,12 @@ fn traps_of_a_switch_are_forwarded_to_matching_subscriptions() {
             report.remote.qpn
         })
         .collect();
-    let expected = wanted.iter().enumerate().filter(|(_, (_, told))| *told);
+    let expected = wanted
+        .iter()
+        .enumerate()
+        .filter(|(_, (_, matches))| *matches);
     let expected: BTreeSet<u32> = expected.map(|(number, _)| QPN + number as u32).collect();
-    assert_eq!(told_to, expected);
+    assert_eq!(reported_to, expected);
     // A trap of an unknown port goes to no subscriber.
     world.sa.notice(&link_change(Lid(0xBFFF)), START);
     assert!(reports(&mut world, START).is_empty());
@@ -215,15 +218,15 @@ fn slow_subscriber_gets_only_the_last_notice_of_each_subject() {
     let mut world = up();
     let (hosts, switches) = (world.hosts(), world.switches());
     set(&mut world, hosts[1], &all_of(InformInfo::ALL)).unwrap();
-    let (whole, less) = (world.snapshot.clone(), without(&world, hosts[3]));
-    publish(&mut world, &less, START);
+    let (present, absent) = (world.snapshot.clone(), without(&world, hosts[3]));
+    publish(&mut world, &absent, START);
     let first = reports(&mut world, START);
     assert_eq!(first.len(), 1);
     let mut now = START;
     for round in 0..10 {
         now += limits::QUIET;
         world.sa.handle_deadline(now);
-        let snapshot = if round % 2 == 0 { &whole } else { &less };
+        let snapshot = if round % 2 == 0 { &present } else { &absent };
         publish(&mut world, snapshot, now);
         world.sa.notice(&link_change(switches[1]), now);
         // The slow subscriber gets only repetitions of the first report until it answers.
