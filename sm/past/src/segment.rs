@@ -1,4 +1,4 @@
-//! Segments: files of steps.
+//! Segments: files with successive steps of a tier, and with port tables.
 
 use std::fs::File;
 use std::io;
@@ -21,12 +21,15 @@ pub(crate) struct Segment {
     /// Number of the segment; numbers ascend within a tier.
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    /// Length of the whole records, in bytes.
+    /// Length of the complete records, in bytes. The file is longer if a failed write left a part
+    /// of a record.
     pub(crate) bytes: u64,
+    /// Number of steps.
     pub(crate) steps: usize,
-    /// Time of the earliest reading, in milliseconds since the Unix epoch; `until` is the time of
-    /// the latest reading.
+    /// Time of the earliest reading, in milliseconds since the Unix epoch; [`u64::MAX`] without
+    /// steps.
     pub(crate) from: u64,
+    /// Time of the latest reading, in the same unit; 0 without steps.
     pub(crate) until: u64,
 }
 
@@ -42,7 +45,8 @@ impl Segment {
         }
     }
 
-    /// Finds the steps of a file; `None` if another program wrote the file.
+    /// The segment of an existing file, whose steps are counted; `None` if the file is absent or
+    /// another program wrote it.
     pub(crate) fn found(
         disk: &Disk,
         number: u64,
@@ -84,6 +88,7 @@ impl Segment {
     }
 }
 
+/// The error that a file cannot be read.
 pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
     StoreError::Io {
         operation: FileOperation::Read,
@@ -92,32 +97,34 @@ pub(crate) fn unread(path: &Path, source: io::Error) -> StoreError {
     }
 }
 
-/// Record of a segment.
+/// A port table or a step of a segment.
 pub(crate) enum Item {
     /// Encoded entries of the port table.
     PortTable(Vec<u8>),
     Step(Box<Step>),
 }
 
-/// Step of a segment.
+/// A step of a segment, whose chunks are read on demand.
 pub(crate) struct Step {
     pub(crate) head: Head,
-    /// Place of the first chunk in the file.
+    /// Offset of the first chunk in the file, in bytes.
     chunks_at: u64,
 }
 
-/// Reads the records of a file in order. Skips damage.
+/// Reads the frames of a file in order, and skips damaged ones.
 pub(crate) struct Frames {
     file: File,
+    /// Offset of the next frame, in bytes.
     at: u64,
+    /// Length of the part of the file to read, in bytes.
     end: u64,
     /// Number of damaged bytes so far.
     damaged: u64,
 }
 
 impl Frames {
-    /// Opens a file, and limits the reading to the first `bytes` bytes, if given; `None` if the
-    /// file is absent.
+    /// Opens a file, of which only the first `bytes` bytes are read, if given. Returns `None` if
+    /// the file is absent.
     pub(crate) fn open(
         disk: &Disk,
         path: &Path,
@@ -165,7 +172,7 @@ impl Frames {
     /// The next port table or step; `None` at the end of the file.
     pub(crate) fn next(&mut self) -> io::Result<Option<Item>> {
         while self.at < self.end {
-            // Most heads are in the first bytes of a reading.
+            // Most heads are shorter than this.
             let mut bytes = self.read(self.at, 4096)?;
             let length = frame::length_of(&bytes).map(|length| frame::HEADER + length);
             if let Some(length) = length.filter(|&length| length > bytes.len()) {
@@ -185,20 +192,21 @@ impl Frames {
                     let chunks_at = self.at;
                     let lengths = head.places.iter().map(|place| u64::from(place.length));
                     let end = lengths.fold(self.at, u64::saturating_add);
-                    // If chunks are missing, the search for frames goes on after the gap.
+                    // If the file ends before the last chunk, the search for frames continues after
+                    // the head.
                     if end <= self.end {
                         self.at = end;
                     }
                     return Ok(Some(Item::Step(Box::new(Step { head, chunks_at }))));
                 }
-                // The frame is a chunk whose head is lost, or of a later version.
+                // The frame is a chunk whose head is lost, or has a kind of a later version.
                 Some(Kind::Chunk) | None => {}
             }
         }
         Ok(None)
     }
 
-    /// Continues at the next magic.
+    /// Moves to the next magic, or to the end, and counts the skipped bytes as damaged.
     fn skip_damage(&mut self) -> io::Result<()> {
         let begin = self.at;
         self.at += 1;
@@ -210,18 +218,19 @@ impl Frames {
                 break;
             }
             // The last three bytes may be the beginning of a magic.
-            let passed = bytes.len().saturating_sub(3);
-            self.at = if passed == 0 {
+            let skipped = bytes.len().saturating_sub(3);
+            self.at = if skipped == 0 {
                 self.end
             } else {
-                self.at + passed as u64
+                self.at + skipped as u64
             };
         }
         self.damaged += self.at - begin;
         Ok(())
     }
 
-    /// Columns of a step's chunk; `None` if no port of the chunk was read, or the chunk is damaged.
+    /// Columns of the chunk with this number; `None` if the step lacks the chunk because none of
+    /// its ports was read, or if the chunk is damaged. Traffic is left out unless `with_traffic`.
     pub(crate) fn columns(
         &self,
         step: &Step,
@@ -231,8 +240,8 @@ impl Frames {
         let mut at = step.chunks_at;
         for place in &step.head.places {
             if usize::from(place.chunk) == chunk {
-                let most = frame::HEADER + frame::MAX_PAYLOAD;
-                let bytes = self.read(at, most.min(place.length as usize))?;
+                let max_length = frame::HEADER + frame::MAX_PAYLOAD;
+                let bytes = self.read(at, max_length.min(place.length as usize))?;
                 let decoded = frame::decode(&bytes);
                 let chunk = decoded.filter(|(kind, _)| *kind == Some(Kind::Chunk));
                 return Ok(chunk.and_then(|(_, payload)| chunk::decode(payload, with_traffic)));

@@ -1,4 +1,4 @@
-//! Sums of the readings of the step under way.
+//! Adds up the readings of the current step of a tier.
 
 use std::collections::BTreeMap;
 
@@ -30,27 +30,31 @@ pub(crate) struct ClassSum {
     pub(crate) ports: u32,
     /// Sum, over the ports, of the seconds between their readings.
     pub(crate) seconds: u64,
-    /// Maximum number of seconds between two readings of one port.
+    /// Maximum, over the ports, of the seconds between the port's readings.
     pub(crate) widest: u32,
+    /// Sums of the counts of the ports.
     pub(crate) counts: Counts,
 }
 
-/// Traffic counts of a port.
+/// Traffic counts of a port, by quantity.
 pub(crate) type Traffic = [u64; Quantity::TRAFFIC];
 
-/// The step of a tier that is under way.
+/// The current step of a tier, which is not written yet.
 #[derive(Debug)]
 pub(crate) struct StepAccumulator {
     pub(crate) tier: Tier,
     /// Start of the step in milliseconds since the Unix epoch.
     pub(crate) start: u64,
-    /// Time of the earliest reading; `until` is the time of the latest reading.
+    /// Time of the earliest reading, in the same unit; [`u64::MAX`] before the first reading.
     pub(crate) from: u64,
+    /// Time of the latest reading, in the same unit; 0 before the first reading.
     pub(crate) until: u64,
-    /// Seconds between two readings of each port, by its number in the port table; 0 for a port
-    /// that was not read.
+    /// Seconds for which the readings of each port count traffic, by the port's number in the port
+    /// table; 0 for a port without traffic counts.
     pub(crate) seconds: Vec<u32>,
+    /// Traffic of each port, by the port's number in the port table.
     pub(crate) traffic: Vec<Traffic>,
+    /// Number of errors by port number and kind.
     pub(crate) errors: BTreeMap<(u32, Quantity), u64>,
     /// Sums over ports of switches, and over all other ports.
     pub(crate) sums: [ClassSum; 2],
@@ -70,6 +74,7 @@ impl StepAccumulator {
         }
     }
 
+    /// Whether no reading was added.
     pub(crate) fn is_empty(&self) -> bool {
         self.from > self.until
     }
@@ -92,7 +97,8 @@ impl StepAccumulator {
         }
         let sum = &mut self.sums[usize::from(!reading.is_switch)];
         if let Some(since) = reading.since_unix_ms {
-            // Times are in whole seconds, so that the seconds of steps add up to the time between.
+            // Times are rounded to whole seconds before they are subtracted, so that the seconds of
+            // successive readings add up to the whole time.
             let seconds = (at / 1000).saturating_sub(since / 1000).max(1);
             let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
             let of_port = &mut self.seconds[number];
@@ -115,7 +121,7 @@ impl StepAccumulator {
         }
     }
 
-    /// Drops the readings, and keeps the allocated memory.
+    /// Forgets the readings, but keeps the allocated memory.
     pub(crate) fn clear(&mut self) {
         self.seconds.clear();
         self.traffic.clear();

@@ -1,4 +1,4 @@
-//! Answers of the SA: one record, or a table that is produced while it is sent.
+//! Answers of the SA: a status, one record, or a table that is produced while it is sent.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub const WORK_PER_PULL: usize = 1024;
 pub struct SaAnswer {
     /// Address of the requester.
     pub remote: RemoteAddress,
-    /// Header, followed by the record if the answer is a single one.
+    /// Header, and the record if the answer is a single record that is found; otherwise zeros.
     mad: SaMad,
     /// Remaining work; `None` if `mad` is the whole answer.
     pending: Option<Box<Pending>>,
@@ -31,7 +31,7 @@ enum Pending {
     Table(Table),
 }
 
-/// The data after the SA header.
+/// The data of an answer, after the SA header.
 pub(super) enum Body {
     /// One record.
     Record([u8; SA_DATA_LEN]),
@@ -45,6 +45,7 @@ pub(super) enum Body {
 pub(super) struct Search<S> {
     source: S,
     wanted: Wanted,
+    /// The first match so far, if it must be the only one.
     found: Option<[u8; SA_DATA_LEN]>,
 }
 
@@ -66,15 +67,17 @@ pub(super) struct Table {
     rest: [u8; SA_DATA_LEN],
     /// Unsent part of `rest`.
     range: std::ops::Range<usize>,
+    /// Whether there are no more candidates.
     ended: bool,
 }
 
-/// Examines candidates one after the other.
+/// The candidates for the records of an answer, which are examined one after the other.
 pub(super) trait RecordSource: Send {
     /// Writes the next candidate's record into `out`, if the candidate belongs to the answer.
     fn step(&mut self, out: &mut [u8; SA_DATA_LEN]) -> CandidateStep;
 }
 
+/// The result of the examination of one candidate.
 pub(super) enum CandidateStep {
     /// The candidate belongs to the answer.
     Record,
@@ -84,6 +87,7 @@ pub(super) enum CandidateStep {
     End,
 }
 
+/// An iterator over candidates, whose items are `None` for candidates that do not match.
 struct Candidates<I>(I);
 
 impl<R: Record, I: Iterator<Item = Option<R>> + Send> RecordSource for Candidates<I> {
@@ -106,8 +110,8 @@ impl RecordSource for Box<dyn RecordSource> {
 }
 
 impl<S: RecordSource> Search<S> {
-    /// Examines up to [`WORK_PER_PULL`] candidates. Returns the result; `None` while candidates are
-    /// left.
+    /// Examines up to [`WORK_PER_PULL`] candidates. Returns the record or the error status; `None`
+    /// if the search is not yet decided.
     fn go_on(&mut self) -> Option<Result<[u8; SA_DATA_LEN], Status>> {
         for _ in 0..WORK_PER_PULL {
             let mut record = [0; SA_DATA_LEN];
@@ -151,7 +155,7 @@ impl Body {
         Body::Record(data)
     }
 
-    /// The record; `None` unless the body is a single record that is known.
+    /// The record; `None` for a table, and for a search that is not yet decided.
     pub(super) fn only<R: Record>(&self) -> Option<R> {
         match self {
             Body::Record(data) => R::from_prefix(data).copied(),
@@ -160,10 +164,10 @@ impl Body {
     }
 
     /// Searches `candidates` for the `wanted` record. If the first [`WORK_PER_PULL`] candidates do
-    /// not decide, the search continues later.
+    /// not decide the search, it continues in [`SaAnswer::go_on`].
     ///
     /// # Errors
-    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide.
+    /// ERR_NO_RECORDS or ERR_TOO_MANY_RECORDS, if the first candidates decide the search.
     pub(super) fn search<R, I>(candidates: I, wanted: Wanted) -> Result<Body, Status>
     where
         R: Record,
@@ -184,7 +188,7 @@ impl Body {
         }
     }
 
-    /// A table of the records among `candidates`, in their order.
+    /// A table of the records among `candidates`, in this order. `None` among them is skipped.
     pub(super) fn table<R, I>(candidates: I) -> Body
     where
         R: Record,
@@ -342,7 +346,8 @@ impl SaAnswer {
         }
     }
 
-    /// The answer in place of a table that is too long for the transport: status ERR_NO_RESOURCES.
+    /// The answer that replaces a table that is too long for the transport: status ERR_NO_RESOURCES
+    /// without records.
     pub fn too_long(remote: RemoteAddress, mut header: SaHeader) -> SaAnswer {
         header.mad_mut().set_status(SaStatus::NO_RESOURCES);
         header.set_attribute_offset(0);

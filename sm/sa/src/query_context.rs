@@ -12,15 +12,18 @@ use super::mcast::GroupsView;
 use super::services::ServiceRegistry;
 use super::trust::Trust;
 
-/// A request with a valid header.
+/// A query with a valid header, and the state at its arrival.
 pub(super) struct SaQueryContext<'a> {
     pub(super) header: &'a SaHeader,
+    /// Bytes after the SA header.
     pub(super) data: &'a [u8],
     pub(super) trust: Trust,
+    /// Port that sent the query.
     pub(super) requester: EndIx,
     /// The setting [`SaConfig::lists_vports`](super::SaConfig::lists_vports).
     pub(super) lists_vports: bool,
     pub(super) directory: &'a Arc<Directory>,
+    /// The multicast groups.
     pub(super) view: &'a GroupsView,
     pub(super) services: &'a ServiceRegistry,
     pub(super) subscriptions: &'a Events,

@@ -1,20 +1,19 @@
-//! The deadline of a claim to the epoch, for all calls of the shared store that the claim waits
-//! for.
+//! The deadline of a claim to the epoch, which limits all calls to the shared store that the claim
+//! waits for.
 //!
-//! A store that hangs delays a takeover at most until this deadline. If one endpoint is slow, calls
-//! also ask the others, and use the first answer.
+//! A store that hangs therefore delays a takeover at most until this deadline.
 
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
-/// Minimum time that a call has for its answer, even if it begins after the deadline. A store that
-/// works again answers within that time.
+/// Minimum time that a call has for the answer, even if the call begins after the deadline. A store
+/// that works again answers within that time.
 const CALL_MIN: Duration = Duration::from_millis(100);
 
-/// The time by which a claim must have an answer. Clones share it: the thread that makes a claim
-/// sets it, and the call under way ends by then.
+/// The time by which a claim must have an answer. All clones have the same deadline: the thread
+/// that makes a claim sets it, and the call under way ends at that time.
 #[derive(Clone, Debug, Default)]
 pub struct Deadline(watch::Sender<Option<Instant>>);
 
@@ -25,8 +24,8 @@ impl Deadline {
         self.0.send_replace(at);
     }
 
-    /// Waits until a call must end. The call began at `begun`, and must not exceed its own limit
-    /// `limit`.
+    /// Waits until the end of a call that began at `begun`: the deadline, but at least [`CALL_MIN`]
+    /// after `begun` and at most `limit`, which is the call's own limit.
     pub(crate) async fn end_of_call(&self, begun: Instant, limit: Instant) {
         let mut changes = self.0.subscribe();
         loop {

@@ -1,8 +1,9 @@
-//! Kills a process that writes to the store at every place, and inspects the files that it leaves.
+//! Tests that a store survives the death of the process that writes to it, at any point of a
+//! commit, and a full disk.
 //!
-//! This test binary runs itself again as the process to be killed; an environment variable tells
-//! the two apart. It is a separate test program, because a child of any other test would inherit
-//! the lock of a store that is open there.
+//! This test program runs itself again as the process to be killed; an environment variable
+//! distinguishes the two. It is separate from other test programs, because a child of any other
+//! test would inherit the lock of a store that is open there.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -17,12 +18,18 @@ use rsm_store::{
     ChangeSet, LoadReport, Namespace, Origin, Persisted, SledStore, Store, StoreFabric,
 };
 
+/// Variable with the directory of the child's store.
 const DIR: &str = "RSM_TEST_STORE_DIR";
+
+/// Variable with the number of commits after which the child ends; without it, the child commits
+/// until it is killed.
 const COMMITS: &str = "RSM_TEST_STORE_COMMITS";
+
+/// Variable with the index of the file operation at which the child aborts, from 0.
 const DIE_AT: &str = "RSM_TEST_STORE_DIE_AT";
 
-/// The changes of commit `n` (from 1): a few claims, one of them moved later and one removed, and
-/// two records. Every commit changes a record of an earlier one.
+/// The changes of commit `n` (from 1): 40 claims are set and one is removed, and two records are
+/// set, with keys that some later commit uses again.
 fn changes(n: u64) -> ChangeSet {
     let mut set = ChangeSet::new();
     for i in 0..40 {
@@ -44,6 +51,7 @@ fn changes(n: u64) -> ChangeSet {
     set
 }
 
+/// The contents of the store after this number of commits.
 fn after(commits: u64) -> Persisted {
     let mut state = Persisted::default();
     for n in 1..=commits {
@@ -86,7 +94,7 @@ fn child() {
     store.close().unwrap();
 }
 
-/// Writes past libtest, which would hold the output back until the test ends.
+/// Writes a line to the parent at once; libtest would delay printed output until the test ends.
 fn say(word: &str, what: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
@@ -102,31 +110,32 @@ fn command(dir: &Path) -> Command {
     command
 }
 
-/// Lock of each test that starts children. A child that is forked while another test has a store
-/// open also holds that store's lock until it executes its program; the next process that opens the
-/// store would find it in use.
+/// Lock that each test with children takes, so that these tests run one after the other. A child
+/// that is forked while another test has a store open also holds the lock of that store until the
+/// child executes its program; the next process that opens the store would find it in use.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
-/// The child's lines, as it prints them.
-fn words(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
+/// The lines that the child writes with [`say`], each as word and text, as they arrive.
+fn lines(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
     let out = BufReader::new(child.stdout.take().unwrap());
     out.lines().map_while(Result::ok).filter_map(|line| {
         // Text of libtest may precede the word on the same line.
-        let (_, said) = line.split_once('@')?;
-        let (word, what) = said.split_once(' ')?;
+        let (_, message) = line.split_once('@')?;
+        let (word, what) = message.split_once(' ')?;
         Some((word.to_owned(), what.to_owned()))
     })
 }
 
-fn acknowledged(said: impl Iterator<Item = (String, String)>) -> u64 {
-    said.filter(|(word, _)| word == "acknowledged")
+/// The number of the last acknowledged commit; 0 if there is none.
+fn acknowledged(messages: impl Iterator<Item = (String, String)>) -> u64 {
+    messages.filter(|(word, _)| word == "acknowledged")
         .filter_map(|(_, n)| n.parse().ok())
         .last()
         .unwrap_or(0)
 }
 
-/// Opens the store left behind. The store must be in the state after some commit, which is not
-/// earlier than the last acknowledged commit.
+/// Opens the store that a child left. Asserts that it has the state after some commit, which is the
+/// last `acknowledged` one or a later one. Returns the number of this commit, and the load report.
 fn inspect(dir: &Path, acknowledged: u64) -> (u64, LoadReport) {
     let mut store = SledStore::open(dir, StoreFabric::Hardware).unwrap();
     let (state, report) = store.load().unwrap();
@@ -152,7 +161,7 @@ fn crash_at_any_step_loses_no_acknowledged_commit() {
             .env(DIE_AT, die_at.to_string())
             .spawn()
             .unwrap();
-        let last = acknowledged(words(&mut child));
+        let last = acknowledged(lines(&mut child));
         let status = child.wait().unwrap();
         let (reached, report) = inspect(&path, last);
         if status.success() {
@@ -163,18 +172,19 @@ fn crash_at_any_step_loses_no_acknowledged_commit() {
     }
 }
 
+/// Lets children write to one store and kills each of them, `rounds` times.
 fn kill_rounds(rounds: u64) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
     let mut reached = 0;
     for round in 0..rounds {
         let mut child = command(&path).spawn().unwrap();
-        let mut said = words(&mut child);
-        // The number of commits differs in each round; the kill falls anywhere in the next commit.
-        let lives = 1 + (round * 7) % 13;
-        let seen = acknowledged(said.by_ref().take(lives as usize));
+        let mut messages = lines(&mut child);
+        // The number of commits differs between rounds; the kill hits any point of the next commit.
+        let commits = 1 + (round * 7) % 13;
+        let seen = acknowledged(messages.by_ref().take(commits as usize));
         child.kill().unwrap();
-        let last = seen.max(acknowledged(said));
+        let last = seen.max(acknowledged(messages));
         child.wait().unwrap();
         assert!(last > reached, "no progress in round {round}");
         (reached, _) = inspect(&path, last);
@@ -194,13 +204,14 @@ fn soak_of_kills_at_any_time_loses_no_acknowledged_commit() {
     kill_rounds(300);
 }
 
-/// A file size limit acts like a full disk for the process.
+/// A full disk is simulated by a limit on the size of files, which has the same effect on the process.
 #[test]
 fn commit_on_a_full_disk_fails_and_loses_nothing() {
     let _alone = ONE_AT_A_TIME.lock();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state");
-    // The limit suffices for some commits, not for all: 512-byte blocks, hence a megabyte per file.
+    // The limit is a megabyte for each file (2048 blocks of 512 bytes), which suffices for some
+    // commits but not for all.
     let program = command(&path);
     let mut child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 2048; exec \"$@\"", "sh"])
@@ -211,15 +222,15 @@ fn commit_on_a_full_disk_fails_and_loses_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let said: Vec<_> = words(&mut child).collect();
+    let messages: Vec<_> = lines(&mut child).collect();
     let status = child.wait().unwrap();
-    let last = acknowledged(said.iter().cloned());
+    let last = acknowledged(messages.iter().cloned());
     assert!(
-        said.iter().any(|(word, _)| word == "commit-failed"),
+        messages.iter().any(|(word, _)| word == "commit-failed"),
         "the limit was never felt: {:?}, {status}",
-        said.last()
+        messages.last()
     );
-    assert!(status.success(), "{status}: {:?}", said.last());
+    assert!(status.success(), "{status}: {:?}", messages.last());
     assert!(last > 0);
     inspect(&path, last);
 }

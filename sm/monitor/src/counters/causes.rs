@@ -1,4 +1,5 @@
-//! Causes of errors, from the attributes with details.
+//! Causes of errors, as the performance attributes with details show them, and the counters of
+//! error correction.
 
 use rsm_mad::wire::perf::{
     PERF_DATA_LEN, PortExtendedSpeedsCounters, PortRcvErrorDetails, PortXmitDiscardDetails,
@@ -31,6 +32,7 @@ pub struct Corrections {
 }
 
 impl Corrections {
+    /// Reads the data of PortExtendedSpeedsCounters.
     pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> Corrections {
         let counters = PortExtendedSpeedsCounters::from_data(data);
         Corrections {
@@ -74,6 +76,7 @@ pub struct XmitCauses {
 }
 
 impl RcvCauses {
+    /// Reads the data of PortRcvErrorDetails.
     pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> RcvCauses {
         let details = PortRcvErrorDetails::from_data(data);
         RcvCauses {
@@ -88,6 +91,7 @@ impl RcvCauses {
 }
 
 impl XmitCauses {
+    /// Reads the data of PortXmitDiscardDetails.
     pub(super) fn read(data: &[u8; PERF_DATA_LEN]) -> XmitCauses {
         let details = PortXmitDiscardDetails::from_data(data);
         XmitCauses {

@@ -1,7 +1,7 @@
-//! Unhealthy ports as the store keeps them over a restart.
+//! The unhealthy ports that the store keeps over a restart, so that the first plan of the next run
+//! avoids the ports that were isolated.
 //!
-//! An illness is stored with its end, which is at most a minute out of date. The first plan of the
-//! next run avoids the ports that were isolated. Counters of a new run start with new totals.
+//! The stored end of an illness may be too early by at most a minute.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher as _;
@@ -19,13 +19,13 @@ pub struct SavedIllness {
     pub text: String,
     /// Largest ratio of a symptom to its limit.
     pub excess: f64,
-    /// Symptoms, as one bit each.
+    /// Set of symptoms, one bit each.
     pub symptoms: u32,
     /// Number of successive illnesses.
     pub times: u32,
-    /// Time for which the port must be quiet after an error.
+    /// Time without errors after which the port is healthy again.
     pub quiet: Duration,
-    /// Time at which the port is healthy again, if it stays quiet.
+    /// Time at which the port is healthy again if no error occurs before.
     pub ends: Time,
 }
 

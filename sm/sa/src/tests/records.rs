@@ -1,3 +1,5 @@
+//! Tests of queries for records of nodes, ports and switches, and of requests without an answer.
+
 use rsm_ids::{Guid, Lid, PortNum};
 use rsm_mad::Time;
 use rsm_mad::ids::Tid;
@@ -20,9 +22,9 @@ fn nodes_are_found_by_any_of_their_components() {
     let lid = world.hosts()[2];
 
     // A lookup by any LID of the port finds it, and returns its base LID.
-    for asked in [lid, Lid(lid.0 + 1)] {
+    for queried in [lid, Lid(lid.0 + 1)] {
         let mut wanted = NodeRecord::default();
-        wanted.set_lid(asked);
+        wanted.set_lid(queried);
         let found = world.get(NodeRecord::LID, &wanted).unwrap();
         assert_eq!(found.lid(), lid);
         assert_eq!(found.node_info().port_guid(), world.guid(lid));
@@ -259,13 +261,14 @@ fn subnet_managers_and_capabilities_have_records() {
     assert_eq!(info.guid(), world.snapshot.own_guid);
     assert_eq!((info.priority(), info.sm_state()), (5, SmState::Master));
     assert_eq!(info.sm_key(), 0);
+    // A manager with another GUID is not found.
     let mut by_guid = SmInfoRecord::default();
     let mut info = info;
     info.set_guid(Guid(1));
     by_guid.set_sm_info(&info);
     assert!(world.table(SmInfoRecord::GUID, &by_guid).is_empty());
 
-    // The record of another manager, which was polled.
+    // The record shows another manager as it answered a poll, without the SM_Key.
     let (at, port) = world.fabric().end_ports().last().unwrap();
     let lid = port.lid();
     let mut standby = SmInfo::default();
@@ -289,17 +292,17 @@ fn subnet_managers_and_capabilities_have_records() {
 
     let can = world.get(ALL, &ClassPortInfo::default()).unwrap();
     assert_eq!(can.class_version(), CLASS_VERSION);
-    // 4.096 µs × 2^17 is half a second, the wait behind a full inbox.
+    // The value 17 is 4.096 µs × 2^17, half a second: the longest wait if the inbox is full.
     assert_eq!(can.resp_time_value(), 17);
-    let kept = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
-    assert!(can.capability_mask().contains(kept));
-    let kept = SaCapabilityMask2::SEND_ONLY_FULL_MEMBER | SaCapabilityMask2::ALIAS_GUIDS;
-    assert!(can.capability_mask2().contains(kept));
-    let not_kept = SaCapabilityMask2::QOS.0
+    let supported = SaCapabilityMask::MULTI_PATH | SaCapabilityMask::UD_MULTICAST;
+    assert!(can.capability_mask().contains(supported));
+    let supported = SaCapabilityMask2::SEND_ONLY_FULL_MEMBER | SaCapabilityMask2::ALIAS_GUIDS;
+    assert!(can.capability_mask2().contains(supported));
+    let unsupported = SaCapabilityMask2::QOS.0
         | SaCapabilityMask2::HIERARCHY.0
         | SaCapabilityMask2::REVERSE_PATH_P_KEY.0
         | SaCapabilityMask2::MULTICAST_SERVICE_RECORD.0;
-    assert_eq!(can.capability_mask2().0 & not_kept, 0);
+    assert_eq!(can.capability_mask2().0 & unsupported, 0);
 }
 
 #[test]
@@ -343,8 +346,7 @@ fn requests_get_no_answer_without_a_plan_as_standby_or_from_an_unknown_lid() {
         bytes: mad.as_bytes(),
         requester: RemoteAddress::gsi(lid, 0),
     };
-    // Clients turn BUSY and ERR_REQ_DENIED into an error at once, and repeat requests without an
-    // answer.
+    // Clients repeat requests that get no answer, but fail at once on BUSY and ERR_REQ_DENIED.
     assert!(world.sa.handle(request(Lid(0x1000)), Time::ZERO).is_none());
     assert_eq!(world.sa.counters().unserved, 1);
 
@@ -424,16 +426,16 @@ fn table_has_the_same_bytes_as_a_whole_and_in_pieces() {
     let whole = world.handle(mad.as_bytes()).unwrap();
     let whole = whole.into_message(usize::MAX).unwrap();
     let mut answer = world.handle(mad.as_bytes()).unwrap();
-    let mut taken = answer.header().as_bytes().to_vec();
-    let mut room = [0; 13];
+    let mut pieces = answer.header().as_bytes().to_vec();
+    let mut buffer = [0; 13];
     loop {
-        let pulled = answer.pull(&mut room);
-        taken.extend_from_slice(&room[..pulled.bytes]);
+        let pulled = answer.pull(&mut buffer);
+        pieces.extend_from_slice(&buffer[..pulled.bytes]);
         if pulled.ended {
             break;
         }
     }
-    assert_eq!(taken, whole);
+    assert_eq!(pieces, whole);
     let answer = world.handle(mad.as_bytes()).unwrap();
     let header = *answer.header();
     let limit = whole.len() - 1;

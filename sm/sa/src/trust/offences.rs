@@ -1,8 +1,8 @@
-//! Requests of ports that violate trust rules or exceed the port's share, counted for findings.
+//! Counts requests of ports that violate trust rules or exceed the port's share, for findings.
 //!
-//! Each port has a finding of its own, with its counts and its cable. A list goes to the findings
-//! of the daemon at most once per second, and only if a port is new in it, has vanished from it, or
-//! has doubled its requests.
+//! Each port has findings of its own, with the counts and the cable of the port. The daemon gets a
+//! new list of findings at most once per second, and only if a port or kind of request is new, the
+//! requests of a port have doubled, or a port is no longer listed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use crate::pace::Pace;
 /// Time for which a port is listed after its last offence, longer than hosts take to repeat a join.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// Maximum number of ports kept: the ports of a large partition, at some hundred kilobytes.
-/// Requests of further ports are counted together.
+/// Maximum number of ports with separate counts: the ports of a large partition, for which some
+/// hundred kilobytes are needed. Requests of further ports are counted together.
 const MAX_PORTS: usize = 2048;
 
-/// Number of ports with separate findings, in the order of their first offence: if more ports
-/// offend, the cause is a program that the site runs. One finding counts all other ports, including
-/// ports that have vanished.
-const NAMED: usize = 256;
+/// Maximum number of ports with separate findings of one kind, in the order of their first offence.
+/// If more ports offend, the cause is a program that the site runs everywhere. One finding counts
+/// all other ports, including ports that have vanished.
+const MAX_NAMED: usize = 256;
 
 /// A kind of request that violates trust rules, or exceeds a port's share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -59,10 +59,10 @@ pub enum Offence {
 }
 
 impl Offence {
-    /// How many kinds there are.
+    /// Number of kinds.
     const COUNT: usize = 13;
 
-    /// The offences of each kind of finding, with their names in its text.
+    /// The offences in findings about trust, with their names in the text.
     const OF_TRUST: [(Offence, &'static str); 7] = [
         (Offence::Join, "joins"),
         (Offence::Leave, "leaves"),
@@ -75,6 +75,7 @@ impl Offence {
         ),
         (Offence::ForeignAlias, "alias GUIDs of another partition"),
     ];
+    /// The offences in findings about shares, with their names in the text.
     const OF_SHARE: [(Offence, &'static str); 6] = [
         (Offence::Groups, "new multicast groups"),
         (Offence::Memberships, "memberships"),
@@ -88,23 +89,25 @@ impl Offence {
 /// The offences of one port.
 #[derive(Clone, Copy, Debug)]
 struct Offender {
-    /// Number of ports that had offended earlier.
+    /// Position of the port in the order of first offences, from 1.
     order: u64,
+    /// Number of requests of each kind, in the order of [`Offence`].
     counts: [u64; Offence::COUNT],
-    /// Requests against the trust in the port that the SA refused.
+    /// Number of requests against trust rules that the SA refused.
     refused: u64,
-    /// All of them when they were last listed.
+    /// Number of requests of all kinds when the findings were last listed.
     listed: u64,
-    /// Time at which the offences end unless another follows.
+    /// Time at which the port is no longer listed, unless another offence follows.
     until: Time,
 }
 
 impl Offender {
+    /// Number of requests of all kinds.
     fn sum(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The treatment of its requests against the trust in it.
+    /// Number of the port's requests against trust rules, and how many of them were refused.
     fn treated(&self) -> Treated {
         let counts = Offence::OF_TRUST.map(|(offence, _)| self.counts[offence as usize]);
         Treated {
@@ -113,7 +116,7 @@ impl Offender {
         }
     }
 
-    /// The counts of `offences`, in words; `None` without any.
+    /// The counts of `offences`, in words; `None` if all are zero.
     fn described(&self, offences: &[(Offence, &str)]) -> Option<String> {
         let counts = offences.iter().filter_map(|&(offence, name)| {
             let count = self.counts[offence as usize];
@@ -124,16 +127,16 @@ impl Offender {
     }
 }
 
-/// Requests against the trust in ports.
+/// Numbers of requests against trust rules.
 #[derive(Clone, Copy, Default, Debug)]
 struct Treated {
     all: u64,
-    /// Requests that the SA refused.
+    /// Number of requests that the SA refused.
     refused: u64,
 }
 
 impl Treated {
-    /// The effect on other ports, and what the operator does.
+    /// The effect on other ports, and what the operator should do.
     fn in_words(self) -> String {
         let Treated { all, refused } = self;
         let obeyed = "ports get or lose groups, services or GUIDs that their hosts did not ask for";
@@ -158,25 +161,26 @@ impl Treated {
 #[derive(Default, Debug)]
 pub(crate) struct Offences {
     ports: BTreeMap<Guid, Offender>,
-    /// The offences of ports beyond [`MAX_PORTS`], together.
+    /// The offences of ports beyond [`MAX_PORTS`], as those of one offender.
     beyond: Option<Offender>,
     /// Number of ports that have offended so far, including ports that have vanished.
     seen: u64,
-    /// Pace at which the findings are listed.
+    /// Limits how often the findings are listed.
     pace: Pace,
 }
 
 impl Offences {
-    /// The port with this GUID has made `requests` of this kind beyond its share.
+    /// Counts `requests` of this kind that the port with this GUID made beyond its share.
     pub(crate) fn note(&mut self, port: Guid, offence: Offence, requests: u64, now: Time) {
         self.count(port, (offence, requests), 0, now);
     }
 
-    /// The port with this GUID has made a request against the trust in it.
+    /// Counts a request of this kind that the port with this GUID made against trust rules.
     pub(crate) fn note_trust(&mut self, port: Guid, offence: Offence, is_refused: bool, now: Time) {
         self.count(port, (offence, 1), u64::from(is_refused), now);
     }
 
+    /// Counts requests of one kind, `refused` of which count as refused for lack of trust.
     fn count(&mut self, port: Guid, (offence, requests): (Offence, u64), refused: u64, now: Time) {
         let is_beyond = self.ports.len() >= MAX_PORTS && !self.ports.contains_key(&port);
         let seen = &mut self.seen;
@@ -203,7 +207,7 @@ impl Offences {
             .note(is_first || offender.sum() >= offender.listed.saturating_mul(2));
     }
 
-    /// Ends the offences whose time has come.
+    /// Forgets the ports whose last offence is [`KEPT_FOR`] ago.
     pub(crate) fn handle_deadline(&mut self, now: Time) {
         let before = self.ports.len();
         self.ports.retain(|_, offender| offender.until > now);
@@ -212,7 +216,7 @@ impl Offences {
             .note(self.ports.len() != before || ended.is_some());
     }
 
-    /// Ends all offences.
+    /// Forgets all ports.
     pub(crate) fn clear(&mut self) {
         self.pace.note(!self.ports.is_empty());
         self.ports.clear();
@@ -259,7 +263,7 @@ impl Offences {
     }
 
     /// The findings of `kind` about the ports with `offences`. `worded` makes the text from the
-    /// port and its counts.
+    /// name of the port with the counts in words, and from its requests against trust rules.
     fn findings(
         &self,
         directory: &Directory,
@@ -280,7 +284,8 @@ impl Offences {
             let text = worded(named, self.ports.get(port)?.treated());
             Some((*port, Finding::new(kind, subject, Severity::Warning, text)))
         });
-        let (with_own, mut findings): (BTreeSet<Guid>, Vec<Finding>) = named.take(NAMED).unzip();
+        let (with_own, mut findings): (BTreeSet<Guid>, Vec<Finding>) =
+            named.take(MAX_NAMED).unzip();
         let more = all.len() - findings.len();
         if more > 0 {
             let ports = if more == 1 { "port" } else { "ports" };
@@ -306,7 +311,7 @@ impl Offences {
     }
 }
 
-/// The port and the other end of its cable, for the operator.
+/// Name of a port, with the port at the other end of its cable, for the operator.
 fn place(directory: &Directory, end: &EndPort) -> String {
     let fabric = &directory.fabric;
     let name = |at| fabric.port_name(fabric.key(at));

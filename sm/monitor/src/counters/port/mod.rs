@@ -34,7 +34,7 @@ const OF_LINK: [Counter; 5] = [
     Counter::LocalLinkIntegrityErrors,
 ];
 
-/// Number of counters that count errors.
+/// Number of error counters: all counters except [`TRAFFIC`].
 const ERRORS: usize = Counter::ALL.len() - TRAFFIC.len();
 
 /// Bytes in one unit of PortXmitData and PortRcvData (IBA 16.1.3.5).
@@ -62,10 +62,12 @@ const HOUR_S: f64 = 3600.0;
 pub(super) struct Mask(u32);
 
 impl Mask {
+    /// Whether the set contains this counter.
     pub(super) fn has(self, counter: Counter) -> bool {
         self.0 >> (counter as u32) & 1 != 0
     }
 
+    /// Adds a counter to the set, or removes it if `on` is false.
     pub(super) fn set(&mut self, counter: Counter, on: bool) {
         let bit = 1 << (counter as u32);
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
@@ -95,6 +97,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
+    /// Whether a narrow counter is at its highest value.
     fn is_full(&self, counter: Counter) -> bool {
         self.narrow.has(counter) && counter.narrow_max() == Some(self.values[counter])
     }
@@ -104,10 +107,12 @@ impl Sample {
 /// stay there; some wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum NarrowEnd {
-    /// No counter has been seen at its highest value.
+    /// No reading has shown the behaviour so far.
     #[default]
     Unknown,
+    /// Counters stay at their highest value.
     Stays,
+    /// Counters continue with 0 after their highest value.
     Wraps,
 }
 
@@ -132,6 +137,7 @@ pub struct Rates {
 /// minutes ago, as rates.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ErrorRates {
+    /// Number of errors, by index among the error counters.
     counts: [u32; ERRORS],
     observed: Duration,
 }
@@ -139,12 +145,13 @@ pub struct ErrorRates {
 impl ErrorRates {
     /// Errors of one counter per hour, over the time observed; zero for [`TRAFFIC`].
     pub fn per_hour(&self, counter: Counter) -> f64 {
-        self.over(counter, self.observed)
+        self.rate_over(counter, self.observed)
     }
 
-    /// Errors of one counter per hour, over five minutes at least, for decisions about a link.
+    /// Errors of one counter per hour, for decisions about a link. If the errors were observed for
+    /// less than five minutes, they are divided by five minutes.
     pub fn cautious(&self, counter: Counter) -> f64 {
-        self.over(counter, self.observed.max(SHORTEST_SPAN))
+        self.rate_over(counter, self.observed.max(SHORTEST_SPAN))
     }
 
     /// Time over which the errors were counted; zero before the second reading.
@@ -159,10 +166,12 @@ impl ErrorRates {
         counters.map(|&counter| self.per_hour(counter)).sum()
     }
 
-    fn over(&self, counter: Counter, span: Duration) -> f64 {
-        let place = error_place(counter).filter(|_| !span.is_zero());
-        place.map_or(0.0, |place| {
-            f64::from(self.counts[place]) * HOUR_S / span.as_secs_f64()
+    /// Errors of one counter per hour, if all of them were counted within `span`; zero for an empty
+    /// span.
+    fn rate_over(&self, counter: Counter, span: Duration) -> f64 {
+        let index = error_index(counter).filter(|_| !span.is_zero());
+        index.map_or(0.0, |index| {
+            f64::from(self.counts[index]) * HOUR_S / span.as_secs_f64()
         })
     }
 }
@@ -178,12 +187,12 @@ pub struct RecentErrors {
 impl RecentErrors {
     /// Number of errors of one counter; zero for [`TRAFFIC`].
     pub fn count(&self, counter: Counter) -> u64 {
-        error_place(counter).map_or(0, |place| u64::from(self.counts[place]))
+        error_index(counter).map_or(0, |index| u64::from(self.counts[index]))
     }
 }
 
-/// The counters of a port as last read. It has 144 bytes, and some 400 more once the port has
-/// counted an error.
+/// The counters of a port as last read: 144 bytes, and some 400 more once the port has counted an
+/// error.
 ///
 /// A total begins with the hardware's value at the first reading. It grows by everything counted
 /// since, even if the hardware's counter is reset or wraps.
@@ -191,6 +200,7 @@ impl RecentErrors {
 pub struct PortReading {
     /// Time of the last reading; [`Time::MAX`] before the first one.
     at: Time,
+    /// Totals of the traffic counters, in the order of [`TRAFFIC`].
     totals: [u64; TRAFFIC.len()],
     rates: Option<Rates>,
     /// Bytes per second that the link carries in one direction; zero if its rate is unknown.
@@ -198,9 +208,11 @@ pub struct PortReading {
     /// Symbols per second that error correction can mend; zero if not known, or the link has none.
     mendable_per_s: f32,
     corrected: Option<Box<Corrected>>,
+    /// Counters that were in any reading so far.
     present: Mask,
     /// Counters at their highest value, which count no more until another program resets them.
     full: Mask,
+    /// Whether the last reading showed a reset.
     reset: bool,
     rest: Option<Box<Rest>>,
 }
@@ -208,14 +220,17 @@ pub struct PortReading {
 /// The part of a reading that most ports do not need.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct Rest {
+    /// Totals of the error counters, by index among them.
     errors: [u64; ERRORS],
-    /// Difference between totals and the hardware's counters, in the order of [`Counter::ALL`].
-    beyond: Option<Box<[u64; Counter::ALL.len()]>>,
+    /// Total minus the hardware's value of each counter, in the order of [`Counter::ALL`]. `None`
+    /// if all are equal.
+    offsets: Option<Box<[u64; Counter::ALL.len()]>>,
     window: Window,
     causes: Option<Box<Causes>>,
 }
 
-/// Errors since two points in time, which are at least [`WINDOW`] apart once both are past.
+/// Errors since two points in time. Both are the start of the count at first; once [`WINDOW`] has
+/// passed, they are at least [`WINDOW`] apart.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Window {
     early: Time,
@@ -233,14 +248,16 @@ impl Window {
         }
     }
 
-    fn add(&mut self, place: usize, errors: u64) {
+    /// Adds errors of the counter with this index.
+    fn add(&mut self, index: usize, errors: u64) {
         let errors = u32::try_from(errors).unwrap_or(u32::MAX);
         for counts in [&mut self.since_early, &mut self.since_late] {
-            counts[place] = counts[place].saturating_add(errors);
+            counts[index] = counts[index].saturating_add(errors);
         }
     }
 
-    fn turn(&mut self, now: Time) {
+    /// Moves both points in time forward if the later one is at least [`WINDOW`] ago.
+    fn advance(&mut self, now: Time) {
         if now.since(self.late) >= WINDOW {
             (self.early, self.since_early) = (self.late, self.since_late);
             (self.late, self.since_late) = (now, [0; ERRORS]);
@@ -255,33 +272,35 @@ impl Window {
     }
 }
 
-const fn traffic_place(counter: Counter) -> Option<usize> {
-    let mut place = 0;
-    while place < TRAFFIC.len() {
-        if TRAFFIC[place] as usize == counter as usize {
-            return Some(place);
+/// Index of a counter in [`TRAFFIC`]; `None` for error counters.
+const fn traffic_index(counter: Counter) -> Option<usize> {
+    let mut index = 0;
+    while index < TRAFFIC.len() {
+        if TRAFFIC[index] as usize == counter as usize {
+            return Some(index);
         }
-        place += 1;
+        index += 1;
     }
     None
 }
 
 /// Index of each counter among the error counters; `None` for traffic counters.
-const ERROR_PLACES: [Option<usize>; Counter::ALL.len()] = {
-    let mut places = [None; Counter::ALL.len()];
+const ERROR_INDICES: [Option<usize>; Counter::ALL.len()] = {
+    let mut indices = [None; Counter::ALL.len()];
     let (mut index, mut next) = (0, 0);
-    while index < places.len() {
-        if traffic_place(Counter::ALL[index]).is_none() {
-            places[index] = Some(next);
+    while index < indices.len() {
+        if traffic_index(Counter::ALL[index]).is_none() {
+            indices[index] = Some(next);
             next += 1;
         }
         index += 1;
     }
-    places
+    indices
 };
 
-fn error_place(counter: Counter) -> Option<usize> {
-    ERROR_PLACES[counter as usize]
+/// Index of a counter among the error counters; `None` for traffic counters.
+fn error_index(counter: Counter) -> Option<usize> {
+    ERROR_INDICES[counter as usize]
 }
 
 /// Results of one reading, in addition to the totals.
@@ -340,8 +359,8 @@ impl PortReading {
     }
 
     /// Traffic between the last two readings. `None` before the second reading, if a counter was
-    /// reset between them, or if 32-bit data counters are at their highest value or may have
-    /// wrapped more than once.
+    /// reset or is new since the first of them, or if 32-bit data counters are at their highest
+    /// value or may have wrapped more than once.
     pub fn rates(&self) -> Option<Rates> {
         self.rates
     }
@@ -399,19 +418,22 @@ impl PortReading {
         self.reset
     }
 
+    /// The total of a counter; zero if it is unknown.
     fn sum(&self, counter: Counter) -> u64 {
-        match (traffic_place(counter), error_place(counter)) {
-            (Some(place), _) => self.totals[place],
-            (_, Some(place)) => self.rest.as_ref().map_or(0, |rest| rest.errors[place]),
+        match (traffic_index(counter), error_index(counter)) {
+            (Some(index), _) => self.totals[index],
+            (_, Some(index)) => self.rest.as_ref().map_or(0, |rest| rest.errors[index]),
             (None, None) => 0,
         }
     }
 
-    fn beyond(&self, counter: Counter) -> u64 {
-        let beyond = self.rest.as_ref().and_then(|rest| rest.beyond.as_ref());
-        beyond.map_or(0, |beyond| beyond[counter as usize])
+    /// The total of a counter minus the hardware's value.
+    fn offset(&self, counter: Counter) -> u64 {
+        let offsets = self.rest.as_ref().and_then(|rest| rest.offsets.as_ref());
+        offsets.map_or(0, |offsets| offsets[counter as usize])
     }
 
+    /// The rest, which is created if there is none.
     fn rest(&mut self) -> &mut Rest {
         let at = self.at;
         self.rest.get_or_insert_with(|| {
@@ -424,20 +446,20 @@ impl PortReading {
 
     /// Sets the total that belongs to the hardware's value `raw`.
     fn put(&mut self, counter: Counter, total: u64, raw: u64) {
-        let beyond = total.wrapping_sub(raw);
-        if beyond != self.beyond(counter) {
+        let offset = total.wrapping_sub(raw);
+        if offset != self.offset(counter) {
             let all = self
                 .rest()
-                .beyond
+                .offsets
                 .get_or_insert_with(|| Box::new([0; Counter::ALL.len()]));
-            all[counter as usize] = beyond;
+            all[counter as usize] = offset;
         }
-        if let Some(place) = traffic_place(counter) {
-            self.totals[place] = total;
-        } else if let Some(place) = error_place(counter)
+        if let Some(index) = traffic_index(counter) {
+            self.totals[index] = total;
+        } else if let Some(index) = error_index(counter)
             && total != self.sum(counter)
         {
-            self.rest().errors[place] = total;
+            self.rest().errors[index] = total;
         }
     }
 
@@ -447,12 +469,13 @@ impl PortReading {
         (self.link_bytes, self.mendable_per_s) = (bytes_per_s, mendable_per_s);
     }
 
-    /// Whether counters of error correction are read again.
+    /// Whether the counters of error correction are due to be read.
     pub(super) fn is_correction_due(&self, port: PortKey, now: Time) -> bool {
         let last = self.corrected.as_ref().map(|corrected| corrected.at);
         self.mendable_per_s > 0.0 && Corrected::is_due(port, last, now)
     }
 
+    /// Adds a reading of the counters of error correction.
     pub(super) fn take_corrections(&mut self, counters: Corrections, now: Time) {
         let before = self.corrected.as_deref();
         let corrected = Corrected::next(before, counters, self.mendable_per_s, now);
@@ -470,11 +493,13 @@ impl PortReading {
         }
     }
 
+    /// Changes the causes of errors, which are empty at first.
     pub(super) fn set_causes(&mut self, set: impl FnOnce(&mut Causes)) {
         set(self.rest().causes.get_or_insert_default());
     }
 
-    /// Takes in a reading made at `now`.
+    /// Adds a reading made at `now`. `end` is the behaviour of the device's narrow counters as
+    /// known so far.
     pub(super) fn take(&mut self, sample: &Sample, end: NarrowEnd, now: Time) -> Taken {
         let is_first = self.at == Time::MAX;
         if is_first {
@@ -506,7 +531,7 @@ impl PortReading {
         self.count_errors(&moved, now);
         let has_rates = !elapsed.is_zero() && !step.reset && fresh.is_empty();
         let end = step.narrow_end.unwrap_or(end);
-        self.rates = (has_rates && self.tells_data(sample, end, elapsed))
+        self.rates = (has_rates && self.shows_data(sample, end, elapsed))
             .then(|| self.rates_of(&moved, elapsed));
         self.reset = step.reset;
         self.at = now;
@@ -519,21 +544,22 @@ impl PortReading {
         }
     }
 
+    /// Adds the errors counted since the former reading to the window.
     fn count_errors(&mut self, moved: &CounterSet, now: Time) {
         for counter in Counter::ALL {
-            if let Some(place) = error_place(counter)
+            if let Some(index) = error_index(counter)
                 && moved[counter] > 0
             {
-                self.rest().window.add(place, moved[counter]);
+                self.rest().window.add(index, moved[counter]);
             }
         }
         if let Some(rest) = &mut self.rest {
-            rest.window.turn(now);
+            rest.window.advance(now);
         }
     }
 
-    /// Whether the data counters show the amount of data carried in `elapsed`.
-    fn tells_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
+    /// Whether the data counters show how much data the link carried in `elapsed`.
+    fn shows_data(&self, sample: &Sample, end: NarrowEnd, elapsed: Duration) -> bool {
         [Counter::XmitData, Counter::RcvData]
             .into_iter()
             .all(|counter| {
@@ -543,22 +569,24 @@ impl PortReading {
                 if !sample.narrow.has(counter) {
                     return true;
                 }
-                let most = f64::from(self.link_bytes) * elapsed.as_secs_f64() / WORD as f64;
-                !self.full.has(counter) && (end == NarrowEnd::Stays || most < NARROW_SPAN as f64)
+                let max_words = f64::from(self.link_bytes) * elapsed.as_secs_f64() / WORD as f64;
+                !self.full.has(counter)
+                    && (end == NarrowEnd::Stays || max_words < NARROW_SPAN as f64)
             })
     }
 
+    /// The rates of counts that were made in `elapsed`.
     fn rates_of(&self, moved: &CounterSet, elapsed: Duration) -> Rates {
         let seconds = elapsed.as_secs_f64();
         let rate = |counter: Counter| moved[counter] as f64 / seconds;
-        let words = |counter: Counter| (rate(counter) * WORD as f64) as f32;
+        let bytes = |counter: Counter| (rate(counter) * WORD as f64) as f32;
         // A reading without PortXmitWait was made because the sum of the switch did not move.
         let counts_wait = self.present.has(Counter::XmitWait) && !self.full.has(Counter::XmitWait);
         let wait_share = (counts_wait && self.link_bytes > 0.0)
-            .then(|| (words(Counter::XmitWait) / self.link_bytes).min(1.0));
+            .then(|| (bytes(Counter::XmitWait) / self.link_bytes).min(1.0));
         Rates {
-            xmit_bytes: words(Counter::XmitData),
-            rcv_bytes: words(Counter::RcvData),
+            xmit_bytes: bytes(Counter::XmitData),
+            rcv_bytes: bytes(Counter::RcvData),
             xmit_packets: rate(Counter::XmitPkts) as f32,
             rcv_packets: rate(Counter::RcvPkts) as f32,
             wait_share,
@@ -566,24 +594,29 @@ impl PortReading {
     }
 }
 
-/// The difference between a reading and the one before.
+/// The difference between a reading and the former one.
 struct Step {
+    /// Counts made between the readings.
     moved: CounterSet,
+    /// Whether a counter was lower than before, and did not wrap.
     reset: bool,
+    /// Behaviour of narrow counters; `None` if the reading does not show it.
     narrow_end: Option<NarrowEnd>,
 }
 
 impl Step {
+    /// The difference between `before` and `sample`, without the counters `fresh`, which `before`
+    /// lacks.
     fn between(before: &PortReading, sample: &Sample, fresh: Mask, end: NarrowEnd) -> Step {
         let known = |counter: &Counter| sample.present.has(*counter) && !fresh.has(*counter);
-        let raw_before = |counter| before.sum(counter).wrapping_sub(before.beyond(counter));
+        let raw_before = |counter| before.sum(counter).wrapping_sub(before.offset(counter));
         let mut step = Step {
             moved: CounterSet::default(),
             reset: false,
             narrow_end: None,
         };
         let mut back = Vec::new();
-        let mut goes_on = false;
+        let mut others_continue = false;
         for counter in Counter::ALL.into_iter().filter(known) {
             let (earlier, raw) = (raw_before(counter), sample.values[counter]);
             if sample.is_full(counter) && earlier == raw && end == NarrowEnd::Unknown {
@@ -592,19 +625,19 @@ impl Step {
             match raw.checked_sub(earlier) {
                 Some(more) => {
                     step.moved[counter] = more;
-                    goes_on |= earlier > 0;
+                    others_continue |= earlier > 0;
                 }
                 None => back.push((counter, earlier, raw)),
             }
         }
-        // A reset of a port clears both its packet and its data counters. A single data counter
-        // that goes back from its upper half, while others go on, has wrapped.
+        // A reset of a port clears both its packet and its data counters. Data counters that go
+        // back from their upper half, while other counters continue, have therefore wrapped.
         let wraps = |&(counter, earlier, _): &(Counter, u64, u64)| {
             sample.narrow.has(counter)
                 && counter.narrow_max() == Some(NARROW_SPAN - 1)
                 && earlier >= WRAPS_FROM
         };
-        let wrapped = end != NarrowEnd::Stays && goes_on && back.iter().all(wraps);
+        let wrapped = end != NarrowEnd::Stays && others_continue && back.iter().all(wraps);
         for (counter, earlier, raw) in back {
             step.moved[counter] = if wrapped {
                 NARROW_SPAN - earlier + raw

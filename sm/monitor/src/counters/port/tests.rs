@@ -16,12 +16,12 @@ fn readings_of_a_port_take_at_most_144_bytes() {
 fn each_counter_counts_either_traffic_or_errors() {
     for counter in Counter::ALL {
         assert_ne!(
-            traffic_place(counter).is_some(),
-            error_place(counter).is_some(),
+            traffic_index(counter).is_some(),
+            error_index(counter).is_some(),
             "{counter}"
         );
     }
-    assert_eq!(ERROR_PLACES.iter().flatten().max(), Some(&(ERRORS - 1)));
+    assert_eq!(ERROR_INDICES.iter().flatten().max(), Some(&(ERRORS - 1)));
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
