@@ -128,7 +128,8 @@ fn lines(child: &mut Child) -> impl Iterator<Item = (String, String)> + use<> {
 
 /// The number of the last acknowledged commit; 0 if there is none.
 fn acknowledged(messages: impl Iterator<Item = (String, String)>) -> u64 {
-    messages.filter(|(word, _)| word == "acknowledged")
+    messages
+        .filter(|(word, _)| word == "acknowledged")
         .filter_map(|(_, n)| n.parse().ok())
         .last()
         .unwrap_or(0)
