@@ -205,7 +205,8 @@ fn soak_of_kills_at_any_time_loses_no_acknowledged_commit() {
     kill_rounds(300);
 }
 
-/// A full disk is simulated by a limit on the size of files, which has the same effect on the process.
+/// A full disk is simulated by a limit on the size of files, which has the same effect on the
+/// process.
 #[test]
 fn commit_on_a_full_disk_fails_and_loses_nothing() {
     let _alone = ONE_AT_A_TIME.lock();

@@ -149,7 +149,9 @@ impl Iterator for Pairs {
             }
             return Some(None);
         };
-        let enough = self.max_paths.is_some_and(|max_paths| pair.found >= max_paths);
+        let enough = self
+            .max_paths
+            .is_some_and(|max_paths| pair.found >= max_paths);
         let Some((slid, dlid, preference)) = pair.lids().filter(|_| !enough) else {
             self.current = None;
             return Some(None);
