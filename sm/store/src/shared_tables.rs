@@ -18,7 +18,7 @@ pub const FOLLOWED_TABLES: &[&str] = &[
     "pushing",
 ];
 
-/// Name of the table of cables among [`FOLLOWED_TABLES`]. It is the largest of them and changes
+/// Name of the table of cables, the largest of the [`FOLLOWED_TABLES`] and the one that changes
 /// most rarely.
 pub const CABLING: &str = "cabling";
 

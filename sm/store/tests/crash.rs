@@ -2,8 +2,8 @@
 //! commit, and a full disk.
 //!
 //! This test program runs itself again as the process to be killed; an environment variable
-//! distinguishes the two. It is separate from other test programs, because a child of any other
-//! test would inherit the lock of a store that is open there.
+//! distinguishes the two. No other test belongs in this program, because the child would inherit
+//! the lock of a store that is open there.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The performance counters of all ports: their collection, and the last readings.
 //!
-//! [`Collector`] is a state machine without I/O. It reads the agents of performance management (IBA
-//! 16.1) of the nodes in the published fabric. The collector never writes, so that other programs
-//! that read the counters of devices see them unchanged. Readers in the daemon get a
+//! [`Collector`] is a state machine without I/O, which reads the agents of performance management
+//! (IBA 16.1) of the nodes in the published fabric. The collector never writes, so that other
+//! programs that read the counters of devices see them unchanged. Readers in the daemon get a
 //! [`CountersSnapshot`], which is immutable and costs a few pointers to copy.
 //!
 //! The daemon's thread that runs the collector is in `sm/src/daemon/counters`.

@@ -46,7 +46,7 @@ pub enum DeviceFirmware {
     },
     /// The device does not know the attribute, or refuses it.
     Refused,
-    /// The device did not answer. It is asked again after an hour.
+    /// The device did not answer. The collector asks the device again after an hour.
     Silent,
 }
 

@@ -7,10 +7,10 @@
 //!
 //! A column has the limits of all paths to one switch: from each switch to every LID at that one.
 //! The column is computed in one pass over the entries of these LIDs in the tables; each path then
-//! takes one lookup. The pass takes as long as following a thousand single paths. It therefore runs
-//! after a thousand requests, or ahead of time in [`Minima::prepare`], so that no request waits for
-//! it after a re-route. If the paths of a pair of switches differ by LID (parallel links of
-//! different rates, or tables that do not agree), the column marks the pair, and the path of the
+//! takes one lookup. The pass takes as long as following a thousand single paths, and therefore
+//! runs after a thousand requests, or ahead of time in [`Minima::prepare`], so that no request
+//! waits for it after a re-route. If the paths of a pair of switches differ by LID (parallel links
+//! of different rates, or tables that do not agree), the column marks the pair, and the path of the
 //! single LID is followed.
 
 pub(super) mod limits;

@@ -267,7 +267,8 @@ fn services_are_registered_and_found_within_their_partition() {
         (hosts[3], &[0x0001]),
     ]);
     let mut record = service(&world, hosts[0], 1);
-    // None of these is a valid P_Key of the host: another partition, the default partition, and 0.
+    // The host has no valid P_Key with these values: of another partition, of the default
+    // partition, and 0.
     for p_key in [0x8002, 0x7FFF, 0] {
         record.set_service_p_key(PKey(p_key));
         let refused = set(&mut world, hosts[0], REQUIRED | P_KEY, &record);

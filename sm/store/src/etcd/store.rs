@@ -355,9 +355,9 @@ impl EtcdStore {
             if !fits && !ops.is_empty() {
                 break;
             }
-            // A family is split only if it alone is too large for a transaction. Its wide rows are
-            // then written first, so that a row that moves is for a moment in two pages, rather
-            // than in none.
+            // A family is split only if it alone is too large for a transaction. The wide rows of
+            // the family are then written first, so that a row that moves is for a moment in two
+            // pages, rather than in none.
             encoded.reverse();
             for (name, op) in encoded {
                 let size = op_size(&op);
