@@ -112,7 +112,7 @@ impl GroupRegistry {
     /// memberships unless they return in time; ports that left a partition lose their memberships
     /// in its groups at once.
     ///
-    /// Examines [`WORK_PER_TURN`] ports and groups, and removes these ports from `unexamined`. The
+    /// Examines `WORK_PER_TURN` ports and groups, and removes these ports from `unexamined`. The
     /// remaining ports are left to the next call, after other work had its turn.
     pub fn ports_changed(&mut self, ports: &impl Ports, unexamined: &mut Unexamined, now: Time) {
         let mut expelled: Vec<(Gid, Guid)> = Vec::new();
