@@ -25,7 +25,7 @@ use crate::step_accumulator::{StepAccumulator, Traffic};
 pub(crate) const PORTS: usize = 4096;
 
 /// For each traffic counter, the counter whose code is subtracted from its code; `None` if the code
-/// is stored as it is.
+/// is stored unchanged.
 const BASES: [Option<Quantity>; Quantity::TRAFFIC] = [
     None,
     None,

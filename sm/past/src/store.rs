@@ -229,8 +229,8 @@ impl Past {
         result.and_then(|()| self.keep_bounds())
     }
 
-    /// Appends the step of a tier that is under way to its segment, or to a new segment if that is
-    /// full or gone.
+    /// Appends the current step of a tier to the tier's last segment, or to a new segment if that
+    /// one is full or has vanished.
     fn append(&mut self, tier: Tier) -> Result<(), StoreError> {
         let share = self.bounds.bytes / SEGMENT_SHARE;
         let writer = &mut self.writers[tier as usize];

@@ -196,7 +196,7 @@ impl Export {
         };
         export.cut_off = bytes.len() - complete;
         for (index, line) in lines.filter(|(_, line)| !line.is_empty()) {
-            take(line, &mut export).ok_or(ExportError::Line(index + 1))?;
+            apply_line(line, &mut export).ok_or(ExportError::Line(index + 1))?;
         }
         Ok(export)
     }
@@ -440,7 +440,7 @@ fn header(line: &[u8]) -> Result<Export, ExportError> {
 }
 
 /// Applies a line to `export`; `None` if the line is not valid.
-fn take(line: &[u8], export: &mut Export) -> Option<()> {
+fn apply_line(line: &[u8], export: &mut Export) -> Option<()> {
     let state = &mut export.state;
     match serde_json::from_slice(line).ok()? {
         Line::Claim {

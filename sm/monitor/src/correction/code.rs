@@ -73,7 +73,7 @@ mod tests {
 
     /// Share of blocks with more than `mends` damaged symbols: the upper tail of the binomial
     /// distribution.
-    fn lost(code: Code, mends: u32) -> f64 {
+    fn lost_share(code: Code, mends: u32) -> f64 {
         let (n, p) = (f64::from(code.block), code.share);
         let term = |damaged: u32| {
             let choose: f64 = (0..damaged)
@@ -88,7 +88,7 @@ mod tests {
     fn each_code_loses_one_block_in_a_million_million_at_its_share() {
         for (code, mends) in [(RS_528, 7), (RS_544, 15), (RS_272, 7)] {
             assert_eq!(code.block - code.data, 2 * mends, "{code:?}");
-            let lost = lost(code, mends);
+            let lost = lost_share(code, mends);
             assert!((0.5e-12..2e-12).contains(&lost), "{code:?}: {lost:e}");
         }
     }

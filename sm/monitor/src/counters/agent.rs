@@ -97,7 +97,7 @@ pub(super) struct Agent {
     has_moved: bool,
     /// Time at which the capabilities are read next.
     capabilities_at: Time,
-    /// Time at which the firmware is asked for; `None` if the device is not asked.
+    /// Time of the next request for the firmware; `None` if there is none.
     firmware_at: Option<Time>,
     refused: Refused,
     narrow_end: NarrowEnd,
@@ -173,8 +173,8 @@ impl Agent {
         agent
     }
 
-    /// Takes over LID and links from `node`. The counts of a port begin anew if its cable leads to
-    /// another port.
+    /// Copies LID and links from `node`. Forgets the rates and the recent errors of a port whose
+    /// cable now leads to another port.
     pub(super) fn follow(&mut self, node: &Node) {
         let key = self.shown.key;
         let lid = node
@@ -363,7 +363,7 @@ impl Agent {
     pub(super) fn fail(&mut self, config: &CountersConfig, now: Time) {
         self.failures = self.failures.saturating_add(1);
         if self.redirect.take().is_some() {
-            // The redirection target may be gone, so that ClassPortInfo is read again.
+            // The target of the redirection may have vanished, so that ClassPortInfo is read again.
             self.capabilities_at = now;
         }
         let doubled = config.interval * (1u32 << self.failures.min(16));

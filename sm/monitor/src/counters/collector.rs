@@ -343,7 +343,7 @@ impl Collector {
     /// request.
     pub fn handle(&mut self, inbound: &Inbound, now: Time) {
         match inbound {
-            Inbound::Mad(datagram) => self.take(datagram, now),
+            Inbound::Mad(datagram) => self.handle_datagram(datagram, now),
             &Inbound::SendFailed {
                 class: Class::PERFORMANCE | Class::VENDOR_DEVICE,
                 tid,
@@ -390,7 +390,7 @@ impl Collector {
     }
 
     /// Handles a datagram that answers a request in flight; counts any other as stray.
-    fn take(&mut self, datagram: &Datagram, now: Time) {
+    fn handle_datagram(&mut self, datagram: &Datagram, now: Time) {
         let mad = PerfMad::from_bytes(&datagram.mad);
         let header = mad.header();
         let is_answer = |flight: &Flight<Asked>| {

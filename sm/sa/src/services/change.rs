@@ -78,7 +78,7 @@ impl ServiceRegistry {
             until,
         };
         let id = service.id();
-        let known = self.get(&id).filter(|known| !known.is_over(now));
+        let known = self.get(&id).filter(|known| !known.has_expired(now));
         if let Some(known) = known {
             if !may_change(known, &record, mask, requester) {
                 return Err(SaStatus::REQ_DENIED);
@@ -121,7 +121,7 @@ impl ServiceRegistry {
             open.then(|| self.get(&id(PKey::INVALID))).flatten()
         });
         let known = known
-            .filter(|known| !known.is_over(now) && template.matches(&known.record))
+            .filter(|known| !known.has_expired(now) && template.matches(&known.record))
             .ok_or(SaStatus::NO_RECORDS)?;
         if !may_change(known, record, mask, requester) {
             return Err(SaStatus::REQ_DENIED);

@@ -78,14 +78,14 @@ impl Service {
     }
 
     /// Whether the lease has ended.
-    fn is_over(&self, now: Time) -> bool {
+    fn has_expired(&self, now: Time) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
 }
 
 /// The GID of a service's port, with the prefix of the subnet. Only the GUID identifies the port,
 /// because only ports of this subnet offer services here, and programs set any prefix or none. A
-/// multicast GID is returned as it is.
+/// multicast GID is returned unchanged.
 fn normalized_gid(directory: &Directory, gid: Gid) -> Gid {
     if gid.is_multicast() {
         gid

@@ -48,7 +48,7 @@ impl ServiceRegistry {
                 && self.get(&service.id()).is_none();
             if !is_valid {
                 skipped += 1;
-            } else if !service.is_over(now) {
+            } else if !service.has_expired(now) {
                 self.away.insert(service.port, now);
                 self.insert(service);
             }

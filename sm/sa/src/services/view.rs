@@ -161,7 +161,7 @@ impl ServiceQuery {
     /// The record of a service; `None` if it does not match, if the requester may not see it, or if
     /// its lease has ended.
     fn shown(&self, service: &Service) -> Option<ServiceRecord> {
-        if service.is_over(self.now) || !self.access.allows(service) {
+        if service.has_expired(self.now) || !self.access.allows(service) {
             return None;
         }
         let mut record = service.shown(self.now);

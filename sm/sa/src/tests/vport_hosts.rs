@@ -62,7 +62,7 @@ fn ask_as<R: Record>(
 }
 
 /// Removes the virtual port with this index at a host from the subnet.
-fn take_away(world: &mut World, (host, index): (u64, u64)) {
+fn remove_vport(world: &mut World, (host, index): (u64, u64)) {
     let mut fabric = Fabric::clone(&world.snapshot.fabric);
     let at = hosts_of(&fabric)[host as usize];
     let vports = fabric.port_mut(at).vports.as_mut().unwrap();
@@ -138,7 +138,7 @@ fn vport_that_vanishes_is_reported_with_its_gid() {
     for index in INDICES {
         world.now += Duration::from_secs(60);
         world.sa.handle_deadline(world.now);
-        take_away(&mut world, (1, index));
+        remove_vport(&mut world, (1, index));
         let report = world.sa.poll_report(world.now).unwrap();
         let mad = SaMad::from_bytes(&report.mad);
         let notice: Notice = SaNotice::from_prefix(&mad.data).unwrap().notice();

@@ -280,7 +280,7 @@ impl Offences {
         let named = all.iter().filter_map(|(_, port, counts)| {
             let end = directory.end(directory.by_guid(*port)?);
             let subject = Subject::Port(directory.fabric.key(end.at));
-            let named = format!("{}: {counts}", place(directory, end));
+            let named = format!("{}: {counts}", port_name(directory, end));
             let text = worded(named, self.ports.get(port)?.treated());
             Some((*port, Finding::new(kind, subject, Severity::Warning, text)))
         });
@@ -312,7 +312,7 @@ impl Offences {
 }
 
 /// Name of a port, with the port at the other end of its cable, for the operator.
-fn place(directory: &Directory, end: &EndPort) -> String {
+fn port_name(directory: &Directory, end: &EndPort) -> String {
     let fabric = &directory.fabric;
     let name = |at| fabric.port_name(fabric.key(at));
     let vport = end.vport.map(|index| format!(" (virtual port {index})"));

@@ -189,7 +189,7 @@ impl EtcdStore {
         }
         for pair in &ranged.pairs {
             let name = self.name_of(pair)?;
-            self.take(&name, &pair.value)?;
+            self.apply(&name, &pair.value)?;
             self.keys.insert(name);
         }
         // The numbers differ only if keys were removed, so that one request is mostly enough.
@@ -225,7 +225,7 @@ impl EtcdStore {
     }
 
     /// Applies a key that was read to pages and state.
-    fn take(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
+    fn apply(&mut self, name: &str, value: &[u8]) -> Result<(), StoreError> {
         match name.split_once('/') {
             None if name == "format" => self.format = Some(text(value)),
             None if name == "generation" => {

@@ -447,7 +447,7 @@ impl Worker {
         let (epoch, before) = match outcome {
             Ok(Ok(granted)) => granted,
             Ok(Err(holder)) => {
-                self.note(Health::Good);
+                self.set_health(Health::Good);
                 self.wants = None;
                 self.due = now() + BEAT;
                 // Changes are kept only for a master, until its next claim.
@@ -459,7 +459,7 @@ impl Worker {
             }
             Err(error) => return self.retry_later(claim, attempt, &error),
         };
-        self.note(Health::Good);
+        self.set_health(Health::Good);
         let unseen = match before {
             Some(before) if before.epoch.holder != claim.own && !before.is_released => {
                 self.beat_at.elapsed()
@@ -556,7 +556,7 @@ impl Worker {
         let seen = match self.silence_needed(claim) {
             // The transaction fails if the holder has shown a sign of life since then.
             Some(at) if at <= now() => self.seen,
-            _ => self.look()?,
+            _ => self.read_epoch()?,
         };
         let mut condition = ClaimCondition::Unconditional;
         if let Some(seen) = seen
@@ -570,7 +570,7 @@ impl Worker {
         match self.store.claim(claim.own, seen, condition)? {
             Some(epoch) => Ok(Ok((epoch, seen))),
             // Another manager claimed first, or the holder is alive.
-            None => match self.look()? {
+            None => match self.read_epoch()? {
                 Some(seen) => Ok(Err(seen.epoch)),
                 None => Err(StoreError::NoEpoch),
             },
@@ -578,7 +578,7 @@ impl Worker {
     }
 
     /// Reads the epoch, and notes the time if the epoch or its sign of life changed.
-    fn look(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
+    fn read_epoch(&mut self) -> Result<Option<SeenEpoch>, StoreError> {
         let seen = self.store.observe();
         match &seen {
             Ok(seen) if *seen == self.seen => {}
@@ -609,7 +609,7 @@ impl Worker {
     fn watch(&mut self) {
         self.due = now() + BEAT;
         let before = self.seen;
-        let reading = self.look().map(drop);
+        let reading = self.read_epoch().map(drop);
         let claim = self
             .awaits
             .take_if(|_| reading.is_err() || self.seen != before);
@@ -629,7 +629,7 @@ impl Worker {
             None => self.follow(),
         });
         match followed {
-            Ok(()) => self.note(Health::Good),
+            Ok(()) => self.set_health(Health::Good),
             Err(error) => {
                 self.fail(&error);
                 self.due = now() + RETRY_PAUSE;
@@ -718,7 +718,7 @@ impl Worker {
                 waiting.changes = later;
                 drop(waiting);
                 let is_behind = since.is_some_and(|since| since.elapsed() > BEHIND);
-                self.note(if is_behind {
+                self.set_health(if is_behind {
                     Health::Behind
                 } else {
                     Health::Good
@@ -764,11 +764,11 @@ impl Worker {
     }
 
     fn fail(&mut self, error: &StoreError) {
-        self.note(Health::Failing(with_causes(error)));
+        self.set_health(Health::Failing(with_causes(error)));
     }
 
     /// Records the state of the shared store, and reports it if it has changed.
-    fn note(&mut self, health: Health) {
+    fn set_health(&mut self, health: Health) {
         let is_new = match (&self.health, &health) {
             // The reasons of several endpoints alternate; that is no change of health.
             (Health::Failing(_), Health::Failing(_)) => false,

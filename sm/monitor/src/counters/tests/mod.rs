@@ -612,7 +612,7 @@ fn with_peer(fabric: &Fabric, at: PortKey, peer: Option<PortKey>) -> Arc<Fabric>
 }
 
 #[test]
-fn errors_of_a_link_survive_a_flap_and_begin_anew_with_another_cable() {
+fn errors_of_a_link_are_kept_over_a_flap_and_forgotten_with_another_cable() {
     let mut bench = Bench::new(&modern());
     let (switch, lid) = bench.switch();
     let at = key(switch, 1);
