@@ -46,7 +46,7 @@ impl Hosted {
     ///
     /// # Errors
     ///
-    /// There is no room for a socket.
+    /// The simulation cannot start from `netlist`, or a directory or socket cannot be created.
     ///
     /// # Panics
     ///

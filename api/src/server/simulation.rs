@@ -30,7 +30,8 @@ fn node(text: &str) -> Result<Selector, Status> {
     selector("node", text)
 }
 
-/// The port number beside a node; `None` if it is 0, and the node's name contains it.
+/// The port number of a request; `None` if the number is 0, because the selector of the node then
+/// names the port.
 fn port(number: u32) -> Result<Option<PortNum>, Status> {
     (number != 0).then(|| port_number(number)).transpose()
 }

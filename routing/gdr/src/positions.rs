@@ -31,7 +31,7 @@ pub struct HostPositions {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PositionError {
     /// A port has a position at a leaf without a rank.
-    #[error("port {port} sits at {leaf}, which has no rank")]
+    #[error("port {port} has a position at leaf {leaf}, which has no rank")]
     UnknownLeaf {
         /// The port GUID.
         port: Guid,
@@ -39,7 +39,7 @@ pub enum PositionError {
         leaf: Guid,
     },
     /// Two ports have the same place at a leaf.
-    #[error("port {port} sits at place {place} of {leaf}, where another one sits")]
+    #[error("port {port} has place {place} of leaf {leaf}, which another port has too")]
     Taken {
         /// The port GUID.
         port: Guid,
@@ -49,7 +49,7 @@ pub enum PositionError {
         place: u32,
     },
     /// A place exceeds the number of places of a leaf.
-    #[error("port {port} sits at place {place}: expected less than {stride}")]
+    #[error("port {port} has place {place}: expected less than {stride}")]
     Beyond {
         /// The port GUID.
         port: Guid,
@@ -59,7 +59,7 @@ pub enum PositionError {
         stride: u32,
     },
     /// Two leaves have the same rank, or the rank is too high to number the places.
-    #[error("leaf {leaf} has rank {rank}, which another one has, or which is too high")]
+    #[error("leaf {leaf} has rank {rank}, which another leaf has too, or which is too high")]
     Rank {
         /// The leaf's GUID.
         leaf: Guid,

@@ -1,8 +1,8 @@
 //! Congestion control in the core: its datagrams are sent while nothing else is under way.
 //!
-//! A master in doubt, or one whose epoch has ended, sends none: `may_set` applies to these
-//! datagrams as to Sets. The manager follows each model by comparing pointers. Readers get shards
-//! of its state, and a change copies one shard.
+//! A master in doubt, or a master whose epoch has ended, sends no such datagram: `may_set` applies
+//! as it does to Sets. An unchanged fabric is recognised by its pointer, at no cost. Readers share
+//! the state of the congestion manager in shards, so that a change copies only one shard.
 
 use std::sync::Arc;
 
@@ -69,8 +69,8 @@ impl CongestionState {
         is_mine
     }
 
-    /// Follows the subnet according to the plan in force, while this manager is master. Returns
-    /// whether a round has ended with a result to publish.
+    /// Updates the agents from `fabric` and the plan in force while this manager is master, and
+    /// forgets all agents otherwise. Returns whether a round has ended with a result to publish.
     pub(super) fn follow(
         &mut self,
         fabric: &Arc<Fabric>,

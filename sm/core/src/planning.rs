@@ -19,6 +19,7 @@ use super::trials::Answers;
 use super::{Core, Pass, adaptive};
 
 impl Core {
+    /// Starts a plan of the whole subnet on the current model, settings and trials.
     pub(super) fn start_plan(&mut self, now: Time) {
         let next = self.plans.generation() + 1;
         let mut answers = Answers::to(&mut self.work, &mut self.outbox);
@@ -28,7 +29,7 @@ impl Core {
         if self.work.wants_plan() {
             self.work.planned();
             if !self.work.is_due() {
-                // No other work waits, so that the causes belong to this plan.
+                // No other work waits, so all recorded causes belong to this plan.
                 self.recorder.join(&self.work.take_cause());
             }
         }
@@ -165,7 +166,7 @@ impl Core {
         let is_same = planned_for
             .is_some_and(|fabric| !Delta::between(fabric, &self.fabric).changes_cabling());
         if !is_same {
-            self.work.plan_again("the engine before routes again");
+            self.work.plan_again("the engine in use before the trial routes again");
         }
     }
 
@@ -184,6 +185,8 @@ impl Core {
         )
     }
 
+    /// Handles the outcome of planning: puts a new plan in force and starts its push, or records
+    /// why no plan was made. The routes in force stay after a refusal.
     pub(super) fn accept_plan(&mut self, outcome: Outcome, now: Time) {
         self.recorder.mark(TimedStage::Plan, now);
         match outcome {
@@ -231,7 +234,7 @@ impl Core {
                     }
                 }
             }
-            // The former engine is in force again, with the findings about its plan.
+            // The trial has failed: the former engine is in force again, and its findings stay.
             Outcome::Refused(refused) if self.fail_trials(&refused.error) => {
                 self.plan_for_changes();
                 self.conclude(Pushed::default(), &[], now);

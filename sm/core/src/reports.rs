@@ -1,4 +1,4 @@
-//! Findings that stay from pass to pass, and what the last snapshot showed.
+//! Findings that the core keeps from pass to pass, and the state in the last snapshot.
 
 use std::time::Duration;
 
@@ -18,23 +18,24 @@ pub(super) struct Reports {
     pub(super) show_converging: bool,
     /// Time of the last snapshot.
     pub(super) shown_at: Option<Time>,
-    /// Time at which changes are published that came too soon after it.
+    /// Time at which changes that came too soon after the last snapshot are published.
     pub(super) show_at: Option<Time>,
     /// Whether the health of ports has changed since it was last published.
     pub(super) owes_health: bool,
-    /// Whether the SA answers from a plan, which the core served or published as the master.
+    /// Whether the SA answers from a plan that this manager, as the master, served or published.
     pub(super) serve: bool,
     /// Whether the last snapshot has suspects of the sweep under way, which end with that sweep at
     /// the latest.
     pub(super) show_suspects: bool,
 }
 
-/// Time between two snapshots that show only other findings. After a power dip, thousands of ports
-/// report within a second, and each snapshot costs milliseconds.
+/// Minimum time between two snapshots that differ only in findings. After a power dip, thousands of
+/// ports report within a second, and each snapshot costs milliseconds.
 const FINDINGS_PAUSE: Duration = Duration::from_millis(100);
 
 impl Reports {
-    /// Whether other findings at `now` are shown at once; if not, [`Reports::show_at`] is set.
+    /// Whether findings that changed at `now` are published at once. If not, sets
+    /// [`Reports::show_at`] to the time at which they are.
     pub(super) fn shows_now(&mut self, now: Time) -> bool {
         let next = self.shown_at.map_or(now, |shown| shown + FINDINGS_PAUSE);
         let is_now = next <= now;

@@ -1,4 +1,5 @@
-//! Searches for Gets without a LID, whose record takes more than one step to find, served in turn.
+//! Queries whose search takes more than one step, such as Gets that name no LID. The searches
+//! take turns, so that long searches do not delay short ones.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,7 @@ pub enum SearchAdmission {
     InTurn,
     /// The request repeats one whose search is already open.
     Again,
-    /// There is no room; the answer says so.
+    /// There is no room. Contains the answer unchanged, so that the caller can send BUSY.
     Refused(Box<SaAnswer>),
 }
 

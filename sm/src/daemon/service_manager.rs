@@ -24,7 +24,7 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// loop does not end the start.
 const MORE_TIME: Duration = Duration::from_secs(30);
 
-/// Number of pings within the watchdog's time: two pings may be late before the third is missed.
+/// Number of pings within the watchdog's time, so that one late ping does not end the service.
 const PINGS: u32 = 3;
 
 /// Service manager that started this process. Without one, nothing is sent.
@@ -148,8 +148,8 @@ impl ServiceManager {
         self.tell(Message::Stopping);
     }
 
-    /// Sends a message now, or in a later turn; then the message replaces earlier messages of its
-    /// kind.
+    /// Sends a message now or, if the socket does not accept it, in a later turn. The message
+    /// replaces a pending message of its kind.
     fn tell(&mut self, message: Message) {
         if self.socket.is_none() {
             return;
@@ -171,7 +171,8 @@ impl ServiceManager {
         }
     }
 
-    /// Tells whether the message is done: the message was sent, or there is no service manager.
+    /// Sends `text`. Returns whether no further attempt is needed: the socket accepted the message,
+    /// or there is no service manager.
     fn try_send(&self, text: &str) -> bool {
         let Some(socket) = &self.socket else {
             return true;

@@ -46,7 +46,7 @@ pub enum SourceError {
     },
     /// There are several configurations, each of a separate manager.
     #[error(
-        "{} configurations of OpenSM are there, each of a manager of its own: {}; choose one with --config, and run \
+        "found {} configurations of OpenSM, each of a separate manager: {}; choose one with --config, and run \
          rsm migrate once for each, with its own --output and --state-dir",
         files.len(),
         names(files)
@@ -107,7 +107,7 @@ impl Files {
     /// Finds `opensm.conf`: `asked`, or the only existing configuration.
     ///
     /// # Errors
-    /// There are several configurations.
+    /// There are several configurations, or a folder of configurations cannot be read.
     pub(super) fn configuration(
         &self,
         asked: Option<&Path>,
@@ -153,8 +153,8 @@ impl Files {
         self.under(named.unwrap_or(Path::new(CACHE)))
     }
 
-    /// Text of a file; `None` if the file does not exist. Bytes that are not UTF-8 are taken as
-    /// Latin-1, and a finding names their line.
+    /// Text of a file; `None` if the file does not exist. A line that is not UTF-8 is decoded as
+    /// Latin-1 as a whole, and a finding names it.
     ///
     /// # Errors
     /// The file cannot be read, or is too long.

@@ -216,8 +216,8 @@ impl Disk {
         })
     }
 
-    /// Copies a directory with its contents, and removes the former contents of `to`. After an
-    /// error, removes the partial copy, which would fill a disk without room for it.
+    /// Replaces the directory `to` by a copy of `from`; the copy is not flushed. After an error,
+    /// removes the partial copy, so that it does not occupy a full disk.
     pub(super) fn copy_dir(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.remove_dir(to)?;
         self.run(FileOperation::Copy, from, || copy_tree(from, to))

@@ -34,7 +34,7 @@ pub(crate) enum IbdmchkVerdict {
     CreditLoop,
     /// A cycle can form, but it takes aggregation nodes for hosts.
     LoopOfAggregation,
-    /// Some pair has no path; then it does not look for cycles.
+    /// Some pair has no path, so ibdmchk does not look for cycles.
     LostPairs,
     /// It stopped before a verdict.
     Stopped,
@@ -49,7 +49,7 @@ pub(crate) struct Measured {
     pub(crate) ibdmchk: Option<IbdmchkVerdict>,
 }
 
-/// One engine.
+/// A row of the table: the result of one engine on one fabric, or why the engine made no tables.
 pub(crate) struct Row {
     pub(crate) engine: String,
     pub(crate) outcome: Result<Measured, String>,
@@ -97,7 +97,7 @@ impl Row {
         }
     }
 
-    /// The same, with credit loops checked on the lanes that the engine requires.
+    /// Marks a credit loop as `OnOneLane` if the VLs that the engine requires prevent it.
     pub(crate) fn on_lanes(mut self, topology: &Topology, made: &Routing) -> Row {
         if let Ok(measured) = &mut self.outcome
             && measured.cycles == Cycles::Yes
@@ -237,7 +237,7 @@ fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
         for lid in destination.lids() {
             for &leaf in &leaves {
                 let mut at = leaf;
-                // From a node of an earlier packet on, the path is known.
+                // From a switch that has an entry, the rest of the path is already copied.
                 while used.lfts[at.index()].port(lid).is_none() {
                     let Some(port) = tables.lfts.get(at.index()).and_then(|lft| lft.port(lid))
                     else {

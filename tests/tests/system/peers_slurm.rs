@@ -58,11 +58,11 @@ fn version() -> (u32, u32) {
 
 /// A start of the controller.
 struct Start {
-    /// The topology plugin, without its kind.
+    /// The name of the topology plugin, without the prefix `topology/`.
     plugin: &'static str,
     /// The name and the text of the topology file.
     file: (&'static str, String),
-    /// The nodes that the file does not contain.
+    /// Nodes of slurm.conf that the topology file omits.
     others: &'static [&'static str],
     port: u16,
 }
@@ -77,7 +77,7 @@ impl Start {
         }
     }
 
-    /// The log of the controller, and whether it has started.
+    /// Runs the controller. Returns its log, and whether it started within [`LIMIT`].
     fn log(&self) -> (String, bool) {
         let directory = tempfile::tempdir().expect("there is room");
         let state = directory.path().join("state");
@@ -182,7 +182,7 @@ fn racks(directory: &Path) -> std::path::PathBuf {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs slurmctld")]
-fn slurm_takes_the_blocks_of_four_fleets_if_it_knows_blocks() {
+fn slurm_with_block_support_accepts_the_blocks_of_four_fleets() {
     if !require_peers(&["slurmctld"]) {
         return;
     }

@@ -45,7 +45,7 @@ fn guid(site: &Site, name: &str) -> String {
     guid.unwrap_or_else(|| panic!("{node}")).to_owned()
 }
 
-/// Waits until the past of the counters has errors of this part, and returns their sum.
+/// Waits until the stored counter history has errors of `part`; returns the sum of these errors.
 fn wait_for_past(site: &Site, part: &str) -> u64 {
     let path = format!("/api/v1/counter-series?part={part}&since_unix_ms=1000");
     let errors = |series: &Value| {
@@ -108,7 +108,8 @@ fn the_overview_is_first_and_names_causes_with_charts_changes_and_managers() {
     );
     let bars = "return document.querySelector('.chart path.bars').getAttribute('d').length > 0";
     assert_eq!(browser.run(bars), json!(true));
-    // What error correction has mended is no error.
+    // Symbols that error correction repaired, and errors that a remote port caused, do not count as
+    // errors of the port.
     let errors = "return import('/past.js').then(({ errorsIn }) => errorsIn({ errors: [ \
         { name: 'PortFECCorrectedSymbolCtr', count: 5000 }, { name: 'SymbolErrorCounter', count: 2 }, \
         { name: 'PortRcvRemotePhysicalErrors', count: 7 }] }))";
@@ -213,7 +214,7 @@ fn a_finding_leads_to_its_port_with_counters_partitions_history_and_charts() {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn a_storm_is_one_row_of_the_findings_that_unfolds_and_stays_unfolded() {
+fn equal_findings_share_one_row_that_stays_unfolded_after_an_update() {
     if !require_peers(PEERS) {
         return;
     }

@@ -112,7 +112,7 @@ fn a_dead_switch_and_the_hosts_behind_it_are_one_finding() {
 }
 
 #[test]
-fn a_host_that_is_off_is_one_piece_of_information() {
+fn a_powered_off_host_is_one_finding_of_severity_info() {
     let mut world = World::brought_up(TREE, Settings::default());
     let (host, _) = hosts(&world)[0];
     world.sim.power_off(host.0).expect("it is there");
@@ -121,7 +121,7 @@ fn a_host_that_is_off_is_one_piece_of_information() {
 }
 
 #[test]
-fn an_accepted_node_is_not_missing_until_it_was_back() {
+fn an_accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
     let mut world = World::brought_up(TREE, Settings::default());
     let [(one, _), (other, other_leaf), ..] = hosts(&world)[..] else {
         panic!("two hosts");

@@ -82,7 +82,7 @@ habits! {
         "refuses a Set of PortInfo that moves PortState and changes another setting (status 0x1c).",
         "OpenSM never sends both together, so that firmware is not tested with it";
     ChecksRepress: "checks-repress", All, 3,
-        "checks the M_Key of TrapRepress as that of a Set, and drops it where it is wrong.",
+        "checks the M_Key of TrapRepress like that of a Set, and drops one with a wrong M_Key.",
         "IBA 14.2.4.1 exempts no method";
     OwnTrapFromLidZero: "own-trap-from-lid-0", All, 3,
         "sends traps to a manager behind the same port with source LID 0.",
@@ -112,7 +112,7 @@ habits! {
         "takes 40 ms for each answer, one at a time; directed routes through it are passed on in time.",
         "management processors of unmanaged switches under load";
     Pauses: "pauses", All, 16,
-        "stops for 3 s after every 17 s; what comes in waits.",
+        "stops for 3 s after every 17 s; requests that arrive meanwhile wait.",
         "firmware that writes its flash or reads a cable's EEPROM";
     SmallBuffer: "small-buffer", All, 8,
         "has room for 4 requests at once and drops the rest.",
@@ -157,7 +157,7 @@ habits! {
         "fills its SwitchPortStateTable with states that do not exist.",
         "agents that answer an unknown attribute with what their buffer holds";
     FrozenPortStates: "frozen-port-states", Switches, 16,
-        "shows the states of the first Get in its SwitchPortStateTable for ever.",
+        "answers every Get of SwitchPortStateTable with the states at the first Get.",
         "a cache that its agent does not renew";
     ForgetsPortStates: "forgets-port-states", Switches, 8,
         "has a SwitchPortStateTable until it loses power, and claims and refuses it from then on.",
@@ -211,7 +211,7 @@ habits! {
         "leaves ARGroupTable and the adaptive linear forwarding table unanswered.",
         "as old switches do with unknown attributes";
     IgnoresAdaptiveBlocks: "ignores-adaptive-blocks", Switches, 0,
-        "takes every block of ARGroupTable for block 0.",
+        "treats every block of ARGroupTable as block 0.",
         "an encoding of the attribute modifier that is not public";
     NeedsOrder: "needs-order", Adapters, 0,
         "shows no capability to take packets out of order.",
@@ -241,7 +241,7 @@ habits! {
         "answers Gets of QoSConfigSL, and refuses its Sets (status 0x1c).",
         "firmware that leaves limits to its host";
     DropsRateLimits: "drops-rate-limits", Adapters, 0,
-        "acknowledges Sets of QoSConfigSL, and keeps its own.",
+        "acknowledges Sets of QoSConfigSL, but keeps its former limits.",
         "firmware that has the attribute and not the feature";
     DeafToRateLimits: "deaf-to-rate-limits", Adapters, 0,
         "shows the capability of QoSConfigSL, and leaves it unanswered.",

@@ -38,7 +38,7 @@ code_enum! {
         EffectiveBer = 5 "effective bit errors",
         /// There were too many symbol errors.
         SymbolBer = 6 "symbol errors",
-        /// The port is contained and drained.
+        /// The switch isolates the port and discards its packets (contain and drain).
         ContainAndDrain = 8 "contain and drain",
     }
 }

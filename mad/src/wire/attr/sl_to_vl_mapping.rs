@@ -3,8 +3,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::attribute;
 
-/// SLtoVLMappingTable (IBA 14.2.5.8): the VL on which packets of each service level leave. VL 15
-/// drops them.
+/// SLtoVLMappingTable (IBA 14.2.5.8): the VL on which packets of each service level leave a port.
+/// Packets of a service level that is mapped to VL 15 are dropped.
 ///
 /// ```text
 /// byte  7 6 5 4 | 3 2 1 0

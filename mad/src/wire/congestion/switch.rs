@@ -90,7 +90,7 @@ impl fmt::Debug for PortMask {
 #[repr(C)]
 pub struct SwitchCongestionSetting {
     control_map: U32,
-    /// The ports that mark packets which wait there for another reason than their own port, too.
+    /// The ports that mark packets also when they are victims of congestion, not only its root.
     pub victim_mask: PortMask,
     /// The ports that apply credit starvation.
     pub credit_mask: PortMask,

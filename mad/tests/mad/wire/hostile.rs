@@ -144,7 +144,7 @@ proptest! {
     }
 
     #[test]
-    fn every_modifier_can_be_taken_apart(modifier in any::<u32>()) {
+    fn any_modifier_decodes_within_the_bounds_of_its_tables(modifier in any::<u32>()) {
         let _ = PortInfo::modifier_port(modifier);
         let _ = VlArbitration::modifier_block(modifier);
         let _ = QosConfigSl::modifier_vport(modifier);

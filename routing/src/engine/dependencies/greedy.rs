@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use super::{ChannelOrder, NEEDED, Wanted};
 use crate::engine::channels::Channels;
 
-/// Computes an order by taking one channel at a time, so that much of the `wanted` traffic is
-/// legal. Ties are broken as in `ties`.
+/// Computes an order that makes much of the `wanted` traffic legal, by placing one channel at a
+/// time. Of channels with equal gain, the first one in `ties` is placed.
 pub(super) fn order(channels: &Channels, wanted: &Wanted, ties: &ChannelOrder) -> ChannelOrder {
     let mut greedy = Greedy::new(channels, wanted, ties);
     let mut front = Vec::with_capacity(channels.count());
@@ -37,9 +37,10 @@ struct Greedy<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
     ties: &'a ChannelOrder,
-    /// For each channel not yet placed, the traffic of the turns into it; `outward` has the traffic
-    /// of the turns out of it.
+    /// By channel: the traffic of the turns into it from channels not yet placed. Each turn that
+    /// the tree needs adds [`NEEDED`].
     inward: Vec<u64>,
+    /// By channel: the traffic of the turns out of it to channels not yet placed.
     outward: Vec<u64>,
     placed: Vec<bool>,
     sources: Vec<u32>,
@@ -87,7 +88,7 @@ impl<'a> Greedy<'a> {
         } else if self.inward[channel as usize] == 0 {
             self.sources.push(channel);
         } else if self.inward[channel as usize] < NEEDED {
-            // All other channels wait for those before them in the tree.
+            // A channel that a needed turn still enters waits until that turn's input is placed.
             let tie = std::cmp::Reverse(self.ties.place(channel));
             self.heap.push((self.gain(channel), tie, channel));
         }

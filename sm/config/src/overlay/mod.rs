@@ -7,7 +7,7 @@
 //!
 //! The file has precedence: a P_Key that it defines cannot be changed here, and if the file later
 //! defines a P_Key of the overlay, only the file's definition counts. The default partition always
-//! exists: the overlay can add members to it, and make all ports limited members.
+//! exists: the overlay can add members to it, and limit the membership of all adapters and routers.
 //!
 //! Planning, the SA and the incremental steps do not know the overlay; they read the combined
 //! partitions in the policy.
@@ -36,10 +36,11 @@ use crate::{Membership, Protection};
 /// plan.
 pub(crate) const MAX_MEMBERSHIPS: usize = 1 << 20;
 
-/// Bound of the prefixes of names that belong to one partition: each costs a search a few steps.
+/// Maximum number of MGID and GUID prefixes that one partition owns: each prefix costs every search
+/// for an owner a few steps.
 pub(crate) const MAX_OWNED: usize = 64;
 
-/// Bound of a partition's name, and of the identity that created it, in bytes.
+/// Maximum length of a partition's name, and of the identity that created it, in bytes.
 pub const MAX_NAME_BYTES: usize = 128;
 
 /// The partitions that were created at run time.
@@ -48,8 +49,8 @@ pub struct Overlay {
     /// Partitions by P_Key without the membership bit. Successive overlays share them; a change
     /// copies one partition.
     partitions: BTreeMap<u16, Arc<OverlayPartition>>,
-    /// Whether ports are only limited members of the default partition if a rule for all ports of a
-    /// kind makes them members.
+    /// Whether rules for all ports of a kind make adapters and routers only limited members of the
+    /// default partition. Switches, and ports that a rule names, keep their membership.
     limits_default: bool,
     /// Number of memberships in all partitions.
     memberships: usize,
@@ -143,7 +144,8 @@ impl Overlay {
         self.partitions.get(&PKey(p_key).base())
     }
 
-    /// Whether all ports are limited members of the default partition unless a rule names them.
+    /// Whether adapters and routers are limited members of the default partition unless a rule
+    /// names them. Switches keep their membership.
     pub fn limits_default(&self) -> bool {
         self.limits_default
     }

@@ -68,7 +68,7 @@ impl Delta {
             && self.links_vanished.is_empty())
     }
 
-    /// Whether the two fabrics are the same.
+    /// Whether no change was found. Fabrics that differ only in PortStateChange count as equal.
     pub fn is_empty(&self) -> bool {
         *self == Delta::default()
     }

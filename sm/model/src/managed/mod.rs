@@ -38,9 +38,10 @@ pub struct Managed {
     modifier: fn(PortKey, u16) -> u32,
     /// [`BlockPlace::is_readable`] by the number of the block.
     is_readable: fn(u16) -> bool,
-    /// The habit of kinds of devices that refuse the block, and therefore do not get it.
+    /// The habit of devices that refuse the block. Devices with this habit are sent no such block.
     habit: fn(u16) -> Option<DeviceHabit>,
-    /// Whether the first content is as good as the second one; read-only parts do not count.
+    /// Whether the held content (first) equals the wanted content (second), apart from read-only
+    /// parts.
     agrees: fn(u16, &Content, &Content) -> bool,
 }
 
@@ -96,7 +97,7 @@ impl ManagedAttribute {
         }
     }
 
-    /// Whether the content `held` of a block is as good as `wanted`; read-only parts do not count.
+    /// Whether the content `held` of a block equals `wanted`, apart from read-only parts.
     pub fn agrees(self, block: u16, held: &Content, wanted: &Content) -> bool {
         (self.managed().agrees)(block, held, wanted)
     }
@@ -168,8 +169,8 @@ impl BlockKey {
             .flatten()
     }
 
-    /// Whether a refusal with this status shows that the kind of device lacks the attribute. The
-    /// refusal of a virtual port's block does not, because the virtual port may be gone.
+    /// Whether a refusal with this status shows that the kind of device lacks the attribute. For a
+    /// virtual port's block, only UNSUPPORTED_METHOD_ATTRIBUTE shows it: the port may be gone.
     pub fn is_habit_by(self, status: Status) -> bool {
         self.vport().is_none() || status == Status::UNSUPPORTED_METHOD_ATTRIBUTE
     }
@@ -226,7 +227,7 @@ mod tests {
     use crate::image::Image;
 
     #[test]
-    fn own_guid_of_a_port_does_not_count() {
+    fn guid_at_index_0_is_ignored_in_block_0_of_guid_info() {
         let place = |block| BlockPlace {
             attribute: ManagedAttribute::GuidInfo,
             block,

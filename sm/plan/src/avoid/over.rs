@@ -69,8 +69,8 @@ pub fn over<'a>(
     Some(found)
 }
 
-/// The LIDs among `lids` whose packets enter a switch other than by `exits`. A host that stays
-/// sends to all of them.
+/// The LIDs among `lids` whose packets enter `switch` by a port that is not in `exits`. A host that
+/// is not `going` may send to every LID. `None` if a neighbour has no table.
 fn entering<'a>(
     switch: Guid,
     exits: &BTreeSet<u8>,
@@ -96,7 +96,7 @@ fn entering<'a>(
     Some(entering)
 }
 
-/// The ports of switches by which packets enter a part; `None` if the part is absent.
+/// The switch ports whose cables lead to a part; `None` if the part is absent.
 fn exits(part: NodeOrCable, fabric: &Fabric) -> Option<Vec<PortKey>> {
     let ends: Vec<PortKey> = match part {
         NodeOrCable::Node(guid) => fabric

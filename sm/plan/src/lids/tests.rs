@@ -176,7 +176,7 @@ fn lid_of_an_absent_port_is_assigned_last() {
 }
 
 #[test]
-fn floating_lid_goes_to_the_managers_port_and_that_ports_lid_to_the_port_before() {
+fn floating_lid_moves_to_the_managers_port_and_its_former_holder_gets_that_ports_lid() {
     let held: Vec<Option<(u16, u8)>> = (1..=PORTS as u16).map(|lid| Some((lid, 0))).collect();
     let mut fabric = fabric(&held);
     let hosts: Vec<PortRef> = fabric
@@ -213,11 +213,12 @@ fn floating_lid_goes_to_the_managers_port_and_that_ports_lid_to_the_port_before(
     expected.insert(guid(own), at_lid(lid(before)));
     expected.insert(guid(before), at_lid(lid(own)));
     assert_eq!(result(&fabric, &plan), expected);
-    // Held LIDs win without it.
+    // Without the policy `floating_lid`, held LIDs win over claims.
     assert_eq!(assign(&fabric, &claims, &policy(0)), unmoved);
 }
 
-/// The port of the host `number` of [`fabric`], and one virtual port there at index 1.
+/// Gives the port of the host `number` of [`fabric`] a virtual port at index 1 with `guid` and
+/// `lid`. Returns its key.
 fn give_vport(fabric: &mut Fabric, number: usize, guid: Guid, lid: Option<Lid>) -> VPortKey {
     let hosts = fabric.end_ports().map(|(at, _)| at);
     let hosts: Vec<PortRef> = hosts
@@ -257,7 +258,7 @@ fn vport_keeps_the_lid_of_its_guid_wherever_it_is() {
     let there = give_vport(&mut moved, 7, MOVES, None);
     let plan = assign(&moved, &claims, &policy(0));
     assert_eq!(plan.vports[&there], lid);
-    // A new one takes the LID of one that is away last.
+    // A new virtual port takes the LID of an absent virtual port only if no other LID is free.
     let mut other = fabric(&[None; PORTS]);
     let new = give_vport(&mut other, 3, Guid(0x00AA_0002), None);
     let plan = assign(&other, &claims, &policy(0));
@@ -287,7 +288,7 @@ fn port_with_indices_beyond_the_last_one_is_named() {
 }
 
 #[test]
-fn port_has_the_better_right_to_a_lid_than_a_vport() {
+fn port_keeps_a_lid_that_a_vport_also_holds() {
     let mut held = [None; PORTS];
     held[2] = Some((7, 0));
     let mut contested = fabric(&held);
@@ -314,7 +315,8 @@ fn of_two_vports_with_a_guid_the_first_is_served() {
     assert_eq!(kinds, [FindingKind::DuplicateGuid]);
 }
 
-/// The fabric whose ports hold LIDs from 101, one of the switches with a table of `entries`.
+/// A [`fabric`] whose ports hold LIDs from 101, and the GUID of its one switch whose forwarding
+/// table has only `entries` entries.
 fn with_small_table(entries: u16) -> (Fabric, Guid) {
     let held: Vec<Option<(u16, u8)>> = (101..=100 + PORTS as u16)
         .map(|lid| Some((lid, 0)))

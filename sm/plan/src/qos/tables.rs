@@ -60,7 +60,8 @@ pub struct PortTables<'a> {
 }
 
 impl<'a> PortTables<'a> {
-    /// The tables of `port`; `None` if the port never answered, or its link is down.
+    /// The tables of `port`. `None` if the port or its node never answered, if PortState is Down or
+    /// 0, or if the node at the other end of the cable is unknown.
     pub fn of(qos: &'a Qos, subnet: &'a impl Subnet, port: PortKey) -> Option<PortTables<'a>> {
         let info = subnet.info(port)?;
         if matches!(info.port_state(), PortState::Down | PortState::NoChange) {

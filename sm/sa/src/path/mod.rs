@@ -157,7 +157,7 @@ pub enum NoPath {
     #[error("no path has the packet life time that is asked for")]
     PacketLifeTime,
     /// The routes require another service level than the requested one.
-    #[error("the routes lead there on service level {needed}, and not on {wanted}")]
+    #[error("the routes require service level {needed}, but the query asks for {wanted}")]
     ServiceLevel {
         /// Service level that keeps the routes free of credit loops.
         needed: u8,
@@ -165,7 +165,7 @@ pub enum NoPath {
         wanted: u8,
     },
     /// The policy assigns another service level to the query than the requested one.
-    #[error("the QoS policy gives these packets service level {given}, and not {wanted}")]
+    #[error("the QoS policy requires service level {given}, but the query asks for {wanted}")]
     PolicyLevel {
         /// Service level of the policy's level.
         given: u8,
@@ -173,7 +173,7 @@ pub enum NoPath {
         wanted: u8,
     },
     /// The policy's level for the query applies only to other partitions.
-    #[error("the QoS policy gives these packets a level for other partitions")]
+    #[error("the QoS policy permits this query only in other partitions")]
     PolicyPartition,
     /// A port on the path drops packets with this service level.
     #[error(
@@ -190,7 +190,8 @@ pub(super) struct Finder {
     /// sees all ports.
     pub(super) viewer: Option<EndIx>,
     pub(super) constraints: PathConstraints,
-    /// GIDs of the query's ends that contain alias GUIDs; the answer repeats them.
+    /// Requested GIDs that the answer repeats: GIDs with an alias GUID, and a destination GID in
+    /// another subnet. `None` if the answer has the port's own GID.
     pub(super) names: (Option<Gid>, Option<Gid>),
 }
 
@@ -290,7 +291,7 @@ impl Finder {
 
     /// The service level of a path in the partition `p_key`, and the reason: the level that the
     /// routes require, else the requested one, else that of the policy's level, else that of the
-    /// partition.
+    /// partition. Raw packets have no partition, and get the lowest SL that no port drops.
     fn level(
         &self,
         from: EndIx,
@@ -317,7 +318,7 @@ impl Finder {
             }
             (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
         };
-        // If no SL is dropped, the shift exceeds sixteen bits.
+        // If every SL is dropped, `sl` is 16, and the shift exceeds the mask of 16 bits.
         match dropped.checked_shr(sl.into()) {
             Some(rest) if rest & 1 == 0 => Ok((sl, reason)),
             _ => Err(NoPath::Dropped(sl)),

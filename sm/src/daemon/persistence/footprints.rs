@@ -1,7 +1,8 @@
 //! Stores footprints of the last plans, for a manager that follows the master of a shared store.
 //!
-//! A footprint is a byte string, split into rows of at most [`CHUNK`] bytes; a row's key consists
-//! of the numbers of the plan and of the row. Numbers are big-endian:
+//! A footprint lists the parts of the subnet that changed up to a plan. The store holds it as a
+//! byte string, split into rows of at most [`CHUNK`] bytes. The key of a row is the number of the
+//! plan, 8 bytes, and the number of the row, 1 byte. Numbers are big-endian:
 //!
 //! ```text
 //! since: 1 byte (0: none), 8 bytes

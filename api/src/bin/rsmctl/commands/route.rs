@@ -11,13 +11,13 @@ use crate::text::{label, optional, printable};
 /// The path from one port to another, hop by hop
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 where the route does not arrive, and where the two ports share no partition."
+    after_help = "Examples:\n  rsmctl route gpu-0001:1 gpu-0777:1\n  rsmctl route 17 42\n\nThe exit code is 1 if the route does not reach the destination, or if the two ports share no partition."
 )]
 pub(crate) struct RouteArguments {
     /// The source port, or a host, which stands for its first adapter
     #[arg(add = of_nodes())]
     source: String,
-    /// The destination port; the walk follows a LID as given
+    /// The destination port; a LID selects that LID's path, any other name the port's base LID
     #[arg(add = of_nodes())]
     destination: String,
 }

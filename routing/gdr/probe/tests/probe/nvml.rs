@@ -5,8 +5,9 @@ use rsm_probe::{NvmlSource, nvml, read};
 
 use crate::fake::{FakeHost, GPUS};
 
-/// The library with these results: of the start, for the GPU that is lost (9: none), and of the
-/// other ends of NVLinks.
+/// The source of an NVML library. `init` is the result of nvmlInit, `lost_gpu` is the index of the
+/// lost GPU (9: no GPU is lost), and `remote` is the type of device at the far end of each NVLink
+/// (0: a GPU, 2: a switch).
 fn source(init: i32, lost_gpu: u32, remote: i32) -> String {
     format!(
         "#define INIT {init}\n#define LOST_GPU {lost_gpu}u\n#define REMOTE {remote}\n{}",
@@ -84,7 +85,7 @@ fn lost_gpu_is_left_out_with_a_note() {
 }
 
 #[test]
-fn library_of_a_driver_that_is_not_loaded_leaves_what_sys_knows() {
+fn without_a_loaded_driver_the_probe_falls_back_to_sysfs() {
     let host = FakeHost::new();
     let mut settings = host.settings();
     let library = host.library(&source(9, 9, 0));
@@ -99,7 +100,7 @@ fn library_of_a_driver_that_is_not_loaded_leaves_what_sys_knows() {
         ]
     );
     for source in ["int x;", "int nvmlInit_v2(void) { return 0; }"] {
-        // The loader keeps the library that it has by a path.
+        // The dynamic loader caches libraries by path, so each library needs a new folder.
         let other = FakeHost::new();
         let library = other.library(source);
         let refused = nvml::read(library.as_os_str()).expect_err("functions are missing");

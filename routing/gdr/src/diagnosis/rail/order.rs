@@ -1,4 +1,4 @@
-//! Finds GPUs and adapters that are counted in another order than in peer hosts.
+//! Finds hosts that number their GPUs, or name their adapters, in another order than peer hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,8 @@ use super::Search;
 use crate::findings::{GpuFinding, GpuFindingKind, PortName};
 use crate::inventory::PciAddress;
 
-/// The hosts to compare, by family or, without PCI addresses, by unit, each with its slots in the
-/// order of device names.
+/// The hosts to compare: place of the host, and its slots in the order of device names. The key is
+/// the family or, for hosts without PCI addresses, the unit.
 type Groups = BTreeMap<(Option<usize>, Option<u32>), Vec<(usize, Vec<usize>)>>;
 
 impl Search<'_> {
@@ -35,11 +35,11 @@ impl Search<'_> {
                 .map(|(gpu, _)| gpu.index)
                 .collect();
             let usual = match family.has_peers() {
-                true => "at the same PCI addresses of most hosts like it",
-                false => "in the order of their PCI addresses",
+                true => "that of most hosts with the same PCI addresses",
+                false => "that of their PCI addresses",
             };
             let observation =
-                format!("GPUs are numbered otherwise than {usual}: the cables are right");
+                format!("GPUs are numbered in another order than {usual}: the cables are right");
             let evidence = format!("{} {observation}", moved.len());
             let list: Vec<String> = moved.iter().map(|index| format!("GPU{index}")).collect();
             let mut finding = GpuFinding::new(GpuFindingKind::RailOrderGpus, &host.name, evidence)

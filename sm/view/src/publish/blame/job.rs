@@ -92,13 +92,15 @@ impl Job {
         if matches!(selector, Selector::Description(_)) {
             *searches += 1;
             if *searches > SEARCHED {
-                return self.unknown.push(format!("no host is named `{name}`"));
+                return self.unknown.push(format!(
+                    "`{name}` is no host name; only {SEARCHED} names are searched in descriptions"
+                ));
             }
         }
         match resolve_node_or_port(&published.names, &selector) {
             Ok((node, port)) if published.fabric().is_switch(node) => {
-                let port = port.map_or_else(String::new, |port| format!(" port {port}"));
-                let text = format!("`{name}` is a switch{port}: expected a host");
+                let port = port.map_or_else(String::new, |port| format!("port {port} of "));
+                let text = format!("`{name}` is {port}a switch: expected a host");
                 self.unknown.push(text);
             }
             Ok(found) => self.add(published.fabric(), name, &[found]),

@@ -80,7 +80,7 @@ async fn a_disabled_cable_between_switches_stays_down_until_it_is_enabled() {
     world.run(Duration::from_secs(120));
     assert_eq!(state(&world, SPINE_A, 2).1, PortPhysicalState::Disabled);
 
-    // The cable is there: an operator is told who disabled it, and how it is enabled.
+    // The cable is present: the finding says who disabled the port, and how to enable it.
     let findings = world.view.snapshot().findings.clone();
     let missing = findings
         .iter()
@@ -184,7 +184,7 @@ async fn a_port_that_cuts_a_host_off_is_disabled_only_if_that_is_accepted() {
 }
 
 #[tokio::test]
-async fn the_link_of_the_manager_needs_more_than_yes() {
+async fn the_managers_own_link_needs_its_own_confirmation() {
     let mut world = World::up();
     for action in [PortAction::Disable, PortAction::Reset] {
         let accepted = PortCommand {
@@ -198,7 +198,7 @@ async fn the_link_of_the_manager_needs_more_than_yes() {
 }
 
 #[tokio::test]
-async fn a_reset_takes_a_link_down_once() {
+async fn after_a_reset_the_link_is_up_again() {
     let mut world = World::up();
     let before = world.last_told();
     give(&mut world, command(PortAction::Reset, "leaf-2:3"))
@@ -213,7 +213,7 @@ async fn a_reset_takes_a_link_down_once() {
 }
 
 #[tokio::test]
-async fn ports_that_are_not_disabled_are_not_enabled() {
+async fn enabling_a_port_that_is_not_disabled_is_refused() {
     let mut world = World::up();
     let refused = give(&mut world, command(PortAction::Enable, "leaf-2:3")).await;
     let refused = refused.unwrap_err().to_string();
@@ -239,14 +239,14 @@ async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port(
     for (node, port) in [(LEAF_1, 1), (LEAF_2, 1), (LEAF_2, 2)] {
         assert_eq!(state(&world, node, port).0, PortState::Active);
     }
-    // An operator enables it, by the name of the host.
+    // An operator enables the port of the leaf.
     give(&mut world, command(PortAction::Enable, "leaf-1:2"))
         .await
         .unwrap();
     world.run(WAIT);
     assert_eq!(state(&world, LEAF_1, 2).0, PortState::Active);
     assert!(isolate(&mut world, host).await.unwrap());
-    // The port of the switch is disabled, and so is what its leaf forgets.
+    // A restarted leaf has forgotten the disabled state, so the manager disables the port again.
     world.sim.reboot(LEAF_1).unwrap();
     world.run(Duration::from_secs(120));
     assert_eq!(state(&world, LEAF_1, 2).1, PortPhysicalState::Disabled);

@@ -17,11 +17,11 @@ use crate::time;
 /// Is the fabric at fault for a slow job? A verdict with evidence
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Looks at the ports of the job's hosts and at every link of the paths between them: counters, events\nsince T, findings, partitions, rates. Sends nothing to the fabric.\n\nVerdicts and exit codes:\n  no          0  nothing moved, or the cause is no fault of the fabric\n  unlikely    0  something moved, and too little to slow a job\n  cannot-say  4  nothing found, and something essential is not known\n  likely      5  the evidence says where, and what would clear it\n\nFILE is a host file of Open MPI, MPICH, Intel MPI or Slurm, as `rsmctl gpu plan --file` writes them, or\nhas node lists as Slurm writes them: gpu-[001-064].\n\nExamples:\n  rsmctl blame host-003 host-017 --since 02:00\n  rsmctl blame 'gpu-[001-064]' --since 2h\n  rsmctl blame --job hosts.txt\n  rsmctl blame $(scontrol show hostnames $SLURM_JOB_NODELIST) || page-the-network-team"
+    after_help = "Looks at the ports of the job's hosts and at every link of the paths between them: counters, events\nsince T, findings, partitions, rates. Sends nothing to the fabric.\n\nVerdicts and exit codes:\n  no          0  no sign of a fault, or the cause lies outside the fabric\n  unlikely    0  signs of faults, but too few to slow a job\n  cannot-say  4  nothing found, and something essential is not known\n  likely      5  the evidence says where, and what would clear it\n\nFILE is a host file of Open MPI, MPICH, Intel MPI or Slurm, as `rsmctl gpu plan --file` writes them, or\nhas node lists as Slurm writes them: gpu-[001-064].\n\nExamples:\n  rsmctl blame host-003 host-017 --since 02:00\n  rsmctl blame 'gpu-[001-064]' --since 2h\n  rsmctl blame --job hosts.txt\n  rsmctl blame $(scontrol show hostnames $SLURM_JOB_NODELIST) || page-the-network-team"
 )]
 pub(crate) struct BlameArguments {
-    /// The hosts of the job, each with all its adapters; an adapter, a GUID or a LID for one of
-    /// them
+    /// The hosts of the job, each with all its adapters; the name, GUID or LID of an adapter
+    /// selects only that adapter
     #[arg(
         add = of_nodes(),
         value_name = "HOST",
@@ -127,7 +127,7 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
     lines
 }
 
-/// `link-errors: leaf-07:12 - spine-02:3: 1,300 symbol errors at spine-02:3, since 02:10`.
+/// One piece of evidence on one line: kind, place, text, start, and the ports of the job behind it.
 fn sentence(one: &v1::BlameEvidence) -> String {
     let place = match one.place.as_str() {
         "" => String::new(),
