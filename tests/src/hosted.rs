@@ -84,7 +84,8 @@ impl Hosted {
         served::client(self.directory.path(), &self.socket, "", program)
     }
 
-    /// The hosts whose ports are Active, sorted by GUID, and the LID of the manager.
+    /// The hosts whose ports are Active, sorted by GUID, and the LID of the manager; LID 0 if no
+    /// port is Active.
     ///
     /// # Errors
     ///

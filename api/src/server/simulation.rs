@@ -117,7 +117,7 @@ impl SimulationService for Simulated {
         // This form refuses NaN as well.
         if !(0.0..=1.0).contains(&request.rate) {
             return Err(Status::invalid_argument(format!(
-                "rate: {} is out of range, expected 0 (nothing is lost) to 1 (everything is)",
+                "rate: {} is out of range, expected 0 (no packet is lost) to 1 (every packet is lost)",
                 request.rate
             )));
         }

@@ -12,8 +12,8 @@ pub const MAX_POSITIONS: usize = 0xbfff;
 /// The position of a compute port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostPosition {
-    /// The GUID of the leaf. A port that is cabled to another leaf does not have a position there
-    /// yet.
+    /// The GUID of the leaf. A port that was cabled to another leaf keeps this position until it
+    /// takes a place there.
     pub leaf: Guid,
     /// The place at the leaf, from 0.
     pub place: u32,
@@ -27,7 +27,7 @@ pub struct HostPositions {
     pub(crate) ports: BTreeMap<Guid, HostPosition>,
 }
 
-/// The contradiction between positions.
+/// A contradiction in stored positions.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PositionError {
     /// A port has a position at a leaf without a rank.

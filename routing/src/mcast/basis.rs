@@ -1,5 +1,5 @@
-//! The properties of a fabric on which all trees are planned: the direction up, and the switches
-//! that can multicast.
+//! The properties of a fabric on which all multicast trees depend: the up*/down* orientation, and
+//! the multicast table entries of each switch.
 
 use std::sync::OnceLock;
 
@@ -33,7 +33,7 @@ struct Class {
 impl MulticastBasis {
     /// Creates the basis of `topology`. `capacities` holds the MulticastFDBCap of each switch by
     /// number: the number of multicast LIDs from 0xC000 on for which it has entries, 0 for a switch
-    /// without multicast (IBA 14.2.5.4). Missing ones count as 0. `unicast_follows` says that every
+    /// without multicast (IBA 14.2.5.4). A missing value is 0. `unicast_follows` says that every
     /// turn of the unicast routes is legal in the up*/down* order.
     pub fn new(
         topology: &Topology,
@@ -59,7 +59,7 @@ impl MulticastBasis {
     /// to `before`; and the difference between the two, as far as trees can depend on it.
     ///
     /// # Errors
-    /// The reason, in a few words, why the basis of `topology` has to be computed again.
+    /// The reason, in a few words, why this basis cannot be updated: call [`MulticastBasis::new`].
     pub fn follow(
         &self,
         before: &Topology,

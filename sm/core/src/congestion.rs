@@ -105,7 +105,7 @@ impl CongestionState {
         }
     }
 
-    /// The next datagram; `None` if none may be sent.
+    /// The next datagram; `None` if no datagram is due, or none may be sent.
     pub(super) fn poll(&mut self, may_send: bool, now: Time) -> Option<Effect> {
         if !may_send || !self.manager.is_on() {
             return None;

@@ -63,7 +63,7 @@ impl Core {
         plan.is_some_and(|plan| plan.transition.mute.iter().any(|&guid| !self.is_mute(guid)))
     }
 
-    /// Whether a switch is silent, or left a Set of its tables unanswered.
+    /// Whether a switch answers no Gets, or has not acknowledged a Set of its forwarding table.
     fn is_mute(&self, guid: Guid) -> bool {
         let switch = self
             .inventory
@@ -112,7 +112,7 @@ impl Core {
         self.begin_planning(job);
     }
 
-    /// The parts that all jobs have in common.
+    /// Creates a job with the inputs that all kinds of jobs share, and the next generation.
     fn job(&mut self, now: Time) -> PlanJob {
         let generation = self.plans.advance();
         let (groups, masks) =
@@ -152,6 +152,7 @@ impl Core {
         }
     }
 
+    /// Hands `job` to the planning threads, and waits for its outcome in stage `Planning`.
     pub(super) fn begin_planning(&mut self, job: PlanJob) {
         self.stage = Stage::Planning {
             generation: job.generation,
@@ -166,7 +167,8 @@ impl Core {
         let is_same = planned_for
             .is_some_and(|fabric| !Delta::between(fabric, &self.fabric).changes_cabling());
         if !is_same {
-            self.work.plan_again("the engine in use before the trial routes again");
+            self.work
+                .plan_again("the engine in use before the trial routes again");
         }
     }
 
@@ -241,7 +243,7 @@ impl Core {
             }
             Outcome::Refused(refused) => {
                 let text = format!(
-                    "no plan was made for the fabric as it is: {}; the routes in force stay, and {}",
+                    "no plan was made for the present fabric: {}; the routes in force stay, and {}",
                     refused.with_causes(),
                     refused.fit()
                 );

@@ -24,8 +24,8 @@ pub(super) struct Reports {
     pub(super) owes_health: bool,
     /// Whether the SA answers from a plan that this manager, as the master, served or published.
     pub(super) serve: bool,
-    /// Whether the last snapshot has suspects of the sweep under way, which end with that sweep at
-    /// the latest.
+    /// Whether the last snapshot shows suspects of the running sweep. The end of the sweep clears
+    /// them at the latest.
     pub(super) show_suspects: bool,
 }
 
@@ -65,7 +65,8 @@ impl Reports {
         of_pass.filter(|finding| finding.kind == FindingKind::SetFailed)
     }
 
-    /// Records why a configuration was refused; empty if one was accepted.
+    /// Replaces the findings about the configuration: the reasons of a refusal, or none after a
+    /// configuration was accepted.
     pub(super) fn note_configuration(&mut self, refusals: Vec<Finding>) {
         self.of_configuration = refusals;
     }
@@ -77,7 +78,7 @@ impl Reports {
         is_news
     }
 
-    /// The findings kept here.
+    /// The findings of the pass, of the configuration and of the daemon.
     pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
         let kept = self.of_pass.iter().chain(&self.of_configuration);
         kept.chain(&self.of_daemon)

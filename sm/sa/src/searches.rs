@@ -31,9 +31,9 @@ pub struct Searches(VecDeque<Search>);
 /// The result of [`Searches::take`].
 #[derive(Debug)]
 pub enum SearchAdmission {
-    /// The search was accepted, and gets turns.
+    /// The search was queued.
     InTurn,
-    /// The request repeats one whose search is already open.
+    /// The request repeats an earlier one (LID, QP and transaction ID) whose search is still open.
     Again,
     /// There is no room. Contains the answer unchanged, so that the caller can send BUSY.
     Refused(Box<SaAnswer>),
@@ -45,7 +45,7 @@ impl Searches {
         self.0.is_empty()
     }
 
-    /// Accepts an open answer, to a request that arrived at `at`.
+    /// Queues the search of an open answer to a request that arrived at `at`, within the bounds.
     pub fn take(&mut self, answer: SaAnswer, at: Time) -> SearchAdmission {
         let remote = answer.remote;
         let tid = answer.header().mad().tid();

@@ -187,7 +187,7 @@ impl ServiceManager {
     }
 }
 
-/// Time of the watchdog; `None` if no watchdog watches this process.
+/// Watchdog timeout of this process; `None` if the service manager does not watch this process.
 fn watchdog(variable: &impl Fn(&str) -> Option<OsString>) -> Option<Duration> {
     let number = |name| variable(name)?.to_str()?.parse::<u64>().ok();
     let microseconds = number("WATCHDOG_USEC").filter(|&time| time > 0)?;

@@ -17,7 +17,7 @@ const CONFIGURATIONS: [&str; 2] = ["etc/opensm", "etc/rdma"];
 /// Default folder of OpenSM's tables, which `OSM_CACHE_DIR` replaces.
 const CACHE: &str = "/var/cache/opensm";
 
-/// Reason for which nothing is migrated.
+/// Reason why no file is migrated.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// A file exists but cannot be read.
@@ -78,7 +78,7 @@ fn names(files: &[PathBuf]) -> String {
 #[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
-    /// Files that were read, with their content in a few words.
+    /// Paths of the files that were read, each with a summary of its content.
     read: Vec<(PathBuf, String)>,
 }
 
@@ -90,8 +90,8 @@ impl Files {
         }
     }
 
-    /// Place below the root of a file that OpenSM names. Resolves a relative name from `/`. A name
-    /// that already begins with the root stays unchanged.
+    /// Resolves a path from OpenSM's configuration below the root. A relative path counts from `/`.
+    /// A path that already begins with the root stays unchanged.
     pub(super) fn under(&self, path: &Path) -> PathBuf {
         if path.starts_with(&self.root) {
             return path.to_owned();
@@ -139,7 +139,8 @@ impl Files {
         }
     }
 
-    /// File of partitions that OpenSM reads by default.
+    /// The partitions.conf that OpenSM reads by default: beside `conf`, else in the first folder of
+    /// configurations that has one. `None` if there is no such file.
     pub(super) fn partitions(&self, conf: Option<&Path>) -> Option<PathBuf> {
         let beside = conf.and_then(Path::parent).map(Path::to_owned);
         let folders = CONFIGURATIONS.map(|folder| self.root.join(folder));

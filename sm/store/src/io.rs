@@ -50,7 +50,7 @@ impl Disk {
         }
     }
 
-    /// This disk, on which a failing append has written `torn` of its bytes.
+    /// Makes a failing append write the first `torn(length)` of its `length` bytes.
     #[must_use]
     pub fn tearing(self, torn: TornLength) -> Disk {
         Disk {
@@ -178,7 +178,7 @@ impl Disk {
             let mut file = OpenOptions::new().append(true).open(path)?;
             let held = file.metadata()?.len();
             if held != end {
-                let text = format!("it has {held} bytes where {end} were written");
+                let text = format!("the file has {held} bytes: expected {end}");
                 return Err(io::Error::new(ErrorKind::InvalidData, text));
             }
             self.write_to(FileOperation::Append, path, &mut file, bytes)?;

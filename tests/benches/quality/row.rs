@@ -36,7 +36,7 @@ pub(crate) enum IbdmchkVerdict {
     LoopOfAggregation,
     /// Some pair has no path, so ibdmchk does not look for cycles.
     LostPairs,
-    /// It stopped before a verdict.
+    /// The program ibdmchk ended before it gave a verdict.
     Stopped,
 }
 
@@ -109,7 +109,7 @@ impl Row {
         self
     }
 
-    /// The same with the verdict of ibdmchk.
+    /// This row with the verdict of ibdmchk; `None` if ibdmchk did not run.
     pub(crate) fn checked(mut self, verdict: Option<IbdmchkVerdict>) -> Row {
         if let Ok(measured) = &mut self.outcome {
             measured.ibdmchk = verdict;
@@ -224,7 +224,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// Only the entries on paths from a host to a host.
+/// Copies from `tables` only the entries on paths from leaves to hosts.
 fn between_hosts(topology: &Topology, tables: &Tables) -> Tables {
     let mut used = Tables {
         lfts: vec![Lft::new(topology.top_lid().index() + 1); topology.switch_count()],

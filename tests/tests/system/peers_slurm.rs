@@ -15,8 +15,9 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The last line that the controller logs when it starts.
 const STARTED: &str = "Running as primary controller";
 
-/// The first version of Slurm with blocks, and the first that reads topology.yaml.
+/// The first version of Slurm with the plugin topology/block, as year and month.
 const WITH_BLOCKS: (u32, u32) = (23, 11);
+/// The first version of Slurm that reads topology.yaml, as year and month.
 const WITH_YAML: (u32, u32) = (25, 5);
 
 /// The fabrics to export.
@@ -56,7 +57,7 @@ fn version() -> (u32, u32) {
     both.unwrap_or_else(|| panic!("no version: {text}"))
 }
 
-/// A start of the controller.
+/// The configuration of one run of the controller.
 struct Start {
     /// The name of the topology plugin, without the prefix `topology/`.
     plugin: &'static str,
@@ -147,7 +148,7 @@ fn slurm_takes_the_trees_of_three_fabrics_without_a_warning() {
         let tree = export(directory.path(), fabric, "slurm-tree", None);
         takes(&Start::new("tree", tree, port));
     }
-    // The controller does report a tree that lacks a node.
+    // Counter-test: the controller reports a tree that lacks a node.
     let tree = export(directory.path(), FABRICS[0], "slurm-tree", None);
     let mut start = Start::new("tree", tree, 26_880);
     start.others = &["login-1"];

@@ -60,7 +60,7 @@ fn wait_for_past(site: &Site, part: &str) -> u64 {
 
 #[test]
 #[cfg_attr(not(peers), ignore = "needs chromium and chromium-driver")]
-fn the_overview_is_first_and_names_causes_with_charts_changes_and_managers() {
+fn the_start_page_shows_causes_charts_changes_and_managers() {
     if !require_peers(PEERS) {
         return;
     }
@@ -264,7 +264,7 @@ fn the_report_on_the_page_has_the_checks_of_rsmctl_and_prints_alone_on_white() {
     let names: Vec<Value> = names.map(|check| check["name"].clone()).collect();
     let shown = "return [...document.querySelectorAll('.check b')].map((one) => one.innerText)";
     assert_eq!(browser.run(shown), json!(names));
-    browser.wait("what is gone", &any_shows(".check li", "spine-01"));
+    browser.wait("the missing switch", &any_shows(".check li", "spine-01"));
     browser.wait("the totals", &shows(".verdict", "fail"));
 
     browser.show_as_printed();
@@ -337,7 +337,7 @@ fn every_view_and_panel_fits_a_screen_of_400_pixels() {
         site.open(&browser, &view);
         browser.find(ready);
         browser.wait(
-            "what is read",
+            "the end of loading",
             "return [...document.querySelectorAll('main .spin')].every((one) => one.offsetParent === null)",
         );
         // Nothing is wider than the screen, and no card is cut off at its side.

@@ -182,10 +182,10 @@ fn a_restart_keeps_missing_nodes_and_sees_later_losses() {
     );
 }
 
-/// The sweep reads ports while links train, so that they are first Down and later Init within one
-/// sweep: by then, the earlier path to a node leads to another one.
+/// The sweep reads ports while links train, so one sweep sees a port first Down and later Init. By
+/// then, the directed route to a node leads to the node that took its place.
 #[test]
-fn swapped_nodes_keep_their_names_at_any_link_training_time() {
+fn swapped_nodes_keep_descriptions_and_lids_at_any_link_training_time() {
     for link_training in (1..=40).map(|step| Duration::from_micros(25 * step)) {
         let mut settings = Settings::default();
         settings.sim.link_training = link_training;

@@ -214,7 +214,7 @@ habits! {
         "treats every block of ARGroupTable as block 0.",
         "an encoding of the attribute modifier that is not public";
     NeedsOrder: "needs-order", Adapters, 0,
-        "shows no capability to take packets out of order.",
+        "lacks the capability to accept packets out of order.",
         "adapters before ConnectX-5";
     RefusesExtendedPortSets: "refuses-extended-port-sets", All, 0,
         "refuses Sets of ExtendedPortInfo (status 0x1c).",
@@ -232,7 +232,7 @@ habits! {
         "acknowledges Sets of congestion control, and keeps its settings.",
         "firmware that has the class and not the feature";
     RateLimits: "rate-limits", Adapters, 0,
-        "has QoSConfigSL, of its ports and virtual ports.",
+        "supports QoSConfigSL for its ports and virtual ports.",
         "capability bits 24 and 25 of adapters of NVIDIA";
     RefusesRateLimits: "refuses-rate-limits", Adapters, 0,
         "shows the capability of QoSConfigSL, and refuses it (status 0x0c).",
@@ -259,7 +259,7 @@ impl Habit {
     }
 }
 
-/// A device with a name, as a line of [`MODELS`].
+/// A named set of habits: the personality of a real device, an entry of [`MODELS`].
 #[derive(Debug, Clone, Copy)]
 pub struct Model {
     /// The name of the model on the command line.

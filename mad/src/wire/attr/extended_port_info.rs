@@ -24,7 +24,7 @@ bit_mask! {
 }
 
 code_enum! {
-    /// The reason for which a switch took a port out of service itself.
+    /// The reason why a switch, without a request of the manager, took a port out of service.
     UnhealthyReason {
         /// The port is in service.
         None = 0 "none",
@@ -146,7 +146,7 @@ bits! { ExtendedPortInfo {
     is_special_port, set_is_special_port: bool = special[7, 7];
     /// The device behind a special port.
     special_port_type, set_special_port_type: SpecialPortType = special[3, 0];
-    /// The SLs with adaptive time-outs of the transport.
+    /// The mask of the SLs on which the transport adapts its time-outs; bit 0 is SL 0.
     adaptive_timeout_sl_mask, set_adaptive_timeout_sl_mask: u16 = adaptive_timeout_sl_mask;
     /// The mask of the SLs on which packets may arrive out of order; the host's libraries read it.
     ooo_sl_mask, set_ooo_sl_mask: u16 = ooo_sl_mask;

@@ -32,8 +32,8 @@ impl SlToVlMapping {
     const ALL_OUTPUTS: u32 = 1 << 16;
     const ALL_INPUTS: u32 = 1 << 17;
 
-    /// The attribute modifier for packets from `input` to `output`, both of one switch. 0 for CAs
-    /// and routers.
+    /// The attribute modifier of the table for packets from port `input` to port `output` of a
+    /// switch. The modifier is 0 for CAs and routers.
     pub const fn modifier(input: PortNum, output: PortNum) -> u32 {
         (input.0 as u32) << 8 | output.0 as u32
     }
@@ -52,7 +52,7 @@ impl SlToVlMapping {
         Self::ALL_INPUTS | output.0 as u32
     }
 
-    /// The input port that a modifier names; `None` if it names all of them.
+    /// The input port that a modifier names; `None` if the modifier covers all input ports.
     pub const fn modifier_input(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_INPUTS != 0 {
             None
@@ -61,7 +61,7 @@ impl SlToVlMapping {
         }
     }
 
-    /// The output port that a modifier names; `None` if it names all of them.
+    /// The output port that a modifier names; `None` if the modifier covers all output ports.
     pub const fn modifier_output(modifier: u32) -> Option<PortNum> {
         if modifier & Self::ALL_OUTPUTS != 0 {
             None

@@ -158,7 +158,8 @@ bits! { SwitchPortCongestionEntry {
     threshold, set_threshold: u8 = control[3, 0];
     /// The size below which a packet is not marked, in credits of 64 bytes.
     packet_size, set_packet_size: u8 = packet_size;
-    /// The mean number of packets between two marks, or the delay of returned credits.
+    /// The mean number of packets between two marks; with credit starvation, the delay with which
+    /// credits are returned.
     marking_rate, set_marking_rate: u16 = marking_rate;
 } }
 

@@ -10,8 +10,8 @@ use rsm_mad::wire::smp::Smp;
 use rsm_mad::wire::{MAD_LEN, MadBytes, dissect};
 
 fn any_mad() -> impl Strategy<Value = MadBytes> {
-    // Some identifiers are real ones, because otherwise the test would hardly ever reach an
-    // attribute.
+    // Some classes and attributes are real, because random numbers hardly ever name an attribute
+    // that exists.
     let class = prop_oneof![Just(0x01u8), Just(0x81), Just(0x03), any::<u8>()];
     let attribute = prop_oneof![0x00u16..0x40, 0xFF10u16..0xFF93, Just(0x00F3), any::<u16>()];
     let trap = prop_oneof![Just(None), prop::sample::select(TRAPS).prop_map(Some)];
@@ -30,6 +30,7 @@ fn any_mad() -> impl Strategy<Value = MadBytes> {
     })
 }
 
+/// Trap numbers of Notices with details that `wire` decodes.
 const TRAPS: &[u16] = &[64, 66, 128, 129, 131, 144, 145, 256, 257, 258, 259, 260];
 
 /// Takes a view of 64 bytes and converts it back, which must change nothing, and writes its text
@@ -50,7 +51,7 @@ fn view_record<R: Record + std::fmt::Debug>(data: &[u8], out: &mut String) {
 
 proptest! {
     #[test]
-    fn any_record_can_be_read_and_shown(mad in any_mad()) {
+    fn any_record_round_trips_and_formats_without_panic(mad in any_mad()) {
         let mut text = String::new();
         let mad = SaMad::from_bytes(&mad);
         write!(text, "{mad:?}").unwrap();
@@ -84,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn any_datagram_can_be_read_and_shown(mad in any_mad()) {
+    fn any_attribute_round_trips_and_formats_without_panic(mad in any_mad()) {
         let mut text = String::new();
         let smp = Smp::from_bytes(&mad);
         prop_assert_eq!(smp.as_bytes(), &mad);
@@ -133,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn any_request_can_be_answered(mut mad in any_mad(), status in any::<u16>()) {
+    fn a_response_changes_only_method_and_status(mut mad in any_mad(), status in any::<u16>()) {
         let before = mad;
         let smp = Smp::from_bytes_mut(&mut mad);
         smp.make_response(rsm_mad::wire::header::Status(status));

@@ -1,3 +1,5 @@
+//! Storage networks of generated fabrics: adapters of hosts, switches and servers beside the rails.
+
 use rsm_ids::{Guid, PortNum};
 
 use crate::inventory::{HcaPort, HostInventory, LinkLayer, PciAddress, Tier};
@@ -20,6 +22,7 @@ pub enum Storage {
 const RADIX: u8 = 64;
 /// The number of hosts whose two adapters share a pair of storage switches.
 const HOSTS_PER_SWITCH: usize = 56;
+/// The number of storage adapters of a host.
 const ADAPTERS: usize = 2;
 /// The number of servers at each storage switch.
 const SERVERS: usize = 4;
@@ -27,6 +30,8 @@ const SERVERS: usize = 4;
 const GUIDS: u64 = 0x0050_5603_0000_0000;
 
 impl Storage {
+    /// GUID of the device `nth` of `index`. `kind` is 0 for switches, 1 for adapters of hosts, and
+    /// 2 for storage servers.
     fn guid(kind: u64, index: usize, nth: usize) -> Guid {
         Guid(GUIDS + (kind << 28) + ((index as u64) << 8) + ((nth as u64) << 4))
     }
@@ -40,7 +45,7 @@ impl Storage {
         for nth in 0..ADAPTERS {
             let node = Storage::guid(1, place, nth);
             let mut port = HcaPort::new(Some(format!("mlx5_{}", before + nth)));
-            // The bus behind all other devices of either processor.
+            // Bus 0x70 of processor 0 or bus 0xf0 of processor 1, after all other devices.
             let bus = [0x70, 0xf0][nth % 2];
             port.pci = Some(PciAddress {
                 domain: 0,

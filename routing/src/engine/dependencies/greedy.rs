@@ -82,6 +82,7 @@ impl<'a> Greedy<'a> {
         traffic(self.outward[channel as usize]) - traffic(self.inward[channel as usize])
     }
 
+    /// Queues `channel` as a sink, a source, or a candidate with its present gain.
     fn note(&mut self, channel: u32) {
         if self.outward[channel as usize] == 0 {
             self.sinks.push(channel);

@@ -1,7 +1,7 @@
 //! The partition overlay: partitions and members that operators and tenants create at run time, in
 //! addition to the partitions of `partitions.conf`.
 //!
-//! [`Overlay`] is a value without I/O. [`Overlay::apply`] checks a [`Change`] and makes all of it
+//! [`Overlay`] is a value without I/O. [`Overlay::apply`] checks a [`Change`] and applies all of it
 //! or nothing; [`Overlay::over`] combines the overlay with the partitions of the file. The result
 //! is part of the policy of every plan.
 //!
@@ -128,7 +128,7 @@ impl Overlay {
         }
     }
 
-    /// Whether the overlay changes nothing of the file.
+    /// Whether the overlay leaves the partitions of the file unchanged.
     pub fn is_empty(&self) -> bool {
         self.partitions.is_empty() && !self.limits_default
     }

@@ -16,7 +16,7 @@ fn said(text: &str) -> Vec<String> {
     read(text).1.iter().map(ConfigFinding::to_string).collect()
 }
 
-/// All definitions of a file, one per line.
+/// The partitions, groups and rules of a file as text, one per line.
 fn dump(partitions: &Partitions) -> String {
     let mut out = String::new();
     for Partition {
@@ -95,7 +95,7 @@ rule 0x7fff Own full
 }
 
 #[test]
-fn definitions_in_every_layout_say_the_same() {
+fn layout_of_a_definition_does_not_change_its_meaning() {
     let expected = dump(&read("A=0x10,ipoib:0x1=full,0x2;").0);
     for text in [
         "  A = 0x10 , ipoib : 0x1 = full , 0x2 ;",
@@ -226,7 +226,7 @@ fn all_keys_can_be_used_and_no_more() {
         .iter()
         .filter(|f| f.severity == ConfigSeverity::Error)
         .collect();
-    // 0x7fff is the default partition's.
+    // The default partition has the P_Key 0x7fff, so the last definition finds no free P_Key.
     assert_eq!(errors.len(), 1);
     assert_eq!(errors[0].line, 0x7fff);
 }
@@ -314,7 +314,7 @@ fn a_partition_with_only_limited_members_is_a_warning_at_its_definition() {
 }
 
 #[test]
-fn two_names_of_one_p_key_and_two_p_keys_of_one_name_are_said() {
+fn two_names_for_a_p_key_and_two_p_keys_for_a_name_are_warnings() {
     let said = said("A=0x10 : ALL=full;\nB=0x10 : ALL=full;\nA=0x11 : ALL=full;\nA : SELF=full;\n");
     assert_eq!(said.len(), 2, "{said:?}");
     assert!(said[0].starts_with("p.conf:2:1: warning: `B` has the P_Key of `A`: both are one"));

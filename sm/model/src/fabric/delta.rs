@@ -23,7 +23,7 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Compares `old` with `new`. Costs time only for nodes that they do not share.
+    /// Compares `old` with `new`. Nodes that the two fabrics share cost no time.
     pub fn between(old: &Fabric, new: &Fabric) -> Delta {
         let mut delta = Delta::default();
         for pair in old.differing(new) {
@@ -40,7 +40,7 @@ impl Delta {
         delta
     }
 
-    /// Adds the changes of a node since `before`.
+    /// Records `node` if it differs from `before`, and its ports that differ.
     fn compare(&mut self, before: &Node, node: &Node) {
         if before.description != node.description
             || before.own_description != node.own_description
@@ -74,7 +74,8 @@ impl Delta {
     }
 }
 
-/// Whether SwitchInfo differs at most in PortStateChange, which only announces changes of ports.
+/// Whether the SwitchInfo of two nodes is equal, apart from PortStateChange. That bit announces
+/// changes of ports, which are compared themselves.
 fn tells_the_same(before: &Node, now: &Node) -> bool {
     let unreported = |node: &Node| {
         node.switch.map(|mut info| {

@@ -30,9 +30,9 @@ pub struct Managed {
     pub attribute: AttrId,
     /// Name of the attribute in the specification, for reports.
     pub name: &'static str,
-    /// Reason for which a block is written, for reports.
+    /// Why blocks of the attribute are written, for reports.
     pub reason: &'static str,
-    /// Source of the planned content, which decides which ports have any.
+    /// Source of the planned content; it decides for which ports the attribute is planned.
     pub origin: Origin,
     /// The attribute modifier of a block of a port.
     modifier: fn(PortKey, u16) -> u32,
@@ -185,7 +185,7 @@ impl BlockKey {
         }
     }
 
-    /// Whether the block belongs to quality of service.
+    /// Whether the operator's QoS tables determine the block.
     pub fn is_qos(self) -> bool {
         self.place.managed().origin == Origin::Qos
     }
@@ -212,7 +212,7 @@ impl BlockTable for ManagedBlocks {
     }
 
     fn set_block(&mut self, place: BlockPlace, content: &Content) {
-        // The tables of a port have equal content for most inputs, so that it is stored once.
+        // Most SLtoVLMappingTables of a port are equal, so equal blocks share one copy.
         let like = (self.0.values().rev())
             .find(|held| ***held == *content)
             .cloned();

@@ -21,7 +21,7 @@ pub struct Over {
     pub over: BTreeSet<Lid>,
 }
 
-/// Ports and switches that go with the drained parts when these are unplugged.
+/// Ports and switches that disappear from the subnet when the drained parts are unplugged.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Going {
     /// End ports of drained nodes and of the aggregation nodes in them, and drained ports of hosts.

@@ -83,7 +83,7 @@ fn remembered(fabric: &Fabric, claims: &[Option<(u16, u8)>]) -> Claims {
 
 proptest! {
     #[test]
-    fn sole_holder_of_a_lid_keeps_it(held in held(), claims in claims(), lmc in 0..4u8) {
+    fn one_holder_of_each_lid_keeps_it(held in held(), claims in claims(), lmc in 0..4u8) {
         let fabric = fabric(&held);
         let claims = remembered(&fabric, &claims);
         let plan = assign(&fabric, &claims, &policy(lmc));

@@ -15,10 +15,10 @@ pub trait Subnet {
     /// The kind of the port's node.
     fn kind(&self, port: PortKey) -> Option<NodeType>;
 
-    /// PortInfo, as last answered.
+    /// The last PortInfo of the port; `None` if the port never answered.
     fn info(&self, port: PortKey) -> Option<&PortInfo>;
 
-    /// Other end of the cable.
+    /// The other end of the port's cable; `None` without a cable.
     fn peer(&self, port: PortKey) -> Option<PortKey>;
 }
 
@@ -55,7 +55,7 @@ impl Subnet for Fabric {
 pub struct PortTables<'a> {
     info: &'a PortInfo,
     set: &'a QosSet,
-    /// OperationalVLs code that the tables are made for, 1 to 5.
+    /// OperationalVLs code for which the tables are made: 1 (VL0) to 5 (VL0 to VL14).
     pub vls: u8,
 }
 

@@ -30,7 +30,7 @@ const TABLE: &str = "footprints";
 /// Largest size of a row, in bytes.
 const CHUNK: usize = 48 * 1024;
 
-/// Footprints in the store.
+/// Reads the footprints from the store; omits each footprint that is damaged or incomplete.
 pub(super) fn remembered(persisted: &Persisted) -> Footprints {
     let rows = table::read(persisted, TABLE, |key, value| {
         let (plan, row) = key.split_at_checked(8)?;

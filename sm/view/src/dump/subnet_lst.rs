@@ -34,6 +34,7 @@ pub fn subnet_lst(source: &DumpSource<'_>, out: &mut dyn Write) -> io::Result<()
     Ok(())
 }
 
+/// Writes one end of a link; `vendor_width` is the number of digits of the vendor ID.
 fn end(
     source: &DumpSource<'_>,
     out: &mut dyn Write,
@@ -83,7 +84,8 @@ const fn width_text(width: LinkWidth) -> &'static str {
     }
 }
 
-/// OpenSM writes `??` for unknown speeds; newer speeds follow its pattern here.
+/// The speed of one lane in Gb/s. For speeds that OpenSM does not know, OpenSM writes `??`; rsm
+/// continues the series.
 const fn speed_text(speed: LinkSpeed) -> &'static str {
     match speed {
         LinkSpeed::Sdr => "2.5",

@@ -74,7 +74,7 @@ fn verdict(route: &v1::Route) -> Result<(), Failure> {
             "packets for LID {lid} cycle: they pass {last} again"
         ))),
         v1::RouteOutcome::Unspecified => Err(Failure::Refused(
-            "the server gave an outcome that this rsmctl does not know".to_owned(),
+            "the server returned an outcome that this version of rsmctl does not know".to_owned(),
         )),
     }
 }

@@ -147,7 +147,7 @@ impl Search<'_> {
             .collect();
         ports.sort();
         let evidence = format!(
-            "adapters in the order of their names are on rails {}: {} elsewhere",
+            "adapters, in the order of their names, are on rails {}: most hosts have {}",
             rails(order),
             rails(usual)
         );

@@ -83,7 +83,7 @@ impl Job {
         job
     }
 
-    /// Searches for a name that is no host's: an address, or a part of a description.
+    /// Looks up `name`, which no host has: a GUID, a LID, or a part of a description.
     fn search(&mut self, published: &Published, name: &str, searches: &mut usize) {
         let selector = match name.parse::<Selector>() {
             Ok(selector) => selector,
@@ -124,7 +124,8 @@ impl Job {
         }
     }
 
-    /// Adds a host with these nodes, or with only one port of a node.
+    /// Adds a host with the end ports of `nodes` that hold a LID. A node with a port number adds
+    /// only that port.
     fn add(&mut self, fabric: &Fabric, name: &str, nodes: &[(Guid, Option<PortNum>)]) {
         let host = self.hosts.len();
         let (before, mut is_other) = (self.ports.len(), false);

@@ -235,7 +235,7 @@ async fn a_hostile_host_is_isolated_once_and_until_an_operator_enables_its_port(
         "{drained:?}"
     );
     assert_eq!(drained.note, "forges notices and traps");
-    // Others go on: the subnet is up but for that host.
+    // All other hosts keep their links.
     for (node, port) in [(LEAF_1, 1), (LEAF_2, 1), (LEAF_2, 2)] {
         assert_eq!(state(&world, node, port).0, PortState::Active);
     }
@@ -273,7 +273,7 @@ async fn a_switch_and_the_manager_and_a_host_that_others_need_are_never_isolated
     give(&mut world, by_hand).await.unwrap();
     let before = world.view.drained(None, 9).items.remove(0).message;
     let again = isolate(&mut world, PortKey::new(HOSTS[1], PortNum(1))).await;
-    // Its host has gone from the fabric, or the port is found disabled.
+    // The command fails because the host is gone, or changes nothing because the port is disabled.
     assert!(!matches!(again, Ok(true)), "{again:?}");
     assert_eq!(world.view.drained(None, 9).items.remove(0).message, before);
 }

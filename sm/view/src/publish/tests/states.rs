@@ -192,7 +192,7 @@ fn a_refused_plan_shows_the_reachability_of_the_routes_in_force() {
 }
 
 #[test]
-fn the_status_adds_up() {
+fn status_of_a_converged_subnet_counts_nodes_links_ports_and_smps() {
     let mut world = World::up();
     world.run(Duration::from_secs(3));
     let status = world.view.status();

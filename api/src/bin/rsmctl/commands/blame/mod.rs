@@ -17,7 +17,7 @@ use crate::time;
 /// Is the fabric at fault for a slow job? A verdict with evidence
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Looks at the ports of the job's hosts and at every link of the paths between them: counters, events\nsince T, findings, partitions, rates. Sends nothing to the fabric.\n\nVerdicts and exit codes:\n  no          0  no sign of a fault, or the cause lies outside the fabric\n  unlikely    0  signs of faults, but too few to slow a job\n  cannot-say  4  nothing found, and something essential is not known\n  likely      5  the evidence says where, and what would clear it\n\nFILE is a host file of Open MPI, MPICH, Intel MPI or Slurm, as `rsmctl gpu plan --file` writes them, or\nhas node lists as Slurm writes them: gpu-[001-064].\n\nExamples:\n  rsmctl blame host-003 host-017 --since 02:00\n  rsmctl blame 'gpu-[001-064]' --since 2h\n  rsmctl blame --job hosts.txt\n  rsmctl blame $(scontrol show hostnames $SLURM_JOB_NODELIST) || page-the-network-team"
+    after_help = "Looks at the ports of the job's hosts and at every link of the paths between them: counters, events\nsince T, findings, partitions, rates. Sends nothing to the fabric.\n\nVerdicts and exit codes:\n  no          0  no sign of a fault, or the cause lies outside the fabric\n  unlikely    0  signs of faults, but too few to slow a job\n  cannot-say  4  no fault found, but essential data is missing\n  likely      5  the evidence names the faulty part and the remedy\n\nFILE is a host file of Open MPI, MPICH, Intel MPI or Slurm, as `rsmctl gpu plan --file` writes them, or\nhas node lists as Slurm writes them: gpu-[001-064].\n\nExamples:\n  rsmctl blame host-003 host-017 --since 02:00\n  rsmctl blame 'gpu-[001-064]' --since 2h\n  rsmctl blame --job hosts.txt\n  rsmctl blame $(scontrol show hostnames $SLURM_JOB_NODELIST) || page-the-network-team"
 )]
 pub(crate) struct BlameArguments {
     /// The hosts of the job, each with all its adapters; the name, GUID or LID of an adapter
@@ -38,7 +38,7 @@ pub(crate) struct BlameArguments {
     since: Option<String>,
 }
 
-/// The columns before the text of a piece of evidence.
+/// The number of columns by which continuation lines are indented.
 const INDENT: usize = 4;
 
 pub(crate) async fn run(arguments: BlameArguments, session: &mut Session) -> Result<(), Failure> {
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judgement_reads_from_the_verdict_to_what_is_left_to_do() {
+    fn judgement_prints_verdict_extent_evidence_missing_data_and_next_steps() {
         let judgement = v1::Judgement {
             verdict: BlameVerdict::Likely.into(),
             summary: "leaf-07:12 - spine-02:3: 1,300 symbol errors".to_owned(),
