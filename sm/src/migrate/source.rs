@@ -1,5 +1,6 @@
 //! Finds and reads OpenSM's files on a host.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -128,7 +129,13 @@ impl Files {
                     });
                 }
             };
-            let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            let names = entries.map(|entry| Ok(entry?.file_name()));
+            let names: Result<Vec<OsString>, io::Error> = names.collect();
+            let names = names.map_err(|source| SourceError::Read {
+                path: folder.clone(),
+                source,
+            })?;
+            let names = names.into_iter().filter_map(|name| name.into_string().ok());
             let mut names: Vec<_> = names.filter(|name| is_configuration(name)).collect();
             names.sort();
             found.extend(names.iter().map(|name| folder.join(name)));
@@ -154,8 +161,8 @@ impl Files {
         self.under(named.unwrap_or(Path::new(CACHE)))
     }
 
-    /// Text of a file; `None` if the file does not exist. A line that is not UTF-8 is decoded as
-    /// Latin-1 as a whole, and a finding names it.
+    /// Text of a file; `None` if the file does not exist. Bytes that are not UTF-8 are taken as
+    /// Latin-1, and a finding names the first such byte of each line.
     ///
     /// # Errors
     /// The file cannot be read, or is too long.
@@ -191,7 +198,7 @@ impl Files {
                 offset,
                 ConfigSeverity::Warning,
                 format!("the byte {byte:#04x}"),
-                "expected UTF-8 text: the line is taken as Latin-1",
+                "expected UTF-8 text: such bytes of the line are taken as Latin-1",
             );
         }
         findings.extend(reported.finish());
@@ -234,23 +241,21 @@ fn is_configuration(name: &str) -> bool {
         || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Decodes `bytes`, taking each line that is not UTF-8 as Latin-1. Also returns, for each such
-/// line, its offset in the text and the value of its first byte that is not UTF-8.
+/// Decodes `bytes`; bytes that are not UTF-8 are taken as Latin-1. Also returns, for each line with
+/// such bytes, the offset of the first one in the text, and its value.
 fn decoded(bytes: &[u8]) -> (String, Vec<(usize, u8)>) {
     let mut text = String::with_capacity(bytes.len());
     let mut others = Vec::new();
     for line in bytes.split_inclusive(|&byte| byte == b'\n') {
-        match std::str::from_utf8(line) {
-            Ok(line) => text.push_str(line),
-            Err(error) => {
-                let (before, rest) = line.split_at(error.valid_up_to());
-                text.extend(before.iter().map(|&byte| char::from(byte)));
-                if let Some(&byte) = rest.first() {
-                    others.push((text.len(), byte));
-                }
-                text.extend(rest.iter().map(|&byte| char::from(byte)));
+        let mut first = None;
+        for chunk in line.utf8_chunks() {
+            text.push_str(chunk.valid());
+            if let Some(&byte) = chunk.invalid().first() {
+                first = first.or(Some((text.len(), byte)));
             }
+            text.extend(chunk.invalid().iter().map(|&byte| char::from(byte)));
         }
+        others.extend(first);
     }
     (text, others)
 }
@@ -279,5 +284,12 @@ mod tests {
         let (text, others) = decoded(b"caf\xc3\xa9\ncaf\xe9 \xfc\nx\n");
         assert_eq!(text, "café\ncafé ü\nx\n");
         assert_eq!(others, [("café\ncaf".len(), 0xe9)]);
+    }
+
+    #[test]
+    fn utf_8_stays_as_it_is_in_a_line_with_a_byte_of_latin_1() {
+        let (text, others) = decoded(b"M\xc3\xbcller\xe9 M\xc3\xbcnchen\xc3\n");
+        assert_eq!(text, "Mülleré MünchenÃ\n");
+        assert_eq!(others, [("Müller".len(), 0xe9)]);
     }
 }

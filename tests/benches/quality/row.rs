@@ -4,7 +4,7 @@ use rsm_routing::engine::Routing;
 use rsm_routing::quality::{FlowShares, Quality, Settings, flow_shares, measure};
 use rsm_routing::tables::{Lft, Tables};
 use rsm_routing::topology::{SwitchIdx, Topology};
-use rsm_routing::verify::{Report, verify, verify_lanes};
+use rsm_routing::verify::{verify, verify_lanes};
 use serde_json::{Value, json};
 
 /// The heads of the columns of a [`Row`].
@@ -44,7 +44,6 @@ pub(crate) enum IbdmchkVerdict {
 pub(crate) struct Measured {
     pub(crate) quality: Quality,
     pub(crate) shares: FlowShares,
-    pub(crate) report: Report,
     pub(crate) cycles: Cycles,
     pub(crate) ibdmchk: Option<IbdmchkVerdict>,
 }
@@ -81,7 +80,6 @@ impl Row {
             outcome: Ok(Measured {
                 quality,
                 shares: flow_shares(topology, tables, settings.seed),
-                report,
                 cycles,
                 ibdmchk: None,
             }),
@@ -155,7 +153,7 @@ impl Row {
             "shift_max": quality.shift.max, "shift_mean": quality.shift.mean,
             "shift_share": measured.shares.shift, "leaf_pair_share": measured.shares.leaf_pairs,
             "random_mean": quality.random.mean, "all_to_all": quality.all_to_all,
-            "bisection": quality.bisection.mean, "lost_pairs": measured.report.unreachable_pairs,
+            "bisection": quality.bisection.mean, "lost_pairs": quality.lost_pairs,
             "cycles": measured.cycles.to_string(),
             "ibdmchk": measured.ibdmchk.map(|verdict| verdict.to_string()),
         })
@@ -214,7 +212,7 @@ impl std::fmt::Display for Row {
             quality.random.mean,
             quality.bisection.mean,
             quality.all_to_all,
-            measured.report.unreachable_pairs,
+            quality.lost_pairs,
             self.route_ms,
             measured.cycles,
             measured

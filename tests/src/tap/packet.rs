@@ -24,6 +24,19 @@ pub mod method {
     pub const TRAP_REPRESS: u8 = 0x07;
     /// GetResp.
     pub const GET_RESPONSE: u8 = 0x81;
+
+    /// The name of a method for reports.
+    #[must_use]
+    pub fn name(method: u8) -> String {
+        match method {
+            GET => "Get".into(),
+            SET => "Set".into(),
+            TRAP => "Trap".into(),
+            TRAP_REPRESS => "TrapRepress".into(),
+            GET_RESPONSE => "GetResp".into(),
+            _ => format!("method {method:#04x}"),
+        }
+    }
 }
 
 /// Subnet management attributes (IBA 14.2.5).

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::packet::{Packet, attribute, method};
 
-/// The number of Get and Set SMPs, by method and attribute.
+/// The number of requests, by method and attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<(u8, u16), u64>);
 
@@ -65,13 +65,34 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} SMPs", self.total())?;
         for ((request, id), count) in &self.0 {
-            let method = if *request == method::GET {
-                "Get"
-            } else {
-                "Set"
-            };
+            let method = method::name(*request);
             write!(f, ", {method} {} {count}", attribute::name(*id))?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_method_is_printed_by_its_name() {
+        let mut tally = Tally::default();
+        let requests = [
+            method::GET,
+            method::SET,
+            method::TRAP,
+            method::TRAP_REPRESS,
+            0x12,
+        ];
+        for request in requests {
+            tally.add(request, attribute::NOTICE);
+        }
+        assert_eq!(
+            tally.to_string(),
+            "5 SMPs, Get Notice 1, Set Notice 1, Trap Notice 1, TrapRepress Notice 1, \
+             method 0x12 Notice 1"
+        );
     }
 }

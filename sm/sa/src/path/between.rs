@@ -104,7 +104,7 @@ impl Directory {
             directory: self.clone(),
             viewer: Some(from.port),
             constraints,
-            names: (None, None),
+            echoed_gids: (None, None),
         };
         let pairs = Pairs::new(finder.clone(), from.ends(), to.ends(), Some(most));
         let found: Vec<TracedPath> = pairs

@@ -38,7 +38,7 @@ impl PathConstraints {
     /// # Errors
     /// ERR_REQ_INSUFFICIENT_COMPONENTS for half a ServiceID; ERR_REQ_INVALID for an undefined MTU
     /// or rate, and for components that the record lacks.
-    pub(super) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {
+    pub(crate) fn of(record: &PathRecord, mask: ComponentMask) -> Result<PathConstraints, Status> {
         let last = PathRecord::COMPONENTS.last().map_or(0, |last| last.mask.0);
         if mask.0 > last | last.wrapping_sub(1) {
             return Err(SaStatus::REQ_INVALID);

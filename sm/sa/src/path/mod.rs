@@ -17,7 +17,7 @@ use rsm_mad::wire::attr::{Mtu, PKey};
 use rsm_mad::wire::header::{Method, Status};
 use rsm_mad::wire::sa::{ComponentMask, PathRecord, Rate, SaStatus, Selector};
 
-use self::constraints::PathConstraints;
+pub(crate) use self::constraints::PathConstraints;
 use self::pairs::{Ends, Pairs};
 use super::answer::{Body, Wanted};
 use super::directory::Directory;
@@ -51,7 +51,7 @@ pub(super) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         return Err(SaStatus::REQ_INSUFFICIENT_COMPONENTS);
     }
     let finder = Finder {
-        names: (from.alias, dgid.filter(|_| router.is_some()).or(to.alias)),
+        echoed_gids: (from.alias, dgid.filter(|_| router.is_some()).or(to.alias)),
         directory: directory.clone(),
         viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
@@ -180,6 +180,11 @@ pub enum NoPath {
         "ports on the path drop packets on service level {0}: section `qos` maps it to VL 15 there"
     )]
     Dropped(u8),
+    /// The ports on the path together drop every service level.
+    #[error(
+        "ports on the path drop packets on every service level: section `qos` maps each to VL 15 at one of them"
+    )]
+    AllDropped,
 }
 
 /// Finds paths that satisfy a query.
@@ -192,7 +197,7 @@ pub(super) struct Finder {
     pub(super) constraints: PathConstraints,
     /// Requested GIDs that the answer repeats: GIDs with an alias GUID, and a destination GID in
     /// another subnet. `None` if the answer has the port's own GID.
-    pub(super) names: (Option<Gid>, Option<Gid>),
+    pub(super) echoed_gids: (Option<Gid>, Option<Gid>),
 }
 
 impl Finder {
@@ -243,7 +248,7 @@ impl Finder {
             lesser(limits.rate(), most, Rate::tenth_gbps)
         });
         let mut path = PathRecord::default();
-        let (source, destination) = self.names;
+        let (source, destination) = self.echoed_gids;
         path.set_sgid(source.unwrap_or_else(|| directory.gid(from)))
             .set_dgid(destination.unwrap_or_else(|| directory.gid(to)))
             .set_slid(slid)
@@ -314,13 +319,16 @@ impl Finder {
             (None, Some(wanted), _) => (wanted, SlReason::Requested),
             (None, None, Some(chosen)) => (chosen.level.sl, chosen.reason()),
             (None, None, None) if p_key == PKey::INVALID => {
+                if dropped == u16::MAX {
+                    return Err(NoPath::AllDropped);
+                }
                 (dropped.trailing_ones() as u8, SlReason::Lowest)
             }
             (None, None, None) => (directory.service_level(p_key), SlReason::Partition(p_key)),
         };
-        // If every SL is dropped, `sl` is 16, and the shift exceeds the mask of 16 bits.
-        match dropped.checked_shr(sl.into()) {
-            Some(rest) if rest & 1 == 0 => Ok((sl, reason)),
+        // A path record has 4 bits for the SL, so that `sl` is at most 15.
+        match dropped >> sl & 1 {
+            0 => Ok((sl, reason)),
             _ => Err(NoPath::Dropped(sl)),
         }
     }

@@ -80,7 +80,7 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         directory: context.directory.clone(),
         viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
-        names: (None, None),
+        echoed_gids: (None, None),
     };
     let mut paths_left = usize::from(constraints.numb_path.unwrap_or(NUMB_PATH_MAX));
     let paths = disjoint_first(sources, destinations)

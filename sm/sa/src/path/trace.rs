@@ -35,7 +35,7 @@ pub(crate) fn answer(context: &SaQueryContext<'_>) -> Result<Body, Status> {
         directory: directory.clone(),
         viewer: (!context.trust.is_trusted()).then_some(context.requester),
         constraints,
-        names: (None, None),
+        echoed_gids: (None, None),
     };
     Ok(Body::table(Hops {
         directory: directory.clone(),

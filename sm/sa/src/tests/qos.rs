@@ -14,6 +14,8 @@ use rsm_plan::qos::Qos;
 use rsm_routing::engine::EngineKind;
 
 use super::world::{SMALL, World, planned_as, records};
+use crate::EndIx;
+use crate::path::{Finder, PathConstraints};
 
 const PAIR: ComponentMask = PathRecord::SLID.with(PathRecord::DLID);
 
@@ -282,6 +284,55 @@ fn no_path_has_an_sl_that_a_port_on_it_drops() {
             .sl(),
         1
     );
+}
+
+#[test]
+fn raw_packets_whose_path_drops_every_service_level_have_no_path_and_no_level_is_named() {
+    // Adapters drop the lower half of the SLs, links between switches the upper half.
+    let drops = |dropped: std::ops::Range<usize>| {
+        let mut lanes = [0; 16];
+        lanes[dropped].fill(15);
+        QosKeys {
+            sl2vl: Some(SlToVl(lanes)),
+            ..QosKeys::default()
+        }
+    };
+    let qos = QosConfig {
+        ca: drops(0..8),
+        sw2sw: drops(8..16),
+        ..on()
+    };
+    let (fabric, plan) = planned_as(SMALL, |_| Policy {
+        qos_policy: None,
+        ..policy(
+            "qos-ulps\ndefault : 1\nend-qos-ulps\n",
+            &qos,
+            EngineKind::Auto,
+        )
+    });
+    let world = World::of(fabric, plan);
+    let hosts = world.hosts();
+    let directory = world.sa.sa_snapshot.directory.clone().unwrap();
+    let end = |lid: Lid| {
+        let ends = (0..directory.len() as u32).map(EndIx);
+        let end = ends.into_iter().find(|&end| directory.end(end).lid == lid);
+        (end.unwrap(), lid)
+    };
+    let path = |to: Lid| {
+        let mut wanted = PathRecord::default();
+        wanted.set_raw_traffic(true);
+        let constraints = PathConstraints::of(&wanted, PathRecord::RAW_TRAFFIC).unwrap();
+        let finder = Finder {
+            directory: directory.clone(),
+            viewer: None,
+            constraints,
+            echoed_gids: (None, None),
+        };
+        finder.path(end(hosts[0]), end(to), 0)
+    };
+    assert_eq!(path(hosts[1]).unwrap().sl(), 8);
+    let refused = path(hosts[3]).unwrap_err().to_string();
+    assert!(refused.contains("every service level"), "{refused}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use std::io::{self, Write};
 
-use rsm_ids::PortNum;
+use rsm_ids::{Lid, PortNum};
 use rsm_routing::netlist::{LinkSpeed, LinkWidth, NodeKind};
 
 use super::source::{DumpLink, DumpNode, DumpSource, LinkState, index_of};
@@ -54,7 +54,8 @@ fn end(
         _ => Some(port.lid),
     };
     let lid = lid.unwrap_or_default();
-    let sm = if lid == source.sm_lid { "-SM" } else { "" };
+    let is_sm = lid != Lid::NONE && lid == source.sm_lid;
+    let sm = if is_sm { "-SM" } else { "" };
     let DumpNode {
         num_ports,
         system_image_guid,

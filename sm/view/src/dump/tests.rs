@@ -279,3 +279,15 @@ fn files_are_replaced_as_a_whole_and_errors_name_them() {
     std::fs::write(dir.path().join("file"), b"").unwrap();
     assert!(write_all(&dir.path().join("file"), &source).is_err());
 }
+
+#[test]
+fn ports_without_a_lid_are_not_the_manager_that_has_none_either() {
+    let host = node(HOST, NodeKind::Ca, 0, &[(1, LEAF, 3)]);
+    let leaf = node(LEAF, NodeKind::Switch, 2, &[(3, HOST, 1)]);
+    let source = DumpSource::new(vec![host, leaf], Lid::NONE, HopRule::Shortest).unwrap();
+    let shown = text(subnet_lst, &source);
+    assert!(
+        shown.contains("LID:0000") && !shown.contains("-SM"),
+        "{shown}"
+    );
+}

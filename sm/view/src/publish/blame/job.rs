@@ -8,14 +8,14 @@ use rsm_api::resolve::resolve_node_or_port;
 use rsm_gdr::fabric::host_and_device;
 use rsm_ids::{Guid, PortKey, PortNum};
 use rsm_mad::wire::attr::NodeType;
-use rsm_model::fabric::{Fabric, Node, PortRef};
+use rsm_model::fabric::{Fabric, PortRef};
 
 use super::super::api_view::{end_port_numbers, holds_lid};
 use super::super::published::Published;
 
 /// Maximum number of names that are searched for as parts of a description, which reads every node
 /// for each name.
-const SEARCHED: usize = 64;
+pub(super) const MAX_DESCRIPTION_SEARCHES: usize = 64;
 
 /// A port of a host of the job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +49,8 @@ pub(super) struct Job {
     pub(super) gone: Vec<GoneAdapter>,
     /// Sentences about names that match no host.
     pub(super) unknown: Vec<String>,
+    /// Number of further names that no host has, and that were not searched for in descriptions.
+    pub(super) unsearched: usize,
 }
 
 impl Job {
@@ -91,10 +93,9 @@ impl Job {
         };
         if matches!(selector, Selector::Description(_)) {
             *searches += 1;
-            if *searches > SEARCHED {
-                return self.unknown.push(format!(
-                    "`{name}` is no host name; only {SEARCHED} names are searched in descriptions"
-                ));
+            if *searches > MAX_DESCRIPTION_SEARCHES {
+                self.unsearched += 1;
+                return;
             }
         }
         match resolve_node_or_port(&published.names, &selector) {
@@ -171,14 +172,11 @@ fn names(description: &str) -> impl Iterator<Item = String> {
     names.into_iter().filter(|name| !name.is_empty())
 }
 
-fn is_adapter(node: &Node) -> bool {
-    !node.is_switch() && node.kind() != NodeType::Switch
-}
-
-/// Nodes of hosts by the names of the host.
+/// Nodes of hosts, routers among them, by the names of the host.
 fn by_host(fabric: &Fabric) -> HashMap<String, Vec<Guid>> {
     let mut hosts: HashMap<String, Vec<Guid>> = HashMap::new();
-    for node in fabric.nodes().filter(|node| is_adapter(node)) {
+    let nodes = fabric.nodes();
+    for node in nodes.filter(|node| node.kind() != NodeType::Switch) {
         let near = node.ports.iter().skip(1).find_map(|port| port.peer);
         let near = near.and_then(|near| fabric.find_port(near));
         if near.is_some_and(|near| node.is_aggregation_node(fabric.port(near))) {

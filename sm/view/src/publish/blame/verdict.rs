@@ -8,6 +8,7 @@ use rsm_state::Role;
 
 use super::super::api_view::api_key;
 use super::evidence::{Evidence, Kind, LIKELY, Place, UNLIKELY};
+use super::job::MAX_DESCRIPTION_SEARCHES;
 use super::{Case, Question};
 
 /// Maximum number of pieces of evidence in an answer.
@@ -60,6 +61,12 @@ pub(super) fn missing(question: &Question<'_>, case: &Case<'_>, unread: usize) -
     let more = job.unknown.len().saturating_sub(UNKNOWN);
     if more > 0 {
         missing.essential(format!("{more} more names lead to no host"));
+    }
+    if job.unsearched > 0 {
+        missing.essential(format!(
+            "names that were not searched for in descriptions: {}; at most {MAX_DESCRIPTION_SEARCHES} are",
+            job.unsearched
+        ));
     }
     let published = question.published;
     match (&published.snapshot.role, published.plan()) {

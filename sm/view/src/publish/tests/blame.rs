@@ -504,6 +504,19 @@ fn unknown_names_no_counters_and_a_young_history_leave_nothing_to_say() {
     );
 
     let mut story = Story::begin();
+    story
+        .job
+        .extend((0..65).map(|number| format!("nowhere-{number}")));
+    let judgement = story.end();
+    assert_eq!(
+        judgement.missing[5..7],
+        [
+            "59 more names lead to no host",
+            "names that were not searched for in descriptions: 1; at most 64 are"
+        ]
+    );
+
+    let mut story = Story::begin();
     story.pass();
     let judgement = ask(&story.world, &story.job, story.since_unix_ms, &Unread);
     assert_eq!(judgement.verdict(), BlameVerdict::CannotSay);
