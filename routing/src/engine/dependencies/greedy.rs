@@ -37,10 +37,10 @@ struct Greedy<'a> {
     channels: &'a Channels,
     wanted: &'a Wanted,
     ties: &'a ChannelOrder,
-    /// By channel: the traffic of the turns into it from channels not yet placed. Each turn that
-    /// the tree needs adds [`NEEDED`].
+    /// Traffic of the turns into each channel from channels not yet placed. Each turn that the tree
+    /// needs adds [`NEEDED`].
     inward: Vec<u64>,
-    /// By channel: the traffic of the turns out of it to channels not yet placed.
+    /// Traffic of the turns out of each channel to channels not yet placed.
     outward: Vec<u64>,
     placed: Vec<bool>,
     sources: Vec<u32>,
