@@ -38,6 +38,9 @@ pub(crate) struct BlameArguments {
     since: Option<String>,
 }
 
+/// The weight from which evidence makes the fabric likely at fault, as `BlameEvidence.weight` says.
+const LIKELY: u32 = 60;
+
 /// The number of columns by which continuation lines are indented.
 const INDENT: usize = 4;
 
@@ -56,10 +59,18 @@ pub(crate) async fn run(arguments: BlameArguments, session: &mut Session) -> Res
     } else {
         print(&judgement, &mut session.output)?;
     }
-    match judgement.verdict() {
+    exit(judgement.verdict())
+}
+
+/// The exit code of a verdict, as an error for codes other than 0.
+fn exit(verdict: BlameVerdict) -> Result<(), Failure> {
+    match verdict {
         BlameVerdict::Likely => Err(Failure::Checked { fails: true }),
-        BlameVerdict::CannotSay => Err(Failure::Checked { fails: false }),
-        BlameVerdict::No | BlameVerdict::Unlikely | BlameVerdict::Unspecified => Ok(()),
+        // An unknown verdict does not clear the fabric.
+        BlameVerdict::CannotSay | BlameVerdict::Unspecified => {
+            Err(Failure::Checked { fails: false })
+        }
+        BlameVerdict::No | BlameVerdict::Unlikely => Ok(()),
     }
 }
 
@@ -87,8 +98,17 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
             Tint::Warning
         }
     };
-    let verdict = label::<BlameVerdict>(judgement.verdict).replace('-', " ");
-    add(tint, &format!("{verdict}: {}", judgement.summary), INDENT);
+    let verdict = match judgement.verdict() {
+        BlameVerdict::Unspecified => {
+            "cannot say: the server returned a verdict that this version of rsmctl does not know"
+                .to_owned()
+        }
+        _ => {
+            let verdict = label::<BlameVerdict>(judgement.verdict).replace('-', " ");
+            format!("{verdict}: {}", judgement.summary)
+        }
+    };
+    add(tint, &verdict, INDENT);
     let extent = format!(
         "looked at {}, {} and {} since {}",
         count(judgement.hosts, "host", "hosts"),
@@ -99,7 +119,7 @@ fn lines(judgement: &v1::Judgement, width: usize) -> Vec<(Tint, String)> {
     add(Tint::None, &extent, INDENT);
     for one in &judgement.evidence {
         let tint = match one.bearing() {
-            BlameBearing::Fabric if one.weight >= 60 => Tint::Error,
+            BlameBearing::Fabric if one.weight >= LIKELY => Tint::Error,
             BlameBearing::Context | BlameBearing::Unspecified => Tint::None,
             _ => Tint::Warning,
         };
@@ -199,5 +219,20 @@ mod tests {
                 "  - GPUs"
             ]
         );
+    }
+    #[test]
+    fn a_verdict_that_this_program_does_not_know_does_not_clear_the_fabric() {
+        let unknown = v1::Judgement {
+            verdict: 99,
+            ..v1::Judgement::default()
+        };
+        for (judgement, clears) in [(unknown, false), (v1::Judgement::default(), false)] {
+            assert_eq!(exit(judgement.verdict()).is_ok(), clears, "{judgement:?}");
+            let failure = exit(judgement.verdict()).unwrap_err();
+            assert!(matches!(failure, Failure::Checked { fails: false }));
+            let (_, first) = lines(&judgement, 200).swap_remove(0);
+            assert!(first.contains("does not know"), "{first}");
+        }
+        assert!(exit(BlameVerdict::Unlikely).is_ok());
     }
 }
