@@ -124,7 +124,7 @@ pub fn fleet(netlist: Netlist, faults: FleetFaults) -> Result<Fleet, FleetError>
             finding.gpus = vec![host.gpus[gpu].index];
             expected.push(finding);
         }
-        faults.storage.add_ports(name, place, &mut host);
+        faults.storage.add_ports(place, &mut host);
         inventory.insert(name, host, 0)?;
     }
     expected.extend(places.order_findings(&names));
