@@ -121,16 +121,16 @@ mod tests {
         let mut answers = Answers::to(&mut work, &mut outbox);
         let mut policy = Arc::new(Policy::default());
         let before = policy.engine;
-        assert_ne!(before, EngineKind::Minhop);
+        assert_ne!(before, EngineKind::MinHop);
         let mut trial = EngineTrial::default();
         trial.request(
-            EngineKind::Minhop,
+            EngineKind::MinHop,
             WhenCutOff::Refuse,
             1,
             &mut policy,
             &mut answers,
         );
-        assert_eq!(policy.engine, EngineKind::Minhop);
+        assert_eq!(policy.engine, EngineKind::MinHop);
         assert!(trial.abandon("another master", &mut policy, &mut answers));
         assert_eq!(policy.engine, before);
         assert!(!trial.refuses_interruption());
