@@ -21,8 +21,6 @@ pub(super) struct LostRegistrations {
     lost: BTreeSet<Guid>,
     /// Ports that have returned, and whose hosts must register again now.
     due: BTreeSet<Guid>,
-    /// Number of ports that were not recorded because of [`MAX_LOST`].
-    forgotten: u64,
 }
 
 impl LostRegistrations {
@@ -31,8 +29,6 @@ impl LostRegistrations {
         for port in ports {
             if self.lost.len() < MAX_LOST || self.lost.contains(&port) {
                 self.lost.insert(port);
-            } else {
-                self.forgotten += 1;
             }
         }
     }

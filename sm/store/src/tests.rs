@@ -434,7 +434,6 @@ fn copy_of_a_live_database_never_loses_claims_silently() {
     let dir = tempfile::tempdir().unwrap();
     let live = dir.path().join("live");
     let mut store = SledStore::open(&live, HARDWARE).unwrap();
-    let mut restored = 0;
     for round in 0..20u16 {
         let first = 1 + round * 2000;
         store.commit(&claims(first..=first + 1999)).unwrap();
@@ -442,7 +441,6 @@ fn copy_of_a_live_database_never_loses_claims_silently() {
         copy(&live, &torn);
         let (state, report) = load(&torn);
         assert_eq!(state.claims, store.load().unwrap().0.claims, "{report}");
-        restored += usize::from(report.quarantined.is_some());
         // Without sidecar and exports, nothing can be restored, but the damage is reported.
         let alone = dir.path().join(format!("alone-{round}"));
         copy(&live.join("db"), &alone.join("db"));
@@ -452,8 +450,6 @@ fn copy_of_a_live_database_never_loses_claims_silently() {
         fs::remove_dir_all(torn).unwrap();
         fs::remove_dir_all(alone).unwrap();
     }
-    // Any number of restored copies is accepted: sled opens some torn copies without an error.
-    assert!(restored <= 20);
 }
 
 fn overwrite(path: &Path, random: &mut Random, spots: usize, length: usize) {

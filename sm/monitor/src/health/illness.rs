@@ -58,8 +58,6 @@ struct Recovery {
 struct Reports {
     /// Times of the latest reports; at most the number that makes a port unhealthy.
     recent: VecDeque<Time>,
-    /// Number of all reports.
-    count: u64,
 }
 
 /// Decides which ports are unhealthy.
@@ -189,7 +187,6 @@ impl Health {
         }
         let reports = self.reports.entry(port).or_default();
         reports.recent.push_back(now);
-        reports.count = reports.count.saturating_add(1);
         while reports.recent.len() > limit as usize {
             reports.recent.pop_front();
         }

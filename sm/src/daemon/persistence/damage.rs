@@ -80,7 +80,9 @@ impl Damage {
         }
         if damaged_bytes > 0 {
             let text = format!(
-                "{damaged_bytes} bytes of the journal of registrations are damaged: registrations                  that were acknowledged may be forgotten, and hosts are asked to register again;                  look after the disk of the state folder"
+                "{damaged_bytes} bytes of the journal of registrations are damaged: \
+                 registrations that were acknowledged may be forgotten, and hosts are asked \
+                 to register again; look after the disk of the state folder"
             );
             damage.others.push(finding(Severity::Error, text));
         }

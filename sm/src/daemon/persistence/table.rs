@@ -142,9 +142,14 @@ fn write(
     }
 }
 
-/// Appends a text after its length (2 bytes, big-endian). A longer text is cut to 65,535 bytes.
+/// Appends a text after its length (2 bytes, big-endian). A text above 65,535 bytes is cut behind the
+/// last character that fits.
 pub(super) fn write_text(text: &str, value: &mut Vec<u8>) {
-    let length = u16::try_from(text.len()).unwrap_or(u16::MAX);
+    let mut fits = text.len().min(usize::from(u16::MAX));
+    while !text.is_char_boundary(fits) {
+        fits -= 1;
+    }
+    let length = u16::try_from(fits).unwrap_or(u16::MAX);
     value.extend(length.to_be_bytes());
     value.extend(&text.as_bytes()[..usize::from(length)]);
 }
@@ -166,4 +171,21 @@ pub(super) fn held<'a>(
     let table = namespace.and_then(|namespace| persisted.records.get(&namespace));
     let rows = table.into_iter().flatten();
     rows.map(|(key, value)| (&key[..], &value[..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_between_two_characters() {
+        let mut value = Vec::new();
+        write_text(&format!("a{}", "\u{e9}".repeat(40_000)), &mut value);
+        let (text, rest) = read_text(&value).unwrap();
+        assert_eq!((text.len(), rest.len()), (65_535, 0));
+        value.clear();
+        write_text(&"\u{e9}".repeat(40_000), &mut value);
+        let (text, _) = read_text(&value).unwrap();
+        assert_eq!(text.len(), 65_534);
+    }
 }

@@ -444,10 +444,8 @@ fn redirected_requests_go_to_the_target_in_its_partition() {
         .unwrap();
     assert_eq!((plain.1.remote.pkey_index, plain.1.remote.sl), (0, 3));
     // After the target of the redirection has vanished, requests go to the node itself again.
-    let gone = Lid(0x77);
     bench.device(lid).redirects = None;
     bench.devices.remove(&host);
-    assert!(!bench.devices.contains_key(&gone));
     bench.run(MINUTE * 3);
     assert_eq!(bench.state(switch), AgentState::Answers);
 }
