@@ -300,7 +300,7 @@ fn raw_packets_whose_path_drops_every_service_level_have_no_path_and_no_level_is
     let qos = QosConfig {
         ca: drops(0..8),
         sw2sw: drops(8..16),
-        ..on()
+        ..qos_on()
     };
     let (fabric, plan) = planned_as(SMALL, |_| Policy {
         qos_policy: None,
