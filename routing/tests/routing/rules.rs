@@ -226,6 +226,40 @@ fn weighed_irregular_fabrics_stay_sound_with_parts_missing() {
     }
 }
 
+/// All links up from a leaf cost the same, and more than one hop: a repair has to find that some of
+/// them no longer lead to another leaf.
+#[test]
+fn routes_over_weighed_links_of_equal_cost_are_repaired_when_a_link_above_is_lost() {
+    for spec in ["pgft:2;2,2;1,2;1,1", "fat-tree:k=4,levels=3"] {
+        let plain = generated(spec);
+        let (leaf, up) = leaf_of(&plain);
+        let guid = plain.switch(leaf).guid;
+        let hops: Vec<_> = up.iter().map(|&port| ((guid, port), 2)).collect();
+        let whole = with_hops(plain, &hops);
+        let first = routed(EngineKind::FabricTree, &whole, &Options::default());
+        assert_sound_on_lanes(&whole, &first);
+        let of_leaf = |end: (Guid, PortNum)| end.0 == guid;
+        let elsewhere = whole.cables().into_iter();
+        let elsewhere: Vec<_> = elsewhere
+            .filter(|cable| !of_leaf(cable.a) && !of_leaf(cable.b))
+            .collect();
+        for cable in elsewhere {
+            let damaged = whole.without_cables(&[cable.a]);
+            let options = Options {
+                previous_ranking: first.ranking.clone(),
+                ..Options::default()
+            };
+            let second = route(
+                EngineKind::FabricTree,
+                &damaged,
+                &options,
+                Some(&first.tables),
+            );
+            assert_sound_on_lanes(&damaged, &second.unwrap());
+        }
+    }
+}
+
 #[test]
 fn ids_turn_the_order_of_switches_of_one_level() {
     let mut fabric = Fabric::new();

@@ -112,12 +112,20 @@ impl Core {
         if !is_in_use || self.first_sweep.is_under_way() || !self.work.full_sweep_gives_way() {
             return false;
         }
-        let Stage::Sweeping(sweep) = std::mem::replace(&mut self.stage, Stage::Idle) else {
-            return false;
+        let sweep = match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Sweeping(sweep) if sweep.may_give_way() => sweep,
+            stage => {
+                self.stage = stage;
+                return false;
+            }
         };
         self.work.sweep_everything_after_reports();
-        for switch in sweep.give_way(&mut self.inventory) {
+        let (switches, ports) = sweep.give_way(&mut self.inventory);
+        for switch in switches {
             self.work.look_at(switch, format!("{switch} changed"));
+        }
+        for port in ports {
+            self.work.look_at_port(port);
         }
         self.drop_stage();
         true

@@ -338,6 +338,8 @@ struct Way<'a> {
     neighbour: usize,
     links: &'a [HalfLink],
     ports: PortMask,
+    /// The cost of the links, in hops.
+    hops: u8,
 }
 
 /// The links of one switch.
@@ -357,6 +359,7 @@ impl<'a> Links<'a> {
                     neighbour: neighbour as usize,
                     links,
                     ports: links.iter().map(|link| link.port).collect(),
+                    hops: neighbours.hops(group),
                 }
             };
             of.iter().map(way).collect()
@@ -373,8 +376,8 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// The ports to the neighbours whose cost is one less than `cost`; `costs` selects the row of
-    /// costs.
+    /// The ports to the neighbours over which a switch with `cost` reaches a leaf at that cost;
+    /// `costs` selects the row of costs.
     fn nearest<'t>(
         &self,
         ways: &[(&Way<'_>, (&'t Row, &'t Row))],
@@ -384,7 +387,7 @@ impl<'a> Links<'a> {
     ) -> PortMask {
         let nearer = ways
             .iter()
-            .filter(|(_, rows)| costs(*rows)[column].checked_add(1) == Some(cost));
+            .filter(|(way, rows)| costs(*rows)[column] == paths::nearer(cost, way.hops));
         let nearer = nearer.map(|&(way, _)| way);
         if !self.differ {
             return nearer.fold(PortMask::EMPTY, |ports, way| ports.union(way.ports));

@@ -28,10 +28,8 @@ pub(super) fn doubled(first: Duration, times: u32, last: Duration) -> Duration {
 /// Work that waits until the core is idle, or joins the sweep under way.
 #[derive(Default, Debug)]
 pub struct Work {
-    /// A full sweep that comes before all other work.
+    /// The full sweep that waits.
     everything: Option<FullSweep>,
-    /// A full sweep that gave way to reports of changes, and comes after them.
-    everything_after_reports: Option<FullSweep>,
     /// The full sweep under way; `None` in other passes.
     under_way: Option<FullSweep>,
     // Work that waits, named after its variant of `Next`.
@@ -75,38 +73,44 @@ pub struct Work {
     uncovered: Option<bool>,
 }
 
-/// A full sweep that waits or is under way.
+/// A sweep of everything that is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FullSweep {
     /// Whether to read known tables back as well.
     audit: bool,
-    /// Number of times that the sweep still gives way to reports of changes in a subnet in use.
+    /// Number of passes for reported changes that still go before the sweep; 0 if none may.
     gives_way: u8,
+    /// Whether a pass for reported changes has gone before the sweep, or goes before it now.
+    has_given_way: bool,
 }
 
 impl FullSweep {
     /// A sweep of a subnet in use: no Set waits for its result, so changes that are reported
     /// meanwhile come first.
     pub(crate) fn in_use(audit: bool) -> FullSweep {
-        let gives_way = GIVES_WAY;
-        FullSweep { audit, gives_way }
+        FullSweep {
+            audit,
+            gives_way: GIVES_WAY,
+            has_given_way: false,
+        }
     }
 
-    /// A sweep that must end before anything is written.
+    /// A sweep whose end the first Set waits for.
     pub(crate) fn before_writing(audit: bool) -> FullSweep {
         FullSweep {
             audit,
             gives_way: 0,
+            has_given_way: false,
         }
     }
 
-    /// One sweep in place of this one and `other`: an audit if either is one, and giving way only
-    /// as often as both may.
+    /// The one sweep that replaces this sweep and another one.
     fn and(self, other: Option<FullSweep>) -> FullSweep {
         let Some(other) = other else { return self };
         FullSweep {
             audit: self.audit | other.audit,
             gives_way: self.gives_way.min(other.gives_way),
+            has_given_way: self.has_given_way & other.has_given_way,
         }
     }
 }
@@ -188,14 +192,17 @@ impl Work {
     /// Queues the full sweep under way again, after the switches that have reported changes.
     pub(crate) fn sweep_everything_after_reports(&mut self) {
         if let Some(sweep) = self.under_way.take() {
-            let gives_way = sweep.gives_way.saturating_sub(1);
-            self.everything_after_reports = Some(FullSweep { gives_way, ..sweep });
+            let sweep = FullSweep {
+                has_given_way: true,
+                ..sweep
+            };
+            self.everything = Some(sweep.and(self.everything));
         }
     }
 
-    /// Whether a full sweep waits that gave way to reports of changes.
+    /// Whether a full sweep waits.
     pub(crate) fn owes_full_sweep(&self) -> bool {
-        self.everything_after_reports.is_some()
+        self.everything.is_some()
     }
 
     /// Queues the reading of [`Next::Succession`].
@@ -424,7 +431,7 @@ impl Work {
         self.plan
             || self.repairs.is_due
             || self.succession
-            || self.everything.is_some()
+            || self.everything.is_some_and(|sweep| !sweep.has_given_way)
             || !self.switches.is_empty()
     }
 
@@ -447,7 +454,15 @@ impl Work {
         self.is_offered = false;
         self.under_way = None;
         if let Some(sweep) = self.everything.take() {
-            return Some(self.begin_everything(sweep));
+            if sweep.gives_way == 0 || self.switches.is_empty() {
+                return Some(self.begin_everything(sweep));
+            }
+            // Packets are lost until the reported changes are repaired.
+            self.everything = Some(FullSweep {
+                gives_way: sweep.gives_way - 1,
+                has_given_way: true,
+                ..sweep
+            });
         }
         if std::mem::take(&mut self.succession) {
             (self.master, self.rebalance) = (false, false);
@@ -473,10 +488,6 @@ impl Work {
                 repair: std::mem::take(&mut self.repairs.is_due),
             });
         }
-        if let Some(sweep) = self.everything_after_reports.take() {
-            self.add_cause("the full sweep that gave way to reported changes");
-            return Some(self.begin_everything(sweep));
-        }
         if self.wants_plan() {
             self.planned();
             return Some(Next::Plan);
@@ -499,7 +510,9 @@ impl Work {
     /// Begins a full sweep. Other sweeps no longer wait, because the full sweep reads their
     /// parts.
     fn begin_everything(&mut self, sweep: FullSweep) -> Next {
-        let sweep = sweep.and(self.everything_after_reports.take());
+        if sweep.has_given_way {
+            self.add_cause("the full sweep that gave way to reported changes");
+        }
         self.under_way = Some(sweep);
         self.switches.clear();
         self.ports.clear();
@@ -554,7 +567,8 @@ impl Work {
     pub(crate) fn rewrite(&mut self) {
         self.rewrites = true;
         let cause = "every forwarding table is to be written";
-        self.sweep_everything(FullSweep::in_use(true), cause);
+        // A pass in between would write all tables in place of the reported change alone.
+        self.sweep_everything(FullSweep::before_writing(true), cause);
     }
 
     /// Whether the full sweep about to begin distrusts all tables; true only once.

@@ -48,6 +48,11 @@ pub(super) struct Contests {
 }
 
 impl Contests {
+    /// Whether a contest is undecided.
+    pub(super) fn are_open(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Ends the contests about the GUIDs behind `place`. Returns the other places with their
     /// answers.
     pub(super) fn close(&mut self, place: PortKey) -> BTreeMap<PortKey, NodeInfo> {

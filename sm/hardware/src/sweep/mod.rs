@@ -91,6 +91,7 @@ struct Before {
     faults: Faults,
     /// End ports that held a foreign M_Key.
     locked: Vec<(PortKey, MKeySign)>,
+    suspects: BTreeSet<Guid>,
 }
 
 /// A sweep under way.
@@ -161,6 +162,7 @@ impl Sweep {
             before: Before {
                 faults: inventory.faults.clone(),
                 locked: inventory.hardware.all_locked().collect(),
+                suspects: inventory.suspects.clone(),
             },
             silent: BTreeSet::new(),
             without_extended_speeds: HashMap::new(),
@@ -465,18 +467,26 @@ impl Sweep {
         gone
     }
 
-    /// Gives this full sweep up. Faults, and the locks of nodes that it has not met, are as they
-    /// were before it. Returns the switches that reported a change to it.
-    pub fn give_way(self, inventory: &mut Inventory) -> Vec<Guid> {
-        let epoch = inventory.hardware.epoch;
+    /// Whether a plan may be made of what this full sweep has read so far. It may not while the
+    /// place of a GUID is in doubt: a node that was found at another port than before would get the
+    /// packets of the node that is known by the same GUID.
+    pub fn may_give_way(&self) -> bool {
+        !self.contests.are_open() && !self.moves.are_due()
+    }
+
+    /// Gives this full sweep up. Faults are as they were before it, and so are the foreign M_Keys
+    /// found before; suspects are those of before that have not answered. Returns the switches and
+    /// the end ports that reported a change to this sweep.
+    pub fn give_way(self, inventory: &mut Inventory) -> (Vec<Guid>, BTreeSet<PortKey>) {
         for (port, sign) in self.before.locked {
-            let node = inventory.hardware.node(port.node);
-            if node.is_some_and(|node| node.epoch != epoch) {
+            if inventory.hardware.locked(port).is_none() {
                 inventory.hardware.lock(port, sign);
             }
         }
         inventory.faults = self.before.faults;
-        self.targets.into_keys().collect()
+        let suspects = &mut inventory.suspects;
+        suspects.retain(|guid| self.before.suspects.contains(guid));
+        (self.targets.into_keys().collect(), self.joined_ports)
     }
 
     /// Cables that this full sweep could probe and did not confirm, each given by the port of a

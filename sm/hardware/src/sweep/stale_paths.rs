@@ -42,6 +42,12 @@ pub(super) struct Moves {
 }
 
 impl Moves {
+    /// Whether a known node was found behind another port, and its former place has not been asked
+    /// again.
+    pub(super) fn are_due(&self) -> bool {
+        self.is_due
+    }
+
     /// Records that a cable is about to be added between two ports, at least one of which had
     /// another cable.
     pub(super) fn note_move(&mut self, inventory: &Inventory, a: PortKey, b: PortKey) {

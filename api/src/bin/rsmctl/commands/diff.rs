@@ -160,6 +160,12 @@ struct Taken {
     adapters: u64,
 }
 
+/// Changes of nodes, each with the change of their links that follows from it.
+const MOVED: [(Kind, Kind); 2] = [
+    (Kind::NodeAppeared, Kind::LinkAppeared),
+    (Kind::NodeVanished, Kind::LinkVanished),
+];
+
 /// The rows of differences, with those that follow from another one folded into it: cables and
 /// hosts that came or went with a switch, adapters of one host, and findings of one kind.
 fn folded(differences: &[v1::Difference]) -> Vec<Row> {
@@ -168,11 +174,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         own.map(|one| one.subject.as_str())
             .collect::<HashSet<&str>>()
     };
-    let moved = [
-        (Kind::NodeAppeared, Kind::LinkAppeared),
-        (Kind::NodeVanished, Kind::LinkVanished),
-    ];
-    let nodes: HashMap<Kind, HashSet<&str>> = moved
+    let nodes: HashMap<Kind, HashSet<&str>> = MOVED
         .iter()
         .map(|&(node, link)| (link, of_kind(node)))
         .collect();
@@ -230,8 +232,13 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
             }
         }
     }
+    finished(rows, &taken)
+}
+
+/// The rows, each with the parts that follow from it and the number of parts that it stands for.
+fn finished(mut rows: Vec<(Row, u64)>, taken: &HashMap<(Kind, &str), Taken>) -> Vec<Row> {
     for (row, number) in &mut rows {
-        let link = moved.iter().find(|(node, _)| *node == row.kind);
+        let link = MOVED.iter().find(|(node, _)| *node == row.kind);
         let taken = link.and_then(|&(_, link)| taken.get(&(link, row.part.as_str())));
         // The place of a host is its only cable.
         let taken = taken.filter(|taken| taken.cables + taken.adapters > 1);

@@ -94,6 +94,15 @@ impl Repair<'_> {
         }
     }
 
+    /// The cost, in hops, of the links from one switch to another.
+    fn hops(&self, from: SwitchIdx, to: SwitchIdx) -> u8 {
+        if self.known.rules().hops.is_empty() {
+            return 1;
+        }
+        let back = self.known.groups(from).find(|group| group.neighbour == to);
+        back.map_or(1, |group| self.known.hops(from, group))
+    }
+
     /// Adds each column in which a switch's costs have changed to the lists of that switch and of
     /// the neighbours for which it has become, or has ceased to be, a least-cost next hop.
     fn touch(&self, was: &Tile, mended: &Mended, touched: &mut Touched) {
@@ -102,23 +111,22 @@ impl Repair<'_> {
             let all = (is.first + column) as u32;
             touched[switch.index()].push(all);
             // If the costs of both switches changed, each of the two is in `changes`.
-            let leads_on = |tile: &Tile, from: SwitchIdx| {
+            let leads_on = |tile: &Tile, from: SwitchIdx, hops: u8| {
                 let cost = |rows: &Rows, at: SwitchIdx| rows[at.index()][column];
                 let goes_down = cost(&tile.down, from) != UNREACHED;
                 if order.is_above(switch, from) {
-                    !goes_down
-                        && cost(&tile.taken, from) != UNREACHED
-                        && cost(&tile.taken, switch) == cost(&tile.taken, from) - 1
+                    let taken = paths::nearer(cost(&tile.taken, from), hops);
+                    !goes_down && cost(&tile.taken, switch) == taken
                 } else {
                     // The destination switch has no next hop.
-                    goes_down
-                        && cost(&tile.down, from) != 0
-                        && cost(&tile.down, switch) == cost(&tile.down, from) - 1
+                    let down = paths::nearer(cost(&tile.down, from), hops);
+                    goes_down && cost(&tile.down, switch) == down
                 }
             };
             for group in self.known.groups(switch) {
                 let from = group.neighbour;
-                if leads_on(was, from) != leads_on(is, from) {
+                let hops = self.hops(from, switch);
+                if leads_on(was, from, hops) != leads_on(is, from, hops) {
                     touched[from.index()].push(all);
                 }
             }
