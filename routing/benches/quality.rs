@@ -1,4 +1,4 @@
-//! How long measuring tables takes, on fat trees of three sizes.
+//! Measures the time of quality measures and of drawing a fabric, on fat trees of three sizes.
 //!
 //! `cargo bench -p rsm-routing --bench quality [-- SUBSTRING]` prints the best of a few runs, in
 //! milliseconds on all cores.
@@ -26,7 +26,7 @@ fn main() {
         let routing = route(EngineKind::Auto, &topology, &Options::default(), None)
             .expect("a tree can be routed");
         let (uses_taken, uses) = best(RUNS, || link_uses(&topology, &routing.tables));
-        let (judge_taken, quality) = best(RUNS, || {
+        let (measure_taken, quality) = best(RUNS, || {
             measure(&topology, &routing.tables, &Settings::default())
         });
         let (draw_taken, picture) = best(RUNS, || {
@@ -44,7 +44,7 @@ fn main() {
             "{name} hosts, {}: link uses {:.0}, measure {:.0} in all, picture {:.1} ({} bytes)",
             routing.engine,
             uses_taken.wall_ms,
-            judge_taken.wall_ms,
+            measure_taken.wall_ms,
             draw_taken.wall_ms,
             picture.len()
         );

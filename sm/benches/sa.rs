@@ -171,8 +171,8 @@ impl Bench {
         );
     }
 
-    /// Measures a search for the only record with a rare value, without a LID, from the request to
-    /// the answer.
+    /// Measures a Get without a LID, from the request to the answer. The SA examines all records,
+    /// at most one of which matches.
     fn search<R: Record>(&mut self, name: &str, mask: ComponentMask, record: &R) {
         let mad = SaMad::request(Method::GET, Tid(1), mask, record);
         let requester = RemoteAddress::gsi(self.hosts[0].lid, 0);

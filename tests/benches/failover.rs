@@ -1,18 +1,25 @@
-//! A master is killed: how long until hosts get answers, and until faults are repaired again.
+//! Measures failovers: the time from the death of the master until hosts get answers, and until a
+//! broken cable is repaired.
 //!
-//! `cargo bench -p rsm-tests --bench failover [-- [--spec SPEC] [--rounds N] [--only NAME]
-//! [--loss PERCENT]]`. Two managers of a kind run at the first and the last host of a fabric that this process simulates;
-//! those of rsm share an etcd of three members on this machine, those of OpenSM ask for SMInfo
-//! every 100 ms, and give up after three questions. Each round kills the master with SIGKILL and
-//! starts it anew once the other one rests. A cable between switches breaks at the same moment, but
-//! for one round of six. Without `--spec` both fabrics of 3,456 and 11,664 hosts take part. With
-//! `--loss`, each packet between nodes is lost with that probability once the subnet is up.
+//! Usage: `cargo bench -p rsm-tests --bench failover [-- [--spec SPEC] [--rounds N] [--only NAME]
+//! [--loss PERCENT]]`. Two managers of one kind run at the first and the last host of a fabric that
+//! this process simulates. Managers of rsm share an etcd with three members on this machine.
+//! Managers of OpenSM ask for SMInfo every 100 ms, and give up after three requests without an
+//! answer. Each round kills the master with SIGKILL, and restarts it once the other manager is
+//! quiet. A cable between switches breaks at the same moment, except in one round of six. Without
+//! `--spec`, the benchmark runs on fabrics of 3,456 and 11,664 hosts. With `--loss`, each packet
+//! between nodes is lost with that probability once the subnet is up.
 //!
-//! `answer_ms` is the time until the SA answers a PathRecord of a host that asks at its port's
-//! MasterSMLID, `repaired_ms` that until no table leads to the broken cable, `sets` those of the
-//! rounds without a broken cable, by the new master until it rests. `lids_moved`, `told_again`
-//! (hosts asked to register again, of the four observed) and those with `_lost` count over a round:
-//! multicast members, services, subscriptions and alias GUIDs that the SA or the port has no longer.
+//! Figures of a round:
+//!
+//! - `answer_ms`: the time until the SA answers a Get of PathRecord that a host sends to the
+//!   MasterSMLID of its port;
+//! - `repaired_ms`: the time until no forwarding table leads to the broken cable;
+//! - `sets`: in rounds without a broken cable, the number of Sets until the new master is quiet;
+//! - `lids_moved`: the number of hosts with another LID, the managers' hosts excepted;
+//! - `told_again`: the number of requests to the four observed hosts to register again;
+//! - `members_lost`, `services_lost`, `subscriptions_lost`, `aliases_lost`: the number of multicast
+//!   members, services, subscriptions and alias GUIDs that the SA or the port no longer has.
 
 mod options;
 
@@ -33,31 +40,31 @@ use rsm_tests::sm::OpenSm;
 
 use options::Options;
 
-/// 3,456 and 11,664 hosts.
+/// The fabrics of a run without `--spec`: 3,456 and 11,664 hosts.
 const SPECS: [&str; 2] = ["fat-tree:k=24,levels=3", "fat-tree:k=36,levels=3"];
 
-/// 50 with a broken cable, and 10 without.
+/// The default number of rounds: 50 with a broken cable, and 10 without.
 const ROUNDS: usize = 60;
 
-/// One round of so many has no broken cable.
+/// One round in this many has no broken cable: round 0 and every sixth round after it.
 const UNBROKEN: usize = 6;
 
-/// Longest that a manager may take for anything.
+/// The time limit for each step of a manager.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How often conditions are looked at.
+/// The time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// How long a host waits for an answer before it asks again.
+/// The time for which a host waits for an answer before it repeats the request.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// A manager that sends nothing for so long rests.
+/// The time without a request, Gets of SMInfo excepted, after which the managers count as quiet.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// Hosts that register: those after the first two.
+/// The indices of the observed hosts, which register with the SA: the third to the sixth host.
 const OBSERVED: std::ops::Range<usize> = 2..6;
 
-/// The least that OpenSM accepts is 10 ms; rsm asks at this pace.
+/// The settings of OpenSM. OpenSM accepts polling times from 10 ms on; 100 ms is rsm's own.
 const OPENSM_KEYS: &str = "sminfo_polling_timeout 100\npolling_retry_number 3\n";
 
 type Failure = Box<dyn std::error::Error>;
@@ -94,7 +101,7 @@ struct Pair {
     field: Field,
 }
 
-/// One round.
+/// The figures of one round.
 struct Failover {
     answer: Duration,
     /// `None` in rounds without a broken cable.
@@ -102,14 +109,14 @@ struct Failover {
     sets: usize,
     lids_moved: usize,
     told_again: usize,
-    /// Registrations that are gone: members, services, subscriptions, alias GUIDs.
+    /// The numbers of lost multicast members, services, subscriptions and alias GUIDs.
     lost: [usize; 4],
 }
 
 /// The registrations of hosts, each as text: members, services, subscriptions, alias GUIDs.
 type Registered = [BTreeSet<String>; 4];
 
-/// The figures of registrations that are gone.
+/// The names of the figures about lost registrations, in the order of [`Registered`].
 const LOST: [&str; 4] = [
     "members_lost",
     "services_lost",
@@ -185,7 +192,8 @@ impl Field {
         }
     }
 
-    /// Starts a manager at a place, and waits until it is master or stands by.
+    /// Starts a manager at the host with the index `place`, and waits until the manager is master,
+    /// or standby if `stands_by`.
     fn manager(&self, place: usize, name: &str, stands_by: bool) -> Result<Resident, Failure> {
         match self {
             Field::Rsm(site) => {
@@ -231,7 +239,8 @@ impl Pair {
             field,
         };
         pair.wait_answer();
-        // On a large fabric OpenSM's first sweeps keep its SA from answers for over half a minute.
+        // On a large fabric, OpenSM's SA does not answer during the first sweeps, for over half a
+        // minute.
         pair.rest()?;
         register(pair.field.fabric(), &mut pair.hosts);
         pair.rest()?;
@@ -240,7 +249,7 @@ impl Pair {
         Ok(pair)
     }
 
-    /// Kills the master, measures, and starts it anew as the standby.
+    /// Kills the master, measures the failover, and restarts the killed manager.
     fn fail(&mut self, round: usize) -> Result<Failover, Failure> {
         let lids = self.field.fabric().lids();
         let registered = self.registered();
@@ -288,8 +297,8 @@ impl Pair {
         Ok(failover)
     }
 
-    /// Starts the killed manager anew. An rsm stands by; of two OpenSM with the same priority the
-    /// one with the lower GUID takes over from the other.
+    /// Restarts the killed manager. A restarted rsm becomes standby. If two OpenSM
+    /// managers have equal priority, the manager with the lower GUID becomes master.
     fn replace_master(&mut self) -> Result<(), Failure> {
         let old = self.master;
         let name = self.started.to_string();
@@ -320,7 +329,8 @@ impl Pair {
         assert!(answered.is_some(), "no SA answers");
     }
 
-    /// Waits until neither end of a cable has entries for it.
+    /// Waits until the forwarding tables at both ends of a cable have no entry for it. Returns the
+    /// time on `watch`.
     fn wait_repaired(
         &self,
         (node, port): (Guid, PortNum),

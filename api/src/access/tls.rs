@@ -21,8 +21,8 @@ use tokio_rustls::server::TlsStream;
 
 use super::identity::{Certificate, Peer};
 
-/// The maximum size of a file with certificates or a key, in bytes: a bundle of all public CAs has
-/// a quarter of it.
+/// The maximum size of a file with certificates or a key, in bytes: four times the size of a bundle
+/// of all public CAs.
 pub const MAX_PEM_BYTES: u64 = 1 << 20;
 
 /// The protocol of gRPC in the TLS handshake (ALPN).
@@ -40,8 +40,8 @@ pub struct TlsFiles {
     pub key: PathBuf,
     /// The CAs of client certificates; `None` if no client certificate is requested.
     pub client_ca: Option<PathBuf>,
-    /// The lists of revoked client certificates, one of each CA; `None` if no certificate is
-    /// revoked.
+    /// The lists of revoked client certificates (CRLs), one list for each CA; `None` if no
+    /// certificate is revoked.
     pub client_crl: Option<PathBuf>,
 }
 
@@ -204,8 +204,7 @@ fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsErr
                     .allow_unauthenticated();
             let revoked = files.client_crl.as_deref();
             if let Some(revoked) = revoked {
-                // A certificate of a CA without a list is refused: whether it is revoked is not
-                // known.
+                // A certificate of a CA without a list is refused, because it may be revoked.
                 verifier = verifier.with_crls(revocations(revoked)?);
             }
             let verifier = verifier
@@ -237,7 +236,7 @@ pub struct ClientTlsFiles {
 /// The TLS settings of a client.
 ///
 /// # Errors
-/// The errors of [`ServerTls::reload`].
+/// A file cannot be read or is incomplete, or key and certificate do not match.
 pub fn client_config(files: &ClientTlsFiles) -> Result<Arc<ClientConfig>, TlsError> {
     let builder = ClientConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()

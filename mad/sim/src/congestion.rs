@@ -14,8 +14,8 @@ use crate::sim::Sim;
 const TICK_NS: u64 = 1024;
 
 impl Sim {
-    /// The agent of congestion control of an end port; `None` if the device has none, or if neither
-    /// a request nor an operator has reached it yet.
+    /// The agent of congestion control of an end port; `None` if the device has none, or if no
+    /// request and no [`Sim::set_congestion_agent`] has reached it yet.
     ///
     /// # Errors
     /// There is no such end port.

@@ -1,14 +1,14 @@
 //! Measures load under adaptive routing, for the best and the worst choices of the switches.
 //!
-//! A switch takes any port of a set, so that a link has no single load, but a range:
+//! A switch may choose any port of a set, so that the load of a link depends on the choices:
 //!
 //! - *fixed*: every packet takes the port of the forwarding table, as without adaptive routing;
 //! - *chosen well*: each flow stays on one path, and paths are moved off the fullest links until no
 //!   move helps any more. This is an upper bound of the best load, and never above *fixed*;
 //! - *spread evenly*: each switch sends an equal share to each port. Packets of flows that may
 //!   arrive out of order come near to this load;
-//! - *chosen badly*: every packet that may pass a link does. This is exact: some choices give the
-//!   link that load.
+//! - *chosen badly*: every packet that may pass a link passes it. This bound is exact for each
+//!   link: some choices of the switches produce it.
 //!
 //! Loads are relative to the rates of links, as without adaptive routing.
 
@@ -301,7 +301,7 @@ impl Choices<'_> {
     fn fixed_path(&self, (from, root, lid): (usize, usize, Lid)) -> Vec<usize> {
         let mut path = Vec::new();
         let mut at = from;
-        // No path passes a switch twice.
+        // The bound ends a path that loops: other paths pass each switch at most once.
         while at != root && at != self.fabric.nowhere() && path.len() < self.fabric.switches {
             let lft = self.held.tables.lfts.get(at);
             let Some(port) = lft.and_then(|lft| lft.port(lid)) else {
@@ -491,8 +491,8 @@ impl Loads {
     }
 }
 
-/// The leaves grouped by their number of hosts, to count the hosts of many leaves at once: the
-/// number of hosts, and the numbers of the leaves that have so many.
+/// The leaves grouped by their number of hosts, to count the hosts of many leaves at once. Each
+/// entry has a number of hosts, and the indices of the leaves with that number.
 struct Populations(Vec<(f64, FixedBitSet)>);
 
 impl Populations {

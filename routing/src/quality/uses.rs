@@ -158,7 +158,7 @@ impl<'a> Pass<'a> {
             .enumerate()
             .for_each(|(channel, ((paths, sources), &destinations))| {
                 if destinations > 0 {
-                    // All hosts of the switch itself send the same way.
+                    // The hosts of the switch send over the same channel to each destination.
                     let own = self.own[self.switches.start + channel / self.fabric.stride];
                     *paths += u64::from(own.hosts) * u64::from(destinations);
                     *sources = self.senders.hosts(channel, own.leaf(), &self.hosts.leaves);
@@ -209,7 +209,7 @@ impl Own {
     }
 }
 
-/// Counts the paths to one host after the other.
+/// Counts the paths to the hosts, one destination at a time.
 struct Counter<'a> {
     pass: &'a Pass<'a>,
     part: Part,
@@ -237,8 +237,9 @@ impl<'a> Counter<'a> {
         }
     }
 
-    /// Moves the packets of a switch's own hosts, and those that have arrived there, to the next
-    /// switch.
+    /// Moves packets over the channel of a step: packets of the switch's own hosts, and packets
+    /// that have arrived from other switches. Counts them if the pass counts this switch's links.
+    /// `root` is the destination's leaf.
     fn pass(&mut self, step: Step, root: usize) {
         let (switch, next) = (step.switch(), step.next());
         let own = self.pass.own[switch];

@@ -134,7 +134,8 @@ impl Mft {
         self.masks.get(&mlid).copied().unwrap_or_default()
     }
 
-    /// Sets the output ports of a multicast LID; does nothing for other LIDs.
+    /// Sets the output ports of a multicast LID. An empty mask removes the LID from the table. Does
+    /// nothing for other LIDs.
     pub fn set(&mut self, mlid: Lid, mask: PortMask) {
         if mask.is_empty() || !mlid.is_multicast() {
             self.masks.remove(&mlid);

@@ -8,6 +8,7 @@ use rsm_routing::engine::{EngineKind, Numbers, Options, Routing, route};
 use rsm_routing::topology::{SwitchIdx, SwitchRules, Topology};
 use rsm_routing::verify::verify;
 
+use crate::adaptive::with_groups;
 use crate::common::{Fabric, assert_sound_on_lanes, followed, generated};
 
 /// Engines whose paths cost what their hops count as.
@@ -258,6 +259,20 @@ fn routes_over_weighed_links_of_equal_cost_are_repaired_when_a_link_above_is_los
             assert_sound_on_lanes(&damaged, &second.unwrap());
         }
     }
+}
+
+#[test]
+fn groups_over_weighed_links_have_the_ports_of_links_that_cost_one_hop() {
+    let plain = generated("fat-tree:k=4,levels=3");
+    let (leaf, up) = leaf_of(&plain);
+    let guid = plain.switch(leaf).guid;
+    let hops: Vec<_> = up.iter().map(|&port| ((guid, port), 2)).collect();
+    let weighed = with_hops(plain.clone(), &hops);
+    let groups = |topology: &Topology| {
+        let routing = routed(EngineKind::FabricTree, topology, &Options::default());
+        with_groups(topology, &routing).tables
+    };
+    assert_eq!(groups(&weighed), groups(&plain));
 }
 
 #[test]

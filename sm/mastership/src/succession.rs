@@ -76,7 +76,7 @@ impl Succession {
     /// Decides whether the pass may write these changes now. Parts that must be read first count as
     /// read from now on.
     pub(crate) fn decide(&mut self, changes: &Changes) -> Verdict {
-        let verdict = self.judge(changes);
+        let verdict = self.verdict_on(changes);
         if let Verdict::Read(queries) = &verdict {
             for &query in queries {
                 match query {
@@ -94,7 +94,7 @@ impl Succession {
     }
 
     /// The verdict about `changes`, without recording anything.
-    fn judge(&self, changes: &Changes) -> Verdict {
+    fn verdict_on(&self, changes: &Changes) -> Verdict {
         let has_links = changes.bounce.is_some() || !changes.links.is_empty();
         if !changes.managed.is_empty() || has_links {
             return Verdict::Misfit;

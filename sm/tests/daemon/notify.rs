@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-/// Limit that only a failure reaches.
+/// Time limit of each wait of a test.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Webhook that answers 503 until it is switched to accept events.
@@ -133,7 +133,7 @@ fn free_port() -> u16 {
 }
 
 #[test]
-fn events_of_a_killed_manager_reach_the_webhook_by_the_next_one() {
+fn manager_after_a_kill_delivers_the_events_of_the_killed_manager() {
     let dir = tempfile::tempdir().unwrap();
     let (webhook, port) = Webhook::start();
     let http = free_port();

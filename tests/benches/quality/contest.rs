@@ -1,4 +1,4 @@
-//! The tables of all contenders for one fabric.
+//! Computes the forwarding tables of all engines of rsm and OpenSM for one fabric.
 
 use rsm_routing::engine::{self, EngineError, EngineKind, Routing};
 use rsm_routing::lfts;
@@ -18,11 +18,11 @@ use crate::row::{IbdmchkVerdict, Row};
 /// OpenSM's engines, as `-R` names them.
 const OPENSM: [&str; 7] = ["minhop", "updn", "dnup", "ftree", "dfsssp", "lash", "nue"];
 
-/// The engine of the summary: what a site runs that chooses none.
+/// The engine in the summary: the engine of a site that configures none.
 pub(crate) const SUBJECT: EngineKind = EngineKind::Auto;
 
-/// ibdmchk checks fabrics of up to so many hosts: it walks every pair of them, and needs minutes for
-/// thousands.
+/// The maximum number of hosts of a fabric that ibdmchk checks. ibdmchk follows the path of every
+/// pair of hosts, and needs minutes for thousands of hosts.
 pub(crate) const IBDMCHK_HOSTS: usize = 1_200;
 
 /// The default limit of blocks of a rebalancing step.
@@ -31,7 +31,7 @@ const STEP_BLOCKS: usize = 256;
 /// One fabric, and its contenders.
 pub(crate) struct Contest<'a> {
     pub(crate) options: &'a Options,
-    /// The fabric before it broke.
+    /// The fabric before the fault.
     pub(crate) known: &'a Topology,
     pub(crate) case: String,
     pub(crate) netlist: &'a Netlist,
@@ -89,7 +89,7 @@ impl Contest<'_> {
         Ok(rows)
     }
 
-    /// The verdict of ibdmchk on tables; `None` where the fabric is too large for it.
+    /// The verdict of ibdmchk on tables; `None` for more than [`IBDMCHK_HOSTS`] hosts.
     fn ibdmchk(
         &self,
         topology: &Topology,
@@ -111,17 +111,17 @@ impl Contest<'_> {
                     IbdmchkVerdict::CreditLoop
                 }
             }
-            // It gives no verdict on loops where a path is missing.
+            // ibdmchk gives no verdict on credit loops if a path is missing.
             Err(error) if error.to_string().contains("Traversals Failed") => {
                 IbdmchkVerdict::LostPairs
             }
-            // It ends before a verdict on some real fabrics, those of DGX hosts among them.
+            // ibdmchk ends without a verdict on some real fabrics, also on some of DGX hosts.
             Err(rsm_tests::Error::Output { .. }) => IbdmchkVerdict::Stopped,
             Err(error) => return Err(error.into()),
         }))
     }
 
-    /// The row of the subject after all steps of rebalancing; its time is that of all of them.
+    /// The row of [`SUBJECT`] after all steps of rebalancing, with the total time of the steps.
     fn rebalanced(&self, name: String, topology: &Topology) -> Result<Row, AnyError> {
         let before = route(SUBJECT, self.known, None)?;
         let mut made = route(SUBJECT, topology, Some(&before))?;
@@ -146,8 +146,8 @@ impl Contest<'_> {
         }
     }
 
-    /// The row of an engine of rsm, given an earlier routing; none where the fabric is not of its
-    /// kind.
+    /// The row of an engine of rsm, which starts from the routing `earlier` if there is one; `None`
+    /// if the engine cannot route a fabric of this shape.
     fn own(
         &self,
         name: String,

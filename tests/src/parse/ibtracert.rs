@@ -17,7 +17,7 @@ pub struct Hop {
 ///
 /// # Errors
 ///
-/// The trace does not end at its destination.
+/// The trace does not end at its destination, or a hop cannot be parsed.
 pub fn parse(output: &str) -> Result<Vec<Hop>, Error> {
     let failed = |detail: &str| Error::Output {
         program: "ibtracert".into(),
@@ -50,7 +50,7 @@ mod tests {
     use super::{Hop, parse};
 
     #[test]
-    fn hops_are_read() {
+    fn complete_trace_gives_its_hops_in_order() {
         let hops = parse(
             "From switch {0x0000000000200001} portnum 0 lid 3-3 \"Switch2\"\n\
              [5] -> switch port {0x0000000000200000}[6] lid 2-2 \"Switch1\"\n\

@@ -20,13 +20,13 @@ const LIMIT: Duration = Duration::from_secs(300);
 const SUPERPOD: &str = "superpod";
 const THREE_LEVELS: &str = "fat-tree:k=8,levels=3";
 
-/// The capacity of the journal in Sets: more than a power-off of any switch here costs.
+/// The capacity of the journal: more Sets than any loss of power in these tests causes.
 const JOURNAL: usize = 1 << 18;
 
 /// The number of pairs of hosts that exchange data packets.
 const PAIRS: usize = 512;
 
-/// The maximum time with traps: from the first of them until the last table is written.
+/// The maximum time with traps, from the loss of power until the last table is written.
 const WITH_TRAPS: Duration = Duration::from_millis(50);
 
 /// The maximum time without traps: from the beginning of the light sweep that finds the loss until
@@ -59,7 +59,7 @@ fn own_leaf(world: &World) -> Guid {
     world.sim.peer(local.0, local.1).unwrap().unwrap().0
 }
 
-/// The switches with hosts (`leaves`) or without, sorted by GUID.
+/// The switches with hosts (`leaves`) or without hosts, in the order of the netlist.
 fn switches(world: &World, leaves: bool) -> Vec<Guid> {
     let nodes = world.sim.nodes().map(|(guid, _)| guid);
     nodes
@@ -80,7 +80,8 @@ fn other_leaf(world: &World) -> Vec<Guid> {
     vec![leaf.unwrap()]
 }
 
-/// The spines next to the subnet manager's leaf: the one that most traps pass is among the first.
+/// The spines next to the subnet manager's leaf. The spine that most traps pass is one of the
+/// first.
 fn own_spines(world: &World) -> Vec<Guid> {
     let near = neighbours(world, own_leaf(world));
     let spines = switches(world, false);
@@ -90,8 +91,8 @@ fn own_spines(world: &World) -> Vec<Guid> {
         .collect()
 }
 
-/// The spine on the path from another leaf to the subnet manager: that leaf's traps are lost with
-/// it.
+/// The spine on the path from another leaf to the subnet manager. Traps of that leaf are lost if
+/// the spine loses power.
 fn spine_of_traps(world: &World) -> Vec<Guid> {
     let local = world.manager().local(&world.sim).unwrap();
     let lid = world.sim.port_info(local.0, local.1).unwrap().lid();
@@ -104,7 +105,8 @@ fn spine_of_traps(world: &World) -> Vec<Guid> {
     vec![world.sim.peer(leaf, PortNum(exit)).unwrap().unwrap().0]
 }
 
-/// A spine that is no neighbour of the subnet manager's leaf, if there is one.
+/// The last spine of the netlist. In a fabric of several pods, this spine is no neighbour of the
+/// subnet manager's leaf.
 fn far_spine(world: &World) -> Vec<Guid> {
     let spine = switches(world, false).pop();
     vec![spine.unwrap()]
@@ -129,7 +131,8 @@ struct Reaction {
 
 type End = (Guid, PortNum);
 
-/// The pairs of hosts that stay cabled after the loss of `dead`.
+/// The source port and the destination LID of [`PAIRS`] pairs of hosts that stay cabled after the
+/// loss of `dead`.
 fn pairs(world: &World, dead: &[Guid]) -> Vec<(End, Lid)> {
     let hosts: Vec<(End, Lid)> = world
         .sim
@@ -338,10 +341,10 @@ fn superpod_spine_without_power_takes_one_pass() {
     assert!(first.gets < ports * 2, "{first:?}");
 }
 
-/// Switches fail one after the other, repeatedly, and no trap arrives: a light sweep notices each
-/// time.
+/// Switches lose power one after the other, repeatedly, and all traps are lost: a light sweep
+/// notices each loss of power.
 #[test]
-fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
+fn repeated_losses_of_power_without_traps_are_each_noticed_by_a_light_sweep() {
     let light = Duration::from_millis(500);
     let mut settings = Settings::default();
     settings.core.light_sweep = light;
@@ -368,8 +371,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
         }
         let outage = world.now().since(began);
         println!("round {round}, {dead:?}: {outage:?}");
-        // A light sweep begins at most this much later, and waits once for answers lost at the dead
-        // switch.
+        // A light sweep begins within `light`, and waits for one time-out of requests that the dead
+        // switch does not answer.
         let noticed = light + Duration::from_millis(60);
         assert!(outage < noticed, "round {round}: {outage:?}");
         world.run_for(Duration::from_secs(4));
@@ -391,8 +394,8 @@ fn switches_that_lose_power_time_and_again_are_noticed_each_time() {
     }
 }
 
-/// The host sees its link go down and up within one poll, as with umad: it only sees a port in
-/// Init.
+/// The manager's link goes down and up between two polls of the port state, so that the manager,
+/// as with umad, sees only a port in Init.
 #[test]
 fn quick_restart_of_the_managers_leaf_triggers_a_sweep_at_once() {
     let mut settings = Settings {
@@ -498,7 +501,7 @@ fn fault_elsewhere_does_not_wait_for_a_hung_switch() {
 /// A cable comes back, so that the push writes interim tables, to the hung switch too; then another
 /// cable is lost.
 #[test]
-fn fault_elsewhere_does_not_wait_for_the_stages_of_a_hung_switch() {
+fn fault_elsewhere_does_not_wait_for_interim_tables_of_a_hung_switch() {
     let hung = [far_spine, other_leaf, own_spines] as [fn(&World) -> Vec<Guid>; 3];
     let pauses = [1, 5, 30, 300, 3_000];
     for (hung, pause) in hung

@@ -30,7 +30,7 @@ const SPREAD_TYPES: &[(&str, usize)] = &[
     ("Migration", 7),
 ];
 
-/// Words that leave the noun of a doc comment to its neighbour.
+/// Openings of doc comments that lack a noun.
 const OPENERS: &[&str] = &["By", "Its", "It", "The same", "Those", "What", "Of", "None"];
 
 /// The number of doc comments that begin with one of [`OPENERS`], by the first two folders of their
@@ -88,7 +88,7 @@ fn structs_have_at_most_25_fields_but_those_known() {
 }
 
 #[test]
-fn methods_of_a_type_stand_in_six_files_but_those_known() {
+fn methods_of_a_type_are_in_at_most_six_files_except_listed_types() {
     let mut complaints = String::new();
     for spread in SIZES.iter().flat_map(|sizes| &sizes.spread_types) {
         let known = SPREAD_TYPES.iter().find(|(known, _)| *known == spread.name);
@@ -123,7 +123,7 @@ fn doc_comments_begin_with_their_noun() {
     );
 }
 
-/// The Rust files of the repository, except those that a build has put there.
+/// The Rust files in a folder and below it, except in `target` and in hidden folders.
 fn rust_files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

@@ -135,7 +135,8 @@ impl TokenVerifier {
         })
     }
 
-    /// The key that signed a token, found by the names in the token's header.
+    /// The key that a token's header names, by key ID and algorithm. A header without a key ID
+    /// names the only key for its algorithm; several such keys are an error.
     fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Result<&VerifyingKey, TokenError> {
         let fits = |key: &&VerifyingKey| key.algorithms.contains(&algorithm);
         let mut keys = self.keys.iter().filter(fits);
@@ -210,7 +211,8 @@ fn algorithm(named: KeyAlgorithm) -> Option<Algorithm> {
     named.to_string().parse().ok()
 }
 
-/// The names in a claim.
+/// The role names in a claim, at most [`MAX_CLAIM_VALUES`]; empty if the claim is missing or is
+/// neither a text nor a list.
 fn values(claim: Option<&Value>) -> Vec<String> {
     let words =
         |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };

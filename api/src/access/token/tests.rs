@@ -65,7 +65,7 @@ fn signed_token_in_time_names_its_subject_and_roles() {
 }
 
 #[test]
-fn tokens_that_say_anything_else_are_refused_with_the_reason() {
+fn token_with_a_wrong_claim_key_or_signature_is_refused_with_the_reason() {
     let issuer = Issuer::new("a");
     let verifier = TokenVerifier::parse(&issuer.jwks.to_string(), settings()).unwrap();
     let refusal = |token: &str| verifier.verify(token).unwrap_err().to_string();

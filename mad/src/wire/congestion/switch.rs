@@ -35,7 +35,7 @@ impl PortMask {
     /// The length of the mask in bytes.
     pub const LEN: usize = 32;
 
-    /// The byte and the bit of a port.
+    /// The index of the byte with the bit of `port`, and a mask with that bit.
     const fn place(port: PortNum) -> (usize, u8) {
         (Self::LEN - 1 - port.0 as usize / 8, 1 << (port.0 % 8))
     }
@@ -90,7 +90,7 @@ impl fmt::Debug for PortMask {
 #[repr(C)]
 pub struct SwitchCongestionSetting {
     control_map: U32,
-    /// The ports that mark packets also when they are victims of congestion, not only its root.
+    /// The ports that mark packets even as victims of congestion; other ports mark only as roots.
     pub victim_mask: PortMask,
     /// The ports that apply credit starvation.
     pub credit_mask: PortMask,

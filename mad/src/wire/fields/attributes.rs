@@ -187,7 +187,8 @@ pub(super) const AR_LINEAR_FORWARDING_TABLE: &[FieldSpec] = &[
     dec("Group", 16, 16).times(16, 32),
 ];
 
-/// The fields of PortInfoExtended: up to HDR as in OpenSM, and for NDR as in libibmad.
+/// The fields of PortInfoExtended, attribute 0x0033. The masks up to HDR are as in OpenSM, the
+/// masks of NDR as in libibmad.
 pub(super) const PORT_INFO_EXTENDED: &[FieldSpec] = &[
     named::<PortInfoExtendedCapabilities>("CapMask", 0, 32),
     dec("FECModeActive", 32, 16),

@@ -92,9 +92,10 @@ counters! {
     RcvSwitchRelayErrors = "PortRcvSwitchRelayErrors", narrow(96, 16, 5), wide(13);
     /// The number of packets dropped instead of being sent.
     XmitDiscards = "PortXmitDiscards", narrow(112, 16, 6), wide(14);
-    /// The number of packets not sent because of their partition or kind.
+    /// The number of packets not sent because of partition enforcement or a filter of raw packets.
     XmitConstraintErrors = "PortXmitConstraintErrors", narrow(128, 8, 7), wide(15);
-    /// The number of packets dropped at reception because of their partition or kind.
+    /// The number of packets dropped at reception for the same causes: partition enforcement or a
+    /// filter of raw packets.
     RcvConstraintErrors = "PortRcvConstraintErrors", narrow(136, 8, 8), wide(16);
     /// The number of times that local link errors passed their threshold.
     LocalLinkIntegrityErrors = "LocalLinkIntegrityErrors", narrow(152, 4, 9), wide(17);
@@ -112,7 +113,8 @@ counters! {
     XmitPkts = "PortXmitPkts", narrow(256, 32, 14), wide(2);
     /// The number of packets received.
     RcvPkts = "PortRcvPkts", narrow(288, 32, 15), wide(3);
-    /// The number of ticks during which data waited to be sent.
+    /// The number of ticks during which data waited to be sent; PortSamplesControl states the
+    /// length of a tick.
     XmitWait = "PortXmitWait", narrow(320, 32, 16), wide(20);
     /// The number of unicast packets sent.
     UnicastXmitPkts = "PortUnicastXmitPkts", None, wide(4);

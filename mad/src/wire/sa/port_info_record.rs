@@ -6,7 +6,7 @@ use super::{components, record};
 use crate::wire::attr::PortInfo;
 use crate::wire::bits::bits;
 
-/// PortInfoRecord (IBA 15.2.5.3): a port, external ones of switches included.
+/// PortInfoRecord (IBA 15.2.5.3): the PortInfo of an end port or of an external port of a switch.
 ///
 /// ```text
 /// byte  0  EndportLID      | PortNum | Options

@@ -16,7 +16,7 @@ use self::held_tables::HeldTables;
 pub(super) struct Plans {
     in_force: Option<Arc<Plan>>,
     refused: Option<Arc<RefusedPlan>>,
-    /// See [`Plans::generation`].
+    /// Number of the last job, or of the last announced end of a push, whichever is later.
     generation: u64,
     /// Whether the next plan gives every port a new LID.
     reassigns_lids: bool,
@@ -61,7 +61,7 @@ impl Plans {
         self.generation
     }
 
-    /// Takes the next number.
+    /// Increments the generation, and returns it.
     pub(super) fn advance(&mut self) -> u64 {
         self.generation += 1;
         self.generation
@@ -97,7 +97,7 @@ impl Plans {
         self.reassigns_lids
     }
 
-    /// Makes ports keep their LIDs from now on.
+    /// Makes all later plans keep the LIDs of ports.
     pub(super) fn keep_lids(&mut self) {
         self.reassigns_lids = false;
     }

@@ -45,8 +45,8 @@ impl Push {
         tables.sum::<usize>() + beside
     }
 
-    /// Moves to the next phase with something to settle, or to the last one, if the current phase
-    /// is settled. Queues the Sets that waited for it.
+    /// If the current phase is settled, moves to the next phase with Sets or links to settle, or
+    /// else to the last phase. Queues the Sets that waited for the new phase.
     pub(super) fn advance(&mut self, inventory: &Inventory) {
         if self.stopped {
             return;
@@ -98,7 +98,7 @@ impl Push {
         }
     }
 
-    /// Queues a switch for its turn.
+    /// Adds a switch to the queue of switches with a table Set to send.
     fn queue(&mut self, guid: Guid) {
         if let Some(switch) = self.switches.get_mut(&guid) {
             switch.in_turn = true;
@@ -158,7 +158,7 @@ impl Push {
             self.phases.unmet -= 1;
         }
         if failed && counts {
-            self.not_held(guid);
+            self.on_interim_failure(guid);
         }
         if self.stopped {
             return;
@@ -198,7 +198,7 @@ impl Push {
     /// Handles a switch that failed to take its interim tables: the tables that it holds could form
     /// a credit loop with the next ones. The push continues only if the switch is dark (no packet
     /// passes it): the switch then gets no further tables, so its links do not become Active.
-    fn not_held(&mut self, guid: Guid) {
+    fn on_interim_failure(&mut self, guid: Guid) {
         let phase = self.phases.current();
         match self.switches.get_mut(&guid) {
             Some(switch) if self.plan.transition.dark.contains(&guid) => {
@@ -223,7 +223,7 @@ impl Push {
         else {
             return;
         };
-        // All blocks of a P_KeyTable have the same conditions, so one stands for all.
+        // All blocks of a P_KeyTable have the same conditions, so that checking block 0 suffices.
         let sends_p_keys = !port.p_keys.is_sent() && self.may(inventory, Task::PKeys(key, 0));
         let mut steps = port.steps(info).into_iter().flatten();
         let step = steps.find(|&step| self.may(inventory, Task::Port(key, step)));

@@ -12,8 +12,8 @@ use super::causes::Corrections;
 /// requests as reading all their other counters.
 const EVERY: Duration = Duration::from_secs(3600);
 
-/// Share of the rate that the code can correct from which on a port is worth watching: below this
-/// share, the port loses no packets within weeks.
+/// Lowest share of the correctable symbol rate at which a port is watched. A port below this share
+/// loses no packets within weeks.
 const WATCHED: f64 = 1e-5;
 
 /// Counters of forward error correction of a port.
@@ -43,8 +43,8 @@ pub struct MovedCorrections {
 }
 
 impl Corrected {
-    /// The state after a reading at `at`, given the state `before`; `None` before the first
-    /// reading.
+    /// The state after a reading at the time `at`. `before` is the state after the previous
+    /// reading; `None` if there was none.
     pub(super) fn next(
         before: Option<&Corrected>,
         counters: Corrections,

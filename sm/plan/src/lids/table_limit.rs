@@ -16,7 +16,7 @@ pub(super) struct TableLimit {
     /// Switches that get no LID, because more ports have LIDs beyond the tables of these switches
     /// than these switches have cables.
     pub(super) too_small: BTreeSet<Guid>,
-    /// The highest LIDs of the ports in use, ascending.
+    /// The last LID of each port that claims or holds LIDs, ascending.
     used: Vec<u16>,
 }
 
@@ -24,9 +24,11 @@ impl TableLimit {
     /// The limit for a fabric whose ports keep the LIDs that they hold or claim. Without `claims`,
     /// every port gets a new LID, and the smallest table is the limit.
     ///
-    /// A LID in use must not move because a new switch has a small table, or a host claims to be
-    /// such a switch: such a switch does not count. In turn, a LID beyond the tables of all
-    /// switches must not exclude these: the port that holds the LID gets another one.
+    /// A switch with a small table does not lower the limit if more ports have LIDs beyond its
+    /// table than this switch and all switches with smaller tables have cables: a new switch, or a
+    /// host that claims to be a switch, must not move LIDs in use. In all other cases, and always
+    /// for a switch next to the manager, the table is the limit: ports with LIDs beyond the table
+    /// get other LIDs.
     pub(super) fn of(fabric: &Fabric, claims: Option<&Claims>) -> TableLimit {
         let mut used: Vec<u16> = match claims {
             Some(claims) => last_lids(fabric, claims).collect(),

@@ -17,8 +17,8 @@ use crate::policy::Policy;
 /// ports at the other ends of their cables, and the port GUIDs in `members`, whose rules differ
 /// between the two policies.
 ///
-/// `None` if the change may affect other ports: there are or were findings, the subnet manager has
-/// moved, or enforcement starts or ends.
+/// `None` if the change may affect other ports: the previous or the new partitions have findings,
+/// the subnet manager has moved, or enforcement starts or ends.
 pub(crate) fn follow(
     previous: &Arc<PartitionPlan>,
     (before, before_policy): (&Fabric, &Policy),
@@ -33,7 +33,8 @@ pub(crate) fn follow(
     let mut concerned = BTreeSet::new();
     for (old, new) in before.rewired(fabric) {
         for (node, fabric) in [(old, before), (new, fabric)] {
-            concerned.extend(node.into_iter().flat_map(|node| around(fabric, node)));
+            let nodes = node.into_iter();
+            concerned.extend(nodes.flat_map(|node| ports_and_peers(fabric, node)));
         }
     }
     if !members.is_empty() {
@@ -102,9 +103,9 @@ fn replace<T>(
     map.extend(given);
 }
 
-/// The ports of a node, and the ports at the other ends of its cables. A switch at the other end
-/// contributes only this port.
-fn around(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
+/// The ports of a node, and the ports at the other ends of its cables. If such a cable leads to a
+/// host, also the ports at the other ends of all cables of that host.
+fn ports_and_peers(fabric: &Fabric, node: &Node) -> Vec<PortKey> {
     let numbers = (0..=u8::MAX).map(PortNum).take(node.ports.len());
     let mut ports: Vec<PortKey> = numbers
         .map(|number| PortKey::new(node.guid, number))

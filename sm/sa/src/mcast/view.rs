@@ -56,7 +56,7 @@ impl GroupsView {
         self.groups.values().map(Arc::as_ref)
     }
 
-    /// The groups after `after`, by MGID.
+    /// The groups whose MGIDs follow `after`, by MGID; all groups if `after` is `None`.
     pub fn groups_after(&self, after: Option<Gid>) -> impl Iterator<Item = &MulticastGroup> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.groups.range((from, Bound::Unbounded));

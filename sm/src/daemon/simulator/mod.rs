@@ -13,8 +13,8 @@ use rsm_routing::netlist::{Netlist, NodeKind};
 use rsm_sim::live::SimHandle;
 use rsm_sim::{Sim, SimError};
 
-/// Operates a simulated fabric that runs in real time. Nodes have their names in the netlist, even
-/// without power.
+/// Operates a simulated fabric that runs in real time. Names of nodes are looked up in the netlist,
+/// so that an action can name a node without power.
 pub(super) struct Simulator {
     handle: SimHandle,
     netlist: Netlist,
@@ -86,8 +86,8 @@ impl Simulator {
         })
     }
 
-    /// Ports that an action names by an address. A netlist contains no LIDs, because the subnet
-    /// manager assigns them, and not all port GUIDs.
+    /// Finds the ports that an action names by LID, port GUID or GID. A netlist contains no LIDs,
+    /// because the subnet manager assigns them, and lacks some port GUIDs.
     async fn addresses(&self, action: &SimulationAction) -> Result<Addresses, SimulationError> {
         let (mut lids, mut guids, mut has_gid) = (Vec::new(), Vec::new(), false);
         for name in names(action) {
@@ -199,7 +199,8 @@ fn brings_links_up(action: &SimulationAction) -> bool {
     )
 }
 
-/// Converts an error of the simulation, whose fabric may by now differ from the netlist.
+/// Converts an error of the simulation. An operation can fail although its names were found in the
+/// netlist, because the fabric may have changed since.
 fn refused(error: SimError) -> SimulationError {
     match error {
         SimError::NotCabled { guid, port } => SimulationError::NoCable {
@@ -233,7 +234,7 @@ struct SimNames<'a> {
 }
 
 impl SimNames<'_> {
-    /// Port that `name` means together with `number`. An adapter with one port needs no number.
+    /// Finds the port that `name` and `number` identify. An adapter with one port needs no number.
     fn port(&self, name: &Selector, number: Option<PortNum>) -> Result<PortId, SimulationError> {
         let (node, named) = resolve_node_or_port(self, name)?;
         // The LID and the port GUID of a switch belong to its port 0.

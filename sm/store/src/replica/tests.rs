@@ -11,7 +11,7 @@ const OWN: Guid = Guid(1);
 const MASTER: Guid = Guid(2);
 /// Time limit of a test for each event.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Duration of a call of a hanging store without a deadline.
+/// Time after which a call to a hanging store fails, unless a deadline ends it earlier.
 const HANGS: Duration = Duration::from_secs(20);
 
 /// A call of the store.
@@ -35,7 +35,7 @@ struct Inner {
     /// Whether the master shows a sign of life when its epoch is claimed.
     beats_at_claim: bool,
     deadline: Deadline,
-    /// Whether calls that begin now are not answered.
+    /// Whether the store leaves new calls without an answer.
     hangs: bool,
 }
 
@@ -166,7 +166,8 @@ impl SharedStore for Shared {
     }
 }
 
-/// A replica that has just seen a sign of life of the master, and its events.
+/// Starts a replica, and waits until it has read the master's epoch. Returns the replica and its
+/// events.
 fn watching(store: &Shared) -> (ReplicaHandle, Receiver<ReplicaEvent>) {
     let (sender, events) = channel();
     let report = Box::new(move |event| drop(sender.send(event)));
@@ -212,7 +213,7 @@ fn claim_over_a_silent_master_is_made_with_one_call_at_the_end_of_the_silence() 
     );
     // The master was last seen alive at most one reading before the claim.
     assert!(claimed.elapsed() + BEAT >= SILENT);
-    // The only call is a claim that a sign of life since the last reading would make fail.
+    // The only claim is conditional: a sign of life after the last reading would make it fail.
     assert_eq!(store.claims(), [Call::Claim(ClaimCondition::HolderSilent)]);
     replica.close();
 }

@@ -31,8 +31,8 @@ use super::{cables, drained, isolation, overlay, port_command};
 /// site, far fewer than a script in an endless loop makes. One sweep answers them all.
 pub const MAX_WAITING: usize = 64;
 
-/// Maximum number of callers of all tenants that wait at the same time. The others are for operators,
-/// who may have to disable the port of a tenant.
+/// Maximum number of waiting callers of all tenants together. The rest of [`MAX_WAITING`] is for
+/// operators, who may have to disable the port of a tenant.
 pub const MAX_TENANTS_WAITING: usize = MAX_WAITING / 2;
 
 /// Maximum number of callers that wait with the identity of one tenant.
@@ -65,8 +65,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Whether one more caller with this identity of a tenant would be beyond its share, or that of
-    /// all tenants.
+    /// Whether one more caller with this identity would exceed the limit of one tenant or of all
+    /// tenants; `false` for callers that are no tenants.
     fn is_beyond_share(&self, tenant: Option<&str>) -> bool {
         let Some(tenant) = tenant else {
             return false;
@@ -84,11 +84,11 @@ impl Waiting {
     }
 }
 
-/// Sender of the answer to a caller, and what of the hardware has to hold its command.
+/// A caller that waits for an answer, and the hardware that must hold its command.
 struct WaitingCaller {
     answer: oneshot::Sender<Answer>,
     concern: Concern,
-    /// The identity of a tenant; `None` for others.
+    /// The identity of the tenant; `None` for callers that are no tenants.
     tenant: Option<String>,
 }
 
@@ -113,9 +113,9 @@ impl Controller {
         }
     }
 
-    /// Answers the caller of `ticket` with `convergence`, which carried out its request; with
-    /// [`ControlError::Unwritten`] if the hardware that it concerns does not hold it. Tickets of
-    /// callers that have left are ignored.
+    /// Answers the caller of `ticket`, whose request the pass `convergence` carried out: with the
+    /// pass, or with [`ControlError::Unwritten`] if the hardware that the request concerns does not
+    /// hold its result. Tickets of callers that have left are ignored.
     pub fn done(&self, ticket: Ticket, convergence: &Arc<Convergence>) {
         let Some(caller) = self.waiting.lock().callers.remove(&ticket) else {
             return;
@@ -209,9 +209,13 @@ impl Controller {
         }
     }
 
-    /// Disables, in one plan, the ports of switches at the cables of hosts' ports, because each host
-    /// acts against the subnet as the words beside it say. Returns for each host whether its port
-    /// was enabled before, or why it stays so: it is no host's, or others would be cut off with it.
+    /// Disables, in one plan, the switch ports at the cables of host ports. The text with each host
+    /// port says how the host acts against the subnet. Returns for each host port whether this call
+    /// disabled its switch port; `false` if the switch port was disabled already.
+    ///
+    /// # Errors
+    /// The port belongs to no host or to this manager, other ports would be cut off with it, or the
+    /// core did not carry out the plan.
     pub async fn isolate(
         &self,
         hosts: &[(PortKey, &str)],
@@ -299,7 +303,8 @@ impl Controller {
         self.ask_for(None, concern, command)
     }
 
-    /// Sends a command of a tenant with this identity, or of another caller, to the core.
+    /// Sends a command to the core for the tenant with this identity; `None` for other callers.
+    /// Fails if the controller stops, or if too many callers wait.
     fn ask_for(
         &self,
         tenant: Option<String>,
@@ -364,8 +369,8 @@ impl Control for Controller {
             GivenUp::Exchanged => vec![Accept::Exchanged],
             GivenUp::Named(name) => missing_at(&published, name)?,
         };
-        // The published snapshot provides the counts; the core applies the commands to its own state
-        // when they arrive.
+        // The published snapshot provides the counts. The core applies the commands to its own
+        // state when they arrive.
         let counts = expected.given_up(&accepts, fabric);
         let parts = given_up_parts(&counts);
         if parts.total() == 0 {
@@ -496,7 +501,7 @@ impl Control for Controller {
             let change = Box::new(change);
             let concern = match change.action {
                 Action::LimitDefault(_) => Concern::Everything,
-                // The core says whom the change concerns.
+                // The core reports the concerned ports with `partition_taken`.
                 _ => Concern::PKeys(BTreeSet::new()),
             };
             let command = |ticket| Command::Partition { change, ticket };

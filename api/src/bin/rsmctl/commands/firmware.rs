@@ -7,7 +7,7 @@ use crate::session::{Session, all_pages};
 use crate::table::Rows;
 use crate::text::{count, or_none};
 
-/// The maximum number of names in a row; --all has all.
+/// The maximum number of node names in a row; `--all` prints all nodes.
 const SHOWN: usize = 4;
 
 /// Which firmware is where, by type of device, and which nodes differ from most of their type
@@ -55,7 +55,7 @@ fn summary(groups: &[FirmwareGroup<'_>]) -> String {
     )
 }
 
-/// The remark about a group.
+/// The text about a group in the column STATE.
 fn remark(group: &FirmwareGroup<'_>) -> String {
     match (group.differs, group.reason) {
         (true, _) => "DIFFERS from most".to_owned(),

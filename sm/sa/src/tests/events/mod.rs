@@ -77,12 +77,12 @@ fn unset(world: &mut World, host: Lid, info: &InformInfo) -> Result<InformInfo, 
     set(world, host, &info)
 }
 
-/// The reports to send now.
+/// Takes all reports that are due at `now`.
 fn reports(world: &mut World, now: Time) -> Vec<NoticeReport> {
     std::iter::from_fn(|| world.sa.poll_report(now)).collect()
 }
 
-/// The notice in a report, whose header is checked.
+/// Checks the header of a report, and returns its notice.
 fn notice_in(report: &NoticeReport) -> SaNotice {
     let mad = SaMad::from_bytes(&report.mad);
     let header = mad.header.mad();

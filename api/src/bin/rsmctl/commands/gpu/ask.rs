@@ -101,8 +101,8 @@ fn one_of_each_host(format: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes the file of each GPU host into a folder, named after the host. A host without one is
-/// named, and does not stop the others.
+/// Writes the file of each GPU host into a folder, under the name of the host. The error at the end
+/// lists the hosts without a file; the files of all other hosts are written.
 async fn export_all(
     request: v1::ExportGpuFileRequest,
     dir: &Path,
@@ -121,7 +121,7 @@ async fn export_all(
         let mut request = request.clone();
         request.host.clone_from(&host.name);
         match read_file(request, session).await {
-            // The name comes from the server: no path out of the folder.
+            // The name comes from the server, and must not lead out of the folder.
             Ok(_) if host.name.contains('/') => {
                 without.push(format!("{}: no name of a file", host.name))
             }
@@ -157,8 +157,8 @@ async fn import_host(
         .line(&format!("{} GPUs, {} ports", answer.gpus, answer.ports))
 }
 
-/// Removes the inventories of hosts or machine types; prints nothing but JSON. Names that are not
-/// known do not stop the others.
+/// Removes the inventories of hosts or machine types. Prints nothing, except an empty response as
+/// JSON. The error at the end lists names that are not known; all others are removed.
 async fn forget(
     hosts: Vec<String>,
     machine_type: bool,
@@ -313,7 +313,7 @@ async fn status(session: &mut Session) -> Result<(), Failure> {
         .try_for_each(|line| session.output.line(&printable(line)))
 }
 
-/// A number of seconds in the largest unit that leaves two digits, rounded down.
+/// A number of seconds in the largest unit that gives at least 2, rounded down.
 fn duration(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -414,7 +414,7 @@ async fn pair(
     Ok(())
 }
 
-/// The lines of a host's peer map that concern another host.
+/// Prints the lines of a host's peer map about the host `peer`.
 async fn host_pairs(host: String, peer: &str, session: &mut Session) -> Result<(), Failure> {
     let request = v1::ExportGpuFileRequest {
         name: "peers".to_owned(),
