@@ -137,8 +137,8 @@ impl Trials {
         self.engine.withdraw(ticket, policy);
     }
 
-    /// Ends all trials, and declines their requests for `reason`. The former drained parts and
-    /// partitions are restored; the policy keeps the engine on trial.
+    /// Ends all trials, and declines their requests for `reason`. The former engine, drained parts
+    /// and partitions are restored.
     pub(super) fn abandon(
         &mut self,
         reason: &str,

@@ -7,6 +7,7 @@ use crate::completion::of_engines;
 use crate::failure::Failure;
 use crate::session::{Session, all_pages};
 use crate::table::Rows;
+use crate::text::printable;
 
 /// Routing engines: list them, show the engine in force, set another
 #[derive(Debug, Subcommand)]
@@ -100,7 +101,7 @@ async fn set(arguments: SetArguments, session: &mut Session) -> Result<(), Failu
         session.output.json(&convergence)?;
     } else {
         session.output.table(history::rows(vec![convergence]))?;
-        let v1::EngineChoice { name, reason } = &engine;
+        let [name, reason] = [&engine.name, &engine.reason].map(|text| printable(text));
         session
             .output
             .line(&format!("engine in force: {name} ({reason})"))?;

@@ -1,5 +1,5 @@
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rsm_api::node_list;
 use rsm_gdr::render::{Exporter, JobFile, LaunchedRank};
@@ -108,9 +108,8 @@ async fn export_all(
     dir: &Path,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let refused =
-        |path: &Path, error: std::io::Error| Failure::File(format!("{}: {error}", path.display()));
-    std::fs::create_dir_all(dir).map_err(|error| refused(dir, error))?;
+    let refused = |error: std::io::Error| Failure::File(format!("{}: {error}", dir.display()));
+    std::fs::create_dir_all(dir).map_err(refused)?;
     let list = v1::ListGpuHostsRequest::default();
     let hosts = all_pages(list, async |request| {
         session.gpu().list_gpu_hosts(request).await
@@ -121,16 +120,19 @@ async fn export_all(
         let mut request = request.clone();
         request.host.clone_from(&host.name);
         match read_file(request, session).await {
-            // The name comes from the server, and must not lead out of the folder.
-            Ok(_) if host.name.contains('/') => {
-                without.push(format!("{}: no name of a file", host.name))
+            Ok(_) if !is_file_name(&host.name) => {
+                without.push(format!("{}: no name of a file", printable(&host.name)))
             }
             Ok(file) => {
                 let path = dir.join(&host.name);
-                std::fs::write(&path, &file.content).map_err(|error| refused(&path, error))?;
-                written += 1;
+                match std::fs::write(&path, &file.content) {
+                    Ok(()) => written += 1,
+                    Err(error) => without.push(format!("{}: {error}", path.display())),
+                }
             }
-            Err(Failure::Refused(reason)) => without.push(format!("{}: {reason}", host.name)),
+            Err(Failure::Refused(reason)) => {
+                without.push(format!("{}: {reason}", printable(&host.name)))
+            }
             Err(other) => return Err(other),
         }
     }
@@ -138,8 +140,21 @@ async fn export_all(
         let text = format!("{written} files written, none for\n{}", without.join("\n"));
         return Err(Failure::Refused(text));
     }
+    if session.output.is_json() {
+        return session
+            .output
+            .json(&serde_json::json!({ "written": written }));
+    }
     let line = format!("{} in {}", count(written, "file", "files"), dir.display());
     session.output.line(&line)
+}
+
+/// Whether a host's name, which comes from the server, names a file in a folder, and nothing
+/// outside of it.
+fn is_file_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    let only = (parts.next(), parts.next());
+    matches!(only, (Some(Component::Normal(part)), None) if part == name)
 }
 
 /// Imports the inventory of one host, and prints its size.
@@ -387,13 +402,18 @@ async fn pair(
     if session.output.is_json() {
         return session.output.json(&pair);
     }
-    session.output.line(&format!("class    {}", pair.class))?;
+    let class = printable(&pair.class);
+    session.output.line(&format!("class    {class}"))?;
     for (name, end) in [("from", &pair.source), ("to", &pair.destination)] {
         let Some(end) = end else { continue };
         let rail = end.rail.map_or("-".to_owned(), |rail| rail.to_string());
         session.output.line(&format!(
             "{name:<8} {} {:#018x} LID {} at {:#018x} port {}, rail {rail}",
-            end.device, end.port_guid, end.lid, end.leaf_guid, end.leaf_port
+            printable(&end.device),
+            end.port_guid,
+            end.lid,
+            end.leaf_guid,
+            end.leaf_port
         ))?;
     }
     if let Some(relay) = pair.relay_gpu {
@@ -404,7 +424,7 @@ async fn pair(
     for path in &pair.paths {
         let way = match path.hops {
             Some(hops) => format!("{hops} switches"),
-            None => path.problem.clone(),
+            None => printable(&path.problem),
         };
         session.output.line(&format!(
             "DLID     {} (path bits {}): {way}",
@@ -490,6 +510,14 @@ fn launched(rank: v1::GpuRank) -> LaunchedRank {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_lead_out_of_the_folder_are_no_files() {
+        assert!(is_file_name("gpu-001.rack 7"));
+        for name in ["", ".", "..", "/", "a/b", "a/", "/etc", "../a"] {
+            assert!(!is_file_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn file_for_all_hosts_is_not_written_for_each() {
