@@ -352,7 +352,8 @@ class Bar:
         """GUIDs of the ports in a group."""
         spelled = ":".join(group[at:at + 4] for at in range(0, 32, 4))
         listed = self.site.rsmctl("multicast", spelled)
-        return set(re.findall(r"0x[0-9a-f]{16}", json.dumps(listed or [])))
+        # The switches of its tree follow a join by a push, and are no state of a host.
+        return set(re.findall(r'"port_guid": "(0x[0-9a-f]{16})"', json.dumps(listed or [])))
 
     def named(self, helper, attacker, since, before):
         """Milliseconds until a finding names the host, and its kind; `None` where none does by NAMED
