@@ -511,7 +511,13 @@ impl Work {
     /// parts.
     fn begin_everything(&mut self, sweep: FullSweep) -> Next {
         if sweep.has_given_way {
-            self.add_cause("the full sweep that gave way to reported changes");
+            // Behind the causes of many reports it would not be shown.
+            let cause = "the full sweep that gave way to reported changes";
+            self.causes.insert(0, cause.to_owned());
+            if self.causes.len() > CAUSES_SHOWN {
+                self.causes.pop();
+                self.more_causes += 1;
+            }
         }
         self.under_way = Some(sweep);
         self.switches.clear();

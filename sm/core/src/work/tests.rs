@@ -43,6 +43,10 @@ fn reported_changes_go_before_a_full_sweep_four_times() {
         assert!(!work.is_urgent(), "the push for the change goes on");
         if round % 2 == 0 {
             assert_eq!(work.take(), Some(Next::Everything { audit: true }));
+            assert!(
+                work.take_cause()
+                    .starts_with("the full sweep that gave way")
+            );
             assert!(!work.full_sweep_gives_way(), "nothing is reported");
             work.look_at(SWITCH, "trap");
             assert!(work.full_sweep_gives_way(), "{round}");
