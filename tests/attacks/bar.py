@@ -326,6 +326,13 @@ class Bar:
         self.lids = [node.lid for node in nodes.values()] + site.switch_lids
         self.parts = parts_of([1], range(1, 17), self.lids, [1, self.fellow.leaf_port])
         self.quiet = None
+        # Trees of the groups above may still be written, and the first attack would be blamed.
+        looks = [None]
+        def rests():
+            looks.append(self.observer.ask(json.dumps(self.parts)))
+            time.sleep(1)
+            return looks[-1] == looks[-2]
+        site.wait(rests, 60, "a rest before the first attack")
 
     def held(self, attacker, is_set):
         """What others have in the SA and in the hardware."""
