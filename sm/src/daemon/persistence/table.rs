@@ -145,13 +145,18 @@ fn write(
 /// Appends a text after its length (2 bytes, big-endian). A text above 65,535 bytes is cut behind the
 /// last character that fits.
 pub(super) fn write_text(text: &str, value: &mut Vec<u8>) {
-    let mut fits = text.len().min(usize::from(u16::MAX));
-    while !text.is_char_boundary(fits) {
-        fits -= 1;
+    let text = cut(text, usize::from(u16::MAX));
+    value.extend((text.len() as u16).to_be_bytes());
+    value.extend(text.as_bytes());
+}
+
+/// The text up to the last character that fits into `most` bytes.
+pub(super) fn cut(text: &str, most: usize) -> &str {
+    let mut end = text.len().min(most);
+    while !text.is_char_boundary(end) {
+        end -= 1;
     }
-    let length = u16::try_from(fits).unwrap_or(u16::MAX);
-    value.extend(length.to_be_bytes());
-    value.extend(&text.as_bytes()[..usize::from(length)]);
+    &text[..end]
 }
 
 /// Reads a text after its length (2 bytes, big-endian). Returns the text and the bytes behind it;

@@ -86,11 +86,7 @@ fn encode(
     value.extend(illness.symptoms.to_be_bytes());
     value.extend(illness.times.to_be_bytes());
     value.push(u8::from(is_isolated));
-    let mut length = illness.text.len().min(TEXT_MAX);
-    while !illness.text.is_char_boundary(length) {
-        length -= 1;
-    }
-    value.extend(&illness.text.as_bytes()[..length]);
+    value.extend(table::cut(&illness.text, TEXT_MAX).as_bytes());
     value
 }
 

@@ -14,7 +14,7 @@ use crate::time::{self, minute};
 /// The differences of the subnet now from an earlier time
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. BEFORE is the value at that time, NOW the present one, WHEN the last change in\nbetween, as rsm saw it; a link that went down and is up again is a row too. Where the history begins later, its\nfirst state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
+    after_help = "Nodes, LIDs, cables, widths and speeds, findings, engine and role, from the history on the\ndisk. BEFORE is the value at that time, NOW the present one, WHEN the last change in\nbetween, as rsm saw it; a link that went down and is up again is a row too. Where the history\nbegins later, its first state counts, and the first line says so.\n\nA switch stands for its cables and the hosts that were at it alone, a host for its adapters, and a\nkind of finding is one row: --all shows each difference.\n\nExamples:\n  rsmctl diff 22:00\n  rsmctl diff yesterday --all"
 )]
 pub(crate) struct DiffArguments {
     /// The time to compare with: 22:00, yesterday, 2h, 2026-11-24, '2026-11-24 22:00', RFC 3339

@@ -108,8 +108,8 @@ async fn export_all(
     dir: &Path,
     session: &mut Session,
 ) -> Result<(), Failure> {
-    let refused = |error: std::io::Error| Failure::File(format!("{}: {error}", dir.display()));
-    std::fs::create_dir_all(dir).map_err(refused)?;
+    std::fs::create_dir_all(dir)
+        .map_err(|error| Failure::File(format!("{}: {error}", dir.display())))?;
     let list = v1::ListGpuHostsRequest::default();
     let hosts = all_pages(list, async |request| {
         session.gpu().list_gpu_hosts(request).await

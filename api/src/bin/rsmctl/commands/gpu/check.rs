@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ async fn knows_hosts(session: &Session) -> Result<bool, Failure> {
 #[derive(Default)]
 struct Lost {
     /// The former places of missing adapters by their descriptions.
-    places: HashMap<String, String>,
+    places: BTreeMap<String, String>,
     /// The descriptions of missing switches.
     switches: HashSet<String>,
 }
@@ -157,10 +157,9 @@ impl Lost {
         }
         let mut causes = BTreeSet::new();
         for host in &fault.hosts {
-            let own = self.places.iter().filter(|(adapter, _)| {
-                let device = adapter.strip_prefix(host);
-                device.is_some_and(|device| device.starts_with(' '))
-            });
+            let begin = format!("{host} ");
+            let own = self.places.range(begin.clone()..);
+            let own = own.take_while(|(adapter, _)| adapter.starts_with(&begin));
             let mut any = false;
             for (_, place) in own {
                 let switch = place.rsplit_once(':').map_or("", |(switch, _)| switch);
@@ -198,7 +197,7 @@ impl DeadLeaf {
 
 /// The adapters of a fault that the observation does not name, each with the switch port of its
 /// rail where that is known: `mlx5_3 (was at leaf-04:17)`; `None` if there are none.
-fn adapters(finding: &v1::GpuFinding, places: &HashMap<String, String>) -> Option<String> {
+fn adapters(finding: &v1::GpuFinding, places: &BTreeMap<String, String>) -> Option<String> {
     let named = finding.ports.iter().filter_map(|port| {
         let device = port
             .rsplit_once(' ')
@@ -293,7 +292,7 @@ impl Fault<'_> {
 
 fn print(
     faults: &[Fault<'_>],
-    places: &HashMap<String, String>,
+    places: &BTreeMap<String, String>,
     session: &mut Session,
 ) -> Result<(), Failure> {
     for fault in faults {
@@ -358,14 +357,14 @@ mod tests {
             ..v1::GpuFinding::default()
         };
         let place = ("host-1 mlx5_3".to_owned(), "leaf-04:17".to_owned());
-        let text = adapters(&finding, &HashMap::from([place]));
+        let text = adapters(&finding, &BTreeMap::from([place]));
         let expected = "         adapters: mlx5_3 (was at leaf-04:17), mlx5_4";
         assert_eq!(text.as_deref(), Some(expected));
         let told = v1::GpuFinding {
             evidence: "mlx5_3 and mlx5_4 are swapped".to_owned(),
             ..finding
         };
-        assert_eq!(adapters(&told, &HashMap::new()), None);
+        assert_eq!(adapters(&told, &BTreeMap::new()), None);
     }
 
     #[test]
@@ -387,7 +386,7 @@ mod tests {
         ];
         let place = |name: &str, place: &str| (name.to_owned(), place.to_owned());
         let lost = Lost {
-            places: HashMap::from([
+            places: BTreeMap::from([
                 place("a mlx5_0", "leaf-1:1"),
                 place("b mlx5_0", "leaf-1:2"),
                 place("c mlx5_0", "leaf-2:3"),
