@@ -209,11 +209,16 @@ impl Core {
     /// are missing.
     fn update_inventory_policy(&mut self) {
         self.inventory.use_vports(self.config.manages_vports);
+        self.update_m_keys();
+        self.inventory.expected.clone_from(self.missing.expected());
+        self.inventory.hardware.use_names(&self.config.names);
+    }
+
+    /// Passes the M_Keys of the settings to the inventory.
+    pub(super) fn update_m_keys(&mut self) {
         let ports = &self.config.policy.ports;
         self.inventory
             .use_m_keys(&ports.m_keys, ports.m_key_protect);
-        self.inventory.expected.clone_from(self.missing.expected());
-        self.inventory.hardware.use_names(&self.config.names);
     }
 
     /// Starts the sweep of a pass; `None` if the reason for it is gone, or the pass has no sweep.

@@ -25,6 +25,8 @@ impl Core {
         let mut answers = Answers::to(&mut self.work, &mut self.outbox);
         self.trials.partitions.settle(&self.fabric, &mut answers);
         self.trials.begin(next, &mut self.config.policy);
+        // A rotation or a reload may have come during the sweep, which began with the former keys.
+        self.update_m_keys();
         let job = self.job_on_hardware(now);
         if self.work.wants_plan() {
             self.work.planned();

@@ -166,6 +166,33 @@ fn a_rotation_reaches_every_port_and_loses_none_on_its_way() {
     }
 }
 
+/// A sweep that is under way uses the keys of its beginning, and the plan after it the new ones.
+#[test]
+fn rotation_at_any_moment_of_a_sweep_is_done_when_every_port_holds_its_new_key() {
+    for is_restart in [false, true] {
+        for moment in 0..30 {
+            let mut world = World::brought_up(TREE, per_port(2));
+            world.settle(LIMIT);
+            if is_restart {
+                world.kill(0);
+                world.start(0, Memory::Kept);
+            } else {
+                world.command(Command::Resweep {
+                    full: true,
+                    ticket: 1,
+                });
+            }
+            world.run_for(Duration::from_micros(200) * moment);
+            rotated(&mut world, 2);
+            let note = format!("moment {moment}, restart {is_restart}");
+            assert_eq!(others_than(&world, 7, generation(1)), [], "{note}");
+            let snapshot = world.manager().snapshot().expect("it is published");
+            let keys = snapshot.m_keys;
+            assert_eq!((keys.settled, keys.behind), (36, 0), "{note}");
+        }
+    }
+}
+
 #[test]
 fn a_rotation_under_loss_ends_with_the_new_keys() {
     for protection in LEVELS {
