@@ -333,8 +333,12 @@ impl Core {
                 );
             }
             Command::RotateMKeys { forced, ticket } => self.rotate_m_keys(forced, ticket, now),
-            Command::Accept(accept) => {
-                if self.missing.accept(accept, &self.fabric) {
+            Command::Accept(accepts) => {
+                let mut is_news = false;
+                for accept in accepts {
+                    is_news |= self.missing.accept(accept, &self.fabric);
+                }
+                if is_news {
                     self.missing.keep(&self.fabric);
                     self.remember();
                     self.publish(now);

@@ -94,8 +94,8 @@ pub enum Command {
         /// `Effect::Declined` if no key is rotated.
         ticket: Ticket,
     },
-    /// Forget missing parts whose loss the operator accepts.
-    Accept(Accept),
+    /// Forget missing parts whose loss the operator accepts, all of them at once.
+    Accept(Vec<Accept>),
 }
 
 /// The effect of a change, together with other changes that wait.

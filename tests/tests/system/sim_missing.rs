@@ -131,14 +131,12 @@ fn an_accepted_loss_is_no_finding_until_the_node_returns_and_is_lost_again() {
     }
     pass(&mut world);
     assert_eq!(missing(&world).len(), 2);
-    world.command(Command::Accept(Accept::Node(one.0)));
+    world.command(Command::Accept(vec![Accept::Node(one.0)]));
     world.settle(LIMIT);
     assert_one(&world, "host-missing", Severity::Info, &[]);
-    world.command(Command::Accept(Accept::Port(PortKey::new(
-        other_leaf.0,
-        other_leaf.1,
-    ))));
-    world.command(Command::Accept(Accept::Node(other.0)));
+    let other_port = PortKey::new(other_leaf.0, other_leaf.1);
+    world.command(Command::Accept(vec![Accept::Port(other_port)]));
+    world.command(Command::Accept(vec![Accept::Node(other.0)]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     world.sim.power_on(one.0).expect("it is there");
@@ -276,7 +274,7 @@ fn an_accepted_exchange_is_the_expected_cabling() {
     let [a, b] = two_uplinks(&world);
     world.sim.swap_cables(a, b).expect("both are cabled");
     pass(&mut world);
-    world.command(Command::Accept(Accept::Port(PortKey::new(a.0, a.1))));
+    world.command(Command::Accept(vec![Accept::Port(PortKey::new(a.0, a.1))]));
     world.settle(LIMIT);
     expect::assert_no_findings(&world);
     world.kill(0);

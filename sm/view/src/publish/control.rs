@@ -369,8 +369,8 @@ impl Control for Controller {
             GivenUp::Exchanged => vec![Accept::Exchanged],
             GivenUp::Named(name) => missing_at(&published, name)?,
         };
-        // The published snapshot provides the counts. The core applies the commands to its own
-        // state when they arrive.
+        // The published snapshot provides the counts. The core applies the command to its own
+        // state when it arrives.
         let counts = expected.given_up(&accepts, fabric);
         let parts = given_up_parts(&counts);
         if parts.total() == 0 {
@@ -389,9 +389,7 @@ impl Control for Controller {
                 reason: reason.to_owned(),
             });
         }
-        for accept in accepts {
-            (self.commands)(Command::Accept(accept))?;
-        }
+        (self.commands)(Command::Accept(accepts))?;
         Ok(parts)
     }
 

@@ -97,8 +97,8 @@ fn only_missing_nodes_and_cables_can_be_accepted() {
     assert_eq!((parts.hosts, parts.total()), (1, 1));
     let event = events.try_recv().unwrap();
     assert!(matches!(
-        event,
-        Event::Command(Command::Accept(Accept::Node(guid))) if guid == HOSTS[1]
+        &event,
+        Event::Command(Command::Accept(accepts)) if *accepts == [Accept::Node(HOSTS[1])]
     ));
     world.handle(event);
     world.run(Duration::from_secs(1));
@@ -177,13 +177,12 @@ fn a_host_with_several_adapters_is_gone_as_one_and_accepted_as_one() {
     assert!(gone.starts_with(expected), "{gone}");
     let found = world.view.status().missing.unwrap();
     assert_eq!(found.summary, "1 host missing");
-    let (sender, mut events) = mpsc::channel::<Event>(4);
+    // A busy core takes both adapters or none.
+    let (sender, mut events) = mpsc::channel::<Event>(1);
     let controller = Controller::new(sender, Arc::clone(&world.view));
     let parts = controller.accept_missing(GivenUp::Named(named("rails")));
     assert_eq!(parts.unwrap().summary, "1 host");
-    while let Ok(event) = events.try_recv() {
-        world.handle(event);
-    }
+    world.handle(events.try_recv().unwrap());
     world.run(Duration::from_secs(1));
     assert_eq!(world.view.missing(None, 10).items, []);
 }
