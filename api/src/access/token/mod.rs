@@ -129,8 +129,12 @@ impl TokenVerifier {
             .map_err(|error| failed(self.refusal(&error)))?;
         let claims = decoded.claims;
         let subject = claims.get("sub").and_then(Value::as_str);
+        // The audit names who did something: a token without a subject names nobody.
+        let Some(subject) = subject.filter(|subject| !subject.trim().is_empty()) else {
+            return Err(failed("the token has no subject (`sub`)".to_owned()));
+        };
         Ok(TokenIdentity {
-            subject: subject.unwrap_or_default().to_owned(),
+            subject: subject.to_owned(),
             roles: values(claims.get(&self.settings.roles_claim)),
         })
     }

@@ -78,6 +78,8 @@ fn token_with_a_wrong_claim_key_or_signature_is_refused_with_the_reason() {
         (with("aud", json!("other")), "audience"),
         (with("aud", Value::Null), "refused"),
         (with("sub", Value::Null), "refused"),
+        (with("sub", json!("")), "no subject"),
+        (with("sub", json!(" ")), "no subject"),
     ] {
         let refusal = refusal(&issuer.sign("a", &claims));
         assert!(refusal.contains(part), "{claims}: {refusal}");
