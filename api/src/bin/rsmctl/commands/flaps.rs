@@ -55,6 +55,14 @@ struct Flaps {
     is_there: bool,
 }
 
+/// The number of times that links went down by LinkDownedCounter of their ports.
+struct Losses {
+    /// By GUID and port number; a port that counted none is left out.
+    by_port: HashMap<(String, u32), u64>,
+    /// A line about ports whose counters are not known; `None` if all are.
+    doubt: Option<String>,
+}
+
 /// Links that went down with their node.
 struct Together {
     /// The description of the node.
@@ -102,7 +110,10 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         session.watch().list_events(request).await
     })
     .await?;
-    let counters = losses_by_port(&request, &node, session).await;
+    let Losses {
+        by_port: counters,
+        doubt,
+    } = Losses::read(&request, &node, session).await;
     if session.output.is_json() {
         return session
             .output
@@ -116,7 +127,10 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         false => Folded::of(&events),
     };
     let flaps = counted(&events, &of_nodes, &counters);
-    let unseen = unseen(&events, &counters);
+    let notes: Vec<String> = unseen(&events, &counters)
+        .into_iter()
+        .chain(doubt)
+        .collect();
     if !gaps.is_empty() {
         session.output.line(&format!(
             "{} in the history: the counts may be too low (`rsmctl events --kind gap`)",
@@ -132,7 +146,7 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         session
             .output
             .line(&format!("No link went down, {span}."))?;
-        return unseen.iter().try_for_each(|line| session.output.line(line));
+        return notes.iter().try_for_each(|line| session.output.line(line));
     }
     let whole = match nodes.len() as u64 {
         0 => String::new(),
@@ -143,34 +157,48 @@ pub(crate) async fn run(arguments: FlapsArguments, session: &mut Session) -> Res
         count(flaps.len() as u64, "link", "links")
     ))?;
     session.output.only_table(table(flaps, nodes, &events))?;
-    unseen.iter().try_for_each(|line| session.output.line(line))
+    notes.iter().try_for_each(|line| session.output.line(line))
 }
 
-/// The number of times that the link of each port went down, by its LinkDownedCounter, in the span
-/// of a request; empty where no counters are kept.
-async fn losses_by_port(
-    request: &v1::ListEventsRequest,
-    node: &str,
-    session: &Session,
-) -> HashMap<(String, u32), u64> {
-    let request = v1::GetTopPortsSinceRequest {
-        order: v1::PortOrder::Errors.into(),
-        limit: u32::MAX,
-        part: node.to_owned(),
-        since_unix_ms: request.since_unix_ms,
-        until_unix_ms: request.until_unix_ms,
-    };
-    let Ok(answer) = session.counters().get_top_ports_since(request).await else {
-        return HashMap::new();
-    };
-    let ports = answer.into_inner().ports.into_iter();
-    let ports = ports.filter_map(|port| {
-        let mut errors = port.errors.into_iter();
-        let downed = errors.find(|one| one.name == LINK_DOWNED)?;
-        let key = port.port?;
-        Some(((key.node_guid, key.number), downed.count))
-    });
-    ports.collect()
+impl Losses {
+    /// Asks for the counters of a node's ports in the span of a request; of all ports if `node` is
+    /// empty.
+    async fn read(request: &v1::ListEventsRequest, node: &str, session: &Session) -> Losses {
+        let request = v1::GetTopPortsSinceRequest {
+            order: v1::PortOrder::Errors.into(),
+            limit: u32::MAX,
+            part: node.to_owned(),
+            since_unix_ms: request.since_unix_ms,
+            until_unix_ms: request.until_unix_ms,
+        };
+        match session.counters().get_top_ports_since(request).await {
+            Ok(answer) => Losses::of(answer.into_inner()),
+            Err(status) => Losses {
+                by_port: HashMap::new(),
+                doubt: Some(format!("BY COUNTER is empty: {}", status.message())),
+            },
+        }
+    }
+
+    fn of(answer: v1::GetTopPortsSinceResponse) -> Losses {
+        let read = answer.ports.len() as u64;
+        let ports = answer.ports.into_iter().filter_map(|port| {
+            let mut errors = port.errors.into_iter();
+            let downed = errors.find(|one| one.name == LINK_DOWNED)?;
+            let key = port.port?;
+            Some(((key.node_guid, key.number), downed.count))
+        });
+        Losses {
+            by_port: ports.collect(),
+            doubt: (answer.total > read).then(|| {
+                format!(
+                    "BY COUNTER has the {read} of {} ports with most errors: ask for one node \
+                     (`--node`)",
+                    answer.total
+                )
+            }),
+        }
+    }
 }
 
 /// A line about ports whose counter moved, and whose link no sweep saw go; `None` if there are none.
@@ -508,6 +536,32 @@ mod tests {
         assert_eq!(first, ["1", "9"]);
         let unseen = unseen(&events, &counters).unwrap();
         assert!(unseen.starts_with("1 port counted losses"), "{unseen}");
+    }
+
+    #[test]
+    fn ports_whose_counters_are_not_known_are_said() {
+        let port = |number| v1::CountedPort {
+            port: Some(v1::PortKey {
+                node_guid: "leaf".to_owned(),
+                number,
+            }),
+            errors: vec![v1::CountedErrors {
+                name: LINK_DOWNED.to_owned(),
+                count: 3,
+                ..v1::CountedErrors::default()
+            }],
+            ..v1::CountedPort::default()
+        };
+        let answer = |total| v1::GetTopPortsSinceResponse {
+            ports: vec![port(1), port(2)],
+            total,
+            ..v1::GetTopPortsSinceResponse::default()
+        };
+        let some = Losses::of(answer(7));
+        let doubt = some.doubt.unwrap_or_default();
+        assert!(doubt.contains("the 2 of 7 ports"), "{doubt}");
+        assert_eq!(some.by_port[&("leaf".to_owned(), 2)], 3);
+        assert_eq!(Losses::of(answer(2)).doubt, None);
     }
 
     #[test]
