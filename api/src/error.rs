@@ -31,7 +31,7 @@ pub enum LookupError {
         /// The order that keeps the port at its place disabled, in words; empty if there is none.
         disabled: Box<str>,
     },
-    /// A host had this name, of which all adapters have disappeared.
+    /// A host had this name, and all its adapters have disappeared from the subnet.
     #[error("{}", gone(selector, &format!("its {} adapters were at {place} until {until}", nodes.len()), disabled))]
     HostGone {
         /// The requested name.
@@ -99,7 +99,8 @@ pub enum LookupError {
     },
 }
 
-/// A sentence about a node that is not in the subnet, or not reached.
+/// The sentence about a node that has left the subnet, or that rsm does not reach because it keeps
+/// a port disabled; `disabled` is the order that does so, or empty.
 fn gone(selector: &str, place: &str, disabled: &str) -> String {
     match disabled {
         "" => format!("`{selector}` is gone: {place}"),
@@ -112,11 +113,12 @@ fn gone(selector: &str, place: &str, disabled: &str) -> String {
 pub struct Candidate {
     /// A name that no other node or port has, as it is written on a command line.
     pub name: String,
-    /// Kind, LID and place of the candidate, which tell it apart; empty if they are not known.
+    /// The kind, LID and place that tell the candidate from the others; empty if they are unknown.
     pub facts: String,
 }
 
-/// The text `'host-1 mlx5_0' (CA, LID 7, at leaf-03 port 7), …`.
+/// The candidates as a text such as `'host-1 mlx5_0' (CA, LID 7, at leaf-03 port 7), …`; `…` stands
+/// for the candidates beyond the listed ones.
 fn listed(candidates: &[Candidate], total: usize) -> String {
     let one = |candidate: &Candidate| match candidate.facts.as_str() {
         "" => candidate.name.clone(),
@@ -210,7 +212,7 @@ pub enum PartitionRefusal {
     Invalid,
     /// The identity may not change one of the affected partitions.
     NotAllowed,
-    /// There is no room for more.
+    /// The maximum number of partitions, members, or P_Keys of a port or tenant is reached.
     Full,
     /// The partition file, a port or the plan conflicts with the change.
     Refused,
@@ -270,7 +272,8 @@ pub enum HistoryError {
         began_unix_ms.map_or_else(String::new, |began| format!(", it begins at {}", crate::timestamp(began)))
     )]
     TooEarly {
-        /// The time of the oldest record, in milliseconds since the Unix epoch.
+        /// The time of the oldest record, in milliseconds since the Unix epoch; `None` if there is
+        /// no record.
         began_unix_ms: Option<u64>,
     },
     /// A file of the history cannot be read.

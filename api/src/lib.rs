@@ -1,8 +1,8 @@
 //! The gRPC services of rsm.
 //!
-//! A subnet manager implements [`Subnet`], [`SaQueries`], [`Control`], [`RoutingQueries`] and
-//! [`Simulation`], which answer questions in the terms of [`model`] with messages of [`v1`].
-//! [`Server`] serves them.
+//! A subnet manager implements the traits of a [`Backend`], such as [`Subnet`] and [`Control`].
+//! Their methods take arguments of [`model`] and return messages of [`v1`]. [`Server`] serves a
+//! backend over gRPC.
 
 pub mod access;
 pub mod blocking;

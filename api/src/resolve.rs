@@ -31,8 +31,8 @@ pub trait NameLookup {
     /// The ports of the node that hold a LID, ascending; for a switch, port 0.
     fn end_ports(&self, node: Guid) -> Vec<PortNum>;
 
-    /// The description of a node, and what tells it, or one of its ports, from others: kind, LID,
-    /// and where it is cabled. Both are empty if they are not known.
+    /// The description of a node, and the facts that tell the node or its port from others: kind,
+    /// LID, and the port at the other end of the cable. Both are empty if they are not known.
     fn described(&self, _node: Guid, _port: Option<PortNum>) -> (String, String) {
         Default::default()
     }
@@ -42,9 +42,9 @@ pub trait NameLookup {
         LookupError::NoLid { port }
     }
 
-    /// The error about nodes that have gone and matched this name in this sense: the place of the
-    /// only one, or the fact that there are several. The lookup calls the method only if no present
-    /// node matches.
+    /// The error for a name that in this sense matches nodes which have left the subnet: the last
+    /// place of the only node or host, or the candidates if there are several. `None` if no such
+    /// node matches. The lookup calls the method only if no present node matches.
     fn gone(&self, _selector: &Selector, _sense: Sense) -> Option<LookupError> {
         None
     }
@@ -53,8 +53,8 @@ pub trait NameLookup {
 /// The extent to which a text must match a node's description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sense {
-    /// The text is the whole description, or the name of a switch in it, of a chassis with the
-    /// part; first in the given case, then in any case.
+    /// The text is the whole description, or the name of a switch in it, or that name with the part
+    /// of a chassis (`core/L01`). Matches in the given case come before matches in any case.
     Whole,
     /// The text is any part of the description, in any case.
     Part,
@@ -75,8 +75,8 @@ fn not_found(directory: &(impl NameLookup + ?Sized), selector: &Selector) -> Loo
         .unwrap_or_else(not_found)
 }
 
-/// The error for a name that several nodes or ports have, ascending; only some of them fit in an
-/// answer.
+/// The error for a name that all nodes or ports in `meant` have. `meant` ascends; the error lists
+/// the first [`MAX_CANDIDATES`].
 pub fn ambiguous(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -92,8 +92,8 @@ pub fn ambiguous(
     }
 }
 
-/// A node or port under a name of its own: the description where no other node has it, and the GUID
-/// otherwise.
+/// A node or port as a candidate, under a name that no other one has: the description if it is
+/// unique, otherwise the GUID.
 fn candidate(
     directory: &(impl NameLookup + ?Sized),
     node: Guid,
@@ -128,7 +128,7 @@ fn candidate(
     }
 }
 
-/// A word as a shell takes it: in quotes unless it is plain.
+/// A word as it is written in a shell: in quotes unless it is plain.
 pub fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     match word.chars().all(is_plain) {
@@ -177,8 +177,8 @@ fn locate(
     }
 }
 
-/// The present node with this description. Whole descriptions are tried before parts of them, and
-/// each time present nodes before nodes that have gone.
+/// The present node with this description. Whole descriptions are tried before parts of them; in
+/// each of the two steps, present nodes are tried before nodes that have left the subnet.
 fn described(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -206,8 +206,9 @@ fn described(
 /// A function that finds the nodes whose description passes a test.
 pub type FindDescribed<'a, T> = dyn Fn(&dyn Fn(&str) -> bool) -> Vec<T> + 'a;
 
-/// The nodes with this text in their description or, if there are none, with the text before the
-/// port number at its end; `find` finds nodes by their description.
+/// The nodes that `text` names, and the port number that it ends with. The whole text is tried as a
+/// name first; only if no node has that name, the text before `:PORT`. `find` finds nodes by their
+/// description.
 pub fn called<T>(
     text: &str,
     sense: Sense,
@@ -225,17 +226,18 @@ pub fn called<T>(
 }
 
 /// The nodes with this description, and the switches with this name in their description: first in
-/// the given case, then in any case. A host that describes itself by the name of a switch makes the
-/// name ambiguous, and does not take its place.
+/// the given case, then in any case, and finally by the name that tables show (`core/L01`). A host
+/// whose description is the name of a switch makes the name ambiguous, and does not replace the
+/// switch.
 fn called_whole<T>(name: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     let exact = |text: &str| text == name;
     let alike = |text: &str| text.eq_ignore_ascii_case(name);
-    let ways: [&dyn Fn(&str) -> bool; 3] = [
+    let matches: [&dyn Fn(&str) -> bool; 3] = [
         &|description| exact(description) || switch_name(description).is_some_and(exact),
         &|description| alike(description) || switch_name(description).is_some_and(alike),
         &|description| alike(&plain_names(description)),
     ];
-    let mut found = ways.into_iter().map(find);
+    let mut found = matches.into_iter().map(find);
     found.find(|nodes| !nodes.is_empty()).unwrap_or_default()
 }
 
@@ -245,8 +247,8 @@ fn called_in_part<T>(part: &str, find: &FindDescribed<'_, T>) -> Vec<T> {
     find(&|description| contains(&description.to_ascii_lowercase(), &part))
 }
 
-/// Whether `text` contains `part` other than in the middle of a number: `node-17` does not contain
-/// `node-1`.
+/// Whether `text` contains `part` without cutting a number of `text` in two: `node-17` does not
+/// contain `node-1`.
 fn contains(text: &str, part: &str) -> bool {
     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
     let (bytes, ends) = (text.as_bytes(), part.as_bytes());
@@ -305,11 +307,11 @@ pub fn resolve_node_or_port(
     Ok((node, port))
 }
 
-/// The nodes that `selector` identifies where it may name a host: all adapters of the host, or one
-/// node, and the port if the selector has one. Ascending; at least one.
+/// The nodes that `selector` identifies, if it may also name a host: all adapters of the host, or
+/// one node, with the port if the selector has one. Ascending; at least one.
 ///
 /// # Errors
-/// The errors of [`resolve_node`], unless the name is a host's with several adapters.
+/// The errors of [`resolve_node`], unless a host with several adapters has the name.
 pub fn resolve_host_or_part(
     directory: &(impl NameLookup + ?Sized),
     selector: &Selector,
@@ -325,7 +327,7 @@ pub fn resolve_host_or_part(
 }
 
 /// The port that `selector` identifies. A node without a port number stands for its only port with
-/// a LID; on a switch, for port 0.
+/// a LID, and a switch for its port 0.
 ///
 /// # Errors
 /// The errors of [`resolve_node`], or the node has several ports with a LID or none.
@@ -363,10 +365,10 @@ fn existing(directory: &(impl NameLookup + ?Sized), port: PortId) -> Result<Port
 mod tests {
     use super::*;
 
-    /// A directory with, for each node, its GUID, description, and the LIDs of its ports (0 for
-    /// none); port GUIDs count from the node's on.
+    /// A directory of few nodes. The GUID of port N is the node's GUID plus N.
     struct Few(&'static [FewNode]);
 
+    /// A node's GUID and description, and the number and LID of each port (LID 0 for none).
     type FewNode = (u64, &'static str, &'static [(u8, u16)]);
 
     impl Few {
@@ -475,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_have_names_to_write_and_what_tells_them_apart() {
+    fn candidates_have_unique_names_for_a_shell_and_distinguishing_facts() {
         let text = port("adapter").unwrap_err().to_string();
         assert_eq!(
             text,
@@ -536,7 +538,7 @@ mod tests {
             port("director"),
             Err(LookupError::Ambiguous { total: 2, .. })
         ));
-        // The number in the name is longer.
+        // `leaf-0` would cut the numbers 03 and 04 in two.
         assert!(matches!(port("leaf-0"), Err(LookupError::NotFound { .. })));
         assert!(matches!(
             port("name:af-3"),

@@ -111,8 +111,9 @@ impl Need {
 /// The roles of an identity, and the P_Keys of its role tenant.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Grant {
+    /// One bit for each role; see [`Role::bit`].
     roles: u8,
-    /// The P_Keys without the membership bit, as ascending and separate ranges.
+    /// The P_Keys without the membership bit, as ascending ranges with gaps between them.
     p_keys: Vec<RangeInclusive<u16>>,
 }
 
@@ -214,7 +215,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Sorts the ranges, and merges adjacent ones.
+/// Sorts the ranges, drops empty ones, and merges ranges that overlap or touch.
 fn merged(mut ranges: Vec<RangeInclusive<u16>>) -> Vec<RangeInclusive<u16>> {
     ranges.retain(|range| !range.is_empty());
     ranges.sort_unstable_by_key(|range| (*range.start(), *range.end()));

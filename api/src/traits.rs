@@ -87,8 +87,8 @@ pub trait Subnet: Send + Sync + 'static {
     /// One port, by the rules of [`resolve_port`](crate::resolve::resolve_port).
     fn port(&self, selector: &Selector) -> Result<Keyed<PortId, v1::Port>, LookupError>;
 
-    /// The fields of an attribute of a node or port, as the device last answered it; empty if it
-    /// has not. The M_Key is not shown.
+    /// The fields of an attribute of a node or port, from the device's last answer; empty before
+    /// the first answer. The M_Key is not shown.
     ///
     /// # Errors
     /// The name does not identify one node, or one port for PortInfo.
@@ -161,16 +161,17 @@ pub trait Subnet: Send + Sync + 'static {
         filter: &FindingFilter,
     ) -> Page<v1::Finding>;
 
-    /// The missing nodes and cables by ascending key.
+    /// The missing nodes and cables by ascending key. A missing switch stands for its cables and
+    /// for the hosts behind it.
     fn missing(&self, after: Option<PortId>, limit: usize) -> Page<Keyed<PortId, v1::Missing>>;
 
-    /// The missing nodes and cables by ascending key, each by itself: also the cables of missing
-    /// switches, and the hosts behind them.
+    /// All missing nodes and cables by ascending key, including the cables of missing switches and
+    /// the hosts behind them.
     fn each_missing(&self, after: Option<PortId>, limit: usize)
     -> Page<Keyed<PortId, v1::Missing>>;
 
-    /// The moves that make the fabric as designed, in their order, those with a number above
-    /// `after`.
+    /// The moves of plugs and cables that turn the fabric into the designed one, by ascending
+    /// number, which is the order in which to make them.
     fn design_moves(&self, after: Option<u64>, limit: usize) -> Page<v1::DesignMove>;
 
     /// The missing switches, and the missing cables between switches, for drawing the fabric.
@@ -219,7 +220,7 @@ pub trait SaQueries: Send + Sync + 'static {
         filter: ServiceFilter,
     ) -> BoxFuture<'_, Result<Page<Keyed<ServiceKey, v1::Service>>, SaError>>;
 
-    /// The subscriptions of hosts by ascending key; only those of `port`, if it is given.
+    /// The subscriptions of hosts by ascending key; only the ones of `port` if it is given.
     fn subscriptions(
         &self,
         after: Option<SubscriptionKey>,
@@ -297,8 +298,9 @@ pub trait CountersQueries: Send + Sync + 'static {
         part: Option<&Selector>,
     ) -> Result<v1::GetTopPortsResponse, CountersError>;
 
-    /// The counts of a part, or of the fabric, in a span of the past. May take seconds, and waits
-    /// for the disk. The server has checked the number of steps.
+    /// The counts of a part, or of the fabric if `part` is `None`, in a span of the past. With
+    /// `step_seconds` of `None`, the span has about 240 steps. May take seconds, and waits for the
+    /// disk. The server has checked the number of steps.
     ///
     /// # Errors
     /// The name does not identify one node, no past is kept, or it cannot be read.
@@ -309,8 +311,9 @@ pub trait CountersQueries: Send + Sync + 'static {
         step_seconds: Option<u32>,
     ) -> Result<v1::GetCounterSeriesResponse, CountersError>;
 
-    /// The traffic and errors of each port of a node in a span of the past. May take seconds, and
-    /// waits for the disk. The server has checked the number of steps.
+    /// The traffic and errors of each port of a node in a span of the past. With `step_seconds` of
+    /// `None`, the span has about 240 steps. May take seconds, and waits for the disk. The server
+    /// has checked the number of steps.
     ///
     /// # Errors
     /// The name does not identify one node, no past is kept, or it cannot be read.
@@ -337,8 +340,9 @@ pub trait CountersQueries: Send + Sync + 'static {
     /// The present time, in milliseconds since the Unix epoch.
     fn now_unix_ms(&self) -> u64;
 
-    /// The number of the readings that the other methods show. It changes with the readings, about
-    /// once a second while counters are read. A reading can become stale without a change.
+    /// A number that identifies the readings which the other methods show. The number changes with
+    /// every new reading, about once a second while counters are read, but not when a reading
+    /// becomes stale.
     fn pass(&self) -> u64;
 
     /// Calls `visit` for each port whose reading is not stale, by ascending key.
@@ -481,8 +485,8 @@ pub trait History: Send + Sync + 'static {
         query: HistoryQuery,
     ) -> BoxFuture<'_, Result<Vec<(u64, v1::Event)>, HistoryError>>;
 
-    /// The differences between the present subnet and that at a time, in milliseconds since the
-    /// Unix epoch; where the history begins later, the first state in it.
+    /// The differences between the present subnet and its state at a time in milliseconds since the
+    /// Unix epoch. If the history begins later, its first state is the earlier one.
     fn differences(&self, at_unix_ms: u64) -> BoxFuture<'_, Result<Differences, HistoryError>>;
 }
 
@@ -491,7 +495,7 @@ pub trait History: Send + Sync + 'static {
 pub struct Differences {
     /// The differences, in the order of their kinds, then of nodes and ports.
     pub list: Vec<v1::Difference>,
-    /// The time that they count from, in milliseconds since the Unix epoch.
+    /// The time of the earlier state, in milliseconds since the Unix epoch.
     pub from_unix_ms: u64,
 }
 

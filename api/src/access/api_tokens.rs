@@ -16,8 +16,8 @@ pub const MAX_API_TOKENS_BYTES: usize = 4 << 20;
 /// The maximum length of a token's name, in bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The length of a token from which [`ApiTokens::line`] makes a line, in bytes. Tokens are random,
-/// so that a digest without salt and rounds is enough.
+/// The length of a new token in bytes, before its encoding as text. Tokens are random, so that a
+/// digest without salt and rounds is enough.
 pub const TOKEN_BYTES: usize = 32;
 
 /// The tokens of the REST interface. Each line of the file has a name, an expiry in seconds since

@@ -39,7 +39,8 @@ impl ArgumentDigest {
     }
 }
 
-/// A body that passes its data through, and passes the digest of its message on at its end.
+/// A body that passes its data through, and at its end hands the digest of its message to a
+/// function.
 pub(super) struct Digesting<F> {
     body: Body,
     /// The digest so far, and the function that receives it; `None` after the end.
@@ -47,16 +48,16 @@ pub(super) struct Digesting<F> {
 }
 
 impl<F: FnOnce(ArgumentDigest)> Digesting<F> {
-    pub(super) fn new(body: Body, whole: F) -> Digesting<F> {
+    pub(super) fn new(body: Body, receive: F) -> Digesting<F> {
         Digesting {
             body,
-            digest: Some((ArgumentDigest::new(), whole)),
+            digest: Some((ArgumentDigest::new(), receive)),
         }
     }
 
     fn end(&mut self) {
-        if let Some((digest, whole)) = self.digest.take() {
-            whole(digest);
+        if let Some((digest, receive)) = self.digest.take() {
+            receive(digest);
         }
     }
 }

@@ -27,15 +27,18 @@ use crate::calendar::timestamp;
 use crate::role::{Grant, Need, Role};
 use crate::traits::Subnet;
 
-/// The rate of refusals of one identity that get audit entries of their own, per second and in a
-/// burst: a client in a loop must not push everything else out of the log.
+/// The number of refusals of one identity per second that get audit entries of their own: a client
+/// in a loop must not push everything else out of the log.
 const REFUSALS_PER_S: std::num::NonZeroU32 = std::num::NonZeroU32::MIN;
+
+/// The number of refusals of one identity that get audit entries of their own in a burst.
 const REFUSALS_AT_ONCE: std::num::NonZeroU32 = match std::num::NonZeroU32::new(20) {
     Some(number) => number,
     None => std::num::NonZeroU32::MIN,
 };
 
-/// The maximum number of identities whose refusals are counted; beyond it, all counts restart.
+/// The maximum number of identities whose refusals are counted. At this number, identities without
+/// recent refusals are forgotten; if there are none, no refusal gets an audit entry of its own.
 const MAX_REFUSED: usize = 4096;
 
 /// The maximum length of a call's path in an audit entry, in bytes.
@@ -88,6 +91,7 @@ impl AccessPolicy {
 pub struct Gate {
     rules: RwLock<Arc<Rules>>,
     audit: Arc<dyn AuditSink>,
+    /// The number of the last request with an audit entry.
     requests: AtomicU64,
     refusals: Refusals,
 }
@@ -98,7 +102,9 @@ struct Rules {
 }
 
 struct Refusals {
+    /// Counts refusals by the keys of [`rate_key`].
     limiter: DefaultKeyedRateLimiter<String>,
+    /// The number of refusals without an audit entry since the last one with an entry.
     unaudited: AtomicU64,
 }
 
@@ -140,8 +146,8 @@ impl Gate {
         }
     }
 
-    /// The identity of a user that a proxy of the operator states, with the roles of the name and
-    /// of the groups.
+    /// The identity of a user whom the operator's proxy has signed on, with the roles of the user
+    /// and of the groups.
     pub fn identify_user(&self, user: &str, groups: &[&str]) -> Caller {
         let rules = self.rules.read().clone();
         let grant = rules.policy.roles.user(user, groups).unwrap_or_default();
@@ -171,7 +177,7 @@ impl Gate {
         Ok(caller)
     }
 
-    /// Admits a request of an identity with a need, and counts it.
+    /// Admits a request that needs the right `need`, and counts it against the identity's rate.
     ///
     /// # Errors
     /// The identity lacks the role, or exceeds its rate. The message names the call `call`.
@@ -404,8 +410,8 @@ fn all_but_secrets() -> Grant {
     Grant::of(&[Role::Read, Role::Operate, Role::Admin])
 }
 
-/// A request under way that may change something. The audit log has its beginning and its end; a
-/// request dropped before its end counts as cancelled.
+/// A request under way that may change something. The audit log records its beginning and its end;
+/// a request that is dropped before its end counts as cancelled.
 pub struct Followed {
     gate: Arc<Gate>,
     subnet: Arc<dyn Subnet>,
@@ -444,7 +450,7 @@ impl Followed {
         let Some(UnderWay { entry, is_recorded }) = self.under_way.lock().take() else {
             return;
         };
-        // A stream that ended before its last message has no digest.
+        // A stream may end before its last message: `begun` was not called, and there is no digest.
         if !is_recorded {
             self.gate.audit.put(entry.clone());
         }
@@ -523,15 +529,15 @@ impl GuardLayer {
         match admitted {
             Ok(need) => Ok((caller, need)),
             Err(status) => {
-                let status = self.with_way(&caller, path, status);
+                let status = self.with_advice(&caller, path, status);
                 self.gate.refused(Some(&caller), peer, path, &status);
                 Err(status)
             }
         }
     }
 
-    /// Adds to the refusal of a client that may only read the ways to get more rights.
-    fn with_way(&self, caller: &Caller, path: &str, status: Status) -> Status {
+    /// Replaces the refusal of a client that may only read by one that says how to get more rights.
+    fn with_advice(&self, caller: &Caller, path: &str, status: Status) -> Status {
         let may_read = caller.proof == Proof::None && caller.grant.satisfies(Need::Read);
         if !may_read || status.code() != Code::Unauthenticated {
             return status;
@@ -585,12 +591,12 @@ where
         };
         let request = request.map(|body| {
             let followed = Arc::downgrade(&followed);
-            let whole = move |digest: ArgumentDigest| {
+            let record_begin = move |digest: ArgumentDigest| {
                 if let Some(followed) = followed.upgrade() {
                     followed.begun(digest.hex());
                 }
             };
-            Body::new(Digesting::new(body, whole))
+            Body::new(Digesting::new(body, record_begin))
         });
         Box::pin(async move {
             let response = inner.call(request).await?;

@@ -7,10 +7,10 @@ use x509_parser::prelude::{FromDer as _, X509Certificate};
 
 use crate::role::Grant;
 
-/// The maximum length of an identity's name in bytes; longer ones are cut in the audit log.
+/// The maximum length of an identity's name in bytes; longer names are cut.
 pub(super) const MAX_NAME_BYTES: usize = 256;
 
-/// The maximum number of names in one certificate that count.
+/// The maximum number of names that are read from one certificate, for each of the two kinds.
 const MAX_CERTIFICATE_NAMES: usize = 64;
 
 /// The other end of a connection, and the identity that the connection proves.
@@ -103,8 +103,8 @@ impl Certificate {
         })
     }
 
-    /// The name that represents the certificate: the first alternative name, else the first common
-    /// name.
+    /// The name that represents the certificate: the first alternative name, otherwise the first
+    /// common name, otherwise `certificate without a name`.
     pub fn name(&self) -> &str {
         let mut names = self.alternative_names.iter().chain(&self.common_names);
         names
@@ -138,7 +138,7 @@ pub enum Proof {
     Certificate,
     /// A signed token.
     Token,
-    /// The word of a proxy of the operator.
+    /// A statement of the operator's proxy, which has signed the user on.
     Proxy,
     /// A token in the REST interface's file of tokens.
     ApiToken,
@@ -163,7 +163,8 @@ impl Proof {
 /// The identity behind a request, with its rights.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// The name: `uid:1001`, a name in a certificate, the subject of a token, or `anonymous`.
+    /// The name: `uid:1001`, a name in a certificate, the subject of a signed token, the name of a
+    /// token of the REST interface, a user of a proxy, or `anonymous`.
     pub name: String,
     /// The proof of the name.
     pub proof: Proof,

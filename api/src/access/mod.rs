@@ -6,7 +6,7 @@
 //! from the roles file ([`RoleTable`]), and the right that the call needs from one table
 //! ([`calls`]). It refuses a call that is missing in the table.
 //!
-//! A test fails as well if a call has no line in the table.
+//! A test fails if a call has no line in the table.
 
 mod api_tokens;
 pub mod audit;

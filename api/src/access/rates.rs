@@ -35,7 +35,7 @@ impl Default for RateSettings {
     }
 }
 
-/// The kind of rate limit to which a request counts.
+/// The kind of rate limit against which a request counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RateKind {
     Reads,
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_identity_has_its_burst_and_reads_cost_no_changes() {
+    fn each_identity_has_its_own_burst_and_reads_do_not_count_as_changes() {
         let rates = Rates::new(RateSettings {
             reads_per_s: 1,
             changes_per_s: 1,
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn inventories_have_a_rate_of_their_own_that_a_site_needs() {
+    fn inventories_of_5632_hosts_fit_in_half_a_minute_and_do_not_count_as_changes() {
         let rates = Rates::new(RateSettings::default());
         let kind = RateKind::of(Need::ImportInventory);
         // 5,632 hosts send their first reports at once: the burst is accepted, and the rest within
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn more_identities_than_are_kept_share_a_rate() {
+    fn identities_beyond_the_maximum_share_a_rate() {
         let rates = Rates::new(RateSettings {
             reads_per_s: 1,
             changes_per_s: 0,

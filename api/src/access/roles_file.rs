@@ -23,8 +23,9 @@ pub const MAX_ROLES_BYTES: usize = 4 << 20;
 /// group   ib-ops                        operate
 /// ```
 ///
-/// `san` and `cn` are names of client certificates, `jwt` is a value of the claim with roles, `user`
-/// and `group` are those of a proxy that signs users on. An identity has the roles of all lines that match it.
+/// `san` and `cn` are names in client certificates, `jwt` is a value of a token's claim with roles,
+/// `user` and `group` are names from a proxy that signs users on. An identity has the roles of all
+/// lines that match it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RoleTable {
     grants: BTreeMap<(Kind, String), Grant>,
@@ -118,6 +119,7 @@ impl RoleTable {
         self.sum([(Kind::User, user.to_owned())].into_iter().chain(groups))
     }
 
+    /// The sum of the grants of the lines with these keys; `None` if there is no such line.
     fn sum(&self, keys: impl Iterator<Item = (Kind, String)>) -> Option<Grant> {
         let mut found: Option<Grant> = None;
         for grant in keys.filter_map(|key| self.grants.get(&key)) {
@@ -209,7 +211,8 @@ fn range(text: &str) -> Result<RangeInclusive<u16>, String> {
     Ok(first..=last)
 }
 
-/// Parses a P_Key that tenants may have: the default partition belongs to all.
+/// Parses a P_Key that a tenant may have, 0x1 to 0x7ffe: the default partition, 0x7fff, belongs to
+/// all.
 fn p_key(text: &str) -> Result<u16, String> {
     let digits = text.strip_prefix("0x");
     let digits = digits.filter(|text| text.bytes().all(|byte| byte.is_ascii_hexdigit()));

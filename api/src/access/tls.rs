@@ -229,7 +229,7 @@ fn server_config(files: &TlsFiles) -> Result<(ServerConfig, Certificate), TlsErr
 pub struct ClientTlsFiles {
     /// The CAs of the server's certificate.
     pub ca: PathBuf,
-    /// The client's certificate and key, if it has one.
+    /// The client's certificate, and its private key; `None` for a client without a certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 

@@ -9,6 +9,6 @@ pub struct DrainQuestion {
     pub force: bool,
     /// The operator's name in the request; empty if none is stated.
     pub by: String,
-    /// The operator's note; often empty.
+    /// The operator's note; empty if none is given.
     pub note: String,
 }

@@ -1,4 +1,5 @@
-//! The audit log: each request with its identity and outcome, one JSON object per line.
+//! The audit log: refused requests, and requests that may change something, with their identity and
+//! outcome, one JSON object per line.
 //!
 //! A separate thread writes the file, so that neither a request nor the fabric waits for a disk.
 //! Lines that cannot be written are counted, and the next written line states the count.
@@ -35,9 +36,10 @@ pub struct AuditEntry {
     /// The number of the request since the start of the process. A call that changes something has
     /// an entry with the verdict `begun`, and a later one with the same number for its end.
     pub request: u64,
-    /// The identity: `uid:1001`, a name in a certificate, the subject of a token, or `anonymous`.
+    /// The name of the identity, as in [`Caller::name`](super::Caller::name); `unproved` if the
+    /// proof was wrong.
     pub identity: String,
-    /// The proof of the identity: `unix-peer`, `certificate`, `token` or `none`.
+    /// The name of the proof of the identity, by [`Proof::name`](super::Proof::name).
     pub proof: &'static str,
     /// The other end of the connection.
     pub peer: String,
@@ -47,14 +49,16 @@ pub struct AuditEntry {
     pub digest: String,
     /// The outcome: `refused`, `begun`, `done`, `failed` or `cancelled`.
     pub verdict: &'static str,
-    /// The reason why the request was refused or failed; otherwise empty.
+    /// The reason why the request was refused, failed or was cancelled; in an entry `done`, the
+    /// effect beyond the requested one. Often empty.
     pub reason: String,
-    /// The generation of the subnet when the request arrived.
+    /// The generation of the subnet when the request arrived; 0 in an entry `refused`.
     pub generation_before: u64,
-    /// The generation when the request ended; `None` in an entry `begun`.
+    /// The generation when the request ended; `None` in an entry `begun` or `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation_after: Option<u64>,
-    /// The number of similar refusals since the last entry that have no entry of their own.
+    /// The number of refusals, of any identity, since the last entry `refused` that have no entry
+    /// of their own.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_refused: u64,
 }
@@ -98,6 +102,7 @@ pub type AuditHealth = Box<dyn Fn(Option<String>) + Send>;
 pub struct AuditFile {
     /// The entries for the thread; `None` ends it.
     queue: SyncSender<Option<AuditEntry>>,
+    /// The number of entries that were not written and are not reported in the file yet.
     lost: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -155,6 +160,7 @@ impl AuditSink for AuditFile {
 struct Writer {
     path: PathBuf,
     max_bytes: u64,
+    /// The open file and its length in bytes.
     open: Option<(File, u64)>,
     lost: Arc<AtomicU64>,
     health: AuditHealth,
@@ -177,11 +183,11 @@ impl Writer {
                 lines.splice(0..0, line(&lost));
             }
             match self.append(&lines) {
-                Ok(()) => self.works(),
+                Ok(()) => self.report_success(),
                 Err(error) => {
                     self.open = None;
                     self.lost.fetch_add(lost + 1, Ordering::Relaxed);
-                    self.fails(&error);
+                    self.report_failure(&error);
                 }
             }
         }
@@ -209,14 +215,14 @@ impl Writer {
         Ok(())
     }
 
-    fn works(&mut self) {
+    fn report_success(&mut self) {
         if self.failing {
             self.failing = false;
             (self.health)(None);
         }
     }
 
-    fn fails(&mut self, error: &io::Error) {
+    fn report_failure(&mut self, error: &io::Error) {
         self.failing = true;
         (self.health)(Some(format!(
             "the audit log {} cannot be written ({error}): calls are served and the fabric is managed, but their entries \
@@ -232,8 +238,8 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Opens the file for appending; returns it with its length. A line that a crash has cut off is
-/// terminated.
+/// Opens the file for appending; returns it with its length in bytes. Ends the last line if a crash
+/// has cut it off.
 fn open_file(path: &Path) -> io::Result<(File, u64)> {
     let mut options = OpenOptions::new();
     let mut file = options

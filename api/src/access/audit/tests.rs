@@ -56,7 +56,7 @@ fn files_rotate_and_stay_bounded() {
 }
 
 #[test]
-fn a_line_cut_by_a_crash_costs_no_later_one() {
+fn an_entry_after_a_line_cut_off_by_a_crash_has_a_line_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(FILE_NAME);
     fs::write(&path, b"{\"request\":1}\n{\"requ").unwrap();

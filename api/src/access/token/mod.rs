@@ -37,7 +37,9 @@ pub struct TokenVerifier {
 }
 
 struct VerifyingKey {
+    /// The key ID (`kid`); `None` if the file has none.
     id: Option<String>,
+    /// The signature algorithms for which the key may be used.
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
 }
@@ -107,7 +109,10 @@ impl TokenVerifier {
         Ok(TokenVerifier { keys, settings })
     }
 
-    /// The identity in a token, if its signature, issuer, audience and times are valid.
+    /// The identity in a token.
+    ///
+    /// # Errors
+    /// The signature, the issuer, the audience or a time is not valid.
     pub(super) fn verify(&self, token: &str) -> Result<TokenIdentity, TokenError> {
         let failed = |reason: String| TokenError(reason);
         if token.len() > MAX_TOKEN_BYTES {
