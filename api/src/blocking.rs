@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
-/// Runs `work` on a thread for blocking work. `held`, such as a place or a lock, stays with the work
-/// until it ends, also when the caller has gone, and comes back with the result.
+/// Runs `work` on a thread for blocking work. `held`, such as a permit or a lock, is kept until the
+/// work ends, even if the caller drops the future, and is returned with the result.
 ///
 /// # Errors
 /// The work panicked, or the runtime ends.
@@ -21,9 +21,9 @@ pub async fn holding<H: Send + 'static, T: Send + 'static>(
     working.await
 }
 
-/// Runs `work` on a thread for blocking work as soon as one of `places` is free. The work keeps its
-/// place until it ends, also when the caller has gone: the places bound the threads of such work,
-/// whatever callers do.
+/// Runs `work` on a thread for blocking work as soon as `places` has a free permit. The work keeps
+/// the permit until it ends, even if the caller drops the future, so that the permits bound the
+/// number of threads with such work.
 ///
 /// # Errors
 /// The work panicked, or the runtime ends.
@@ -31,7 +31,7 @@ pub async fn at_place<T: Send + 'static>(
     places: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    // A semaphore that is never closed always gives a permit.
+    // The error means that the semaphore is closed, which never happens.
     let place = Arc::clone(places).acquire_owned().await;
     let (_, done) = holding(place, work).await?;
     Ok(done)
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn abandoned_work_keeps_its_place_until_it_ends() {
+    async fn work_keeps_its_permit_until_it_ends_after_its_caller_is_aborted() {
         let places = Arc::new(Semaphore::new(1));
         let (begin, begun) = tokio::sync::oneshot::channel();
         let (release, released) = mpsc::channel::<()>();

@@ -9,21 +9,22 @@ use crate::v1;
 pub struct FirmwareGroup<'a> {
     /// The type of the device.
     pub device: &'a str,
-    /// The parameter set of the board: boards of one type with another one have firmware of their
-    /// own; empty where it is not known.
+    /// The parameter set ID (PSID) of the board; empty if it is not known. Boards of one type with
+    /// different PSIDs have different firmware.
     pub psid: &'a str,
-    /// The version; empty where it is not known.
+    /// The version; empty if it is not known.
     pub version: &'a str,
-    /// Why the version is not known; empty where it is.
+    /// The reason why the version is not known; empty if it is known.
     pub reason: &'a str,
     /// The nodes, in the order of the list; never empty.
     pub nodes: Vec<&'a v1::DeviceFirmware>,
-    /// Whether most nodes of the type and parameter set have another version.
+    /// Whether the usual version of the type and PSID is another one.
     pub differs: bool,
 }
 
-/// Groups nodes by type, parameter set and version. Of one type, the version that most nodes have
-/// comes first, and nodes whose version is not known come last.
+/// Groups nodes by type, PSID and version, or by the reason why the version is not known. Within a
+/// type and PSID, the version that most nodes have is the usual one and comes first. Nodes whose
+/// version is not known come last in their type.
 pub fn groups(nodes: &[v1::DeviceFirmware]) -> Vec<FirmwareGroup<'_>> {
     let mut by_version: BTreeMap<[&str; 4], Vec<&v1::DeviceFirmware>> = BTreeMap::new();
     for node in nodes {
@@ -49,7 +50,7 @@ pub fn groups(nodes: &[v1::DeviceFirmware]) -> Vec<FirmwareGroup<'_>> {
         let order = |group: &FirmwareGroup<'_>| (group.version.is_empty(), group.nodes.len());
         let ((a, many), (b, more)) = (order(one), order(other));
         let by_type = (one.device, a, one.psid).cmp(&(other.device, b, other.psid));
-        // Of versions that equally many nodes have, the newer one is usual.
+        // If equally many nodes have two versions, the newer version is the usual one.
         by_type
             .then(more.cmp(&many))
             .then_with(|| numbers(other.version).cmp(&numbers(one.version)))
@@ -62,7 +63,7 @@ pub fn groups(nodes: &[v1::DeviceFirmware]) -> Vec<FirmwareGroup<'_>> {
     groups
 }
 
-/// The numbers of a version.
+/// The numbers between the dots of a version; 0 for a part that is not a number.
 fn numbers(version: &str) -> Vec<u64> {
     let numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
     numbers.collect()
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nodes_with_another_version_than_most_of_their_board_differ() {
+    fn nodes_without_the_usual_version_of_their_type_and_psid_differ() {
         let node = |device: &str, psid: &str, version: &str| v1::DeviceFirmware {
             device: device.to_owned(),
             psid: psid.to_owned(),

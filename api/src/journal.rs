@@ -64,13 +64,13 @@ impl EventJournal {
         event
     }
 
-    /// The events behind [`Subnet::events`](crate::Subnet::events).
+    /// The kept events with a sequence number above `after`, oldest first, at most `limit`.
     pub fn events(&self, after: u64, limit: usize) -> Vec<Arc<Event>> {
         let kept = self.kept.lock();
-        let behind =
+        let first =
             |events: &VecDeque<Arc<Event>>| events.partition_point(|event| event.sequence <= after);
-        let acts = kept.acts.range(behind(&kept.acts)..);
-        let events = kept.events.range(behind(&kept.events)..);
+        let acts = kept.acts.range(first(&kept.acts)..);
+        let events = kept.events.range(first(&kept.events)..);
         acts.chain(events).take(limit).cloned().collect()
     }
 
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_journal_drops_the_oldest_and_numbers_go_on() {
+    fn a_full_journal_drops_the_oldest_events_and_numbers_continue() {
         let journal = EventJournal::new(3, 2);
         for expected in 1..=5 {
             assert_eq!(publish(&journal), expected);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn acts_outlast_the_events_around_them_within_a_bound_of_their_own() {
+    fn acts_of_operators_outlast_other_events_up_to_their_own_limit() {
         let journal = EventJournal::new(3, 2);
         let act = || {
             let act = OperatorActed::default();

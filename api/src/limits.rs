@@ -33,7 +33,6 @@ pub const MAX_PARTS_PER_REQUEST: usize = 32;
 pub const MAX_REQUEST_BYTES: usize = 16 * 1024;
 
 /// The maximum size of a request to the GPU service in bytes: a file about a host, and names.
-/// around it.
 pub const MAX_GPU_REQUEST_BYTES: usize = rsm_gdr::import::MAX_BYTES + MAX_REQUEST_BYTES;
 
 /// The maximum number of members in one request to change a partition: with GUIDs of 20 bytes, a
@@ -109,8 +108,9 @@ pub const MAX_PAST_READERS: usize = 2;
 /// port, for milliseconds.
 pub const MAX_TOP_READERS: usize = 2;
 
-/// The maximum number of answers about GPU hosts that are computed at the same time. After a change
-/// all of them wait for one analysis, each on a thread; more requests wait without one.
+/// The maximum number of answers about GPU hosts that are computed at the same time. After a
+/// change, all of them wait for the same analysis, each on its own thread; further requests wait
+/// without a thread.
 pub const MAX_ANALYSIS_READERS: usize = 8;
 
 /// The maximum number of steps of a series; each takes some 100 bytes.

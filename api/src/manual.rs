@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_on_the_line_of_its_heading_is_an_example() {
+    fn an_example_on_the_heading_line_is_shown_with_the_other_examples() {
         let page = page("Examples: tool one\n          tool two");
         assert!(page.contains(".nf\ntool one\ntool two\n.fi\n"), "{page}");
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_ends_with_the_pages_that_belong_to_it() {
+    fn a_page_ends_with_the_related_pages() {
         let page = page("");
         assert!(
             page.starts_with(".ie") && page.contains(".TH tool 8"),

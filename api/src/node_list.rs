@@ -8,10 +8,10 @@ use crate::limits::MAX_JOB_HOSTS;
 const MAX_BRACKETS: usize = 8;
 
 /// The hosts in these words, each once, in their order. Each word is a node list: names separated
-/// by commas, each with any number of bracketed ranges.
+/// by commas, each with up to eight bracketed ranges.
 ///
 /// # Errors
-/// A list is malformed, contains no host, or more than [`MAX_JOB_HOSTS`].
+/// A list is malformed, or the lists contain no host, or more than [`MAX_JOB_HOSTS`].
 pub fn expand<T: AsRef<str>>(words: &[T]) -> Result<Vec<String>, String> {
     let mut all = NodeList::default();
     for word in words {
@@ -52,7 +52,7 @@ impl NodeList {
         for range in ranges.split(',') {
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let number = |text: &str| -> Result<u64, String> {
-                // A sign is no digit.
+                // `parse` would accept a sign.
                 let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
                 let number = text.parse().ok().filter(|_| is_number);
                 number.ok_or_else(wrong)
@@ -95,7 +95,7 @@ impl NodeList {
     }
 }
 
-/// The items between commas outside of brackets.
+/// The items between commas outside of brackets; an error for brackets within brackets.
 fn items(text: &str) -> Result<Vec<&str>, String> {
     let (mut items, mut start, mut is_inside) = (Vec::new(), 0, false);
     for (at, c) in text.char_indices() {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_and_endless_lists_are_refused() {
+    fn malformed_lists_and_lists_of_too_many_hosts_are_refused() {
         for text in [
             "a[1-2",
             "a[]",

@@ -1,24 +1,25 @@
-//! Losses that belong together: a node that goes or restarts takes all of its links along.
+//! Groups losses of links by their common node: when a node fails or restarts, all its links go
+//! down.
 
 use std::collections::BTreeMap;
 
 use crate::v1;
 
-/// The least number of links of one node that count as a loss of the node: fewer go together by
-/// chance, or with one bundle of cables.
+/// The least number of links of one node that count as a loss of the node: fewer links go down
+/// together by chance, or with one bundle of cables.
 const LEAST: usize = 4;
 
-/// The counters that move at ports of a link that goes down with a node: nothing is wrong with the
-/// link itself.
+/// The counters that grow at a port when its link goes down with a node, although nothing is wrong
+/// with the link itself.
 const OF_LOSSES: [&str; 2] = [LINK_DOWNED, "PortXmitDiscards"];
 
 /// The name of the counter of a port for losses of its link (IBA 16.1.3.5).
 pub const LINK_DOWNED: &str = "LinkDownedCounter";
 
-/// Groups links by the node that most of them share, then the rest in the same way, as long as at
-/// least four links share a node. Returns each such node with the places of its links, ascending;
-/// links of no group are in none of them. Of nodes with the same number of links the lowest comes
-/// first.
+/// Groups links by the node that most of them share, then the remaining links in the same way, as
+/// long as at least four links share a node. Returns each such node with the indices of its links
+/// in `links`, ascending; links without a group are left out. If nodes share equally many links,
+/// the lowest node comes first.
 pub fn by_node<N: Ord + Clone>(links: &[[N; 2]]) -> Vec<(N, Vec<usize>)> {
     let mut open: Vec<usize> = (0..links.len()).collect();
     let mut groups = Vec::new();
@@ -31,7 +32,7 @@ pub fn by_node<N: Ord + Clone>(links: &[[N; 2]]) -> Vec<(N, Vec<usize>)> {
                 *counts.entry(b).or_default() += 1;
             }
         }
-        // Of equal ones `max_by_key` returns the last.
+        // If several elements are equal, `max_by_key` returns the last one.
         let most = counts.into_iter().rev().max_by_key(|&(_, count)| count);
         let Some((node, _)) = most.filter(|&(_, count)| count >= LEAST) else {
             return groups;
@@ -45,9 +46,9 @@ pub fn by_node<N: Ord + Clone>(links: &[[N; 2]]) -> Vec<(N, Vec<usize>)> {
 /// A port with errors, or the ports whose links went down with one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Offender {
-    /// The description of the node that the links went with; `None` for a single port.
+    /// The description of the node with which the links went down; `None` for a single port.
     pub with: Option<String>,
-    /// The port, or these ports; never empty.
+    /// The single port, or the ports of the links; never empty.
     pub ports: Vec<v1::PortCounters>,
 }
 
@@ -61,8 +62,8 @@ impl Offender {
     }
 }
 
-/// Ports with errors, in their order, with those together that count nothing but losses of their
-/// link, equally often, at four or more links of one node.
+/// Ports with errors, in their order. Ports that count nothing but losses of their link are one
+/// offender if at least four of them count the same number of losses and their links share a node.
 pub fn offenders(ports: Vec<v1::PortCounters>) -> Vec<Offender> {
     let lost: Vec<(u64, usize)> = ports
         .iter()
@@ -112,6 +113,7 @@ fn nodes(port: &v1::PortCounters) -> [String; 2] {
     [own, peer]
 }
 
+/// The description of the node with this GUID, which is at one end of the port's cable.
 fn name_of(guid: &str, port: &v1::PortCounters) -> String {
     let own = port.port.as_ref().map_or("", |key| key.node_guid.as_str());
     match guid == own {
@@ -167,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_whose_links_went_with_a_switch_are_one_offender_behind_those_with_errors() {
+    fn ports_with_equally_many_losses_of_links_to_one_switch_are_one_offender() {
         let once: &[_] = &[("LinkDownedCounter", 1)];
         let with_discards: &[_] = &[("LinkDownedCounter", 1), ("PortXmitDiscards", 9)];
         let ports = vec![

@@ -11,7 +11,7 @@ pub struct EventFilter {
     cause: Option<String>,
 }
 
-/// A node, or one of its ports.
+/// A filter of places: the node, or the port of a node, that a change must be about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct NodeFilter {
     /// The whole text, in lower case.
@@ -65,13 +65,13 @@ impl EventFilter {
         };
         let is_about =
             |wanted: &NodeFilter| places(change).iter().any(|place| wanted.passes(place));
-        let is_because = |wanted: &String| {
+        let has_cause = |wanted: &String| {
             let mut texts = causes(change).into_iter();
             texts.any(|text| text.to_lowercase().contains(wanted))
         };
         self.kind.is_none_or(|wanted| wanted == kind(change))
             && self.node.as_ref().is_none_or(is_about)
-            && self.cause.as_ref().is_none_or(is_because)
+            && self.cause.as_ref().is_none_or(has_cause)
     }
 }
 
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn node_with_a_port_is_about_that_port_alone() {
+    fn filter_of_a_node_with_a_port_passes_only_events_at_that_port() {
         let event = link_vanished();
         let passes = |node| EventFilter::new(None, Some(node), None).matches(&event);
         for node in [

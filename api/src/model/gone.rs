@@ -5,9 +5,9 @@ use super::{PortId, Selector};
 /// The missing parts that an operator gives up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GivenUp {
-    /// All missing nodes and cables. Exchanged cables stay expected where they were.
+    /// All missing nodes and cables. Exchanged cables stay expected at their former ports.
     Missing,
-    /// All exchanged cables, which are expected where they are from now on.
+    /// All exchanged cables, which are expected at their present ports from now on.
     Exchanged,
     /// The missing parts at a node, a host or a port. A port of an exchanged cable names that
     /// exchange.

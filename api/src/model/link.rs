@@ -6,7 +6,7 @@ use super::{NodeKind, PortState};
 /// A filter of links; the default passes all links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkFilter {
-    /// The filter passes only links with an end at one of these nodes; none passes all.
+    /// The filter passes only links with an end at one of these nodes; an empty list passes all.
     pub nodes: Vec<Guid>,
     /// The filter passes only links between two switches.
     pub between_switches: bool,

@@ -86,7 +86,7 @@ pub enum PartitionAction {
     Remove(Vec<MemberName>, EmptyPartition),
     /// Replaces the settings of the partition.
     Configure(PartitionSettings),
-    /// Replaces what belongs to the partition.
+    /// Replaces the names that belong to the partition, and the treatment of requests about it.
     Protect(PartitionProtection),
     /// Deletes the partition with all members.
     Delete,
@@ -146,11 +146,11 @@ impl Default for PartitionSettings {
 /// Names that belong to a partition, and the treatment of requests about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartitionProtection {
-    /// The treatment; unspecified for that of the configuration.
+    /// The treatment; `Unspecified` for the one in the configuration.
     pub trust: TrustMode,
-    /// First bits of MGIDs, such as `ff12:a01d:10::/48`.
+    /// The prefixes of MGIDs, such as `ff12:a01d:10::/48`.
     pub mgids: Vec<String>,
-    /// First bits of alias GUIDs, such as `0x0252000000100000/44`.
+    /// The prefixes of alias GUIDs, such as `0x0252000000100000/44`.
     pub guids: Vec<String>,
 }
 

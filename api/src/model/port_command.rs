@@ -15,6 +15,6 @@ pub struct PortCommand {
     pub accept_own_cut_off: bool,
     /// The name that the operator states; empty if none is stated.
     pub by: String,
-    /// The operator's reason; often empty.
+    /// The operator's reason; empty if none is stated.
     pub reason: String,
 }

@@ -14,9 +14,9 @@ use crate::limits::MAX_SELECTOR_BYTES;
 /// | `17`, `0x11` (up to four digits) | the port with that LID |
 /// | `fe80::2:c903:0:1234`, any IPv6 address | the port with that GID |
 /// | `host-03 mlx5_0`, `host-03 mlx5_0:1` | the node with that description; port 1 of it |
-/// | `leaf-03`, `leaf-03:7` | the same, or the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`) |
-/// | `LEAF-03`, `host-03` | the same in any case of letters, or the one node with that text in its description |
-/// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | the form of the prefix, where the text alone would mean another |
+/// | `leaf-03`, `leaf-03:7` | also the switch with that name in its description (`MF0;leaf-03:MQM8700/U1`), or its port 7 |
+/// | `LEAF-03`, `host-03` | also a name in any case of letters, or the only node with that text in its description |
+/// | `guid:11`, `lid:11`, `gid:::11`, `name:11` | a GUID, a LID, a GID or a description, even if the text alone has another form |
 ///
 /// A description may itself contain colons, so the lookup first tries `rack:7` as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -66,7 +66,7 @@ fn parse_port(digits: &str) -> Option<PortNum> {
         .map(PortNum)
 }
 
-/// Whether the text is longer than any LID, so that it can only be a GUID.
+/// Whether the text has the form of a GUID, and more digits than a LID.
 fn looks_like_guid(text: &str) -> bool {
     let hex = |digits: &str| digits.bytes().all(|b| b.is_ascii_hexdigit());
     match text.strip_prefix("0x") {

@@ -43,7 +43,7 @@ pub enum SimulationAction {
         /// The node to switch off.
         node: Selector,
     },
-    /// Switches a node on that was off.
+    /// Switches on a node that was off.
     PowerOn {
         /// The node to switch on.
         node: Selector,

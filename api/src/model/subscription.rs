@@ -5,6 +5,6 @@ use rsm_ids::Guid;
 pub struct SubscriptionKey {
     /// The GUID of the port that subscribed.
     pub port: Guid,
-    /// The number of the subscription among those of the port.
+    /// The number of the subscription among the subscriptions of the port.
     pub number: u16,
 }
