@@ -34,7 +34,7 @@ pub struct GpuImport {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GpuAges {
     /// The age of each inventory in seconds, since it was imported or last checked, with the host;
-    /// sorted by age.
+    /// by ascending age.
     pub ages: Vec<(u64, String)>,
     /// The age in seconds after which an inventory is stale; `None` for no limit.
     pub max_age: Option<u64>,

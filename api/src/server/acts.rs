@@ -20,17 +20,18 @@ impl ActionRecorder {
         ActionRecorder { log }
     }
 
-    /// Begins a request, `action` on `detail`, of the caller in `from`.
+    /// Begins a request of the caller in `from`; see [`ActionRecorder::begin_of`].
     pub(super) fn begin(&self, from: &Extensions, action: &str, detail: String) -> OpenAction {
         self.begin_of(origin(from), action, detail)
     }
 
-    /// Begins a request of `operator`, `action` on `detail`. The request is recorded when it ends,
-    /// or when the client disconnects before.
+    /// Begins a request of `operator`. `action` is the kind of request, such as `drain`, and
+    /// `detail` its argument. The request is recorded when it ends, or when the client disconnects
+    /// before.
     pub fn begin_of(&self, operator: String, action: &str, detail: String) -> OpenAction {
         OpenAction {
             log: self.log.clone(),
-            note: v1::OperatorActed {
+            record: v1::OperatorActed {
                 action: action.to_owned(),
                 detail,
                 operator,
@@ -41,17 +42,17 @@ impl ActionRecorder {
     }
 }
 
-/// A request under way.
+/// A request under way, which is recorded when the value is dropped.
 pub struct OpenAction {
     log: Option<Arc<dyn ActionLog>>,
-    note: v1::OperatorActed,
+    record: v1::OperatorActed,
 }
 
 impl OpenAction {
     /// Adds the name that the client states, if any.
     pub(super) fn stated(mut self, name: &str) -> OpenAction {
         if !name.is_empty() {
-            self.note.operator = format!("{} ({name})", self.note.operator);
+            self.record.operator = format!("{} ({name})", self.record.operator);
         }
         self
     }
@@ -59,27 +60,27 @@ impl OpenAction {
     /// Adds the effect of the request, if any, to the record.
     pub fn add(&mut self, text: &str) {
         if !text.is_empty() {
-            self.note.detail = format!("{}: {text}", self.note.detail);
+            self.record.detail = format!("{}: {text}", self.record.detail);
         }
     }
 
-    /// Ends the request, and passes its outcome on.
+    /// Ends the request, and returns its outcome unchanged.
     pub(super) fn end<T>(self, outcome: Result<T, Status>) -> Result<T, Status> {
         self.close(outcome.as_ref().err().map_or("", Status::message));
         outcome
     }
 
-    /// Ends the request, with the reason of its refusal; an empty reason says that it was carried
+    /// Ends the request with the reason of its refusal; an empty reason means that it was carried
     /// out.
     pub fn close(mut self, refusal: &str) {
-        refusal.clone_into(&mut self.note.refusal);
+        refusal.clone_into(&mut self.record.refusal);
     }
 }
 
 impl Drop for OpenAction {
     fn drop(&mut self) {
         if let Some(log) = &self.log {
-            log.acted(std::mem::take(&mut self.note));
+            log.acted(std::mem::take(&mut self.record));
         }
     }
 }

@@ -22,11 +22,12 @@ pub(super) struct Convergences {
     pub(super) acts: ActionRecorder,
 }
 
-/// A convergence with its number in the list.
+/// A convergence, keyed by the number of its record in the history, or by its sequence number if no
+/// history is kept.
 type Numbered = Keyed<u64, v1::Convergence>;
 
 impl Convergences {
-    /// The requested convergences of this run that the subnet manager keeps in memory.
+    /// The matching convergences of this run, which the subnet manager keeps in memory.
     fn in_memory(&self, query: &HistoryQuery) -> Vec<Numbered> {
         let kept = self.subnet.convergences(MAX_CONVERGENCES).items.into_iter();
         let mut wanted: Vec<Numbered> = kept
@@ -51,7 +52,8 @@ impl Convergences {
         wanted
     }
 
-    async fn wanted(&self, query: HistoryQuery) -> Result<Vec<Numbered>, Status> {
+    /// The matching convergences, from the history if one is kept, otherwise from memory.
+    async fn matching(&self, query: HistoryQuery) -> Result<Vec<Numbered>, Status> {
         let Some(history) = &self.history else {
             return Ok(self.in_memory(&query));
         };
@@ -113,7 +115,7 @@ impl ConvergenceService for Convergences {
             },
         };
         let generation = self.subnet.status().generation;
-        let mut items = self.wanted(query).await?;
+        let mut items = self.matching(query).await?;
         if let (true, Some(node)) = (items.is_empty(), &node) {
             known_place(self.subnet.as_ref(), node)?;
         }

@@ -18,8 +18,8 @@ use crate::limits::{
 use crate::model::{PastSpan, PortOrder, Selector};
 use crate::traits::CountersQueries;
 
-/// The number of messages made ahead of the connection's flow control: a later one replaces an
-/// earlier one.
+/// The number of messages that may wait for the connection's flow control: a later message makes an
+/// earlier one obsolete.
 const AHEAD: usize = 1;
 
 /// Serves the performance counters of ports.
@@ -65,7 +65,7 @@ fn past_span(
     })
 }
 
-/// The requested step; `None` to derive it from the span.
+/// The requested length of a step in seconds; `None` to derive it from the span.
 fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     let Some(step_ms) = u64::from(step_seconds)
         .checked_mul(1000)
@@ -83,7 +83,7 @@ fn step(step_seconds: u32, span: PastSpan) -> Result<Option<u32>, Status> {
     Ok(Some(step_seconds))
 }
 
-/// Runs `work` on a thread that may wait for a disk, as soon as one of the places is free.
+/// Runs `work` on a thread that may wait for a disk, as soon as `places` has a free permit.
 async fn from_past<T: Send + 'static>(
     places: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, CountersError> + Send + 'static,
@@ -123,13 +123,13 @@ impl Top {
         })
     }
 
-    /// Examines every port, on a thread for blocking work, as soon as one of the places is free.
+    /// Examines every port, on a thread for blocking work, as soon as `places` has a free permit.
     async fn answer(&self) -> Result<v1::GetTopPortsResponse, Status> {
         let top = self.clone();
-        let looked = blocking::at_place(&self.places, move || {
+        let ranked = blocking::at_place(&self.places, move || {
             top.counters.top(top.order, top.limit, top.part.as_ref())
         });
-        let answer = looked.await;
+        let answer = ranked.await;
         let answer = answer.map_err(|error| Status::internal(error.to_string()))?;
         Ok(answer?)
     }
@@ -174,7 +174,7 @@ fn follow(
     tokio::spawn(async move {
         let _place = place;
         tokio::select! {
-            () = answer_again(&top, every, &sender) => {}
+            () = answer_repeatedly(&top, every, &sender) => {}
             _stopping = stopping.wait_for(|stopping| *stopping) => {
                 // The server does not wait for a client that does not read: its stream just ends.
                 drop(sender.try_send(Err(Status::unavailable("the subnet manager is stopping"))));
@@ -185,8 +185,9 @@ fn follow(
     ReceiverStream::new(stream)
 }
 
-/// Sends answers; ends with the first refusal, or when the client has ended the stream.
-async fn answer_again(
+/// Sends an answer at once and then after each interval `every`. Returns after the first refusal,
+/// or when the client has ended the stream.
+async fn answer_repeatedly(
     top: &Top,
     every: Duration,
     sender: &mpsc::Sender<Result<v1::WatchTopPortsResponse, Status>>,

@@ -47,8 +47,8 @@ impl GpuHints {
         })
     }
 
-    /// Answers from the analysis, which may have to be made first: on a thread for blocking work,
-    /// as soon as one of the places is free.
+    /// Runs `work`, which answers from the analysis and may have to wait for it, on a thread for
+    /// blocking work as soon as `analyses` has a free permit.
     async fn with_analysis<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn Gpus) -> Result<T, Status> + Send + 'static,
@@ -93,6 +93,7 @@ pub(super) fn invalid(error: impl std::fmt::Display) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
+/// The generation of the fabric in the analysis; 0 without a fabric.
 fn generation(analysis: &Analysis) -> u64 {
     analysis
         .fabric
@@ -100,12 +101,14 @@ fn generation(analysis: &Analysis) -> u64 {
         .map_or(0, |fabric| fabric.generation)
 }
 
+/// The index of a host in the analysis.
 fn place(analysis: &Analysis, host: &str) -> Result<usize, Status> {
     let found = analysis.place(host);
     found.ok_or_else(|| no_gpu_host(&render::why_unknown(analysis, host)))
 }
 
-pub(super) fn kept(error: GpuImportError) -> Status {
+/// The refusal of a request that would change inventories.
+pub(super) fn import_refusal(error: GpuImportError) -> Status {
     match error {
         GpuImportError::Host(error) => invalid(error),
         GpuImportError::NameTaken { .. } | GpuImportError::WithoutGuids { .. } => {
@@ -206,7 +209,7 @@ impl GpuService for GpuHints {
                     true => (GpuSubject::MachineType(&request.host), "machine type"),
                     false => (GpuSubject::Host(&request.host), "host"),
                 };
-                match gpus.forget(subject).map_err(kept)? {
+                match gpus.forget(subject).map_err(import_refusal)? {
                     true => Ok(v1::ForgetGpuHostResponse {}),
                     false => Err(Status::not_found(format!(
                         "no inventory of {kind} `{}`",

@@ -144,7 +144,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     #[test]
-    fn every_format_has_a_name_and_the_first_ones_a_number() {
+    fn formats_are_found_by_name_and_numbered_formats_by_number() {
         let asked = |name: &str, file: i32| {
             let request = v1::ExportGpuFileRequest {
                 name: name.to_owned(),

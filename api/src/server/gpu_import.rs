@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::gpu::{Answer, GpuHints, format, invalid, kept};
+use super::gpu::{Answer, GpuHints, format, import_refusal, invalid};
 use crate::access::{Caller, Need};
 use crate::gpu::GpuImport;
 use crate::limits::{BULK_IMPORT_PAUSE, MAX_BULK_IMPORT_BYTES, MAX_STATUS_NAMES};
@@ -28,7 +28,7 @@ fn read(host: String, number: i32, content: &[u8]) -> Result<GpuImport, Status> 
     })
 }
 
-/// The status INTERNAL, for a panic of the work.
+/// The status INTERNAL, for work that panicked.
 fn internal(error: tokio::task::JoinError) -> Status {
     Status::internal(error.to_string())
 }
@@ -65,7 +65,7 @@ impl GpuHints {
                     true => gpus.import_machine_type(&read.host, read.inventory),
                     false => gpus.import_hosts(vec![read]).map(drop),
                 }
-                .map_err(kept)?;
+                .map_err(import_refusal)?;
                 Ok(response)
             })
             .await;
@@ -125,7 +125,7 @@ impl GpuHints {
         let changed = changed.map_err(internal)?;
         Ok(Response::new(v1::ImportGpuHostsResponse {
             hosts: count,
-            changed: changed.map_err(kept)? as u32,
+            changed: changed.map_err(import_refusal)? as u32,
             unknown_members: unknown.into_iter().take(MAX_STATUS_NAMES).collect(),
         }))
     }

@@ -63,7 +63,7 @@ fn status(analysis: &Analysis, ages: GpuAges) -> v1::GetGpuStatusResponse {
     let own = analysis.hosts.iter().filter(own).count();
     let oldest = ages.ages.last();
     v1::GetGpuStatusResponse {
-        // There are fewer hosts than LIDs.
+        // The numbers fit: there are fewer hosts than LIDs.
         own: own as u32,
         machine_type: (all - own) as u32,
         without: without.sum::<usize>() as u32,
@@ -109,7 +109,7 @@ fn finding(finding: &GpuFinding, host: &str) -> v1::GpuFinding {
         advice: finding.kind.advice().to_owned(),
         effect: finding.kind.effect().to_owned(),
         first_host: finding.host.clone(),
-        // There are fewer hosts than LIDs.
+        // The number fits: there are fewer hosts than LIDs.
         hosts: finding.hosts().count() as u32,
     }
 }

@@ -13,8 +13,8 @@ use crate::blocking;
 use crate::gpu::Gpus;
 use crate::traits::Subnet;
 
-/// The number of messages made ahead of the connection's flow control: each contains all changes
-/// since the previous one.
+/// The number of messages that may wait for the connection's flow control: each contains all
+/// changes since the previous one.
 const AHEAD: usize = 1;
 
 /// The stream of one client.
@@ -41,7 +41,7 @@ pub(super) fn follow(source: Source, place: OwnedSemaphorePermit) -> GpuStream {
         gpus: source.gpus,
         analyses: source.analyses,
         sender: sender.clone(),
-        told: None,
+        reported: None,
     };
     tokio::spawn(async move {
         let _place = place;
@@ -74,14 +74,14 @@ struct Watcher {
     inventories: watch::Receiver<u64>,
     events: broadcast::Receiver<Arc<v1::Event>>,
     sender: mpsc::Sender<Result<v1::WatchGpuHostsResponse, Status>>,
-    /// The analysis of the last message, if one was sent.
-    told: Option<Arc<Analysis>>,
+    /// The analysis that the client knows from the messages so far; `None` before the first one.
+    reported: Option<Arc<Analysis>>,
 }
 
 impl Watcher {
     async fn run(mut self) -> Result<(), Ended> {
         loop {
-            self.tell().await?;
+            self.report().await?;
             let stopped = || Ended::Stopped(Status::unavailable("the subnet manager has stopped"));
             tokio::select! {
                 changed = self.inventories.changed() => changed.map_err(|_| stopped())?,
@@ -101,17 +101,17 @@ impl Watcher {
     }
 
     /// Sends the changes since the last message, if there are any.
-    async fn tell(&mut self) -> Result<(), Ended> {
-        let (gpus, told) = (self.gpus.clone(), self.told.clone());
-        let news = blocking::at_place(&self.analyses, move || {
+    async fn report(&mut self) -> Result<(), Ended> {
+        let (gpus, reported) = (self.gpus.clone(), self.reported.clone());
+        let work = blocking::at_place(&self.analyses, move || {
             let analysis = gpus.analysis();
-            let message = news(told.as_deref(), &analysis);
+            let message = changes(reported.as_deref(), &analysis);
             (analysis, message)
         });
-        let news = news.await;
+        let done = work.await;
         let (analysis, message) =
-            news.map_err(|error| Ended::Stopped(Status::internal(error.to_string())))?;
-        self.told = Some(analysis);
+            done.map_err(|error| Ended::Stopped(Status::internal(error.to_string())))?;
+        self.reported = Some(analysis);
         match message {
             None => Ok(()),
             Some(message) => {
@@ -122,6 +122,7 @@ impl Watcher {
     }
 }
 
+/// The generation of the fabric in the analysis; 0 without a fabric.
 fn generation(analysis: &Analysis) -> u64 {
     analysis
         .fabric
@@ -129,9 +130,10 @@ fn generation(analysis: &Analysis) -> u64 {
         .map_or(0, |fabric| fabric.generation)
 }
 
-/// The message that leads from `before` to `now`; `None` if even the generation is equal.
-fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
-    let told = |analysis: &Analysis, place: usize| {
+/// The message about the hosts that differ between `before` and `now`; `None` if there are none and
+/// the generation is equal, too.
+fn changes(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsResponse> {
+    let shown = |analysis: &Analysis, place: usize| {
         (
             gpu_messages::host(analysis, place),
             gpu_messages::hints(analysis, place),
@@ -140,9 +142,9 @@ fn news(before: Option<&Analysis>, now: &Analysis) -> Option<v1::WatchGpuHostsRe
     let changed = |place: &usize| {
         let known = before.and_then(|before| {
             let at = before.place(&now.hosts[*place].name)?;
-            Some(told(before, at))
+            Some(shown(before, at))
         });
-        known != Some(told(now, *place))
+        known != Some(shown(now, *place))
     };
     let name = |analysis: &Analysis, place: usize| analysis.hosts[place].name.clone();
     let hosts: Vec<String> = (0..now.hosts.len())
