@@ -22,11 +22,12 @@ use crate::access::tls::{ServerTls, explain};
 use crate::access::{Certificate, Gate, Peer};
 
 /// The pause after a failed accept: the system lacks some resource, usually descriptors, and the
-/// connection still waits.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+/// connection is still in the queue.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The minimum interval of log lines about refusals; each has their number.
-const SAID_EVERY: Duration = Duration::from_secs(10);
+/// The minimum interval between two log lines about refused connections; each line has the number
+/// of refusals since the previous one.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The maximum time for a client's TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -37,14 +38,16 @@ const HANDSHAKE: &str = "tls-handshake";
 /// The connections of one listener.
 #[derive(Debug)]
 pub(super) struct Connections {
+    /// The name of the listener in the log.
     name: &'static str,
     limit: usize,
+    /// The permits of open connections.
     places: Arc<Semaphore>,
     refused: AtomicU64,
 }
 
 impl Connections {
-    /// Creates the count of a listener with at most `limit` open connections.
+    /// Creates the state of a listener with at most `limit` open connections.
     pub(super) fn new(name: &'static str, limit: usize) -> Arc<Connections> {
         let limit = limit.min(Semaphore::MAX_PERMITS);
         Arc::new(Connections {
@@ -71,7 +74,7 @@ impl Connections {
     }
 }
 
-/// A listener, and the treatment of its connections.
+/// A listener of a kind.
 pub(super) enum Listener {
     /// A listener on a Unix socket.
     Unix(UnixListener),
@@ -129,8 +132,8 @@ fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
         let words = line.into_iter().flat_map(str::split_whitespace);
         words.filter_map(|word| word.parse().ok()).collect()
     };
-    // The line has the real, effective, saved and file system user. A process ID that has been
-    // reused since belongs to another user.
+    // The line has the real, effective, saved and file system user. If one of them is another user,
+    // the process ID may have been reused since.
     let users = numbers("Uid:");
     if users.is_empty() || users.iter().any(|&user| user != uid) {
         return Vec::new();
@@ -138,8 +141,8 @@ fn further_groups(pid: i32, uid: u32) -> Vec<u32> {
     numbers("Groups:")
 }
 
-/// Accepts connections of `listener` until the stream is dropped. Unlike tonic's own streams it
-/// survives a temporary lack of descriptors.
+/// Accepts connections of `listener` until the stream is dropped. Unlike tonic's own streams, this
+/// one survives a temporary lack of descriptors.
 pub(super) fn incoming(
     listener: Listener,
     connections: Arc<Connections>,
@@ -156,7 +159,7 @@ async fn accept_all(
     gate: Arc<Gate>,
     sender: mpsc::Sender<io::Result<Counted>>,
 ) {
-    let mut report = Report::default();
+    let mut refusals = RefusalLog::default();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -170,13 +173,13 @@ async fn accept_all(
                     error = &error as &dyn std::error::Error,
                     "a connection could not be accepted; tried again"
                 );
-                tokio::time::sleep(ACCEPT_AGAIN).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Ok(place) = Arc::clone(&connections.places).try_acquire_owned() else {
             connections.refused.fetch_add(1, Ordering::Relaxed);
-            report.refused(&connections);
+            refusals.log(&connections);
             continue;
         };
         let counted = Counted {
@@ -186,7 +189,7 @@ async fn accept_all(
         };
         if let Some(tls) = listener.tls() {
             // A separate task keeps a slow client from delaying others.
-            tokio::spawn(secured(counted, tls.clone(), gate.clone(), sender.clone()));
+            tokio::spawn(secure(counted, tls.clone(), gate.clone(), sender.clone()));
         } else if sender.send(Ok(counted)).await.is_err() {
             return;
         }
@@ -194,7 +197,7 @@ async fn accept_all(
 }
 
 /// Passes a connection on after its handshake, or refuses it with an entry in the audit log.
-async fn secured(
+async fn secure(
     counted: Counted,
     tls: Arc<ServerTls>,
     gate: Arc<Gate>,
@@ -236,28 +239,31 @@ async fn handshake(counted: Counted, tls: &ServerTls) -> Result<Counted, String>
     })
 }
 
-/// The refusals logged so far.
+/// The log lines about connections that one listener refused.
 #[derive(Default)]
-struct Report {
+struct RefusalLog {
+    /// The time of the last line; `None` before the first one.
     last: Option<Instant>,
-    told: u64,
+    /// The number of refusals in all lines so far.
+    logged: u64,
 }
 
-impl Report {
-    fn refused(&mut self, connections: &Connections) {
+impl RefusalLog {
+    /// Logs the refusals since the last line, unless that line is too recent.
+    fn log(&mut self, connections: &Connections) {
         let now = Instant::now();
-        if self.last.is_some_and(|last| now - last < SAID_EVERY) {
+        if self.last.is_some_and(|last| now - last < LOG_INTERVAL) {
             return;
         }
         let refused = connections.refused();
         tracing::warn!(
             listener = connections.name,
             limit = connections.limit,
-            refused = refused - self.told,
+            refused = refused - self.logged,
             "connections were refused, for as many are open as there is room for: end idle clients, or raise the limit of \
              open files (LimitNOFILE)"
         );
-        (self.last, self.told) = (Some(now), refused);
+        (self.last, self.logged) = (Some(now), refused);
     }
 }
 

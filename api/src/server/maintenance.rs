@@ -12,7 +12,7 @@ use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::{DrainQuestion, PortAction, PortCommand, Selector};
 use crate::traits::{Control, Subnet};
 
-/// Serves drains: parts around which routes go.
+/// Serves drains of parts, actions on ports, and the rotation of M_Keys.
 #[derive(Clone)]
 pub(super) struct Maintenance {
     pub(super) subnet: Arc<dyn Subnet>,
@@ -20,7 +20,7 @@ pub(super) struct Maintenance {
     pub(super) acts: ActionRecorder,
 }
 
-/// The names in a request, of which there must be at least one.
+/// Parses the names in a request, 1 to [`MAX_PARTS_PER_REQUEST`].
 fn parts(names: &[String]) -> Result<Vec<Selector>, Status> {
     if names.is_empty() || names.len() > MAX_PARTS_PER_REQUEST {
         return Err(Status::invalid_argument(format!(

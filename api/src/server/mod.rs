@@ -99,20 +99,22 @@ pub struct Backend {
     pub history: Option<Arc<dyn History>>,
     /// The source of reports; `None` if no subnet is managed.
     pub reports: Option<Arc<dyn Reports>>,
-    /// The judge of the fabric; `None` if no subnet is managed.
+    /// The source of judgements on slow jobs; `None` if no subnet is managed.
     pub judge: Option<Arc<dyn Judge>>,
-    /// Takes notes of operators' requests.
+    /// The log of operators' requests; `None` if none is kept.
     pub actions: Option<Arc<dyn ActionLog>>,
 }
 
 /// The listeners of the server: at least one of socket and address should be given.
 #[derive(Debug, Clone, Default)]
 pub struct Listen {
-    /// The path of the Unix socket, which its owner and group may use (mode 0660).
+    /// The path of the Unix socket, which its owner and group may use (mode 0660); `None` for no
+    /// socket.
     pub socket: Option<PathBuf>,
-    /// The TCP address.
+    /// The TCP address; `None` for no TCP.
     pub tcp: Option<SocketAddr>,
-    /// Whether everything is served over TCP as well.
+    /// Whether clients over TCP without an identity have all rights except to secrets, rather than
+    /// only the right to read.
     pub insecure_admin: bool,
     /// The TLS settings of the TCP address; `None` to serve without TLS.
     pub tls: Option<Arc<ServerTls>>,
@@ -299,7 +301,7 @@ impl Server {
 /// Binds and serves in one step: [`Server::bind`], then [`Server::run`].
 ///
 /// # Errors
-/// The errors of these two.
+/// The errors of [`Server::bind`] and [`Server::run`].
 pub async fn serve(
     listen: Listen,
     backend: Backend,
@@ -320,8 +322,9 @@ fn listener_outcome(
     }
 }
 
-/// The permits for work of which there is only so much at the same time.
+/// The permits for kinds of work whose number at the same time is limited, over all listeners.
 struct Places {
+    /// Watchers of events, of ranked ports and of GPU hosts.
     watchers: Arc<Semaphore>,
     /// Answers from the past of the counters.
     past: Arc<Semaphore>,
@@ -349,13 +352,14 @@ impl Places {
 /// The services that all listeners share.
 struct Services {
     backend: Backend,
-    /// The connections of the Unix socket, and those over TCP.
+    /// The connections of the Unix socket, and the connections over TCP.
     connections: [Arc<Connections>; 2],
     places: Places,
     stopping: signal::Receiver<bool>,
 }
 
-/// The services of rsm.v1, each with the size of its largest request and its content.
+/// Declares the services of rsm.v1, each with the maximum size of a request in bytes and the fields
+/// of its implementation.
 macro_rules! services {
     ($($name:ident: $server:ident<$service:ty>, $most:expr, |$all:ident| { $($fields:tt)* };)+) => {
         impl Services {

@@ -38,7 +38,7 @@ impl MulticastService for Multicast {
         let page = sa
             .multicast_groups(listing.after(), listing.limit(), filter)
             .await?;
-        // Groups outlast their partition: the key can be wrong only if there are no groups.
+        // A group can outlast its partition, so the P_Key is checked only if no group has it.
         if let (Some(p_key), true) = (filter.p_key, page.items.is_empty()) {
             self.subnet.partition_members(p_key, None, 0)?;
         }

@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status};
 use crate::limits::{DEFAULT_PAGE_SIZE, MAX_PAGE_SIZE};
 use crate::model::{AliasGuidKey, Keyed, Page, PortId, ServiceKey, SubscriptionKey, VirtualPortId};
 
-/// The number of digits of the fingerprint in a token.
+/// The number of hexadecimal digits of the fingerprint at the beginning of a token.
 const FINGERPRINT_DIGITS: usize = 8;
 
 /// The sort key of a list, written as a fixed number of hexadecimal digits.
@@ -281,6 +281,7 @@ impl<Q: List, K: Key + Clone> Listing<Q, K> {
     }
 }
 
+/// The key in a token, which must have this fingerprint.
 fn read<K: Key>(token: &str, fingerprint: u32) -> Result<K, Status> {
     let parsed = token
         .split_at_checked(FINGERPRINT_DIGITS)
@@ -361,7 +362,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_token_is_taken_or_refused(token in ".{1,40}") {
+        fn random_tokens_are_refused(token in ".{1,40}") {
             prop_assert!(cursor(1, &token).is_err());
         }
 

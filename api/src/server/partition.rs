@@ -17,10 +17,10 @@ use crate::model::{
 };
 use crate::traits::{Control, Subnet};
 
-/// The maximum number of members' names in the record of a request; further ones are counted.
+/// The maximum number of members' names in the record of a request; further names are counted.
 const NAMES_NOTED: usize = 8;
 
-/// Names that may belong to one partition.
+/// The maximum number of prefixes of MGIDs and GUIDs that belong to one partition.
 const MAX_NAMES: usize = 64;
 
 /// Serves partitions and their members.
@@ -81,7 +81,7 @@ impl Partitions {
         act.end(outcome)
     }
 
-    /// Carries out a change of memberships, and answers it; see [`Partitions::change`].
+    /// Carries out a change of memberships by [`Partitions::change`], and returns the response.
     async fn answer<R: From<PartitionChanged>>(
         &self,
         from: &Extensions,
@@ -167,7 +167,8 @@ fn detail(p_key: u16, action: &PartitionAction) -> String {
     format!("{p_key:#06x} {rest}").trim_end().to_owned()
 }
 
-/// Parses the name of members; a GUID names a port, wherever it is.
+/// Parses the name of a member. A GUID without a port number is a port GUID, and that port need not
+/// be present.
 fn member_name(text: &str) -> Result<MemberName, Status> {
     Ok(match selector("port", text)? {
         Selector::Guid { guid, port: None } => MemberName::Guid(guid),
@@ -175,7 +176,7 @@ fn member_name(text: &str) -> Result<MemberName, Status> {
     })
 }
 
-/// Refuses more members than a request may have.
+/// Refuses fewer than `least` members, and more than a request may have.
 fn check_count(count: usize, least: usize) -> Result<(), Status> {
     if (least..=MAX_MEMBERS_PER_REQUEST).contains(&count) {
         return Ok(());
@@ -348,7 +349,7 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::ConfigurePartitionResponse>, Status> {
         let asked = request.get_ref();
         let action = PartitionAction::Configure(settings(asked.settings.clone())?);
-        // Other settings do not affect the members.
+        // The settings do not affect memberships, so that no port is cut off.
         let from = request.extensions();
         let changed = self.change(from, asked.p_key, action, false).await?;
         Ok(Response::new(v1::ConfigurePartitionResponse {
@@ -362,7 +363,7 @@ impl PartitionService for Partitions {
     ) -> Result<Response<v1::ProtectPartitionResponse>, Status> {
         let asked = request.get_ref();
         let action = PartitionAction::Protect(protection(asked.protection.clone())?);
-        // Names do not affect the members.
+        // The protection does not affect memberships, so that no port is cut off.
         let from = request.extensions();
         let changed = self.change(from, asked.p_key, action, false).await?;
         Ok(Response::new(v1::ProtectPartitionResponse {

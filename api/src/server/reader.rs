@@ -112,15 +112,16 @@ impl Reader {
     }
 }
 
-/// Declares methods of [`Reader`], each as in its service.
+/// Declares methods of [`Reader`], each of which calls the method of this name in a service.
 macro_rules! methods {
     ($($service:ident: $($method:ident($request:ident) -> $response:ident),+;)+) => {
         impl Reader {
             $($(
-                #[doc = concat!("As the method of gRPC that takes [`v1::", stringify!($request), "`].")]
+                #[doc = concat!("Answers [`v1::", stringify!($request), "`] as gRPC does.")]
                 ///
                 /// # Errors
-                /// As gRPC: the request is malformed, or what it names is not there.
+                /// The refusals of gRPC: the request is malformed, or names something that does not
+                /// exist.
                 pub async fn $method(
                     &self,
                     request: v1::$request,

@@ -1,8 +1,8 @@
-//! Errors as gRPC statuses: a code, a text for people, and ErrorInfo for programs. Texts speak of
-//! no program: a client adds its own remedy for a reason, as rsmctl does.
+//! Errors as gRPC statuses: a code, a text for people, and ErrorInfo for programs. The texts name
+//! no client program: each client adds its own remedy for a reason, as rsmctl does.
 //!
 //! ErrorInfo (google.rpc, in the status details) has the domain [`ERROR_DOMAIN`] and a reason that
-//! stays when the text is mended. docs/api.md lists the reasons.
+//! stays the same if the text changes. docs/api.md lists the reasons.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -94,6 +94,7 @@ impl From<ControlError> for Status {
     }
 }
 
+/// The code and the reason of a refused change to a partition.
 const fn of_partition(refusal: PartitionRefusal) -> (Code, &'static str) {
     match refusal {
         PartitionRefusal::NotFound => (Code::NotFound, "NO_SUCH_PARTITION"),
