@@ -29,8 +29,8 @@ pub(super) fn node_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid
     Ok(named_node(subnet, text)?.map(|node| node.key))
 }
 
-/// The GUID of the node in a filter, present or gone; `None` if the filter is empty. Serves lists
-/// that also cover nodes that have gone.
+/// The GUID of the node that a filter names, which may have left the subnet; `None` if the filter
+/// is empty. For lists that also cover nodes that have left.
 pub(super) fn node_or_gone_filter(subnet: &dyn Subnet, text: &str) -> Result<Option<Guid>, Status> {
     if text.is_empty() {
         return Ok(None);
@@ -71,7 +71,8 @@ pub(super) fn named_node(
     Ok(Some(subnet.node(&selector("node", text)?)?))
 }
 
-/// The nodes that a filter names: all adapters of a host, or one node; none if the filter is empty.
+/// The nodes that a filter names: all adapters of a host, or one node. An empty filter gives an
+/// empty list.
 pub(super) fn named_host_or_node(
     subnet: &dyn Subnet,
     text: &str,
@@ -90,8 +91,8 @@ pub(super) fn named_host_or_node(
     }
 }
 
-/// Checks a text by which events about a node are searched, after it has found none: the history
-/// also has nodes that are neither present nor expected, so that no name can be refused beforehand.
+/// Checks the name of a node after a search for events about it has found nothing. No name can be
+/// refused before the search: the history also has nodes that are neither present nor expected.
 ///
 /// # Errors
 /// Nothing has or had this name.
@@ -124,7 +125,7 @@ pub(super) fn finding_kind(subnet: &dyn Subnet, kind: String) -> Result<Option<S
 /// The maximum time by which the clock of a client may be ahead of this one, in milliseconds.
 const CLOCK_SKEW_MS: u64 = 60_000;
 
-/// Checks a time in the past, in milliseconds since the Unix epoch; 0 means none.
+/// Checks a time in the past, in milliseconds since the Unix epoch; 0 stands for no time.
 ///
 /// # Errors
 /// The time is in the future: nothing can have happened since.
@@ -223,6 +224,7 @@ pub(super) fn max_paths(number: u32) -> Result<u8, Status> {
     }
 }
 
+/// The refusal of a number that is no value of the enum in `field`.
 fn unknown(field: &str, value: i32) -> Status {
     Status::invalid_argument(format!(
         "{field}: this server knows no value {value}; it may be older than the client"
@@ -275,7 +277,7 @@ pub(super) fn event_kind(field: &str, value: i32) -> Result<Option<EventKind>, S
     Ok(Some(kind).filter(|&kind| kind != EventKind::Unspecified))
 }
 
-/// An action on a port.
+/// Parses an action on a port.
 pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status> {
     match PortAction::try_from(value).map_err(|_| unknown(field, value))? {
         PortAction::Unspecified => Err(unknown(field, value)),
@@ -283,7 +285,7 @@ pub(super) fn port_action(field: &str, value: i32) -> Result<PortAction, Status>
     }
 }
 
-/// An attribute of subnet management.
+/// Parses an attribute of subnet management.
 pub(super) fn smp_attribute(field: &str, value: i32) -> Result<v1::SmpAttribute, Status> {
     match v1::SmpAttribute::try_from(value) {
         Ok(v1::SmpAttribute::Unspecified) | Err(_) => Err(unknown(field, value)),
@@ -291,7 +293,7 @@ pub(super) fn smp_attribute(field: &str, value: i32) -> Result<v1::SmpAttribute,
     }
 }
 
-/// An order of ports; by use where it is unspecified.
+/// Parses an order of ports; an unspecified one means the order by use.
 pub(super) fn port_order(field: &str, value: i32) -> Result<PortOrder, Status> {
     match PortOrder::try_from(value).map_err(|_| unknown(field, value))? {
         PortOrder::Unspecified => Ok(PortOrder::Use),

@@ -12,7 +12,7 @@ use crate::limits::MAX_PARTS_PER_REQUEST;
 use crate::model::{LossSelector, WhenCutOff};
 use crate::traits::{Control, RoutingQueries};
 
-/// Serves engines, quality, and the consequences of losses.
+/// Serves routing engines, the quality of routes, the use of cables, and predictions for losses.
 #[derive(Clone)]
 pub(super) struct Routes {
     pub(super) routing: Arc<dyn RoutingQueries>,

@@ -67,7 +67,7 @@ impl Socket {
             _ => Path::new("."),
         };
         fs::create_dir_all(directory).map_err(failed("create the directory", directory))?;
-        refuse_what_is_not_stale(path)?;
+        refuse_unless_stale(path)?;
 
         // The socket is bound under another name, gets its mode, and is only then renamed into
         // place: clients see the old socket or the finished new one.
@@ -94,7 +94,7 @@ impl Socket {
                 listener,
             )),
             Err(source) => {
-                // The first failure is reported.
+                // Only the first failure is reported, not one of the removal.
                 drop(fs::remove_file(&unfinished));
                 Err(failed("finish", path)(source))
             }
@@ -117,8 +117,8 @@ impl Drop for Socket {
     }
 }
 
-/// Refuses to replace a path unless it is a stale socket, at which no server accepts connections.
-fn refuse_what_is_not_stale(path: &Path) -> Result<(), SocketError> {
+/// Refuses to replace a file unless it is a stale socket, at which no server accepts connections.
+fn refuse_unless_stale(path: &Path) -> Result<(), SocketError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_socket_is_made_with_its_directory_and_goes_again() {
+    async fn bind_creates_the_directory_and_drop_removes_the_socket() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("run/rsm/rsm.sock");
         let (socket, _listener) = Socket::bind(&path).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         // The first server dies without removing its file.
         drop(listener);
         let (second, _listener) = Socket::bind(&path).unwrap();
-        // Its late drop does not remove the new socket.
+        // Dropping the first socket late does not remove the new one.
         drop(first);
         assert!(path.exists());
         drop(second);

@@ -13,8 +13,8 @@ use crate::limits::{ACT_JOURNAL, EVENT_JOURNAL, MAX_WATCHERS};
 use crate::model::{EventFilter, HistoryOrder, HistoryQuery};
 use crate::traits::{History, Subnet};
 
-/// The number of messages made ahead of the connection's flow control; more would only hide that a
-/// client is slow.
+/// The number of messages that may wait for the connection's flow control; more would only hide
+/// that a client is slow.
 const AHEAD: usize = 16;
 
 /// The number of events read from the journal at a time when a watcher catches up.
@@ -31,7 +31,8 @@ pub(super) struct Watch {
     pub(super) stopping: watch::Receiver<bool>,
 }
 
-/// The history query of a request with filters; `None` for a request without.
+/// The history query of a request with filters, or for the newest events first; `None` for another
+/// request. The query is for all records and 0 events: [`Watch::page`] narrows it to a page.
 fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Status> {
     let node = text_filter("node", request.node.clone())?;
     let cause = text_filter("cause", request.cause.clone())?;
@@ -61,9 +62,9 @@ fn filtered(request: &v1::ListEventsRequest) -> Result<Option<HistoryQuery>, Sta
 }
 
 impl Watch {
-    /// A page of requested events, and the token of the next page: from the history on the disk,
-    /// else from memory.
-    async fn wanted(
+    /// A page of matching events, and the token of the next page, from the history if one is kept,
+    /// otherwise from memory.
+    async fn page(
         &self,
         cursor: &Cursor<u64>,
         query: HistoryQuery,
@@ -96,7 +97,7 @@ impl Watch {
         ))
     }
 
-    /// The requested events of this run that the subnet manager keeps in memory, oldest first.
+    /// The matching events of this run, which the subnet manager keeps in memory, oldest first.
     fn in_memory(&self, query: &HistoryQuery) -> Vec<(u64, v1::Event)> {
         let kept = self.subnet.events(query.after, EVENT_JOURNAL + ACT_JOURNAL);
         let kept = kept.into_iter();
@@ -127,7 +128,7 @@ impl WatchService for Watch {
         let mut request = request.into_inner();
         let cursor = Cursor::<u64>::take(&mut request)?;
         if let Some(query) = filtered(&request)? {
-            let (events, next_page_token) = self.wanted(&cursor, query).await?;
+            let (events, next_page_token) = self.page(&cursor, query).await?;
             if events.is_empty() && cursor.after.is_none() && !request.node.is_empty() {
                 known_place(self.subnet.as_ref(), &request.node)?;
             }

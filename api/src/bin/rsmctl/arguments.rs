@@ -83,7 +83,7 @@ impl Global {
         socket.or_else(|| self.server.clone())
     }
 
-    /// Refuses the options of lists for a command that changes something, before it does.
+    /// Refuses the options of lists, for a command that changes something and has not begun yet.
     pub(crate) fn refuse_list_options(&self) -> Result<(), Failure> {
         if self.sort.is_none() && self.limit.is_none() {
             return Ok(());

@@ -18,8 +18,8 @@ use rsm_routing::engine::EngineKind;
 
 use crate::session::PAGE_SIZE;
 
-/// The maximum time for an answer to Tab.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// The maximum time until the server has answered, while the operator waits for candidates.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Whether the shell inserts candidates without quoting them.
 static INSERTS_RAW: OnceLock<bool> = OnceLock::new();
@@ -56,8 +56,8 @@ pub(crate) fn of_engines() -> ArgValueCandidates {
     })
 }
 
-/// A candidate for a node, by the name that begins with the typed text: the node's own name, or its
-/// GUID.
+/// A candidate for a node: the node's name or its GUID, whichever begins with the typed text;
+/// `None` if neither does.
 fn candidate(node: &v1::Node, typed: &str, raw: bool) -> Option<CompletionCandidate> {
     let name = switch_name(&node.description).unwrap_or(&node.description);
     // Names come from devices; a line break would end the command line.
@@ -89,7 +89,7 @@ fn nodes(typed: &str) -> Vec<v1::Node> {
     runtime.map_or_else(
         |_| Vec::new(),
         |runtime| {
-            let answer = async { tokio::time::timeout(PATIENCE, ask(request)).await };
+            let answer = async { tokio::time::timeout(ANSWER_TIMEOUT, ask(request)).await };
             runtime.block_on(answer).unwrap_or_default()
         },
     )
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_begin_as_typed_and_survive_the_shell() {
+    fn names_that_begin_as_typed_are_offered_escaped_for_the_shell() {
         let value = |text: &str| Some(text.to_owned());
         assert_eq!(
             offered("host-1 mlx5_0", "host", true),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn guid_is_offered_once_it_is_begun() {
+    fn guid_is_offered_once_its_beginning_is_typed() {
         let guid = Some("0x0002c90300001234".to_owned());
         assert_eq!(offered("host-1", "0x0002", true), guid);
         assert_eq!(offered("bad\nname", "0x", true), guid);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_words_are_read_back() {
+    fn unescape_reverses_escape() {
         for text in ["host-1 mlx5_0", "a'b\"c", "MF0;x:y/U1", "ünïcode \\ "] {
             assert_eq!(unescape(&escape(text)), text);
         }

@@ -25,8 +25,8 @@ pub(crate) enum Failure {
     Unwritten(String),
     /// No server answered.
     Unreachable(String),
-    /// The output states a warning or a failure: of a check, a verdict, or a part that is not safe
-    /// to unplug.
+    /// The output states a failure (`fails`) or a warning: of a check, a verdict, or a part that is
+    /// not safe to unplug.
     Checked { fails: bool },
 }
 
@@ -47,7 +47,7 @@ impl Failure {
         Failure::Unreachable(message)
     }
 
-    /// The message for standard error.
+    /// The message for standard error; `None` if the output says everything, or has no reader.
     pub(crate) fn message(&self) -> Option<String> {
         match self {
             Failure::ReaderGone | Failure::Checked { .. } => None,
@@ -85,8 +85,8 @@ impl From<io::Error> for Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        // A status from the server has no source; one that the client made from a broken connection
-        // has.
+        // A status from the server has no source; a status that the client made from a broken
+        // connection has one.
         match status.source() {
             Some(source) => {
                 Failure::Unreachable(format!("the connection broke: {}", with_causes(source)))
@@ -149,8 +149,8 @@ fn reason_of(status: &Status) -> Option<String> {
 
 /// The text of a refusal, with the command of rsmctl that helps.
 fn with_hint(status: &Status) -> String {
-    let told = reason_of(status);
-    let hint = told.and_then(|told| HINTS.iter().find(|(reason, _)| *reason == told));
+    let reason = reason_of(status);
+    let hint = reason.and_then(|reason| HINTS.iter().find(|(known, _)| *known == reason));
     match hint {
         Some((_, hint)) => format!("{}: {hint}", status.message()),
         None => status.message().to_owned(),

@@ -1,4 +1,4 @@
-//! Names of hosts, where a command wants a port.
+//! Resolves the name of a host for a command that expects a port.
 
 use rsm_proto::v1;
 
@@ -7,7 +7,7 @@ use crate::session::{Session, all_pages};
 use crate::text::{count, host_of as host_of_adapter};
 
 /// The ports that two names stand for. The name of a host with several adapters stands for its
-/// first one, and a note says so; any other name is passed as it is.
+/// first adapter, and a note says so; any other name stays unchanged.
 pub(crate) async fn first_adapters(
     session: &mut Session,
     names: [String; 2],

@@ -30,8 +30,8 @@ impl Tint {
     }
 }
 
-/// The lines of a text that is broken between words where it is longer than `width`. Coloured lines
-/// were laid out for the terminal before.
+/// Breaks a line that is longer than `width` between words. A coloured line stays unchanged,
+/// because it has been laid out for the terminal before.
 fn fitted(line: &str, width: Option<usize>) -> Vec<String> {
     match width.filter(|&width| line.chars().count() > width && !line.contains('\x1b')) {
         Some(width) => wrapped(line, width, 2),
@@ -50,8 +50,8 @@ pub(crate) fn for_stderr(message: &str) -> Vec<String> {
 /// Standard output, or the pager in front of it: no other code writes to it.
 pub(crate) struct Output {
     writer: Box<dyn Write>,
-    /// The output so far, where a pager may start: it gets all of it, so that its first screen
-    /// begins with the first line.
+    /// The output so far while a pager may start: the pager gets all of it, so that its first
+    /// screen begins with the first line.
     held: Vec<u8>,
     pub(crate) format: Format,
     layout: Layout,
@@ -59,12 +59,13 @@ pub(crate) struct Output {
     wraps_at: Option<usize>,
     /// Whether lines have colours.
     is_coloured: bool,
-    /// The command of the pager that starts once the output is long; `None` if none may.
+    /// The command of the pager that starts once the output is long; `None` if no pager may start,
+    /// or one has.
     pages_with: Option<OsString>,
     pager: Option<Pager>,
     /// Whether `--sort` or `--limit` has not been applied to a table yet.
     waits_for_list: bool,
-    /// The reason why the last table was not sorted.
+    /// The reason why the last list was not sorted; `None` if all were.
     unsorted: Option<String>,
 }
 
@@ -154,7 +155,7 @@ impl Output {
         self.flush()
     }
 
-    /// Prints a line, on a terminal as several ones if it is too long for one.
+    /// Prints a line. On a terminal, breaks a line that is too long for it.
     pub(crate) fn line(&mut self, line: &str) -> Result<(), Failure> {
         for line in fitted(line, self.wraps_at) {
             match self.pages_with {
@@ -201,8 +202,8 @@ impl Output {
         self.left_out(&left_out)
     }
 
-    /// Says on a terminal which columns had no room; a program that reads the rows gets no other
-    /// line.
+    /// Prints on a terminal which columns had no room. A program that reads the output gets only
+    /// the rows.
     fn left_out(&mut self, headings: &[String]) -> Result<(), Failure> {
         match headings {
             _ if !io::stdout().is_terminal() => Ok(()),
@@ -274,7 +275,7 @@ impl Output {
         Ok(self.writer.write_all(&std::mem::take(&mut self.held))?)
     }
 
-    /// Prints what follows at once, as it comes, without a pager.
+    /// Ensures that no pager starts any more, and flushes the output so far.
     pub(crate) fn stream(&mut self) -> Result<(), Failure> {
         self.pages_with = None;
         self.flush()
@@ -291,8 +292,7 @@ impl Output {
         Ok(())
     }
 
-    /// Flushes the buffer. Output before it is on the terminal, and not in a pager that starts
-    /// later.
+    /// Flushes the buffer. The output so far is not shown by a pager that starts later.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
         self.writer.write_all(&std::mem::take(&mut self.held))?;
         Ok(self.writer.flush()?)
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_broken_between_words_for_a_terminal_alone() {
+    fn lines_longer_than_the_terminal_are_broken_between_words() {
         let text = "one two three";
         assert_eq!(fitted(text, Some(8)), ["one two", "  three"]);
         assert_eq!(fitted(text, Some(13)), [text]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pager_begins_with_the_verdict_above_a_long_list() {
+    async fn a_pager_shows_the_output_from_its_first_line() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("seen");
         let mut pager = OsString::from("cat > ");

@@ -10,7 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The number of lines of the smallest usual terminal: shorter output needs no pager.
 pub(crate) const PAGE: usize = 24;
 
-/// The pager if `PAGER` names none and it is installed.
+/// The pager if the variable PAGER is not set and this one is installed.
 const USUAL: &str = "less";
 
 /// The options of `less` unless the variable LESS gives others: it ends if everything fits on the
@@ -20,7 +20,8 @@ const LESS: &str = "FRX";
 /// The exit code of a shell that finds no such command.
 const NOT_FOUND: i32 = 127;
 
-/// The command of the pager: `pager` is the value of PAGER. `None` if that is empty or `cat`.
+/// The command of the pager; `pager` is the value of PAGER. `None` if the value is empty or `cat`,
+/// or if PAGER is not set and `less` is not installed.
 pub(crate) fn command(
     pager: Option<OsString>,
     is_installed: impl Fn(&str) -> bool,
@@ -61,8 +62,9 @@ impl Pager {
         let mut child = shell.spawn()?;
         let input = child.stdin.take();
         let input = input.ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        // The pager handles Ctrl-C itself. Dropping the listener leaves the signal without effect
-        // on this process. Without a listener, rsmctl ends first, which does no harm to the output.
+        // The pager handles Ctrl-C itself. A listener, even after it is dropped, leaves the signal
+        // without effect on this process. If the listener cannot be created, rsmctl ends before the
+        // pager, which does no harm to the output.
         drop(signal(SignalKind::interrupt()));
         let command = command.to_owned();
         Ok((Pager { command, child }, input))
@@ -90,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pager_is_that_of_the_environment_or_less() {
+    fn the_pager_is_the_value_of_pager_or_less_if_installed() {
         let chosen = |pager: Option<&str>, less| command(pager.map(OsString::from), |_| less);
         assert_eq!(chosen(None, true), Some("less".into()));
         assert_eq!(chosen(None, false), None);

@@ -52,7 +52,7 @@ impl Session {
         // The output of a failed command is flushed before its failure.
         let finished = self.output.finish();
         match outcome {
-            // A pager that cannot be run reads nothing, and its end gives the reason.
+            // A pager that cannot be run reads nothing; `finished` has the reason.
             Err(Failure::ReaderGone) => finished.and(Err(Failure::ReaderGone)),
             outcome => outcome
                 .and(finished)
