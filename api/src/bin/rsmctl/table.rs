@@ -10,7 +10,7 @@ use crate::text::{plain_names, printable, wrapped};
 /// The width of a table in columns if the output is no terminal.
 pub(crate) const WIDTH: usize = 100;
 
-/// The columns of the terminal that standard output is; `None` where it is none.
+/// The number of columns of the terminal at standard output; `None` if there is no terminal.
 pub(crate) fn terminal_width() -> Option<usize> {
     Table::new()
         .width()
@@ -18,11 +18,12 @@ pub(crate) fn terminal_width() -> Option<usize> {
         .filter(|&width| width > 0)
 }
 
-/// The maximum width of a column that wraps only where the table has no room otherwise, in columns
-/// of the terminal: that of a time stamp.
+/// The maximum width, in columns of the terminal, of a table's column that wraps only if there is
+/// not enough room otherwise: a time stamp has less.
 const UNBROKEN: usize = 24;
 
-/// The heading of the column that shows descriptions whole; other columns show the names in them.
+/// The heading of the column that shows descriptions whole; other columns show only the names in
+/// descriptions.
 const DESCRIPTION: &str = "DESCRIPTION";
 
 /// The gap between two columns, in columns of the terminal.
@@ -56,7 +57,8 @@ impl FromStr for Sort {
 /// The layout of a printed table.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    /// The widest table; [`usize::MAX`]: all columns, and each row on one line.
+    /// The maximum width in columns of the terminal; [`usize::MAX`] for all columns, and each row
+    /// on one line.
     pub(crate) width: usize,
     pub(crate) sort: Option<Sort>,
     /// The maximum number of rows, after sorting.
@@ -73,7 +75,7 @@ impl Default for Layout {
     }
 }
 
-/// The table has no column of that name.
+/// The error for a column that the table does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no column `{wanted}` to sort by: expected one of {}", known.join(", "))]
 pub(crate) struct UnknownColumn {
@@ -91,6 +93,7 @@ pub(crate) struct LaidOut {
 struct Column {
     /// The heading; empty in a table without headings.
     heading: String,
+    /// Whether cells are aligned to the right, and sorted by the number at their beginning.
     is_number: bool,
     /// Whether the column is left out first if the table is too wide.
     is_spare: bool,
@@ -185,8 +188,8 @@ impl Rows {
         self.rows.truncate(limit);
     }
 
-    /// Lays the table out, at most `width` wide as far as columns can be left out and text can be
-    /// wrapped between words.
+    /// Lays the table out. To fit `width`, leaves out spare columns, then wraps text between words;
+    /// if that is not enough, the table is wider.
     pub(crate) fn laid_out(mut self, width: usize) -> LaidOut {
         let mut widths = self.widths();
         let left_out = self.leave_out_spare_columns(&mut widths, width);
@@ -251,7 +254,7 @@ impl Rows {
         if total(&shares) > width {
             shares = least(&|_| false);
         }
-        // The narrowest column grows first, so that long text takes what is left.
+        // The narrowest column grows first, so that columns of long text get the remaining width.
         while total(&shares) < width {
             let open = (0..widths.len()).filter(|&at| shares[at] < widths[at]);
             let Some(at) = open.min_by_key(|&at| shares[at]) else {
@@ -296,7 +299,7 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + usize::from(GAP) * widths.len().saturating_sub(1)
 }
 
-/// Compares two cells; cells that are not numbers come after all numbers.
+/// Compares two cells. In a column of numbers, cells without a number come after all numbers.
 fn compare(one: &str, other: &str, is_number: bool) -> Ordering {
     if !is_number {
         return one.cmp(other);

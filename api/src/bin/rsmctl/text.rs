@@ -12,8 +12,8 @@ pub(crate) use crate::time::timestamp;
 /// The mark of an absent value.
 pub(crate) const NONE: &str = "-";
 
-/// The lines of `text`, broken between words so that each fits `width`, all but the first indented.
-/// A word that is longer than a line stays whole.
+/// The lines of `text`, broken between words so that each fits `width`; all lines but the first are
+/// indented by `indent` blanks. A word that is longer than a line stays whole.
 pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let start = text.len() - text.trim_start().len();
@@ -36,7 +36,7 @@ pub(crate) fn wrapped(text: &str, width: usize, indent: usize) -> Vec<String> {
     lines
 }
 
-/// The name of an enumeration's value.
+/// The name of an enumeration's value; [`NONE`] if it has no name.
 pub(crate) fn label<E: Label>(value: i32) -> String {
     E::label(value).unwrap_or(NONE).to_owned()
 }
@@ -88,7 +88,7 @@ pub(crate) fn port_of(description: &str, port: Option<&v1::PortKey>) -> String {
     }
 }
 
-/// The name of a port that may have gone; one that has gone is shown by its GUID.
+/// The name of a port; a port that has left the subnet is shown by `guid`, its GUID.
 pub(crate) fn port_or_gone(description: &str, port: Option<&v1::PortKey>, guid: &str) -> String {
     match port {
         Some(_) => port_of(description, port),
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_calendar_times() {
+    fn timestamps_are_in_utc_without_a_local_zone() {
         for (unix_ms, expected) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_400_000, "2000-02-29T00:00:00.000Z"),
@@ -214,9 +214,9 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_have_a_unit_that_fits() {
-        let told = [999, 1_000, 999_949, 1_500_000, 2_000_000_000].map(nanoseconds);
-        assert_eq!(told, ["999 ns", "1.0 µs", "999.9 µs", "1.5 ms", "2.0 s"]);
+    fn nanoseconds_are_shown_in_the_largest_unit_that_fits() {
+        let texts = [999, 1_000, 999_949, 1_500_000, 2_000_000_000].map(nanoseconds);
+        assert_eq!(texts, ["999 ns", "1.0 µs", "999.9 µs", "1.5 ms", "2.0 s"]);
     }
 
     #[test]

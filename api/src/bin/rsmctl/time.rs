@@ -48,7 +48,8 @@ pub(crate) fn minute(unix_ms: u64) -> String {
 /// The forms that [`parse`] takes, for messages and help.
 pub(crate) const FORMS: &str = "22:00, yesterday, today, now, 2h (ago; also s, min, d), 2026-11-24, '2026-11-24 22:00', or RFC 3339";
 
-/// Parses the time that an operator means, in milliseconds since the Unix epoch.
+/// Parses a time on the command line, relative to now and in the zone of all times. Returns
+/// milliseconds since the Unix epoch.
 ///
 /// # Errors
 /// The text is not a time, or means a time before 1970.
@@ -59,7 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(meant.as_millisecond()).map_err(|_| format!("`{text}` is before 1970"))
 }
 
-/// The time of an option, as [`parse`] reads it; 0 if the option is not given.
+/// Parses the time of an option with [`parse`]; 0 if the option is not given.
 ///
 /// # Errors
 /// The errors of [`parse`].
@@ -86,7 +87,7 @@ fn meant(text: &str, now: &Zoned) -> Option<Timestamp> {
         if today.timestamp() <= now.timestamp() {
             return Some(today.timestamp());
         }
-        // The latest such time in the past.
+        // The time of today is in the future, so yesterday's is meant.
         let before = now.date().checked_sub(1.day()).ok()?;
         return Some(
             before
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn operators_times_are_of_their_zone_and_past() {
+    fn times_without_a_zone_are_in_the_operators_zone_and_not_in_the_future() {
         for (text, expected) in [
             ("now", "2026-11-24T04:30:00Z"),
             ("today", "2026-11-23T23:00:00Z"),
@@ -154,7 +155,7 @@ mod tests {
             ("2h", "2026-11-24T02:30:00Z"),
             ("90min", "2026-11-24T03:00:00Z"),
             ("3d", "2026-11-21T04:30:00Z"),
-            // The time is later than now, so that of the previous day is meant.
+            // The time is later than now, so the previous day's is meant.
             ("22:00", "2026-11-23T21:00:00Z"),
             ("05:29:59", "2026-11-24T04:29:59Z"),
             ("2026-11-20", "2026-11-19T23:00:00Z"),
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_times() {
+    fn malformed_and_future_times_are_refused() {
         for text in [
             "",
             "h",

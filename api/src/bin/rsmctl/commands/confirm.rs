@@ -22,9 +22,9 @@ pub(crate) struct Confirmation {
 }
 
 /// Sends a request and waits for its answer. The argument of `send` says whether the request
-/// accepts that ports are cut off; at first it is what the command line says. If the server refuses
-/// the request and names ports that it would cut off, the operator is asked, and the request is
-/// sent once more.
+/// accepts that ports are cut off; at first, it is the answer on the command line. If the server
+/// refuses the request and names ports that it would cut off, the operator is asked, and after a
+/// yes, the request is sent again.
 pub(super) async fn accepted<T>(
     session: &Session,
     confirmation: Confirmation,
@@ -44,7 +44,7 @@ pub(super) async fn accepted<T>(
     Ok(answer.into_inner())
 }
 
-/// Asks the operator about an effect that the server does not guard.
+/// Asks the operator to confirm an effect that the server does not ask about.
 ///
 /// # Errors
 /// The operator declines, or there is no terminal to ask at.
@@ -64,8 +64,8 @@ fn cuts_off(refused: &Status) -> bool {
     })
 }
 
-/// Whether there is an operator to ask: the question goes to standard error, and the answer comes
-/// from standard input.
+/// Whether an operator can be asked: the question goes to standard error, and the answer comes from
+/// standard input.
 fn has_terminal() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

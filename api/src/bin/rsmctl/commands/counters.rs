@@ -89,7 +89,7 @@ fn total(count: Option<u64>) -> String {
     count.map_or_else(|| NONE.to_owned(), |count| count.to_string())
 }
 
-/// The text `1200/s of 1.0e8, 0 lost/h`, with a `+` where the counter of symbols is saturated.
+/// The text `1200/s of 1.0e8, 0 lost/h`, with a `+` if the counter of symbols is saturated.
 fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
     let Some(correction) = correction else {
         return NONE.to_owned();
@@ -103,8 +103,8 @@ fn corrected(correction: Option<&v1::ErrorCorrection>) -> String {
     format!("{rate:.0}/s{full}{of}, {lost:.0} lost/h")
 }
 
-/// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated, and with the
-/// time of the rate where that is short.
+/// The text `SymbolErrorCounter=40 (12/h)`, with a `+` after a total that is saturated, and with
+/// the time that the rate covers if it is short: `(12/h over 2 min)`.
 pub(super) fn errors(port: &v1::PortCounters) -> String {
     let shown = port.errors.iter().map(|error| {
         let full = if error.full { "+" } else { "" };

@@ -33,7 +33,7 @@ struct Compared {
     moves: Vec<v1::DesignMove>,
 }
 
-/// Columns before the text of a move.
+/// The number of columns before the text of a move.
 const INDENT: usize = 6;
 
 pub(crate) async fn run(arguments: DesignArguments, session: &mut Session) -> Result<(), Failure> {
@@ -135,8 +135,8 @@ fn sentence(one: &v1::DesignMove) -> String {
     format!("{:>4}  {what}{makes}", one.number)
 }
 
-/// Prints the design file of the present cables. Nodes go by their names, and by their GUIDs where
-/// several have one name.
+/// Prints the design file of the present cables. A node is named by its description, or by its GUID
+/// if the description is not unique or would be read as something else.
 async fn export(session: &mut Session) -> Result<(), Failure> {
     let links = all_pages(v1::ListLinksRequest::default(), async |request| {
         session.fabric().list_links(request).await
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn exports_quote_names_and_use_guids_where_names_do_not_tell_nodes_apart() {
+    fn export_quotes_names_and_uses_guids_for_ambiguous_names() {
         let link = |a, b| v1::Link {
             a,
             b,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn moves_and_sums_keep_to_eighty_columns() {
+    fn summary_fits_eighty_columns_and_a_move_names_its_ports() {
         let design = v1::DesignState {
             designed: 1296,
             right: 1290,

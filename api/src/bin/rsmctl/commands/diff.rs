@@ -89,8 +89,8 @@ struct Row {
     part: String,
     before: String,
     now: String,
-    /// The earliest and the latest time of its changes, in milliseconds since the Unix epoch; 0 if
-    /// it is not known.
+    /// The earliest and the latest time of the row's changes, in milliseconds since the Unix epoch;
+    /// both are 0 if no time is known.
     span: (u64, u64),
 }
 
@@ -118,8 +118,8 @@ impl Row {
         }
     }
 
-    /// Extends the span of the row, if the time is known.
-    fn reach(&mut self, at_unix_ms: u64) {
+    /// Extends the span of the row to a time; 0 stands for an unknown time, and changes nothing.
+    fn extend_span(&mut self, at_unix_ms: u64) {
         self.span = match (self.span, at_unix_ms) {
             (known, 0) => known,
             ((0, _), at) => (at, at),
@@ -127,7 +127,7 @@ impl Row {
         };
     }
 
-    /// The value that a part that came or went has.
+    /// The cell with the value of a part that appeared or vanished: NOW or BEFORE.
     fn value(&mut self) -> &mut String {
         match self.kind {
             Kind::NodeVanished => &mut self.before,
@@ -136,8 +136,8 @@ impl Row {
     }
 }
 
-/// The value now, with the number of times that a link went down: a link that is gone went down once
-/// at least.
+/// The text of the column NOW: the present value, and the number of times that a link went down. A
+/// vanished link went down at least once, so that a single time is not stated.
 fn now(difference: &v1::Difference) -> String {
     let downs = match (difference.kind(), difference.downs) {
         (Kind::LinkVanished, 0..=1) | (_, 0) => return difference.now.clone(),
@@ -153,21 +153,23 @@ fn went_down(times: u64) -> String {
     format!("went down {}", count(times, "time", "times"))
 }
 
-/// Differences that a node takes along: its cables, and the adapters that were at it alone.
+/// The numbers of differences that are folded into the row of a node.
 #[derive(Default)]
 struct Taken {
     cables: u64,
+    /// The adapters that vanished with the node, because all their cables led to vanished switches.
     adapters: u64,
 }
 
-/// Changes of nodes, each with the change of their links that follows from it.
+/// The kinds of changes of nodes, each with the kind of change of links that follows from it.
 const MOVED: [(Kind, Kind); 2] = [
     (Kind::NodeAppeared, Kind::LinkAppeared),
     (Kind::NodeVanished, Kind::LinkVanished),
 ];
 
-/// The rows of differences, with those that follow from another one folded into it: cables and
-/// hosts that came or went with a switch, adapters of one host, and findings of one kind.
+/// The rows of differences. A difference that follows from another one is folded into its row:
+/// cables that appeared or vanished with a node, hosts that vanished with a switch, adapters of one
+/// host, and findings of one kind.
 fn folded(differences: &[v1::Difference]) -> Vec<Row> {
     let of_kind = |kind: Kind| {
         let own = differences.iter().filter(move |one| one.kind() == kind);
@@ -184,20 +186,20 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         .map(|one| one.subject.as_str())
         .collect();
     let mut taken: HashMap<(Kind, &str), Taken> = HashMap::new();
-    let (restless, of_nodes) = flapped_together(differences);
-    let mut restless = restless.into_iter().map(|row| (row, 1));
+    let (flapped, of_nodes) = flapped_together(differences);
+    let mut flapped = flapped.into_iter().map(|row| (row, 1));
     let mut rows: Vec<(Row, u64)> = Vec::new();
     let mut places: HashMap<(Kind, String), usize> = HashMap::new();
     for (place, difference) in differences.iter().enumerate() {
         if of_nodes.contains(&place) {
-            // All of these rows, at the place of their kind.
-            rows.extend(restless.by_ref());
+            // The first of these differences is the place of all rows of flapped links.
+            rows.extend(flapped.by_ref());
             continue;
         }
         let kind = difference.kind();
         if let Some(nodes) = nodes.get(&kind) {
             let ends = ends(&difference.subject);
-            // A switch goes before the host at the other end.
+            // A vanished switch takes precedence over the host at the other end.
             let is_switch = |end: &&str| switches.contains(end);
             let owner = ends.iter().copied().find(|end| is_switch(end));
             let owner = owner.or_else(|| ends.into_iter().find(|end| nodes.contains(end)));
@@ -224,7 +226,7 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
         match places.get(&(kind, part.to_owned())) {
             Some(&at) => {
                 rows[at].1 += 1;
-                rows[at].0.reach(difference.at_unix_ms);
+                rows[at].0.extend_span(difference.at_unix_ms);
             }
             None => {
                 places.insert((kind, part.to_owned()), rows.len());
@@ -235,12 +237,13 @@ fn folded(differences: &[v1::Difference]) -> Vec<Row> {
     finished(rows, &taken)
 }
 
-/// The rows, each with the parts that follow from it and the number of parts that it stands for.
+/// Adds to each row the parts that are folded into it, and the number of differences that it stands
+/// for.
 fn finished(mut rows: Vec<(Row, u64)>, taken: &HashMap<(Kind, &str), Taken>) -> Vec<Row> {
     for (row, number) in &mut rows {
         let link = MOVED.iter().find(|(node, _)| *node == row.kind);
         let taken = link.and_then(|&(_, link)| taken.get(&(link, row.part.as_str())));
-        // The place of a host is its only cable.
+        // A single cable is not stated: the place of a host shows it.
         let taken = taken.filter(|taken| taken.cables + taken.adapters > 1);
         if let Some(text) = taken.map(with) {
             *row.value() += &text;
@@ -252,8 +255,8 @@ fn finished(mut rows: Vec<(Row, u64)>, taken: &HashMap<(Kind, &str), Taken>) -> 
     rows.into_iter().map(|(row, _)| row).collect()
 }
 
-/// A row for each node of which four or more links went down and are up again, and the places of the
-/// differences in these rows.
+/// A row for each node with at least four links that went down and are up again, and the indices of
+/// the differences in these rows.
 fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>) {
     let flapped = differences.iter().enumerate();
     let flapped = flapped.filter(|(_, one)| one.kind() == Kind::LinkFlapped);
@@ -275,7 +278,7 @@ fn flapped_together(differences: &[v1::Difference]) -> (Vec<Row>, HashSet<usize>
         let downs = own.iter().map(|one| one.downs);
         let (least, most) = (downs.clone().min(), downs.max().unwrap_or(0));
         let mut row = Row::of(own[0]);
-        own.iter().for_each(|one| row.reach(one.at_unix_ms));
+        own.iter().for_each(|one| row.extend_span(one.at_unix_ms));
         row.part = format!("{node} ({} links)", own.len());
         row.before = String::new();
         row.now = match least == Some(most) {
@@ -306,7 +309,7 @@ fn fold(row: &mut Row, number: u64) {
     }
 }
 
-/// The first clause of a finding's text, which says about which part it is.
+/// The first clause of a finding's text, which names the part that the finding is about.
 fn first_clause(text: &str) -> String {
     let plain = plain_names(text);
     let ends = [": ", "; "].into_iter().filter_map(|end| plain.find(end));
@@ -321,7 +324,8 @@ fn ends(subject: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The switch that a host went with: all of its cables led to switches that are gone.
+/// The switch with which an adapter vanished: the first switch of the adapter, if all its cables
+/// led to vanished switches; `None` otherwise.
 fn behind<'a>(difference: &v1::Difference, switches: &HashSet<&'a str>) -> Option<&'a str> {
     let places = difference.before.strip_prefix("CA at ");
     let places = places
@@ -332,7 +336,8 @@ fn behind<'a>(difference: &v1::Difference, switches: &HashSet<&'a str>) -> Optio
     all.then_some(*first)
 }
 
-/// ` (with 64 cables and 32 adapters)`: of a host that has more, the others may be there.
+/// The text ` (with 64 cables and 32 adapters)`. Adapters are counted rather than hosts, because a
+/// host may have other adapters that are present.
 fn with(taken: &Taken) -> String {
     let parts = [
         (taken.cables, "cable", "cables"),
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_takes_its_cables_and_hosts_along() {
+    fn cables_and_adapters_of_a_vanished_switch_are_folded_into_its_row() {
         let gone =
             |subject: &str, before: &str| difference(Kind::NodeVanished, subject, before, "");
         let cable = |subject: &str| difference(Kind::LinkVanished, subject, "4x ndr", "");

@@ -64,8 +64,8 @@ pub(crate) async fn run(arguments: DrainArguments, session: &mut Session) -> Res
     safe_to_unplug(&drained)
 }
 
-/// The links that hosts will share, with the load, before the drain; empty if no host loses its
-/// links, or if the server cannot say.
+/// The effect of a drain before it is made: the links that hosts will share, with their load. Empty
+/// if no host loses links, or if the server cannot say.
 async fn effect(session: &Session, parts: &[String]) -> String {
     let request = v1::ForeseeLossRequest {
         parts: parts.to_vec(),
@@ -79,8 +79,8 @@ async fn effect(session: &Session, parts: &[String]) -> String {
         .unwrap_or_default()
 }
 
-/// The end of the command for a script that goes on to cut the power: a failure unless every part
-/// is safe to unplug.
+/// A failure unless every part is safe to unplug, so that a script does not continue and cut the
+/// power.
 fn safe_to_unplug(drained: &[v1::DrainedPart]) -> Result<(), Failure> {
     let is = |part: &v1::DrainedPart, states: &[v1::DrainState]| states.contains(&part.state());
     let is_in_use = |part| is(part, &[v1::DrainState::Carrying, v1::DrainState::InUse]);
@@ -94,17 +94,17 @@ fn safe_to_unplug(drained: &[v1::DrainedPart]) -> Result<(), Failure> {
 
 /// Whether a part may be unplugged, with the evidence.
 fn verdict(part: &v1::DrainedPart) -> String {
-    let looked = format!(
+    let evidence = format!(
         "{} looked at in {}",
         count(part.lids_checked, "LID", "LIDs"),
         count(part.tables_checked, "table", "tables")
     );
     match v1::DrainState::try_from(part.state) {
         Ok(v1::DrainState::Safe) => {
-            format!("safe to unplug: no path of another node crosses it ({looked})")
+            format!("safe to unplug: no path of another node crosses it ({evidence})")
         }
         Ok(v1::DrainState::Carrying) => format!(
-            "NOT safe to unplug: paths to {} cross it ({looked}); those ports would be cut off",
+            "NOT safe to unplug: paths to {} cross it ({evidence}); those ports would be cut off",
             count(part.lids_over, "LID", "LIDs")
         ),
         Ok(v1::DrainState::InUse) => {

@@ -44,7 +44,8 @@ pub(crate) async fn run(_: DrainedArguments, session: &mut Session) -> Result<()
     )
 }
 
-/// Whether a part may be unplugged. The cable of a disabled port is there, although no node answers.
+/// The state of a part. A part with a disabled port is shown as such rather than as away: its cable
+/// is present, although no node answers.
 fn state(part: &v1::DrainedPart) -> String {
     match part.state() {
         v1::DrainState::Away if part.disabled => "disabled".to_owned(),

@@ -29,7 +29,7 @@ impl EngineCommand {
     }
 }
 
-/// The engine that chooses another one by the fabric.
+/// The name of the engine that chooses another engine for the fabric.
 const AUTO: &str = "auto";
 
 #[derive(Debug, Args)]

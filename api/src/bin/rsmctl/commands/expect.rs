@@ -110,7 +110,7 @@ async fn accept(arguments: ExpectArguments, session: &mut Session) -> Result<(),
 /// Lists the parts that would be accepted, and asks the operator.
 ///
 /// # Errors
-/// The list is empty, no terminal is there to ask at, or the operator declines.
+/// There is nothing to accept, no terminal to ask at, or the operator declines.
 async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
     let counts = counts(session).await?;
     let (parts, effect) = match is_exchanged {
@@ -135,9 +135,9 @@ async fn ask(is_exchanged: bool, session: &mut Session) -> Result<(), Failure> {
     confirm::by_operator(&format!("{} {effect}", parts.listed()))
 }
 
-/// Missing parts in the order of an operator's interest: switches before cables before hosts, and
-/// of one kind those that went last first. Adapters of one host that went within a minute are one
-/// row.
+/// Missing parts as rows, in the order of an operator's interest: switches, exchanged cables,
+/// cables, then hosts; within a kind, the part that disappeared last comes first. Adapters of one
+/// host that disappeared within a minute are one row.
 fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
     let mut rows: Vec<Vec<v1::Missing>> = Vec::new();
     let mut known: HashMap<String, usize> = HashMap::new();
@@ -148,7 +148,7 @@ fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
         }
         let host = host_name(&one.name).to_owned();
         match known.get(&host) {
-            Some(&at) if went_with(&rows[at][0], &one) => rows[at].push(one),
+            Some(&at) if lost_together(&rows[at][0], &one) => rows[at].push(one),
             _ => {
                 known.insert(host, rows.len());
                 rows.push(vec![one]);
@@ -159,8 +159,8 @@ fn folded(missing: Vec<v1::Missing>) -> Vec<Vec<v1::Missing>> {
     rows
 }
 
-/// Whether two adapters went within a minute, or both at times that are not known.
-fn went_with(one: &v1::Missing, other: &v1::Missing) -> bool {
+/// Whether two adapters disappeared within a minute, or both at times that are not known.
+fn lost_together(one: &v1::Missing, other: &v1::Missing) -> bool {
     match (one.lost_unix_ms, other.lost_unix_ms) {
         (Some(one), Some(other)) => one.abs_diff(other) < 60_000,
         (one, other) => one == other,
@@ -200,7 +200,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
             1 => first.name.clone(),
             adapters => format!("{} ({adapters} adapters)", host_name(&first.name)),
         };
-        // What is seen of the adapters of a host, each sight once.
+        // The observations about the adapters of a host, each once.
         let mut seen: Vec<&str> = Vec::new();
         for one in row.iter().filter(|one| !one.seen.is_empty()) {
             if !seen.contains(&one.seen.as_str()) {
@@ -226,7 +226,7 @@ fn table(rows: &[Vec<v1::Missing>]) -> Rows {
     table
 }
 
-/// A place in few letters: `spine-01:51 +31` for `spine-01:51 and 31 more`.
+/// Shortens a place: `spine-01:51 +31` for `spine-01:51 and 31 more`.
 fn short(place: &str) -> String {
     let parts = place
         .strip_suffix(" more")
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn adapters_of_a_host_are_one_row_and_switches_come_first() {
+    fn adapters_lost_within_a_minute_are_one_row_and_switches_come_first() {
         use v1::MissingKind as Kind;
         let rows = folded(vec![
             missing(Kind::Host, "host-001 mlx5_0", 1),

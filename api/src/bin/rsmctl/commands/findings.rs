@@ -30,10 +30,10 @@ pub(crate) struct FindingsArguments {
     all: bool,
 }
 
-/// The columns before the text: the severity.
+/// The number of columns before the text, which the severity takes.
 const INDENT: usize = 8;
 
-/// Lines of a screen beside the line of totals and the prompt.
+/// The number of lines on a screen without the line of totals and the prompt.
 const LINES: usize = PAGE - 2;
 
 pub(crate) async fn run(
@@ -66,7 +66,7 @@ pub(crate) async fn run(
     print(&causes, &total, arguments.all, &mut session.output)
 }
 
-/// `27 findings: 3 errors, 20 warnings, 4 infos`.
+/// The line `27 findings: 3 errors, 20 warnings, 4 infos`.
 fn totals(findings: &[v1::Finding]) -> String {
     let of = |severity| {
         let findings = findings.iter();
@@ -81,7 +81,8 @@ fn totals(findings: &[v1::Finding]) -> String {
     )
 }
 
-/// Sorted findings by severity and kind, in the order of the first of each.
+/// Groups findings by severity and kind, in the order of the first finding of each group. Groups
+/// are not empty.
 fn folded(findings: Vec<v1::Finding>) -> Vec<Vec<v1::Finding>> {
     let mut causes: Vec<Vec<v1::Finding>> = Vec::new();
     for finding in findings {
@@ -105,7 +106,7 @@ fn print(
     let width = output.width();
     let mut blocks: Vec<Block> = causes.iter().map(|cause| Block::of(cause, width)).collect();
     if !all && blocks.iter().map(Block::lines).sum::<usize>() > LINES {
-        // Two lines of each text if they fit, else one.
+        // Each block has two lines if all of them fit, otherwise only its head.
         let text = usize::from(2 * blocks.len() <= LINES);
         for block in &mut blocks {
             cut(&mut block.head, 1, width);
@@ -128,7 +129,7 @@ struct Block {
     tint: Tint,
     /// Severity, time, kind, count and parts.
     head: Vec<String>,
-    /// The message, or the end that several messages have in common.
+    /// The message, or the common end of several messages.
     text: Vec<String>,
 }
 
@@ -165,8 +166,8 @@ impl Block {
     }
 }
 
-/// The clauses that all messages end with, which say what the findings mean and what to do about
-/// them; the first message where they have none in common.
+/// The common clauses at the end of all messages, which say what the findings mean and what to do
+/// about them; the first message if there are none, or if there is only one message.
 fn common_end(messages: &[String]) -> &str {
     let first = messages[0].as_str();
     if messages.len() == 1 {
@@ -178,7 +179,7 @@ fn common_end(messages: &[String]) -> &str {
     common.unwrap_or(first)
 }
 
-/// Leaves `most` lines, the last of them with a mark where text was left out.
+/// Removes all but `most` lines, and marks the last one if a line was removed.
 fn cut(lines: &mut Vec<String>, most: usize, width: usize) {
     if lines.len() <= most {
         return;
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_of_one_kind_are_one_cause_with_what_they_have_in_common() {
+    fn findings_of_one_kind_are_one_block_with_the_common_end_of_their_messages() {
         let missing = |id| {
             let text = format!("the cable at leaf-{id} is gone: routes go around it; plug it in");
             finding(id, Severity::Warning, "cable-missing", &text)
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_left_out_leave_a_mark() {
+    fn cut_marks_the_last_line_if_lines_are_removed() {
         let mut lines = vec!["12345678".to_owned(), "more".to_owned()];
         cut(&mut lines, 1, 8);
         assert_eq!(lines, ["123456 …"]);

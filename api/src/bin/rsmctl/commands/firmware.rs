@@ -41,7 +41,7 @@ pub(crate) async fn run(
     })
 }
 
-/// `1024 nodes: 2 differ from most of their type, 3 are not known`.
+/// The line `1024 nodes: 2 differ from most of their type, 3 are not known`.
 fn summary(groups: &[FirmwareGroup<'_>]) -> String {
     let sum = |is_meant: &dyn Fn(&FirmwareGroup<'_>) -> bool| -> u64 {
         let meant = groups.iter().filter(|group| is_meant(group));
@@ -64,6 +64,7 @@ fn remark(group: &FirmwareGroup<'_>) -> String {
     }
 }
 
+/// The table with a row for each group.
 fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
     let mut rows = Rows::new(&["TYPE", "VERSION", ">NODES", "STATE", "WHICH", "+PSID"]);
     for group in groups {
@@ -84,6 +85,7 @@ fn of_types(groups: &[FirmwareGroup<'_>]) -> Rows {
     rows
 }
 
+/// The table with a row for each node.
 fn of_nodes(groups: &[FirmwareGroup<'_>]) -> Rows {
     let mut rows = Rows::new(&["NODE", "TYPE", "VERSION", "STATE", "+PSID", "+GUID"]);
     for group in groups {

@@ -35,8 +35,8 @@ pub(crate) struct FlapsArguments {
     all: bool,
 }
 
-/// The time, in milliseconds, within which the links of a host that dies go: its switches are swept
-/// one after the other.
+/// The maximum time, in milliseconds, between the losses of a failed host's links: a sweep reads
+/// their switches one after the other.
 const TOGETHER_MS: u64 = 10_000;
 
 /// A link that went down.
@@ -44,14 +44,14 @@ const TOGETHER_MS: u64 = 10_000;
 struct Flaps {
     /// The ends of the link, as in the latest event.
     link: v1::Link,
-    /// The number of times that it went down.
+    /// The number of times that the link went down or trained anew, by events.
     times: u64,
-    /// The number of times by LinkDownedCounter of its ports, the larger one; `None` if they counted
-    /// none, or are not read.
+    /// The number of losses by the LinkDownedCounter of the link's ports, whichever counted more;
+    /// `None` if neither counted any, or if they are not read.
     counted: Option<u64>,
     first_unix_ms: u64,
     last_unix_ms: u64,
-    /// Whether it was up at the latest event.
+    /// Whether the link was present after the latest event.
     is_there: bool,
 }
 
@@ -63,24 +63,24 @@ struct Losses {
     doubt: Option<String>,
 }
 
-/// Links that went down with their node.
+/// Links that went down together with a node or a host.
 struct Together {
-    /// The description of the node.
+    /// The description of the node, or the name of the host.
     name: String,
-    /// The number of times that links went together.
+    /// The number of times that links went down together.
     times: u64,
     first_unix_ms: u64,
     last_unix_ms: u64,
-    /// The links that went at least once.
+    /// The links that went down in at least one of these times.
     links: BTreeSet<Ends>,
 }
 
-/// Losses of links that belong to their nodes.
+/// Losses of links that are counted for a node or host rather than for each link.
 #[derive(Default)]
 struct Folded {
-    /// The nodes, those with the latest loss first.
+    /// The nodes and hosts, the one with the latest loss first.
     nodes: Vec<Together>,
-    /// The places of the events of these losses.
+    /// The indices of the events of these losses.
     events: HashSet<usize>,
 }
 
@@ -201,7 +201,8 @@ impl Losses {
     }
 }
 
-/// A line about ports whose counter moved, and whose link no sweep saw go; `None` if there are none.
+/// A line about ports whose counter grew although no event is about their link; `None` if there are
+/// none.
 fn unseen(events: &[v1::Event], counters: &HashMap<(String, u32), u64>) -> Option<String> {
     let seen = latest(events);
     let seen: HashSet<&(String, u32)> = seen.keys().flatten().flatten().collect();
@@ -277,7 +278,7 @@ fn link_name(link: v1::Link) -> String {
     format!("{} - {}", end(link.a), end(link.b))
 }
 
-/// The ends of a link.
+/// The ends of a link, each with node GUID and port number.
 type Ends = [Option<(String, u32)>; 2];
 
 fn ends(link: &v1::Link) -> Ends {
@@ -287,7 +288,8 @@ fn ends(link: &v1::Link) -> Ends {
     })
 }
 
-/// The link of an event, whether it is there behind it, and whether it went down.
+/// The link of an event, whether the link is present after it, and whether the link went down or
+/// trained anew; `None` for an event that is not about a link.
 fn seen(event: &v1::Event) -> Option<(&v1::Link, bool, bool)> {
     match event.change.as_ref()? {
         Change::LinkVanished(link) => Some((link, false, true)),
@@ -300,18 +302,19 @@ fn seen(event: &v1::Event) -> Option<(&v1::Link, bool, bool)> {
     }
 }
 
-/// Whether each link is there, by its latest event.
+/// Whether each link is present after its latest event.
 fn latest(events: &[v1::Event]) -> BTreeMap<Ends, bool> {
     let seen = events.iter().filter_map(seen);
     seen.map(|(link, is_there, _)| (ends(link), is_there))
         .collect()
 }
 
-/// A loss of a link: the place of its event, its time, and the link.
+/// A loss of a link: the index of its event, its time in milliseconds since the Unix epoch, and the
+/// link.
 type Loss<'a> = (usize, u64, &'a v1::Link);
 
 impl Folded {
-    /// Finds the losses of links that went together with a node or a host, by their time.
+    /// Finds the losses of links that went down together with a node or a host.
     fn of(events: &[v1::Event]) -> Folded {
         let losses = events.iter().enumerate().filter_map(|(place, event)| {
             let (link, _, went_down) = seen(event)?;
@@ -372,8 +375,8 @@ fn at_once<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
     groups
 }
 
-/// The losses of links of several adapters of one host, each once, within a few seconds, by the
-/// host's name: its switches report them one after the other.
+/// The losses of links of several adapters of one host within [`TOGETHER_MS`], each link at most
+/// once, by the host's name, in the order of their times.
 fn of_hosts<'a>(losses: &[Loss<'a>]) -> Vec<(String, Vec<Loss<'a>>)> {
     let mut open: BTreeMap<&str, Vec<Loss<'a>>> = BTreeMap::new();
     let mut groups = Vec::new();
@@ -417,8 +420,9 @@ fn name(link: &v1::Link, guid: &str) -> String {
     end.clone().unwrap_or_default().description
 }
 
-/// The links that went down at least once, apart from events at the places `of_nodes`; the most
-/// frequent ones first, and then the latest. `counters` are the losses by port.
+/// The links that went down at least once, without the losses in events at the indices `of_nodes`.
+/// Links with the most losses come first, then the latest ones. `counters` are from
+/// [`losses_by_port`].
 fn counted(
     events: &[v1::Event],
     of_nodes: &HashSet<usize>,
@@ -565,7 +569,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_go_with_a_switch_are_one_row_behind_a_link_that_flaps() {
+    fn losses_of_links_with_a_switch_are_one_row_below_single_links() {
         let leaves = ["l1", "l2", "l3", "l4", "l5"];
         let lost = |leaf| event(7, Change::LinkVanished(cable(leaf, "spine")));
         let mut events = vec![event(3, Change::LinkVanished(cable("l1", "spine")))];
@@ -584,14 +588,14 @@ mod tests {
         let row = lines.last().unwrap();
         assert!(row.contains("name-of-spine: 5 links at once"), "{row}");
         assert!(row.ends_with("1 there"), "{row}");
-        // The switch may as well have lost its neighbours: only the links are known.
+        // The row states no cause: the switch may as well have lost its neighbours.
         assert!(!row.contains("restart"), "{row}");
-        // Three links are no switch.
+        // Three links are too few for a row of their node.
         assert!(Folded::of(&events[1..4]).nodes.is_empty());
     }
 
     #[test]
-    fn links_of_a_host_that_dies_are_one_row() {
+    fn losses_of_links_of_a_failed_host_are_one_row() {
         let adapter = |number: u64, at| {
             let mut link = cable(&format!("leaf-{number}"), &format!("hca-{number}"));
             if let Some(end) = &mut link.b {

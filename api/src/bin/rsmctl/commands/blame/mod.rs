@@ -38,7 +38,8 @@ pub(crate) struct BlameArguments {
     since: Option<String>,
 }
 
-/// The weight from which evidence makes the fabric likely at fault, as `BlameEvidence.weight` says.
+/// The minimum weight of evidence that makes the fabric likely at fault; see
+/// `BlameEvidence.weight`.
 const LIKELY: u32 = 60;
 
 /// The number of columns by which continuation lines are indented.
@@ -221,7 +222,7 @@ mod tests {
         );
     }
     #[test]
-    fn a_verdict_that_this_program_does_not_know_does_not_clear_the_fabric() {
+    fn an_unknown_verdict_does_not_clear_the_fabric() {
         let unknown = v1::Judgement {
             verdict: 99,
             ..v1::Judgement::default()

@@ -82,7 +82,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
             };
             match dir {
                 Some(dir) => {
-                    one_of_each_host(&request.name)?;
+                    check_file_per_host(&request.name)?;
                     export_all(request, &dir, session).await
                 }
                 None => export(request, session).await,
@@ -92,7 +92,7 @@ pub(super) async fn run(command: GpuCommand, session: &mut Session) -> Result<()
 }
 
 /// Refuses a format that has one file for all hosts.
-fn one_of_each_host(format: &str) -> Result<(), Failure> {
+fn check_file_per_host(format: &str) -> Result<(), Failure> {
     match Exporter::named(format) {
         Some(exporter) if !exporter.of_host => Err(Failure::Usage(format!(
             "{format} is one file for all hosts: leave --all and --dir out"
@@ -240,7 +240,7 @@ async fn read_file(
     Ok(file)
 }
 
-/// The maximum number of hosts that are listed by name; further ones are counted.
+/// The maximum number of hosts that are listed by name; more hosts are only counted.
 const NAMED: usize = 8;
 
 /// Prints changes until the server ends the stream, the reader closes the output or the operator
@@ -422,12 +422,12 @@ async fn pair(
             .line(&format!("relay    GPU{relay} is on the peer's rail (PXN)"))?;
     }
     for path in &pair.paths {
-        let way = match path.hops {
+        let outcome = match path.hops {
             Some(hops) => format!("{hops} switches"),
             None => printable(&path.problem),
         };
         session.output.line(&format!(
-            "DLID     {} (path bits {}): {way}",
+            "DLID     {} (path bits {}): {outcome}",
             path.dlid, path.path_bits
         ))?;
     }
@@ -520,9 +520,9 @@ mod tests {
     }
 
     #[test]
-    fn file_for_all_hosts_is_not_written_for_each() {
-        assert!(one_of_each_host("nccl-env").is_ok());
-        let error = one_of_each_host("slurm-tree");
+    fn format_with_one_file_for_all_hosts_is_refused_for_each_host() {
+        assert!(check_file_per_host("nccl-env").is_ok());
+        let error = check_file_per_host("slurm-tree");
         assert!(
             matches!(error, Err(Failure::Usage(text)) if text.starts_with("slurm-tree is one file"))
         );
